@@ -1,0 +1,160 @@
+"""What the test cluster is made of: its options, its paths and its configuration texts; it starts and changes nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from pathlib import Path
+from string import Template
+
+HERE = Path(__file__).resolve().parent
+BRIDGE = "hpcl0"
+SUBNET = "10.213.77"
+HOST_ADDRESS = f"{SUBNET}.254"
+MAX_NODES = 64
+SLURMCTLD_PORT = 26817
+SLURMD_PORT = 26818
+SLURMDBD_PORT = 26819
+DEBUG_LIMIT = "00:30:00"
+LIMIT = "04:00:00"
+PREEMPT = "preempt"
+
+
+class ClusterError(Exception):
+    """An expected failure; its text is what the user reads."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `start` was asked for; `memory` is in MB per node, `cpus` and `gpus` are per node."""
+
+    root: str = "/var/tmp/hpclaunch-cluster"
+    cluster_name: str = "hpctest"
+    nodes: int = 4
+    gpus: int = 4
+    cpus: int = 8
+    memory: int = 8000
+    partitions: tuple[str, ...] = ("batch", "debug")
+    accounting: bool = True
+    preempt: bool = True
+
+    def faults(self) -> list[str]:
+        """Everything that is wrong with the options, all at once."""
+        found = []
+        if not 1 <= self.nodes <= MAX_NODES:
+            found.append(f"--nodes {self.nodes}: allowed are 1 to {MAX_NODES}")
+        if self.gpus < 0 or self.cpus < 1 or self.memory < 1:
+            found.append("--gpus must be 0 or more, --cpus and --memory 1 or more")
+        if not self.partitions or not all(self.partitions):
+            found.append("--partitions: name at least one, as in --partitions batch,debug")
+        if self.preempt and PREEMPT in self.partitions:
+            found.append(f"--partitions: '{PREEMPT}' is always added, leave it out (or add --no-preempt)")
+        root = Path(self.root)
+        if not root.is_absolute() or any(base in root.parents for base in (Path("/tmp"), Path("/dev/shm"))):
+            found.append(f"--root {root}: needs an absolute path outside /tmp and /dev/shm, which are private on each node")
+        if any(character.isspace() for character in self.root) or len(self.root) > 70:
+            found.append(f"--root {root}: needs a path without spaces of at most 70 characters (socket names have a limit)")
+        return found
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"node{number}" for number in range(1, self.nodes + 1)]
+
+
+def host_name() -> str:
+    return socket.gethostname().split(".")[0]
+
+
+def node_address(number: int) -> str:
+    """The address of node `number`, counted from 1."""
+    return f"{SUBNET}.{number}"
+
+
+def config_files(options: Options) -> dict[str, str]:
+    """File name below ROOT/etc -> text, all that the daemons read."""
+    values = _values(options)
+    files = {
+        "slurm.conf": _render("slurm.conf.in", values),
+        "gres.conf": _gres(options),
+        "hosts": _hosts(options),
+    }
+    if options.accounting:
+        files["slurmdbd.conf"] = _render("slurmdbd.conf.in", values)
+        files["mariadb.cnf"] = _render("mariadb.cnf.in", values)
+    return files
+
+
+def _render(template: str, values: dict[str, str | int]) -> str:
+    return Template((HERE / template).read_text(encoding="utf-8")).substitute(values)
+
+
+def _values(options: Options) -> dict[str, str | int]:
+    return {
+        "cluster_name": options.cluster_name,
+        "host": host_name(),
+        "host_address": HOST_ADDRESS,
+        "slurmctld_port": SLURMCTLD_PORT,
+        "slurmd_port": SLURMD_PORT,
+        "slurmdbd_port": SLURMDBD_PORT,
+        "root": options.root,
+        "nodes": options.nodes,
+        "node_addresses": f"{SUBNET}.[1-{options.nodes}]",
+        "processors": _processors(options.cpus),
+        "memory": options.memory,
+        "gres": f"Gres=gpu:a100:{options.gpus}" if options.gpus else "",
+        "preemption": _preemption(options.preempt),
+        "accounting": _accounting(options),
+        "partitions": _partitions(options),
+    }
+
+
+def _processors(cpus: int) -> str:
+    sockets = 2 if cpus % 2 == 0 else 1
+    return f"CPUs={cpus} Sockets={sockets} CoresPerSocket={cpus // sockets} ThreadsPerCore=1"
+
+
+def _preemption(wanted: bool) -> str:
+    return "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n" if wanted else ""
+
+
+def _accounting(options: Options) -> str:
+    if not options.accounting:
+        return "AccountingStorageType=accounting_storage/none"
+    lines = (
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        f"AccountingStorageHost={HOST_ADDRESS}",
+        f"AccountingStoragePort={SLURMDBD_PORT}",
+        "# With MUNGE the \"password\" is the socket's name.",
+        f"AccountingStoragePass={options.root}/run/munge.socket",
+        "AccountingStorageTRES=gres/gpu",
+        "# No AccountingStorageEnforce: hopeless accounts and QOS are accepted and pend for ever, as on many real sites.",
+    )
+    return "\n".join(lines)
+
+
+def _partitions(options: Options) -> str:
+    lines = []
+    for position, name in enumerate(options.partitions):
+        default = "YES" if position == 0 else "NO"
+        limit = DEBUG_LIMIT if name == "debug" else LIMIT
+        lines.append(f"PartitionName={name} Nodes=ALL Default={default} MaxTime={limit} State=UP PriorityTier=10")
+    if options.preempt:
+        lines.append(
+            f"PartitionName={PREEMPT} Nodes=ALL Default=NO MaxTime={LIMIT} State=UP PriorityTier=1"
+            " PreemptMode=REQUEUE GraceTime=15"
+        )
+    return "\n".join(lines)
+
+
+def _gres(options: Options) -> str:
+    if not options.gpus:
+        return "AutoDetect=off\n"
+    last = options.gpus - 1
+    devices = f"[0-{last}]" if last else "0"
+    return f"AutoDetect=off\nName=gpu Type=a100 File={options.root}/dev/nvidia{devices}\n"
+
+
+def _hosts(options: Options) -> str:
+    lines = ["127.0.0.1 localhost", f"{HOST_ADDRESS} {host_name()}"]
+    lines += [f"{node_address(number)} {name}" for number, name in enumerate(options.node_names, start=1)]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,93 @@
+"""Network namespaces of the test cluster's nodes on one bridge: makes them, finds who runs in them, removes them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from cluster_config import BRIDGE, HOST_ADDRESS, ClusterError, Options, node_address
+
+NETNS = Path("/run/netns")
+PREFIX = "hpcl-"
+
+
+def run(*command: str) -> str:
+    """Run a command; its output, or ClusterError with what it said."""
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise ClusterError(f"'{' '.join(command)}' failed: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def owner() -> str | None:
+    """The root directory of the cluster that the bridge belongs to, or None when there is no bridge."""
+    alias = Path("/sys/class/net") / BRIDGE / "ifalias"
+    return alias.read_text(encoding="utf-8").strip() if alias.exists() else None
+
+
+def create(options: Options) -> None:
+    """One bridge with the host's address, and for each node a namespace whose eth0 is plugged into it."""
+    run("ip", "link", "add", BRIDGE, "type", "bridge")
+    run("ip", "link", "set", BRIDGE, "alias", options.root)
+    run("ip", "address", "add", f"{HOST_ADDRESS}/24", "dev", BRIDGE)
+    run("ip", "link", "set", BRIDGE, "up")
+    for number, node in enumerate(options.node_names, start=1):
+        namespace, cable = PREFIX + node, PREFIX + str(number)
+        run("ip", "netns", "add", namespace)
+        run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", namespace)
+        run("ip", "link", "set", cable, "master", BRIDGE, "up")
+        run("ip", "-n", namespace, "address", "add", f"{node_address(number)}/24", "dev", "eth0")
+        run("ip", "-n", namespace, "link", "set", "eth0", "up")
+        run("ip", "-n", namespace, "link", "set", "lo", "up")
+
+
+def enter(node: str) -> list[str]:
+    """The command prefix that runs something in a node's network and in fresh mount and UTS namespaces.
+
+    `ip netns exec` will not do: it mounts /sys anew, and slurmd then finds no cgroup.
+    """
+    return ["nsenter", f"--net={NETNS / (PREFIX + node)}", "unshare", "--mount", "--uts"]
+
+
+def processes() -> list[int]:
+    """Every process in the nodes: slurmd, slurmstepd, and all that jobs left behind."""
+    wanted = {(found.st_dev, found.st_ino) for found in map(os.stat, _namespaces())}
+    if not wanted:
+        return []
+    inside = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            net = os.stat(entry / "ns" / "net")
+        except OSError:
+            continue
+        if (net.st_dev, net.st_ino) in wanted:
+            inside.append(int(entry.name))
+    return inside
+
+
+def remove() -> None:
+    """Delete namespaces, cables and bridge; the processes inside must be gone by now."""
+    for namespace in _namespaces():
+        run("ip", "netns", "delete", namespace.name)
+    for device in sorted(Path("/sys/class/net").iterdir()):
+        if device.name == BRIDGE or re.fullmatch(PREFIX + r"\d+", device.name):
+            # A cable vanishes by itself, with its namespace, at any moment.
+            subprocess.run(["ip", "link", "delete", device.name], capture_output=True)
+    _remove_empty_netns_directory()
+
+
+def _remove_empty_netns_directory() -> None:
+    """`ip netns add` mounts /run/netns on itself; without any namespace left, that goes as well."""
+    if NETNS.is_dir() and not any(NETNS.iterdir()):
+        subprocess.run(["umount", str(NETNS)], capture_output=True)
+        with contextlib.suppress(OSError):
+            NETNS.rmdir()
+
+
+def _namespaces() -> list[Path]:
+    return sorted(NETNS.glob(PREFIX + "*"))
