@@ -276,7 +276,8 @@ def _node_states(options: Options) -> dict[str, str]:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
     except subprocess.TimeoutExpired:
         return {}
-    return {node: state for node, state in (line.split() for line in done.stdout.splitlines())}
+    # A "-" only says that the scheduler has plans for the node; a "*" (no answer) is left, as a fault.
+    return {node: state.rstrip("-") for node, state in (line.split() for line in done.stdout.splitlines())}
 
 
 def _summary(options: Options, how: str) -> str:

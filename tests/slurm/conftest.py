@@ -1,0 +1,92 @@
+"""The real Slurm cluster that the tests in this folder share; they skip where there is no root or no Slurm."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"
+TOOLS = ("slurmctld", "slurmd", "sbatch", "munged", "mariadbd", "ip")
+SKIP = "group slurm: needs root and Slurm (tests/cluster/cluster.py install)"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A running test cluster: its slurm.conf, node names, GPUs and CPUs per node, partitions (the default one first)."""
+
+    conf: Path
+    root: Path
+    name: str
+    nodes: tuple[str, ...]
+    gpus: int
+    cpus: int
+    partitions: tuple[str, ...]
+    accounting: bool
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """The cluster, with SLURM_CONF set; stopped at the end only if this session started it."""
+    if os.geteuid() != 0 or not all(_installed(tool) for tool in TOOLS):
+        pytest.skip(SKIP)
+    arguments = shlex.split(os.environ.get("HPCLAUNCH_TEST_CLUSTER_ARGS", ""))
+    done = _cluster_py("start", *arguments)
+    if done.returncode:
+        pytest.fail(f"the test cluster did not start:\n{done.stdout}{done.stderr}", pytrace=False)
+    running = _describe(done.stdout)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(running.conf))
+        yield running
+    if "already running" not in done.stdout:
+        _cluster_py("stop", "--root", str(running.root))
+
+
+@pytest.fixture
+def workdir(cluster: Cluster, request: pytest.FixtureRequest) -> Path:
+    """A fresh directory ROOT/work/TEST-N that all nodes see (their /tmp is private); it is kept after the test."""
+    test = re.sub(r"[^A-Za-z0-9_.-]+", "-", request.node.name).strip("-")
+    for number in itertools.count(1):
+        directory = cluster.root / "work" / f"{test}-{number}"
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return directory
+    raise AssertionError("unreachable")
+
+
+def _installed(tool: str) -> bool:
+    return shutil.which(tool, path=f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin") is not None
+
+
+def _cluster_py(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True)
+
+
+def _describe(summary: str) -> Cluster:
+    found = re.search(r"SLURM_CONF=(\S+)", summary)
+    assert found, summary
+    conf = Path(found[1])
+    root = conf.parents[1]
+    options = json.loads((root / "cluster.json").read_text(encoding="utf-8"))
+    return Cluster(
+        conf=conf,
+        root=root,
+        name=options["cluster_name"],
+        nodes=tuple(f"node{number}" for number in range(1, options["nodes"] + 1)),
+        gpus=options["gpus"],
+        cpus=options["cpus"],
+        partitions=(*options["partitions"], *(("preempt",) if options["preempt"] else ())),
+        accounting=options["accounting"],
+    )
