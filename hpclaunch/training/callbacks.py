@@ -1,0 +1,135 @@
+"""Keras callbacks of a rank: warm-up, shared statistics, progress and metrics, checkpoints, and the stop on a loss that is no number."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+
+from hpclaunch.training import checkpoints, learning_rate
+from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.start import World
+
+
+class WarmUp(tf.keras.callbacks.Callback):
+    """Raises the learning rate from rate / size to `rate` over the first `epochs` epochs, step by step."""
+
+    def __init__(self, rate: float, epochs: float, size: int, steps: int) -> None:
+        super().__init__()
+        self._rate, self._epochs, self._size, self._steps = rate, epochs, size, steps
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._epoch <= self._epochs:  # the first step after the warm-up sets the full rate
+            epoch = self._epoch + batch / self._steps
+            self.model.optimizer.learning_rate = learning_rate.warmed_up(self._rate, self._size, epoch, self._epochs)
+
+
+class AverageStatistics(tf.keras.callbacks.Callback):
+    """Averages what gradients do not touch (batch norm's moving mean and variance) over the ranks after every epoch.
+
+    Each rank gathers them from its own shard. Without this, ranks would evaluate different models, and the checkpoint
+    would hold rank 0's view alone. Place it before Checkpoint.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self._world.size == 1:
+            return
+        for number, variable in enumerate(v for v in self.model.non_trainable_variables if v.dtype.is_floating):
+            variable.assign(hvd.allreduce(variable.read_value(), name="statistics.{}".format(number)))
+
+
+class StopOnNaN(tf.keras.callbacks.Callback):
+    """Ends all ranks together when the loss is no number; place it after MetricAverageCallback."""
+
+    EVERY = 50  # steps between two looks; every rank looks at the same step, as it asks the others
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if (batch + 1) % self.EVERY == 0:
+            loss = np.float32(logs["loss"])
+            average = float(hvd.allreduce(tf.constant(loss), name="loss_check")) if self._world.size > 1 else loss
+            self._stop_if_not_finite(average, "step {}".format(batch + 1))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._stop_if_not_finite(logs["loss"], "the end of epoch {}".format(epoch + 1))
+
+    def _stop_if_not_finite(self, loss: float, when: str) -> None:
+        if not np.isfinite(loss):
+            raise AgreedError(
+                "the loss is {} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up.".format(loss, when),
+                speaks=self._world.is_root,
+            )
+
+
+class Report(tf.keras.callbacks.Callback):
+    """Prints progress and logs an epoch line on rank 0; `samples`: images of one epoch over all ranks."""
+
+    EVERY_S = 10.0
+
+    def __init__(self, world: World, log: MetricsLog, samples: int, steps: int, epochs: int) -> None:
+        super().__init__()
+        self._world, self._log, self._samples, self._steps, self._epochs = world, log, samples, steps, epochs
+        self._epoch = 0
+        self._began = self._printed = 0.0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch
+        self._began = self._printed = time.perf_counter()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        now = time.perf_counter()
+        if now - self._printed >= self.EVERY_S:
+            self._printed = now
+            rate = (batch + 1) / self._steps * self._samples / (now - self._began)
+            self._print("step {}/{}".format(batch + 1, self._steps), logs, rate)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        seconds = time.perf_counter() - self._began
+        rate = self._samples / seconds
+        current = float(tf.keras.backend.get_value(self.model.optimizer.learning_rate))
+        self._log.write(
+            "epoch",
+            epoch=epoch + 1,
+            loss=float(logs["loss"]),
+            accuracy=float(logs["accuracy"]),
+            images_per_s=round(rate, 1),
+            seconds=round(seconds, 3),
+            learning_rate=current,
+        )
+        self._print("{:.1f} s".format(seconds), logs, rate)
+
+    def _print(self, where: str, logs: Any, rate: float) -> None:
+        if self._world.is_root:
+            print(
+                "epoch {}/{} {}  loss {:.4f}  accuracy {:.4f}  {:.0f} images/s".format(
+                    self._epoch + 1, self._epochs, where, logs["loss"], logs["accuracy"], rate
+                ),
+                flush=True,
+            )
+
+
+class Checkpoint(tf.keras.callbacks.Callback):
+    """Saves weights and optimizer state after every epoch; for rank 0 only, as all ranks hold the same."""
+
+    def __init__(self, run_dir: str) -> None:
+        super().__init__()
+        self._folder = os.path.join(run_dir, "checkpoints")
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        checkpoints.save(self._folder, epoch + 1, checkpoints.model_state(self.model))

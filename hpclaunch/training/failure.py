@@ -1,0 +1,108 @@
+"""Ends a rank at once when training fails: leaves the exit code, says why, and never waits for other ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import time
+import traceback
+from typing import Iterator
+
+EXIT_FILE_VARIABLE = "HPCLAUNCH_EXIT_FILE"
+
+# The launcher ends all ranks as soon as one has gone. The others give the rank that has something to say this head start.
+HEAD_START_S = 1.5
+
+
+class TrainingError(Exception):
+    """A failure that a person can mend: its text says what is wrong, where, what is allowed and what to do."""
+
+    exit_code = 1
+
+
+class AgreedError(TrainingError):
+    """The same failure on every rank at the same time; only the rank with `speaks` prints it."""
+
+    def __init__(self, message: str, speaks: bool) -> None:
+        super().__init__(message)
+        self.speaks = speaks
+
+
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """Run a block; if it raises, record the exit code, print one message and end the process with os._exit.
+
+    os._exit because Horovod's exit handler talks to the other ranks: it can wait for a rank that is busy in a collective,
+    and it makes the others fail with errors of their own before this rank's message is out.
+    `sys.exit(0)` passes; Ctrl-C gives 130.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        if error.code in (None, 0):
+            raise
+        _leave(error.code if isinstance(error.code, int) else 1, "" if isinstance(error.code, int) else str(error.code))
+    except AgreedError as error:
+        if not error.speaks:
+            time.sleep(HEAD_START_S)
+        _leave(error.exit_code, str(error) if error.speaks else "")
+    except TrainingError as error:
+        _leave(error.exit_code, "{}: {}".format(who(), error))
+    except KeyboardInterrupt:
+        _leave(130, "{}: interrupted".format(who()))
+    except Exception as error:
+        if _follows_another_rank(error):
+            time.sleep(HEAD_START_S)
+            _leave(1, "{}: stopped because another rank ended".format(who()))
+        traceback.print_exc()
+        _leave(1, "{}: stopped by the {} above".format(who(), type(error).__name__))
+
+
+def record_exit_code(code: int, path: str | None = None) -> bool:
+    """Write `code` to the exit file unless a rank was there first; True if this call wrote it.
+
+    Created exclusively: what counts is the rank that failed first, not those that followed it.
+    """
+    path = path or os.environ.get(EXIT_FILE_VARIABLE)
+    if not path:
+        return False
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except OSError:  # another rank was first, or the folder is gone: the message on stderr still tells
+        return False
+    try:
+        os.write(descriptor, "{}\n".format(code).encode("ascii"))
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def who() -> str:
+    """This rank in words, as far as it is known: "rank 3 on node17", or "node17" before Horovod has started."""
+    host = socket.gethostname()
+    horovod = sys.modules.get("horovod.tensorflow")
+    try:
+        return "rank {} on {}".format(horovod.rank(), host)  # type: ignore[union-attr]
+    except Exception:  # not imported, or not initialised
+        return host
+
+
+def _leave(code: int, message: str) -> None:
+    record_exit_code(code)
+    if message:
+        print("error: " + message, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF or 1)
+
+
+def _follows_another_rank(error: Exception) -> bool:
+    """Whether Horovod reports that a collective broke, which is what the ranks see that outlive the failing one."""
+    if type(error).__name__ == "HorovodInternalError":
+        return True
+    text = str(error)
+    return "Horovod" in text and any(
+        sign in text for sign in ("has been shut down", "Connection reset", "Connection closed", "Read error", "Broken pipe", "Write error")
+    )

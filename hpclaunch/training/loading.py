@@ -1,0 +1,84 @@
+"""Opens the data on all ranks at once, and reports who reads what; every function here is a collective."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+import numpy as np
+
+from hpclaunch.training import datasets, options
+from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.shards import Shard
+from hpclaunch.training.start import World
+
+
+def open_source(world: World, asked: Any, wanted: datasets.ImageSet) -> datasets.Source:
+    """The data set as the options say; all ranks fail together if one cannot open it or sees other data than rank 0."""
+    if asked.synthetic:
+        from hpclaunch.training.synthetic import Synthetic
+
+        if world.is_root:
+            print("SYNTHETIC DATA: made-up images of {}'s shape; accuracy says nothing about the real set".format(wanted.name))
+        return Synthetic(wanted, asked.synthetic_samples, asked.seed)
+    source = world.together(lambda: datasets.open_dataset(options.data_dir(asked.data_dir), wanted))
+    seen = world.gather((source.fingerprint, world.host))
+    others = [rank for rank, (fingerprint, _) in enumerate(seen) if fingerprint != seen[0][0]]
+    if others:
+        # Shards are positions in a list: with another list on some rank they would overlap without a word.
+        raise AgreedError(
+            "{}: rank {} on {} sees other data than rank 0 on {}: copy the same data to every node".format(
+                source.path, others[0], seen[others[0]][1], seen[0][1]
+            ),
+            speaks=world.is_root,
+        )
+    return source
+
+
+def report_start(world: World, log: MetricsLog, asked: Any, source: datasets.Source, **facts: Any) -> None:
+    """Log the run's first line: the world, the options, the data and `facts` (JSON-able)."""
+    import horovod
+    import tensorflow as tf
+
+    hosts = world.gather(world.host)
+    log.write(
+        "start",
+        world_size=world.size,
+        hosts=sorted(set(hosts)),
+        options=vars(asked),
+        global_batch_size=asked.batch_size_per_rank * world.size,
+        data={"layout": source.layout, "path": source.path, "fingerprint": source.fingerprint, "samples": source.counts},
+        versions={"python": platform.python_version(), "tensorflow": tf.__version__, "horovod": horovod.__version__},
+        **facts,
+    )
+
+
+def report_shards(world: World, shard: Shard, log: MetricsLog, record: bool) -> list[dict[str, Any]]:
+    """Log one line on who reads what, and return it (a dictionary per rank, by rank).
+
+    record: also write each rank's own sample numbers (int64) to shards/rank-NNNN.npy in the run directory.
+    """
+    if record:
+        world.together(lambda: _record(world, shard))
+    mine = {
+        "rank": world.rank,
+        "local_rank": world.local_rank,
+        "host": world.host,
+        "device": world.device,
+        "threads": world.threads,
+    }
+    mine.update(shard.summary())
+    rows = world.gather(mine)
+    log.write("shards", shards=rows)
+    if world.is_root:
+        for row in rows:
+            print("rank {rank} on {host}, local rank {local_rank}, {device}, {threads} threads: {samples} samples".format(**row), flush=True)
+    return rows
+
+
+def _record(world: World, shard: Shard) -> None:
+    folder = os.path.join(world.run_dir, "shards")
+    os.makedirs(folder, exist_ok=True)
+    np.save(os.path.join(folder, "rank-{:04d}.npy".format(world.rank)), shard.indices[: shard.samples])

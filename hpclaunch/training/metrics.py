@@ -1,0 +1,35 @@
+"""Appends a run's events to metrics.jsonl, one JSON object a line; rank 0 writes, other ranks do nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from hpclaunch.training.failure import TrainingError
+
+
+class MetricsLog:
+    """`path` of the file, or None on ranks that do not write; `synthetic` marks every line."""
+
+    def __init__(self, path: str | None, synthetic: bool) -> None:
+        self._path = path
+        self._synthetic = synthetic
+
+    def write(self, event: str, **values: Any) -> None:
+        """Append {"event": …, "time": seconds since 1970, "synthetic": …, values}; raises TrainingError if that fails."""
+        if self._path is None:
+            return
+        line = json.dumps({"event": event, "time": round(time.time(), 3), "synthetic": self._synthetic, **values})
+        try:
+            # One write of one whole line: a reader that follows the file never sees half of one.
+            with open(self._path, "ab", buffering=0) as file:
+                file.write(line.encode("utf-8") + b"\n")
+        except OSError as error:
+            raise TrainingError("cannot write metrics: {}: {}".format(self._path, error.strerror)) from error
+
+
+def metrics_log(run_dir: str, is_root: bool, synthetic: bool) -> MetricsLog:
+    """The log of this rank for a run directory."""
+    return MetricsLog(os.path.join(run_dir, "metrics.jsonl") if is_root else None, synthetic)

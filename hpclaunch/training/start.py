@@ -1,0 +1,158 @@
+"""Starts a rank: Horovod, the world-size check, its GPU, its threads and seeds; builds no model and reads no data."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import socket
+import sys
+import traceback
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any, Callable
+
+from hpclaunch.training import placement
+from hpclaunch.training.failure import AgreedError, TrainingError
+from hpclaunch.training.shards import stream_seed
+
+M_ARENA_MAX = -8  # from glibc's malloc.h
+
+
+@dataclass(frozen=True)
+class World:
+    """Where this rank stands. `device`: its GPU or CPU in words; `run_dir`: where the run's files go."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    host: str
+    device: str
+    threads: int
+    run_dir: str
+
+    @property
+    def is_root(self) -> bool:
+        return self.rank == 0
+
+    def gather(self, value: Any) -> list[Any]:
+        """One picklable value of every rank, by rank, on every rank. A collective: every rank must call it."""
+        if self.size == 1:
+            return [value]
+        import horovod.tensorflow as hvd
+
+        return list(hvd.allgather_object(value))
+
+    def together(self, work: Callable[[], Any]) -> Any:
+        """Run `work` on every rank and return this rank's result; if it fails on any, all fail with one message.
+
+        A rank that left alone would keep the others waiting in their next collective. A collective itself.
+        """
+        result, problem = None, None
+        try:
+            result = work()
+        except TrainingError as error:
+            problem = str(error)
+        except Exception:
+            problem = "unforeseen:\n" + traceback.format_exc()
+        problems = [(rank, text) for rank, text in enumerate(self.gather(problem)) if text]
+        if not problems:
+            return result
+        rank, text = problems[0]
+        prefix = "" if len(problems) == self.size else "{} of {} ranks, first rank {}: ".format(len(problems), self.size, rank)
+        raise AgreedError(prefix + text, speaks=self.is_root)
+
+
+def start(job: str, seed: int) -> World:
+    """Initialise Horovod and this rank. `job` names the output folder of a run without a launcher; `seed` as typed.
+
+    Raises TrainingError if the world is not as asked, a promised GPU is missing, or Keras 3 is found.
+    """
+    _bound_memory_arenas()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # one notice about CPU features a rank drowns the progress lines
+    hvd = _load_horovod()
+    hvd.init()
+    placement.check_world_size(placement.expected_world_size(os.environ), hvd.size(), hvd.mpi_built())
+    world = World(
+        rank=hvd.rank(),
+        size=hvd.size(),
+        local_rank=hvd.local_rank(),
+        local_size=hvd.local_size(),
+        host=socket.gethostname(),
+        device="",
+        threads=placement.threads_per_rank(os.environ, len(os.sched_getaffinity(0)), hvd.local_size()),
+        run_dir=os.environ.get("HPCLAUNCH_RUN_DIR") or os.path.join(os.getcwd(), job + "-output"),
+    )
+    _set_threads(world.threads)
+    device = world.together(lambda: _pin_gpu(world))
+    world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
+    _seed(seed, world.rank)
+    return World(**{**world.__dict__, "device": device})
+
+
+def _load_horovod() -> Any:
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise TrainingError("TensorFlow cannot be imported by {}: {}.".format(sys.executable, error)) from error
+    try:
+        keras = metadata.version("keras")
+    except metadata.PackageNotFoundError:
+        keras = None
+    placement.check_keras(tf.__version__, keras, os.environ.get("TF_USE_LEGACY_KERAS", "") not in ("", "0"))
+    try:
+        import horovod.tensorflow as hvd
+    except Exception as error:  # a library built for another TensorFlow gives more than ImportError
+        raise TrainingError(
+            "Horovod cannot be loaded with TensorFlow {} by {}: {}. Build it where this TensorFlow can be imported "
+            "(HOROVOD_WITH_TENSORFLOW=1).".format(tf.__version__, sys.executable, error)
+        ) from error
+    return hvd
+
+
+def _pin_gpu(world: World) -> str:
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus and os.environ.get("HPCLAUNCH_EXPECT_GPU") == "1":
+        raise TrainingError(
+            "the site promises GPUs, but TensorFlow {} on {} sees none (CUDA_VISIBLE_DEVICES={}). Check that the job asks for "
+            "GPUs, that this TensorFlow is a GPU build, and that its CUDA libraries are loaded.".format(
+                tf.__version__, world.host, os.environ.get("CUDA_VISIBLE_DEVICES", "(unset)")
+            )
+        )
+    choice = placement.choose_gpu(len(gpus), world.local_rank, world.local_size)
+    if choice.index is not None:
+        tf.config.set_visible_devices(gpus[choice.index], "GPU")
+        tf.config.experimental.set_memory_growth(gpus[choice.index], True)
+    return choice.why
+
+
+def _set_threads(threads: int) -> None:
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    # Two: one operation computes while Horovod's operations and the input pipeline are waited for.
+    tf.config.threading.set_inter_op_parallelism_threads(2)
+
+
+def _seed(seed: int, rank: int) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    # Every rank draws other dropout masks. The weights do not depend on it: rank 0's are broadcast.
+    own = stream_seed(seed, "rank", rank)
+    random.seed(own)
+    np.random.seed(own)
+    tf.random.set_seed(own)
+
+
+def _bound_memory_arenas() -> None:
+    """Let glibc use two memory arenas: by default it keeps up to eight a core, each with its own unused memory."""
+    if "MALLOC_ARENA_MAX" in os.environ:
+        return
+    try:
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
+    except (OSError, AttributeError):  # another C library: nothing to bound
+        pass

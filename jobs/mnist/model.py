@@ -1,0 +1,26 @@
+"""The CNN of the reference notebooks for MNIST, and how its images look."""
+
+import tensorflow as tf
+
+from hpclaunch.training.datasets import ImageSet
+
+MNIST = ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist")
+
+
+def cnn() -> tf.keras.Model:
+    """float32 [b, 28, 28, 1] in 0..1 -> probabilities [b, 10]; 1,199,882 parameters."""
+    layers = tf.keras.layers
+    return tf.keras.Sequential(
+        [
+            layers.Input(MNIST.shape),
+            layers.Conv2D(32, 3, activation="relu"),  # 26 x 26
+            layers.Conv2D(64, 3, activation="relu"),  # 24 x 24
+            layers.MaxPooling2D(2),  # 12 x 12
+            layers.Dropout(0.25),
+            layers.Flatten(),  # 9216
+            layers.Dense(128, activation="relu"),
+            layers.Dropout(0.5),
+            layers.Dense(MNIST.classes, activation="softmax"),
+        ],
+        name="mnist_cnn",
+    )
