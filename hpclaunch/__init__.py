@@ -1,0 +1,1 @@
+"""hpclaunch: Slurm scripts, plans and launches for sharded multi-node training. Importing this imports nothing."""

@@ -1,0 +1,56 @@
+"""Flags in, text and exit code out: the command line, and the one place where an expected failure becomes a message."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from hpclaunch.cli import datasets, jobs, runs, sites, submit
+from hpclaunch.errors import HpclaunchError
+
+app = typer.Typer(
+    name="hpclaunch",
+    help="From a training script to a correct, readable, multi-node Slurm run.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+submit.add_to(app)
+runs.add_to(app)
+app.add_typer(jobs.app, name="jobs", help="The jobs that can be submitted by name.")
+app.add_typer(sites.app, name="sites", help="The clusters that hpclaunch knows.")
+app.add_typer(datasets.app, name="data", help="Data sets, fetched before a job is queued.")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from hpclaunch.launch import version
+
+        print(f"hpclaunch {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line. What stands after the first ``--`` belongs to the job and is not looked at."""
+    words = sys.argv[1:] if argv is None else argv
+    cut = words.index("--") if "--" in words else len(words)
+    try:
+        app(args=words[:cut], obj=tuple(words[cut + 1 :]), prog_name="hpclaunch")
+    except HpclaunchError as error:
+        from hpclaunch.console import show_error
+
+        show_error(error, as_json="--json" in words[:cut])
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of a pipe has gone; so do we
+        sys.exit(141)

@@ -1,0 +1,29 @@
+"""``data fetch``: staging a job's data set on a machine that has it or can download it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _data() -> None:
+    pass
+
+
+@app.command()
+def fetch(
+    job: Annotated[str, typer.Argument(metavar="JOB")],
+    source: Annotated[str | None, typer.Option("--from", metavar="PATH", help="A file or folder that holds it.")] = None,
+    data_dir: Annotated[str | None, typer.Option(help="The data folder [default: as for submit].")] = None,
+    site: Annotated[str | None, typer.Option(help="The site whose data folder to use.")] = None,
+    sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,
+) -> None:
+    """Put a job's data set into the data folder, checked and all at once (compute nodes have no internet)."""
+    from hpclaunch import console, shelf
+
+    folder = shelf.fetch(job, source, data_dir, site, sha256, console.say)
+    console.write(f"{folder}\n")

@@ -1,0 +1,56 @@
+"""``jobs list|show|new``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """List the jobs: the project's, yours, and the bundled ones."""
+    from hpclaunch import console, shelf
+
+    rows = shelf.list_jobs(shelf.catalog())
+    if json:
+        console.write_json([dict(zip(("name", "origin", "summary"), row, strict=True)) for row in rows])
+    else:
+        console.table(("job", "from", "what it does"), rows)
+
+
+@app.command()
+def show(job: Annotated[str, typer.Argument(metavar="JOB")], json: Json = False) -> None:
+    """Show what a job needs, and its hyper-parameters."""
+    from hpclaunch import console, shelf
+
+    found, loaded = shelf.show_job(shelf.catalog(), job)
+    if json:
+        console.write_json({"path": str(found.path), "origin": found.origin, **loaded.model_dump(mode="json")})
+        return
+    console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n\n")
+    rows = [
+        (key, type(one.default).__name__, str(one.default), one.help + _choices(one.choices))
+        for key, one in loaded.parameters.items()
+    ]
+    console.table(("--set", "type", "default", "what it is"), rows)
+
+
+def _choices(choices: tuple[object, ...]) -> str:
+    return f" ({', '.join(map(str, choices))})" if choices else ""
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    script: Annotated[str | None, typer.Option(help="A script of yours to start from.")] = None,
+) -> None:
+    """Make ./jobs/NAME with a job file and a script to edit."""
+    from hpclaunch import console, shelf
+
+    folder = shelf.new_job(shelf.catalog(), name, script)
+    console.say(f"edit {folder}/job.yaml, then: hpclaunch submit {name} --dry-run")
+    console.write(f"{folder}\n")

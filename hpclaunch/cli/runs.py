@@ -1,0 +1,55 @@
+"""``status``, ``logs`` and ``cancel``: what happens to a run after it was submitted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+RunName = Annotated[str | None, typer.Argument(metavar="RUN", help="A run's name, directory or job id [default: newest].")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the three verbs."""
+    app.command()(status)
+    app.command()(logs)
+    app.command()(cancel)
+
+
+def status(run: Annotated[str | None, typer.Argument(metavar="RUN", help="One run [default: all].")] = None,
+           json: Json = False) -> None:  # fmt: skip
+    """Show the state of one run or of all, newest first."""
+    from hpclaunch import console, launch
+
+    world = launch.World()
+    found = [launch.find_run(world, run)] if run else launch.all_runs(world)
+    console.show_status(found, json)
+
+
+def logs(
+    run: RunName = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run has ended.")] = False,
+) -> None:
+    """Print a run's log."""
+    from hpclaunch import console, launch
+
+    world = launch.World()
+    found = launch.find_run(world, run)
+    if not follow or not found.job_id:
+        console.write_bytes(launch.Tail(found).read())
+        return
+    try:
+        for _, text in launch.follow(world, found):
+            console.write_bytes(text)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def cancel(run: Annotated[str, typer.Argument(metavar="RUN", help="A run's name, directory or job id.")],
+           json: Json = False) -> None:  # fmt: skip
+    """End a run."""
+    from hpclaunch import console, launch
+
+    found = launch.cancel(launch.World(), run)
+    console.show_status([found], json)

@@ -1,0 +1,181 @@
+"""``submit`` and ``render``: prefixes of one path, so they take the same flags."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hpclaunch.errors import Fault, InvalidRequest
+from hpclaunch.spec import Request
+from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+
+Target = Annotated[str, typer.Argument(metavar="JOB|SCRIPT", help="A job's name, or a path to a script of your own.")]
+Site = Annotated[str | None, typer.Option(help="The cluster [default: detected]. See: hpclaunch sites list.")]
+NodeType = Annotated[str | None, typer.Option(help="The kind of node, by its name in the site file.")]
+Nodes = Annotated[int | None, typer.Option(min=1, help="How many nodes.")]
+TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks on every node [default: one per GPU].")]
+CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) of every rank.")]
+GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to ask for on every node.")]
+Launcher = Annotated[str | None, typer.Option(help="What starts the ranks: srun, mpirun, horovodrun.")]
+Account = Annotated[str | None, typer.Option(help="The account that pays.")]
+Partition = Annotated[str | None, typer.Option(help="The partition.")]
+Qos = Annotated[str | None, typer.Option(help="The quality of service.")]
+Walltime = Annotated[str | None, typer.Option(help=f"The longest it may run: {WALLTIME_FORMS}.")]
+DataDir = Annotated[str | None, typer.Option(help="The folder that holds the job's data set.")]
+Synthetic = Annotated[bool, typer.Option("--synthetic", help="Train on stand-in images of the same shape.")]
+Hosts = Annotated[str | None, typer.Option("--hosts", help="Without a scheduler: a file that names the hosts.")]
+Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable.")]
+Sbatch = Annotated[list[str], typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.")]
+RunsDir = Annotated[str | None, typer.Option(help="Where run directories are made [default: ./runs or the site's].")]
+Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the two verbs."""
+    app.command(epilog="Arguments for the program itself stand after --, as in: submit train.py -- --lr 0.1")(submit)
+    app.command(epilog="Arguments for the program itself stand after --.")(render)
+
+
+def submit(
+    context: typer.Context,
+    target: Target,
+    site: Site = None,
+    node_type: NodeType = None,
+    nodes: Nodes = None,
+    tasks_per_node: TasksPerNode = None,
+    cpus_per_task: CpusPerTask = None,
+    gpus_per_node: GpusPerNode = None,
+    launcher: Launcher = None,
+    account: Account = None,
+    partition: Partition = None,
+    qos: Qos = None,
+    walltime: Walltime = None,
+    set_: Set = [],  # noqa: B006
+    sbatch: Sbatch = [],  # noqa: B006
+    data_dir: DataDir = None,
+    synthetic: Synthetic = False,
+    hosts: Hosts = None,
+    runs_dir: RunsDir = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; write and submit nothing.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run to its end; exit 0 if it completed.")] = False,
+    json: Json = False,
+) -> None:
+    """Submit a job, or any script, as a sized multi-node run."""
+    from hpclaunch import console, launch
+
+    world = launch.World()
+    prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
+    console.show_choices(prepared.spec, prepared.site_origin, prepared.notices)
+    if dry_run:
+        console.warn_missing(launch.missing(prepared))
+        _show_script(prepared, json)
+        return
+    run = launch.submit(world, prepared)
+    if not wait:
+        console.show_run(run, json)
+        console.show_next(run)
+        return
+    console.say(f"submitted {run.path.name} as job {run.job_id} at {run.site}; run directory {run.path}")
+    watch(world, run, json)
+
+
+def render(
+    context: typer.Context,
+    target: Target,
+    site: Site = None,
+    node_type: NodeType = None,
+    nodes: Nodes = None,
+    tasks_per_node: TasksPerNode = None,
+    cpus_per_task: CpusPerTask = None,
+    gpus_per_node: GpusPerNode = None,
+    launcher: Launcher = None,
+    account: Account = None,
+    partition: Partition = None,
+    qos: Qos = None,
+    walltime: Walltime = None,
+    set_: Set = [],  # noqa: B006
+    sbatch: Sbatch = [],  # noqa: B006
+    data_dir: DataDir = None,
+    synthetic: Synthetic = False,
+    hosts: Hosts = None,
+    runs_dir: RunsDir = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="Write it to FILE and make its run directory, for sbatch FILE.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print the script that submit would submit."""
+    from hpclaunch import console, launch
+
+    world = launch.World()
+    prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
+    console.show_choices(prepared.spec, prepared.site_origin, prepared.notices)
+    console.warn_missing(launch.missing(prepared))
+    if output is None:
+        _show_script(prepared, json)
+        return
+    run = launch.write_run(world, prepared)
+    launch.write_script(Path(output), prepared.text)
+    stray = launch.strays(world, prepared)
+    if stray:
+        console.warn(f"sbatch would let these override the script; unset them first: {', '.join(stray)}")
+    console.say(f"rendered; submit it with: {'sbatch' if run.scheduler == 'slurm' else 'bash'} {output}")
+    console.show_run(run, json)
+
+
+def watch(world: Any, run: Any, json: bool) -> None:
+    """Follow a run to its end. Ctrl-C detaches: the run goes on."""
+    from hpclaunch import console, launch
+
+    shown = ""
+    try:
+        for run, text in launch.follow(world, run):
+            if run.state != shown:
+                shown = run.state
+                console.say(f"{run.path.name}: {run.state}" + (f" ({run.reason})" if run.reason else ""))
+            if text:
+                console.say_bytes(text)
+    except KeyboardInterrupt:
+        console.say(f"\ndetached; the run goes on. To end it: {launch.cancel_command(run)}")
+        raise typer.Exit(130) from None
+    console.show_end(run, json)
+    raise typer.Exit(0 if run.state == "COMPLETED" else 1)
+
+
+def _show_script(prepared: Any, json: bool) -> None:
+    from hpclaunch import console
+
+    if json:
+        console.write_json({"spec": prepared.spec.to_json(), "script": prepared.text})
+    else:
+        console.write(prepared.text)
+
+
+def _request(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
+    same = ("target site node_type nodes tasks_per_node cpus_per_task gpus_per_node launcher account partition qos "
+            "data_dir synthetic").split()  # fmt: skip
+    return Request(
+        **{name: typed[name] for name in same},
+        walltime=_walltime(typed["walltime"]),
+        hosts_file=typed["hosts"],
+        settings=tuple(map(_pair, typed["set_"])),
+        sbatch=tuple(typed["sbatch"]),
+        arguments=arguments,
+    )
+
+
+def _walltime(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_walltime(text)
+    except ValueError as error:
+        raise InvalidRequest(Fault(where="--walltime", what=str(error), allowed=WALLTIME_FORMS)) from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not key or not sign:
+        raise InvalidRequest(Fault(where="--set", what=f"{os.fsdecode(text)!r} is not KEY=VALUE"))
+    return key, value

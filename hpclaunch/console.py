@@ -1,0 +1,151 @@
+"""How plans, scripts, runs and errors look: data on stdout, talk on stderr; it decides nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hpclaunch.errors import Fault, HpclaunchError
+from hpclaunch.runs import Run
+from hpclaunch.spec import JobSpec
+from hpclaunch.units import format_walltime
+
+_SHOWN = {"node type", "nodes", "tasks per node", "launcher", "account", "partition", "qos", "walltime", "data", "python"}
+_STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
+
+
+def say(text: str) -> None:
+    """Say something to the person."""
+    print(_printable(text), file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Say what the person should know, and go on."""
+    say(f"warning: {text}")
+
+
+def write(text: str) -> None:
+    """Write data to stdout, byte for byte."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", errors="surrogateescape"))
+    sys.stdout.buffer.flush()
+
+
+def write_bytes(content: bytes) -> None:
+    """Write a log's bytes to stdout."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def say_bytes(content: bytes) -> None:
+    """Pass a log's bytes on to stderr."""
+    sys.stderr.flush()
+    sys.stderr.buffer.write(content)
+    sys.stderr.buffer.flush()
+
+
+def write_json(value: Any) -> None:
+    """Write one JSON document to stdout."""
+    write(json.dumps(value, indent=2) + "\n")
+
+
+def show_error(error: HpclaunchError, as_json: bool) -> None:
+    """Show every fault of an expected failure."""
+    if as_json:
+        names = ("what", "where", "allowed", "next")
+        write_json({"error": type(error).__name__, "faults": [{n: getattr(f, n) for n in names} for f in error.faults]})
+    for fault in error.faults:
+        say(f"error: {fault}")
+
+
+def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
+    """Say what was chosen, by whom, and what to beware of."""
+    say(f"{spec.name}: {spec.layout.nodes} nodes x {spec.layout.tasks_per_node} tasks = {spec.layout.world_size} ranks")
+    rows = [("site", spec.site, site_origin)]
+    rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
+    for key, value, origin in rows:
+        text = format_walltime(int(value)) if key == "walltime" else value
+        say(f"  {key:<15} {text:<24} ({origin})")
+    for notice in notices:
+        warn(notice)
+
+
+def warn_missing(faults: Iterable[Fault]) -> None:
+    """Say what a submission would stop at."""
+    for fault in faults:
+        warn(str(fault))
+
+
+def show_run(run: Run, as_json: bool) -> None:
+    """Show where a run is and what to type next."""
+    if as_json:
+        write_json(run.to_json())
+        return
+    if run.job_id:
+        say(f"submitted {run.path.name} as job {run.job_id} at {run.site}")
+    write(f"{run.path}\n")
+
+
+def show_next(run: Run) -> None:
+    """Say what a person would type next."""
+    say(f"  hpclaunch status {run.path.name}\n  hpclaunch logs -f {run.path.name}\n  hpclaunch cancel {run.path.name}")
+
+
+def show_end(run: Run, as_json: bool) -> None:
+    """Show how a run ended, its final metrics, and where it lies."""
+    metrics = [event for event in run.metrics() if event.get("event") == "end"]
+    final = metrics[-1] if metrics else {}
+    if as_json:
+        write_json({**run.to_json(), "final": final})
+        return
+    code = f" (exit code {run.exit_code})" if run.exit_code and run.state != "COMPLETED" else ""
+    say(f"{run.path.name}: {run.state}{code}")
+    for key, value in final.items():
+        if isinstance(value, int | float | str) and key not in ("event", "time"):
+            say(f"  {key:<18} {value:.4g}" if isinstance(value, float) else f"  {key:<18} {value}")
+    if run.state != "COMPLETED" and run.logs():
+        say(f"  its log: hpclaunch logs {run.path.name}")
+    write(f"{run.path}\n")
+
+
+def show_status(runs: Sequence[Run], as_json: bool) -> None:
+    """Show one line per run."""
+    if as_json:
+        write_json([run.to_json() for run in runs])
+        return
+    if not runs:
+        say("there is no run yet; next: hpclaunch submit JOB")
+        return
+    rows = [
+        (run.path.name, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, run.reason)
+        for run in runs
+    ]
+    table(("run", "job id", "site", "state", "exit", "created (UTC)", "reason"), rows, state_column=3)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
+    """Draw a table on a terminal; elsewhere write tab-separated lines, which programs can read."""
+    if not sys.stdout.isatty():
+        write("".join("\t".join(map(_printable, row)) + "\n" for row in rows))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for title in header:
+        grid.add_column(title, overflow="fold")
+    for row in rows:
+        style = _STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
+        grid.add_row(*(Text(_printable(cell), style=style if i == state_column else "") for i, cell in enumerate(row)))
+    Console(no_color=bool(os.environ.get("NO_COLOR"))).print(grid)
+
+
+def _printable(text: str) -> str:
+    """Keep a terminal's control sequences out of what is shown; newlines and tabs stay."""
+    shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+    return shown.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -1,0 +1,66 @@
+"""The error tree: every expected failure is one of these, and says what, where, what is allowed and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One thing that is wrong.
+
+    ``what`` is a clause without a full stop, ``where`` a place such as ``site_configs/x.yaml: partitions.gpu``,
+    ``allowed`` what would have been right and ``next`` the command or edit that mends it.
+    """
+
+    what: str
+    where: str = ""
+    allowed: str = ""
+    next: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        if self.allowed:
+            text += f"; allowed: {self.allowed}"
+        if self.next:
+            text += f"\n    next: {self.next}"
+        return text
+
+
+class HpclaunchError(Exception):
+    """An expected failure, with every fault that was found. ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+    def __init__(self, faults: Fault | Iterable[Fault]) -> None:
+        self.faults: Sequence[Fault] = (faults,) if isinstance(faults, Fault) else tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class NotFound(HpclaunchError):
+    """A site, job, template or run of that name does not exist."""
+
+
+class InvalidFile(HpclaunchError):
+    """A site, job or settings file says something that it may not say."""
+
+
+class InvalidRequest(HpclaunchError):
+    """What was typed cannot be read, whatever the site and the job say."""
+
+    exit_code = 2
+
+
+class Refused(HpclaunchError):
+    """The request cannot run at this site: nothing was queued and nothing was written."""
+
+
+class SchedulerError(HpclaunchError):
+    """The scheduler, or the program that speaks to it, refused or did not answer."""
+
+
+class Interrupted(HpclaunchError):
+    """The person stopped watching; the run goes on."""
+
+    exit_code = 130

@@ -1,0 +1,137 @@
+"""What a job file may say, and loading one; a person's own script becomes a job without a folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PositiveInt, StringConstraints, model_validator
+
+from hpclaunch.catalog import JOB, Catalog
+from hpclaunch.fileformat import Environment, Line, Memory, Strict, Walltime, read
+
+Value = bool | int | float | str
+ParameterName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+def _spelled_out(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"default": value}
+
+
+class Parameter(Strict):
+    """A hyper-parameter: its default fixes its type. ``choices`` are all that is allowed."""
+
+    default: bool | int | float | str
+    help: str = ""
+    choices: tuple[Value, ...] = ()
+
+    def parse(self, text: str) -> Value:
+        """Return typed text as this parameter's type. Raises ValueError saying what is allowed."""
+        value = _as_type(type(self.default), text)
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(map(spell, self.choices))}")
+        return value
+
+
+class Resources(Strict):
+    """What the job asks for unless somebody says otherwise. ``nodes: auto`` lets the planner choose."""
+
+    nodes: PositiveInt | Literal["auto"] = "auto"
+    node_type: str | None = None
+    tasks_per_node: PositiveInt | None = None
+    cpus_per_task: PositiveInt | None = None
+    gpus_per_node: int | None = Field(default=None, ge=0)
+    memory: Memory | None = None
+    walltime: Walltime | None = None
+    exit_wait: PositiveInt = 60
+
+
+class Fetch(Strict):
+    """Where ``hpclaunch data fetch`` gets the data set, and the SHA-256 of that file."""
+
+    url: Line
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class DataSet(Strict):
+    """The data set that the job reads: one of ``layouts`` (paths in its folder) must be there before it is queued."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
+    layouts: tuple[Line, ...] = Field(min_length=1)
+    fetch: Fetch | None = None
+
+
+class Job(Strict):
+    """A job: a script with hyper-parameters, or any command, and what it needs."""
+
+    name: str
+    folder: str
+    summary: str
+    script: Line | None = None
+    command: tuple[str, ...] = ()
+    parameters: dict[ParameterName, Annotated[Parameter, BeforeValidator(_spelled_out)]] = {}
+    resources: Resources = Resources()
+    data: DataSet | None = None
+    environment: Environment = Environment()
+    launcher: Literal["direct", "srun", "mpirun", "horovodrun"] | None = None
+    sbatch: tuple[Line, ...] = ()
+    source_only: bool = False
+
+    @model_validator(mode="after")
+    def _one_program(self) -> Job:
+        if (self.script is None) == (not self.command):
+            raise ValueError("say either 'script' (a Python file) or 'command' (a list: program and arguments)")
+        if self.script and (Path(self.script).is_absolute() or ".." in Path(self.script).parts):
+            raise ValueError("'script' is a path inside the job's folder")
+        return self
+
+
+def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
+    """Return the job of that name, or the job that a path to a script stands for. Raises NotFound or InvalidFile."""
+    if looks_like_path(target):
+        return script_job(cwd / target)
+    found = catalog.find(JOB, target)
+    return read(found.path, Job, name=target, folder=str(found.path.parent))
+
+
+def looks_like_path(target: str) -> bool:
+    """Tell a script (``./train.py``, ``dir/run``, ``train.py``) from a job's name."""
+    return "/" in target or target.endswith((".py", ".sh"))
+
+
+def script_job(path: Path) -> Job:
+    """Return a job that runs one script: Python for .py, bash for .sh, else the file itself. It need not exist yet."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", path.stem).strip("-.") or "script"
+    entry = path.name
+    program: dict[str, Any] = {"script": entry} if path.suffix == ".py" else {"command": _command_for(path)}
+    return Job(name=name[:64], folder=str(path.parent), summary=f"script {path}", source_only=True, **program)
+
+
+def _command_for(path: Path) -> tuple[str, ...]:
+    return ("bash", "{code}/" + path.name) if path.suffix == ".sh" else ("{code}/" + path.name,)
+
+
+def spell(value: Value) -> str:
+    """Return a value as a job's command line takes it: ``true`` and ``false`` for booleans."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _as_type(kind: type, text: str) -> Value:
+    if kind is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise ValueError(f"{text!r} is not true or false")
+    if kind is str:
+        return text
+    try:
+        return int(text) if kind is int else float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {'a whole number' if kind is int else 'a number'}") from None
+
+
+def parse_settings(job: Job, settings: Mapping[str, str]) -> dict[str, Value]:
+    """Return every parameter's value, defaults and ``--set`` merged. Raises ValueError per key through the caller."""
+    return {key: parameter.parse(settings[key]) if key in settings else parameter.default
+            for key, parameter in job.parameters.items()}

@@ -1,0 +1,302 @@
+"""The story of every verb, about ten lines each; it supplies clock, folders and environment, and decides nothing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from hpclaunch.catalog import Catalog, user_folder
+from hpclaunch.errors import Fault, InvalidRequest, Refused
+from hpclaunch.settings import Settings, load_settings
+from hpclaunch.site import Site, cluster_name, detect_site, load_site
+from hpclaunch.spec import JobSpec, Request, Surroundings
+
+if TYPE_CHECKING:
+    from hpclaunch.job import Job
+    from hpclaunch.runs import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """Everything that is outside the program; tests make one of their own."""
+
+    cwd: Path = field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+    unique: Callable[[], str] = lambda: secrets.token_hex(2)
+
+    @property
+    def catalog(self) -> Catalog:
+        """Where sites, jobs and templates are looked up."""
+        return Catalog(project=self.cwd, user=user_folder(self.environment))
+
+    @property
+    def index(self) -> Path:
+        """The file that lists the runs."""
+        from hpclaunch.runs import index_file
+
+        return index_file(self.environment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What planning and rendering made: the spec, the script, and what a person should be told."""
+
+    spec: JobSpec
+    text: str
+    site_origin: str
+    notices: tuple[str, ...]
+
+
+def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prepared:
+    """Load, plan and render. Nothing is written and no program is asked. Raises HpclaunchError with every fault."""
+    from hpclaunch.job import load_job
+    from hpclaunch.plan import plan
+    from hpclaunch.render import override_of, render
+
+    settings = load_settings(user_folder(world.environment))
+    site, origin = choose_site(world, request.site, settings)
+    job = load_job(world.catalog, request.target, world.cwd)
+    spec = plan(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
+    roots = world.catalog.roots("templates")
+    notices = list(spec.warnings)
+    override = override_of(spec, roots)
+    if override:
+        notices.append(f"the template {override} takes the place of the bundled one")
+    notices += _own_files(world, request, site)
+    return Prepared(spec=spec, text=render(spec, roots), site_origin=origin, notices=tuple(notices))
+
+
+def choose_site(world: World, asked: str | None, settings: Settings) -> tuple[Site, str]:
+    """Return the site and who chose it: flag, HPCLAUNCH_SITE, settings, detection, else this machine."""
+    variable = world.environment.get("HPCLAUNCH_SITE") or None
+    detected = None
+    if not (asked or variable or settings.site):
+        detected = detect_site(world.environment, cluster_name(world.environment))
+    offers = [(asked, "--site"), (variable, "HPCLAUNCH_SITE"), (settings.site, "settings"), (detected, "detected")]
+    name, origin = next(((name, origin) for name, origin in offers if name), ("local", "no cluster was detected"))
+    return load_site(world.catalog, name), origin
+
+
+def _own_files(world: World, request: Request, site: Site) -> list[str]:
+    from hpclaunch.catalog import JOB, SITE, Kind
+    from hpclaunch.job import looks_like_path
+
+    wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
+    if not looks_like_path(request.target):
+        wanted.append((JOB, request.target))
+    found = [(kind.noun, world.catalog.find(kind, name)) for kind, name in wanted]
+    return [f"the {noun} is the {one.origin}'s own: {one.path}" for noun, one in found if one.origin != "bundled"]
+
+
+def _surroundings(
+    world: World, request: Request, site: Site, job: Job, settings: Settings, runs_dir: str | None
+) -> Surroundings:
+    from hpclaunch.plan.folders import expanded, is_open
+
+    now = world.now()
+    around = Surroundings(
+        now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        cwd=str(world.cwd),
+        run_dir="",
+        python=sys.executable,
+        version=version(),
+        cpus=len(os.sched_getaffinity(0)),
+        hosts=_hosts(world, request),
+        environment=world.environment,
+    )
+    offers = [runs_dir, world.environment.get("HPCLAUNCH_RUNS_DIR"), settings.value("runs_dir", site.name)]
+    offers.append(site.folders.runs)
+    spelled = [expanded(offer, around) for offer in offers if offer]
+    folder = next((offer for offer in spelled if not is_open(offer)), "runs")
+    root = os.path.realpath(os.path.join(world.cwd, folder))
+    run_dir = f"{root}/{job.name}-{now.strftime('%Y%m%d-%H%M%S')}-{world.unique()}"
+    return replace(around, run_dir=run_dir)
+
+
+def _hosts(world: World, request: Request) -> tuple[str, ...]:
+    if request.hosts_file is None:
+        return ()
+    path = world.cwd / request.hosts_file
+    try:
+        lines = [line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(Fault(where=str(path), what=f"the hosts file cannot be read: {error}")) from None
+    return tuple(words[0] for words in lines if words)
+
+
+def missing(prepared: Prepared) -> list[Fault]:
+    """Return what the run would need and is not there."""
+    from hpclaunch.preflight import missing_code, missing_here
+
+    return [*missing_code(prepared.spec), *missing_here(prepared.spec)]
+
+
+def write_run(world: World, prepared: Prepared) -> Run:
+    """Create the run directory (state RENDERED), so that its script can be given to sbatch by hand.
+
+    Raises Refused if the code is not there; missing data is for the caller to weigh.
+    """
+    from hpclaunch import runs
+    from hpclaunch.preflight import missing_code
+    from hpclaunch.snapshot import choose
+
+    faults = missing_code(prepared.spec)
+    if faults:
+        raise Refused(faults)
+    return runs.create(prepared.spec, prepared.text, choose(prepared.spec.code), socket.gethostname(), world.index)
+
+
+def submit(world: World, prepared: Prepared) -> Run:
+    """Check, create the run directory, submit. If the scheduler refuses, the directory stays, with the reason."""
+    from hpclaunch import runs
+    from hpclaunch.errors import SchedulerError
+    from hpclaunch.schedulers import scheduler_of
+
+    spec = prepared.spec
+    retired = [Fault(what=f"{spec.site} is retired: its scripts can be rendered, not submitted", next="--dry-run")]
+    faults = [*(retired if spec.site_status == "retired" else []), *missing(prepared)]
+    if faults:
+        raise Refused(faults)
+    run = write_run(world, prepared)
+    try:
+        job_id = scheduler_of(run.scheduler).submit(run, prepared.text, spec.walltime)
+    except SchedulerError as error:
+        runs.save(replace(run, reason=" ".join(str(error).split())))
+        raise
+    return runs.submitted(run, job_id)
+
+
+def refreshed(world: World, found: Sequence[Run]) -> list[Run]:
+    """Return the runs with their states of now, asking each scheduler once; what changed is recorded."""
+    from hpclaunch import runs
+    from hpclaunch.schedulers import scheduler_of
+
+    news = {}
+    for name in {run.scheduler for run in found}:
+        open_runs = [run for run in found if run.scheduler == name and run.job_id and not run.final]
+        if open_runs:
+            news[name] = scheduler_of(name).states(open_runs)
+    fresh = []
+    for run in found:
+        status = news.get(run.scheduler, {}).get(run.job_id)
+        if status and not run.final:
+            changed = replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason)
+            run = runs.save(changed) if changed != run else run
+        fresh.append(run)
+    return fresh
+
+
+def find_run(world: World, name: str | None) -> Run:
+    """Return one run with its state of now. Raises NotFound."""
+    from hpclaunch import runs
+
+    return refreshed(world, [runs.find(world.index, name)])[0]
+
+
+def all_runs(world: World) -> list[Run]:
+    """Return all runs with their states of now, newest first."""
+    from hpclaunch import runs
+
+    return refreshed(world, runs.known(world.index))
+
+
+def cancel(world: World, name: str) -> Run:
+    """Cancel a run and return it; one that has ended is left as it is. Raises Refused if it was never submitted."""
+    from hpclaunch import runs
+    from hpclaunch.schedulers import scheduler_of
+
+    run = find_run(world, name)
+    if not run.job_id:
+        raise Refused(Fault(what=f"{run.path.name} was rendered and not submitted by hpclaunch", next="scancel JOBID"))
+    if run.final:
+        return run
+    scheduler = scheduler_of(run.scheduler)
+    scheduler.cancel(run)
+    if run.scheduler == "local":
+        run = runs.save(replace(run, state="CANCELLED"))
+    return refreshed(world, [run])[0]
+
+
+def follow(world: World, run: Run, poll: Callable[[float], None] = time.sleep) -> Iterator[tuple[Run, bytes]]:
+    """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
+
+    The scheduler is asked at growing intervals, up to 15 s; the logs are looked at every half second.
+    """
+    tail = Tail(run)
+    pause = since = 0.5 if run.scheduler == "local" else 1.0
+    while True:
+        if since >= pause:
+            run, since, pause = refreshed(world, [run])[0], 0.0, min(15.0, pause * 1.5)
+            if run.scheduler == "local":
+                pause = 0.5
+        ended = run.final
+        yield run, tail.read()
+        if ended:
+            return
+        poll(0.5)
+        since += 0.5
+
+
+class Tail:
+    """Reads what was added to a run's log files since the last time."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._offsets: dict[Path, int] = {}
+
+    def read(self) -> bytes:
+        """Return the new bytes of all log files, oldest file first."""
+        new = []
+        for path in self._run.logs():
+            with path.open("rb") as file:
+                file.seek(self._offsets.get(path, 0))
+                new.append(file.read())
+                self._offsets[path] = file.tell()
+        return b"".join(new)
+
+
+def cancel_command(run: Run) -> str:
+    """Return what a person would type to cancel the run."""
+    from hpclaunch.schedulers import scheduler_of
+
+    return scheduler_of(run.scheduler).cancel_command(run)
+
+
+def version() -> str:
+    """Return the installed version, or what the checkout says."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("hpclaunch")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def write_script(path: Path, text: str) -> None:
+    """Write a rendered script where the person asked for it. Raises Refused."""
+    from hpclaunch.runs import write_text
+
+    try:
+        write_text(path, text)
+        path.chmod(0o755)
+    except OSError as error:
+        raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
+
+
+def strays(world: World, prepared: Prepared) -> list[str]:
+    """Return the variables of this shell that would override the script if a person gave it to sbatch by hand."""
+    from hpclaunch.schedulers.slurm import leaking
+
+    names = leaking(world.environment) if prepared.spec.scheduler == "slurm" else []
+    return [name for name in names if name.startswith("SBATCH_") or world.environment.get("SLURM_JOB_ID")]

@@ -1,0 +1,147 @@
+"""Site + Job + Request -> JobSpec: every decision is taken here, and every reason for a refusal is told at once."""
+
+from __future__ import annotations
+
+from hpclaunch.errors import Refused
+from hpclaunch.job import Job
+from hpclaunch.launchers import LAUNCHERS, Launch
+from hpclaunch.plan.command import command_of
+from hpclaunch.plan.directives import directives_of
+from hpclaunch.plan.folders import data_need, expanded, private_faults
+from hpclaunch.plan.layout import exclusive_warnings, layout_of, node_type_of
+from hpclaunch.plan.ledger import Ledger
+from hpclaunch.plan.placement import Placement, placement_of
+from hpclaunch.plan.software import Software, software_of
+from hpclaunch.settings import Settings
+from hpclaunch.site import LauncherOptions, Site
+from hpclaunch.spec import Code, JobSpec, Layout, Request, Surroundings
+
+TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
+LOGS = {"slurm": "logs/slurm-%j.out", "local": "logs/%j_0_log.out"}
+
+
+def plan(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> JobSpec:
+    """Return the complete spec. Raises Refused with every reason; precedence is flag, job, user settings, site."""
+    ledger = Ledger()
+    kind = node_type_of(site, job, request, ledger)
+    layout = layout_of(site, kind, job, request, around, ledger)
+    placement = placement_of(site, site.node_types[kind], layout, job, request, settings, around, ledger)
+    launcher = _launcher(site, job, request, layout, ledger)
+    software = software_of(site, job, layout, around, ledger)
+    data = data_need(site, job, request, settings, around, ledger)
+    command = command_of(job, request, software, around, ledger)
+    directives = directives_of(site, site.node_types[kind], job, request, layout, placement, around, ledger)
+    private_faults(site, around, software, ledger)
+    exclusive_warnings(site.node_types[kind], layout, ledger)
+    if ledger.faults:
+        raise Refused(ledger.faults)
+    environment = {**software.variables, **_own_variables(layout, software, around, data.folder if data else "")}
+    return JobSpec(
+        name=job.name,
+        target=request.target,
+        site=site.name,
+        site_status=site.status,
+        node_type=kind,
+        scheduler=site.scheduler,
+        template=TEMPLATES[site.scheduler],
+        launcher=launcher,
+        layout=layout,
+        walltime=placement.walltime,
+        run_dir=around.run_dir,
+        log_pattern=LOGS[site.scheduler],
+        created=around.now,
+        version=around.version,
+        shell="/bin/bash -l" if site.login_shell else "/bin/bash",
+        chdir=around.cwd if job.source_only else around.run_dir,
+        directives=directives if site.scheduler == "slurm" else (),
+        steps=software.steps,
+        environment=tuple(environment.items()),
+        unset=software.unset,
+        interpreter=command[0],
+        command=command,
+        launch=_launch(site, launcher, layout, job, request, around, tuple(environment)),
+        exit_wait=job.resources.exit_wait,
+        hosts=tuple(f"{host} slots={layout.tasks_per_node}" for host in around.hosts[: layout.nodes]),
+        code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
+        data=data,
+        node_private=tuple(expanded(path, around) for path in site.folders.node_private),
+        choices=tuple(ledger.choices),
+        warnings=tuple(ledger.warnings),
+    )
+
+
+def _entry(job: Job) -> str:
+    """Return the file in the job's folder that must exist, or nothing where the command is a program of the site."""
+    if job.script:
+        return job.script
+    inside = [word for word in job.command if word.startswith("{code}/")]
+    return inside[0].removeprefix("{code}/") if inside else ""
+
+
+def _launcher(site: Site, job: Job, request: Request, layout: Layout, ledger: Ledger) -> str:
+    alone = site.scheduler == "local" and layout.world_size == 1 and request.hosts_file is None
+    asked = ledger.pick(
+        "launcher",
+        ("--launcher", request.launcher),
+        ("job", job.launcher),
+        ("one rank needs none", "direct" if alone else None),
+        (f"site {site.name}", site.launchers.default),
+    )
+    launcher = asked or site.launchers.default
+    if launcher not in (*site.launchers.options, "direct"):
+        ledger.fault(
+            f"launcher {launcher!r} is not one that {site.name} has",
+            allowed=", ".join(site.launchers.options),
+            next="leave --launcher out for the site's own",
+        )
+    if launcher == "direct" and layout.world_size > 1:
+        ledger.fault(f"launcher 'direct' starts one rank, and {layout.world_size} were asked for")
+    if launcher == "horovodrun" and layout.nodes > 1 and request.hosts_file is None:
+        ledger.fault(
+            f"horovodrun knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
+            next=f"leave --launcher out for the site's own ({site.launchers.default})",
+        )
+    if launcher == "srun" and site.scheduler == "local":
+        ledger.fault("srun needs a Slurm site", next="hpclaunch sites list")
+    return launcher
+
+
+def _launch(
+    site: Site,
+    launcher: str,
+    layout: Layout,
+    job: Job,
+    request: Request,
+    around: Surroundings,
+    names: tuple[str, ...],
+) -> tuple[str, ...]:
+    options = site.launchers.options.get(launcher, LauncherOptions())  # type: ignore[call-overload]
+    hosts = f"{around.run_dir}/hosts" if request.hosts_file is not None else ""
+    launch = Launch(
+        layout=layout,
+        exported=("PATH", "LD_LIBRARY_PATH", *names, "HPCLAUNCH_EXIT_FILE"),
+        mpi=options.mpi or "",
+        cpu_bind=options.cpu_bind or "",
+        gpu_bind=options.gpu_bind or "",
+        extra=options.extra,
+        exit_wait=job.resources.exit_wait,
+        hosts_file=hosts,
+    )
+    return LAUNCHERS[launcher](launch)
+
+
+def _own_variables(layout: Layout, software: Software, around: Surroundings, data: str) -> dict[str, str]:
+    """Return hpclaunch's contract with the ranks (docs/contract.md)."""
+    variables = {
+        "HPCLAUNCH_RUN_DIR": around.run_dir,
+        "HPCLAUNCH_WORLD_SIZE": str(layout.world_size),
+        "HPCLAUNCH_EXPECT_GPU": "1" if layout.gpus_per_node and not layout.stand_in_gpus else "0",
+    }
+    if data:
+        variables["HPCLAUNCH_DATA_DIR"] = data
+    if "OMP_NUM_THREADS" not in software.variables:
+        variables["OMP_NUM_THREADS"] = str(layout.cores_per_task)
+    return variables
+
+
+__all__ = ["Placement", "plan"]

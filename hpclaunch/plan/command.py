@@ -1,0 +1,54 @@
+"""The command of a rank: program, script, parameters, and what a person typed after ``--``."""
+
+from __future__ import annotations
+
+from hpclaunch.catalog import did_you_mean
+from hpclaunch.job import Job, spell
+from hpclaunch.plan.ledger import Ledger
+from hpclaunch.plan.software import Software
+from hpclaunch.spec import Request, Surroundings
+
+
+def command_of(
+    job: Job, request: Request, software: Software, around: Surroundings, ledger: Ledger
+) -> tuple[str, ...]:
+    """Return argv: every parameter as ``--name=value``, then the typed arguments, unchanged and last."""
+    code = f"{around.run_dir}/code"
+    if job.script:
+        program = (software.python, f"{code}/{job.script}")
+    else:
+        program = tuple(word.replace("{code}", code).replace("{run_dir}", around.run_dir) for word in job.command)
+    parameters = _parameters(job, request, ledger)
+    for argument in request.arguments:
+        if "\0" in argument:
+            ledger.fault("an argument cannot hold a NUL character")
+    return (*program, *parameters, *request.arguments)
+
+
+def _parameters(job: Job, request: Request, ledger: Ledger) -> tuple[str, ...]:
+    typed = _typed(job, request, ledger)
+    values = {}
+    for key, parameter in job.parameters.items():
+        try:
+            values[key] = parameter.parse(typed[key]) if key in typed else parameter.default
+        except ValueError as error:
+            ledger.fault(str(error), where=f"--set {key}", next=f"hpclaunch jobs show {job.name}")
+    return tuple(f"--{key.replace('_', '-')}={spell(value)}" for key, value in values.items())
+
+
+def _typed(job: Job, request: Request, ledger: Ledger) -> dict[str, str]:
+    typed = dict(request.settings)
+    if request.synthetic:
+        typed.setdefault("synthetic", "true")
+    for key in typed:
+        if key in job.parameters:
+            continue
+        if job.parameters:
+            near = did_you_mean(key, job.parameters)
+            ledger.fault(f"{job.name} has no parameter {key!r}{near}", allowed=", ".join(job.parameters))
+        else:
+            ledger.fault(
+                f"{job.name} declares no parameters, so {key!r} cannot be set",
+                next="write its own options after --, as in: hpclaunch submit train.py -- --lr 0.1",
+            )
+    return typed

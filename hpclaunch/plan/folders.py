@@ -1,0 +1,73 @@
+"""Where data and runs lie, as text: no folder is looked at here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from posixpath import join, normpath
+from typing import TYPE_CHECKING
+
+from hpclaunch.job import Job
+from hpclaunch.plan.ledger import Ledger
+from hpclaunch.settings import Settings
+from hpclaunch.site import Site
+from hpclaunch.spec import DataNeed, Request, Surroundings
+
+if TYPE_CHECKING:
+    from hpclaunch.plan.software import Software
+
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def expanded(path: str, around: Surroundings) -> str:
+    """Return the path with ``$NAME`` and a leading ``~`` taken from the surroundings; an unknown name stays as it is."""
+    if path == "~" or path.startswith("~/"):
+        path = "$HOME" + path[1:]
+    known = around.environment
+    return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], found[0]), path)
+
+
+def is_open(path: str) -> bool:
+    """Tell whether a variable in the path was not known."""
+    return _VARIABLE.search(path) is not None
+
+
+def data_need(
+    site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, ledger: Ledger
+) -> DataNeed | None:
+    """Return what the job reads, or None where it reads nothing (or makes stand-in images up)."""
+    if job.data is None or request.synthetic or "true" in (v.lower() for k, v in request.settings if k == "synthetic"):
+        return None
+    folder = ledger.pick(
+        "data",
+        ("--data-dir", request.data_dir),
+        ("HPCLAUNCH_DATA_DIR", around.environment.get("HPCLAUNCH_DATA_DIR") or None),
+        ("settings", settings.value("data_dir", site.name)),
+        (f"site {site.name}", site.folders.data),
+    )
+    typed = request.data_dir is not None
+    place = folder if typed else expanded(folder or "", around)
+    origin = ledger.choices[-1].origin if folder else ""
+    return DataNeed(
+        name=job.data.name,
+        folder=normpath(join(around.cwd, place)) if place and (typed or not is_open(place)) else "",
+        layouts=job.data.layouts,
+        origin=origin,
+    )
+
+
+def private_faults(site: Site, around: Surroundings, software: Software, ledger: Ledger) -> None:
+    """Refuse a run directory that the nodes do not share with this machine: Slurm fails such a job with no log."""
+    if _CONTROL.search(around.run_dir) or _CONTROL.search(around.cwd):
+        ledger.fault(f"the path {around.run_dir!r} holds a control character", next="choose another with --runs-dir")
+    for folder in site.folders.node_private:
+        root = PurePosixPath(expanded(folder, around))
+        if root in PurePosixPath(around.run_dir).parents:
+            ledger.fault(
+                f"the run directory {around.run_dir} is in {root}, which every node of {site.name} has for itself",
+                allowed="a folder that all nodes share",
+                next="choose one with --runs-dir",
+            )
+        if root in PurePosixPath(software.python).parents:
+            ledger.warnings.append(f"Python {software.python} is in {root}, which nodes of {site.name} may not share")

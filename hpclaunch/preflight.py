@@ -1,0 +1,63 @@
+"""What must be there before anything is queued: the script, the data, the launcher's program. It only looks."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from hpclaunch.errors import Fault
+from hpclaunch.snapshot import faults_of
+from hpclaunch.spec import DataNeed, JobSpec
+
+
+def missing_code(spec: JobSpec) -> list[Fault]:
+    """Return what keeps the run directory from being written."""
+    return faults_of(spec.code)
+
+
+def missing_here(spec: JobSpec) -> list[Fault]:
+    """Return what keeps the run from starting here and now; a dry run shows it as warnings, a submission stops."""
+    return [*_data(spec), *_programs(spec)]
+
+
+def found_layout(need: DataNeed) -> Path | None:
+    """Return the first of the data set's layouts that exists, in the folder or in its sub-folder of that name."""
+    for folder in (Path(need.folder), Path(need.folder) / need.name):
+        for layout in need.layouts:
+            if (folder / layout).exists():
+                return folder / layout
+    return None
+
+
+def _data(spec: JobSpec) -> list[Fault]:
+    need = spec.data
+    if need is None or (need.folder and found_layout(need)):
+        return []
+    fetch = f"hpclaunch data fetch {spec.name}, or --data-dir FOLDER; --synthetic trains on stand-in images"
+    if not need.folder:
+        return [Fault(what=f"no data folder is known for {need.name} at {spec.site}", next=fetch)]
+    return [
+        Fault(
+            where=f"{need.folder} (from {need.origin})",
+            what=f"the data set {need.name} is not there",
+            allowed=f"{', '.join(need.layouts)} in it or in its folder {need.name}",
+            next=fetch,
+        )
+    ]
+
+
+def _programs(spec: JobSpec) -> list[Fault]:
+    if spec.scheduler == "slurm" and shutil.which("sbatch") is None:
+        return [
+            Fault(
+                what=f"there is no sbatch on this machine, so nothing can be submitted to {spec.site}",
+                next="log in there, or --dry-run to see the script, or --site local",
+            )
+        ]
+    program = spec.launch[0] if spec.launch else ""
+    path = str(Path(spec.interpreter).parent) if "/" in spec.interpreter else None
+    beside = shutil.which(program, path=path) if path else None
+    if spec.scheduler == "local" and program and not beside and shutil.which(program) is None:
+        hint = "install the extra 'train' (pip install 'hpclaunch[train]')" if program == "horovodrun" else "install it"
+        return [Fault(what=f"the launcher {program} is not on this machine", next=f"{hint}, or --tasks-per-node 1")]
+    return []

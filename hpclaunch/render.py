@@ -1,0 +1,96 @@
+"""JobSpec -> script text, through one Jinja environment; it decides nothing and writes nothing."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from hpclaunch.errors import Fault, InvalidFile
+from hpclaunch.spec import JobSpec
+from hpclaunch.units import format_walltime
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_WIDTH = 100
+
+Roots = Sequence[tuple[str, Path]]
+
+
+def render(spec: JobSpec, roots: Roots) -> str:
+    """Return the script. ``roots`` are the template folders as (origin, folder), first winner first, bundled last.
+
+    Raises InvalidFile, naming the template and the line, if a person's own template cannot be used.
+    """
+    environment = _environment(roots)
+    try:
+        return environment.get_template(spec.template).render(spec=spec)
+    except TemplateError as error:
+        name = getattr(error, "name", None) or spec.template
+        line = getattr(error, "lineno", None)
+        where = f"template {name}" + (f", line {line}" if line else "")
+        raise InvalidFile(Fault(where=where, what=str(error.message or type(error).__name__))) from None
+
+
+def override_of(spec: JobSpec, roots: Roots) -> Path | None:
+    """Return the project's or the user's own template that takes the place of a bundled one, if there is any."""
+    for origin, folder in roots:
+        for name in (spec.template, "base.sh.j2"):
+            if origin != "bundled" and (folder / name).is_file():
+                return folder / name
+    return None
+
+
+def _environment(roots: Roots) -> ImmutableSandboxedEnvironment:
+    shipped = str(roots[-1][1])
+    loaders = [FileSystemLoader(str(folder)) for _, folder in roots]
+    environment = ImmutableSandboxedEnvironment(
+        loader=ChoiceLoader([*loaders, PrefixLoader({"bundled": FileSystemLoader(shipped)})]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters.update(quote=quote, argv=argv, directive=directive, oneline=oneline, clock=clock)
+    return environment
+
+
+def quote(text: str) -> str:
+    """Return text as one bash word on one line: a newline or another control character becomes ``$'\\n'``."""
+    if not _CONTROL.search(text):
+        return shlex.quote(text)
+    escaped = (_ESCAPES.get(c) or (f"\\x{ord(c):02x}" if _CONTROL.match(c) else c) for c in text)
+    return "$'" + "".join(escaped) + "'"
+
+
+def argv(words: Iterable[str], indent: int = 2) -> str:
+    """Return words as a bash command, broken with backslashes so that lines stay readable."""
+    lines = [""]
+    for word in map(quote, words):
+        if lines[-1] and len(lines[-1]) + len(word) >= _WIDTH - indent:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".lstrip()
+    return (" \\\n" + " " * (indent + 2)).join(lines)
+
+
+def directive(value: str) -> str:
+    """Return a value as sbatch reads it on an #SBATCH line: quoted where a blank, quote, # or backslash is in it."""
+    if _PLAIN_DIRECTIVE.fullmatch(value):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def oneline(text: str) -> str:
+    """Return text that cannot end a comment: control characters become blanks."""
+    return _CONTROL.sub(" ", text)
+
+
+def clock(seconds: int) -> str:
+    """Return a walltime for reading."""
+    return format_walltime(seconds)

@@ -1,0 +1,113 @@
+"""This machine, without a scheduler: submitit's local executor runs the script in a session of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpclaunch.errors import Fault, SchedulerError
+from hpclaunch.runs import Run
+from hpclaunch.schedulers import Status
+
+_BACKSTOP_MINUTES = 10
+_YEAR_MINUTES = 365 * 24 * 60
+_TIMED_OUT = 124
+_SECONDS_TO_END = 45
+
+
+def submit(run: Run, text: str, walltime: int) -> str:
+    """Start the script and return the id of its controlling process. The script keeps its own walltime (``timeout``).
+
+    The controller gets a session of its own, so that a Ctrl-C or a closed terminal does not end the run.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _start_and_leave(run, walltime, reader, writer)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        job_id = answer.read()
+    os.waitpid(child, 0)
+    if not job_id.isdigit():
+        raise SchedulerError(Fault(where="submitit", what=job_id or "the local executor did not start"))
+    return job_id
+
+
+def _start_and_leave(run: Run, walltime: int, reader: int, writer: int) -> None:
+    """Run in the forked child: it must end here, whatever happens."""
+    answer = "the local executor did not start"
+    try:
+        os.close(reader)
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        answer = _start(run, walltime)
+    except BaseException as error:
+        answer = f"the local executor did not start: {error}"
+    finally:
+        os.write(writer, answer.encode())
+        os._exit(0)
+
+
+def _start(run: Run, walltime: int) -> str:
+    from submitit.local.local import LocalExecutor
+
+    executor = LocalExecutor(folder=run.path / "logs")
+    minutes = walltime / 60 + _BACKSTOP_MINUTES if walltime else _YEAR_MINUTES
+    executor.update_parameters(timeout_min=minutes, tasks_per_node=1, stderr_to_stdout=True)
+    job = executor._submit_command(f"bash {shlex.quote(str(run.script))}")
+    return str(job.job_id)
+
+
+def states(runs: Sequence[Run]) -> dict[str, Status]:
+    """Return job id -> status, from the script's own marks and the process table."""
+    return {run.job_id: _status(run) for run in runs if run.job_id}
+
+
+def _status(run: Run) -> Status:
+    code = run.exit_codes().get(f"{run.job_id}.0")
+    if code is not None:
+        ended = {0: "COMPLETED", _TIMED_OUT: "TIMEOUT"}.get(code, "FAILED")
+        return Status(state="CANCELLED" if run.state == "CANCELLED" else ended, exit_code=f"{code}:0")
+    if run.host != socket.gethostname():
+        return Status(state="UNKNOWN", reason=f"it runs on {run.host}")
+    if _alive(int(run.job_id)):
+        return Status(state="RUNNING")
+    return Status(state=run.state if run.final else "UNKNOWN")
+
+
+def _alive(process: int) -> bool:
+    """Tell whether the controller lives: the number alone may belong to somebody else by now."""
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return b"submitit.local._local" in command and state != "Z"
+
+
+def cancel(run: Run) -> None:
+    """Ask the run to end, wait for it, and end its whole session if it does not."""
+    process = int(run.job_id)
+    if not _alive(process):
+        return
+    group = os.getpgid(process)
+    os.kill(process, signal.SIGTERM)
+    deadline = time.monotonic() + _SECONDS_TO_END
+    while _alive(process) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if _alive(process):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+def cancel_command(run: Run) -> str:
+    """Return what a person would type."""
+    return f"hpclaunch cancel {run.path.name}"

@@ -1,0 +1,140 @@
+"""Slurm: sbatch through submitit, states from squeue, then sacct, then the run directory; output is never guessed at."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpclaunch.errors import Fault, SchedulerError
+from hpclaunch.runs import Run
+from hpclaunch.schedulers import Status
+
+if TYPE_CHECKING:
+    from submitit import SlurmExecutor
+
+_LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")
+_KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
+_SECONDS = 60
+
+
+def leaking(environment: Mapping[str, str]) -> list[str]:
+    """Return the variables that sbatch must not see: they would override the script, or come from another job."""
+    return sorted(name for name in environment if name.startswith(_LEAKING) and name not in _KEPT)
+
+
+def submit(run: Run, text: str, walltime: int) -> str:
+    """Hand the script to sbatch and return the job id. Raises SchedulerError with Slurm's own words."""
+    executor = _executor(run, text)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):  # submitit prints what it also raises
+            job = executor._submit_command("")
+    except Exception as error:
+        words = " ".join((str(error) or said.getvalue()).replace("sbatch: error:", "").split())
+        raise SchedulerError(
+            Fault(where="sbatch", what=words or "failed without a word", next=f"the script is {run.script}")
+        ) from None
+    return str(job.job_id)
+
+
+def _executor(run: Run, text: str) -> SlurmExecutor:
+    import submitit
+
+    class ScriptExecutor(submitit.SlurmExecutor):
+        """submitit's executor, submitting the rendered script in place of one that it would write."""
+
+        def _make_submission_file_text(self, command: str, uid: str) -> str:
+            return text
+
+        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+            unset = [word for name in leaking(os.environ) for word in ("-u", name)]
+            return ["env", *unset, *super()._make_submission_command(submission_file_path)]
+
+    if shutil.which("sbatch") is None:
+        raise SchedulerError(Fault(what="there is no sbatch on this machine", next="log in to the site, or --dry-run"))
+    folder = run.path / "submitit"
+    folder.mkdir(exist_ok=True)
+    return ScriptExecutor(folder=folder)
+
+
+def states(runs: Sequence[Run]) -> dict[str, Status]:
+    """Return job id -> status for all runs: one squeue, one sacct for those that squeue no longer knows."""
+    wanted = {run.job_id: run for run in runs if run.job_id}
+    found = _squeue(list(wanted)) if wanted else {}
+    gone = [job_id for job_id in wanted if job_id not in found or found[job_id].state in _ENDING]
+    found.update(_sacct(gone) if gone else {})
+    for job_id, run in wanted.items():
+        if job_id not in found:
+            found[job_id] = _marks(run)
+    return found
+
+
+_ENDING = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"})
+
+
+def _squeue(job_ids: list[str]) -> dict[str, Status]:
+    """Ask once. The format is fixed: squeue --json differs from version to version."""
+    text = _ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%r", f"--jobs={','.join(job_ids)}"])
+    found = {}
+    for line in text.splitlines():
+        job_id, state, reason = [*line.split("|", 2), "", ""][:3]
+        waiting = state == "PENDING" and reason not in ("None", "")
+        if job_id in job_ids:
+            found[job_id] = Status(state=state, reason=reason if waiting else "")
+    return found
+
+
+def _sacct(job_ids: list[str]) -> dict[str, Status]:
+    """Ask once; without accounting sacct answers nothing, and nobody is surprised."""
+    options = ["--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,State,ExitCode"]
+    text = _ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
+    found = {}
+    for line in text.splitlines():
+        job_id, state, code = [*line.split("|"), "", ""][:3]
+        word = state.split(" ")[0].rstrip("+")
+        if job_id in job_ids and word:
+            found[job_id] = Status(state=word, exit_code=code)
+    return found
+
+
+def _marks(run: Run) -> Status:
+    """Fall back on what the script itself left behind."""
+    codes = {name: code for name, code in run.exit_codes().items() if name.split(".")[0] == run.job_id}
+    if not codes:
+        return Status(state=run.state if run.final else "UNKNOWN")
+    code = list(codes.values())[-1]
+    return Status(state="COMPLETED" if code == 0 else "FAILED", exit_code=f"{code}:0")
+
+
+def _ask(command: list[str]) -> str:
+    """Return the program's answer, or nothing where it is missing, refuses (unknown job) or does not answer."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SACCT_"))}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment, errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout
+
+
+def cancel(run: Run) -> None:
+    """Cancel the job. Raises SchedulerError with Slurm's own words."""
+    command = ["scancel", run.job_id]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, errors="replace")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SchedulerError(Fault(where="scancel", what=str(error))) from None
+    if done.returncode:
+        raise SchedulerError(Fault(where="scancel", what=" ".join(done.stderr.split()) or "failed without a word"))
+
+
+def cancel_command(run: Run) -> str:
+    """Return what a person would type."""
+    return f"hpclaunch cancel {run.path.name} (or: scancel {run.job_id})"

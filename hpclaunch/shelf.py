@@ -1,0 +1,119 @@
+"""The story of the verbs about jobs, sites and data sets, beside launch.py's of the runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from hpclaunch.catalog import JOB, NAME, SITE, Catalog, Found, user_folder
+from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, Refused
+from hpclaunch.job import Job, load_job
+from hpclaunch.site import Site, load_site
+
+_NEW_JOB = """\
+# What may stand here: docs/job-files.md. Try it with: hpclaunch submit {name} --dry-run
+summary: {name}
+script: train.py
+parameters:
+  epochs: {{default: 1, help: passes over the training data}}
+resources:
+  walltime: "00:30:00"
+"""
+_NEW_SCRIPT = '''\
+"""What every rank runs. hpclaunch passes the parameters of job.yaml as --name=value."""
+
+import argparse
+import os
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--epochs", type=int, default=1)
+options = parser.parse_args()
+rank = os.environ.get("SLURM_PROCID") or os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK", "0")
+print(f"rank {rank} of {os.environ.get('HPCLAUNCH_WORLD_SIZE', '1')} trains for {options.epochs} epochs")
+'''
+
+
+def catalog() -> Catalog:
+    """Return the catalog of the current folder."""
+    return Catalog(project=Path.cwd(), user=user_folder(os.environ))
+
+
+def list_jobs(catalog: Catalog) -> list[tuple[str, str, str]]:
+    """Return (name, origin, summary) of all jobs; a faulty file says so in its place."""
+    return [(found.name, found.origin, _summary(catalog, found)) for found in catalog.names(JOB)]
+
+
+def _summary(catalog: Catalog, found: Found) -> str:
+    try:
+        return load_job(catalog, found.name, Path.cwd()).summary
+    except InvalidFile as error:
+        return f"cannot be used: {error.faults[0]}"
+
+
+def show_job(catalog: Catalog, name: str) -> tuple[Found, Job]:
+    """Return a job and where it was found. Raises NotFound or InvalidFile."""
+    return catalog.find(JOB, name), load_job(catalog, name, Path.cwd())
+
+
+def list_sites(catalog: Catalog) -> list[tuple[str, str, str, str]]:
+    """Return (name, origin, status, title) of all sites; a faulty file says so in its place."""
+    rows = []
+    for found in catalog.names(SITE):
+        try:
+            site = load_site(catalog, found.name)
+            rows.append((found.name, found.origin, site.status, site.title))
+        except InvalidFile as error:
+            rows.append((found.name, found.origin, "faulty", f"cannot be used: {error.faults[0]}"))
+    return rows
+
+
+def show_site(catalog: Catalog, name: str) -> tuple[Found, Site]:
+    """Return a site and where it was found. Raises NotFound or InvalidFile."""
+    return catalog.find(SITE, name), load_site(catalog, name)
+
+
+def new_job(catalog: Catalog, name: str, script: str | None) -> Path:
+    """Make ``jobs/NAME`` in the project, from a script if one is named. Raises Refused; nothing is overwritten."""
+    folder = catalog.project / "jobs" / name
+    if not NAME.fullmatch(name):
+        raise InvalidRequest(Fault(what=f"{name!r} is not a job name", allowed="letters, digits, '.', '_' and '-'"))
+    if folder.exists():
+        raise Refused(Fault(where=str(folder), what="exists already", next="choose another name"))
+    if script is not None and not Path(script).is_file():
+        raise Refused(Fault(where=script, what="the script is not there"))
+    folder.mkdir(parents=True)
+    if script is None:
+        (folder / "train.py").write_text(_NEW_SCRIPT, encoding="utf-8")
+    else:
+        shutil.copy2(script, folder / "train.py")
+    text = _NEW_JOB.format(name=name)
+    without = text[: text.index("parameters:")] + text[text.index("resources:") :]
+    (folder / "job.yaml").write_text(text if script is None else without, encoding="utf-8")
+    return folder
+
+
+def fetch(
+    job: str, source: str | None, data_dir: str | None, site: str | None, sha256: str | None, say: Callable[[str], None]
+) -> Path:
+    """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
+    from hpclaunch.launch import World, choose_site
+    from hpclaunch.plan.folders import expanded, is_open
+    from hpclaunch.settings import load_settings
+    from hpclaunch.spec import Surroundings
+    from hpclaunch.staging import stage
+
+    world = World()
+    loaded = load_job(world.catalog, job, world.cwd)
+    if loaded.data is None:
+        raise Refused(Fault(what=f"{job} reads no data set"))
+    settings = load_settings(user_folder(world.environment))
+    chosen, _ = choose_site(world, site, settings)
+    around = Surroundings(now="", cwd=str(world.cwd), run_dir="", python="", version="", environment=world.environment)
+    offers = [data_dir, world.environment.get("HPCLAUNCH_DATA_DIR"), settings.value("data_dir", chosen.name)]
+    offers.append(chosen.folders.data)
+    folder = next((expanded(offer, around) for offer in offers if offer), "")
+    if not folder or is_open(folder):
+        raise Refused(Fault(what=f"no data folder is known at {chosen.name}", next="--data-dir FOLDER"))
+    return stage(loaded.data, source, (world.cwd / folder).resolve(), sha256, say)

@@ -1,0 +1,188 @@
+"""What a site file may say about a cluster, and loading one; it never looks at the cluster itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, PositiveInt, model_validator
+
+from hpclaunch.catalog import SITE, Catalog
+from hpclaunch.fileformat import Environment, Line, Scalar, Strict, VariableName, Walltime, read
+
+SchedulerName = Literal["slurm", "local"]
+LauncherName = Literal["direct", "srun", "mpirun", "horovodrun"]
+
+
+class Detect(Strict):
+    """How a login node of the site is known: every key that is given must hold."""
+
+    environment: dict[VariableName, Scalar] = {}
+    cluster_name: str | None = None
+
+
+class Source(Strict):
+    """Where values come from; ``read`` is the date of the source as it was read."""
+
+    id: str
+    ref: str
+    read: str
+
+
+class NodeType(Strict):
+    """One kind of node. Memory in GB (as the site writes it), ``default_tasks_per_node`` else GPUs, else 1.
+
+    ``stand_in_gpus``: the scheduler hands GPUs out, but nothing can compute on them (a test cluster).
+    """
+
+    title: str
+    nodes: PositiveInt | None = None
+    cores_per_node: PositiveInt
+    threads_per_core: PositiveInt = 1
+    memory_gb: PositiveInt | None = None
+    gpus_per_node: int = Field(default=0, ge=0)
+    gpu_model: str | None = None
+    gpu_memory_gb: PositiveInt | None = None
+    stand_in_gpus: bool = False
+    constraint: Line | None = None
+    partition: Line | None = None
+    default_tasks_per_node: PositiveInt | None = None
+
+    @property
+    def logical_cpus(self) -> int:
+        """What Slurm counts as CPUs: hardware threads."""
+        return self.cores_per_node * self.threads_per_core
+
+
+class Limits(Strict):
+    """Limits of a partition or a QOS; walltime in seconds. What is not there is not known, and not checked."""
+
+    max_walltime: Walltime | None = None
+    max_nodes: PositiveInt | None = None
+    node_types: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Defaults(Strict):
+    """What the site chooses where nobody else does."""
+
+    node_type: str
+    partition: Line | None = None
+    qos: Line | None = None
+    account: Line | None = None
+    walltime: Walltime | None = None
+
+
+class LauncherOptions(Strict):
+    """How the site wants a launcher called; what is not there is not written."""
+
+    mpi: Line | None = None
+    cpu_bind: Line | None = None
+    gpu_bind: Line | None = None
+    extra: tuple[Line, ...] = ()
+
+
+class Launchers(Strict):
+    """The launchers that work at the site, and the one to use."""
+
+    default: LauncherName
+    options: dict[LauncherName, LauncherOptions]
+
+    @model_validator(mode="after")
+    def _default_is_listed(self) -> Launchers:
+        if self.default not in self.options:
+            raise ValueError(f"default {self.default!r} is not among options: {', '.join(self.options)}")
+        return self
+
+
+class Folders(Strict):
+    """Paths in which ``$NAME`` is taken from the submitting environment. ``node_private`` ones are not shared."""
+
+    runs: Line | None = None
+    data: Line | None = None
+    node_private: tuple[Line, ...] = ()
+
+
+class Site(Strict):
+    """A cluster as one YAML describes it."""
+
+    name: str
+    title: str
+    status: Literal["production", "retired", "test"] = "production"
+    scheduler: SchedulerName
+    login_shell: bool = False
+    detect: Detect | None = None
+    defaults: Defaults
+    required: tuple[Literal["account", "partition", "qos", "walltime"], ...] = ()
+    node_types: dict[str, NodeType] = Field(min_length=1)
+    partitions: dict[str, Limits] = {}
+    qos: dict[str, Limits] = {}
+    launchers: Launchers
+    environment: Environment = Environment()
+    folders: Folders = Folders()
+    sbatch: tuple[Line, ...] = ()
+    omit: tuple[Line, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    third_party: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Site:
+        wrong = [
+            f"{place} names {name!r}, which is not among {', '.join(known)}"
+            for place, name, known in self._references()
+            if name not in known
+        ]
+        if wrong:
+            raise ValueError("; ".join(wrong))
+        return self
+
+    def _references(self) -> list[tuple[str, str, list[str]]]:
+        kinds, partitions, qos = list(self.node_types), list(self.partitions), list(self.qos)
+        found = [("defaults.node_type", self.defaults.node_type, kinds)]
+        if self.defaults.partition and partitions:
+            found.append(("defaults.partition", self.defaults.partition, partitions))
+        if self.defaults.qos and qos:
+            found.append(("defaults.qos", self.defaults.qos, qos))
+        for family, members in (("partitions", self.partitions), ("qos", self.qos)):
+            for name, limits in members.items():
+                found += [(f"{family}.{name}.node_types", kind, kinds) for kind in limits.node_types]
+        return found
+
+
+def load_site(catalog: Catalog, name: str) -> Site:
+    """Return the site of that name. Raises NotFound, or InvalidFile with every fault."""
+    found = catalog.find(SITE, name)
+    return read(found.path, Site, name=name)
+
+
+def detect_site(environment: Mapping[str, str], cluster_name: str) -> str | None:
+    """Return the bundled site that this machine belongs to, or None.
+
+    Only the sites in this table are looked at, so that no site file but the one that is meant is ever read.
+    """
+    for name, variables, cluster in DETECTED:
+        if all(environment.get(key) == value for key, value in variables) and cluster in ("", cluster_name):
+            return name
+    return None
+
+
+DETECTED: tuple[tuple[str, tuple[tuple[str, str], ...], str], ...] = (
+    ("perlmutter", (("NERSC_HOST", "perlmutter"),), ""),
+    ("testcluster", (), "hpctest"),
+)
+"""Site, environment variables and Slurm cluster name; a test holds it equal to ``detect`` in the site files."""
+
+
+def cluster_name(environment: Mapping[str, str]) -> str:
+    """Return ClusterName from slurm.conf, or nothing: a plain file read, no program is asked."""
+    path = Path(environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf")
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    match = re.search(r"^\s*ClusterName\s*=\s*(\S+)", text, re.MULTILINE | re.IGNORECASE)
+    return match.group(1) if match else ""

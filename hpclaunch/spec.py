@@ -1,0 +1,155 @@
+"""The values that the steps hand on: what was typed, what surrounds it, and the resolved, complete result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a person typed, and nothing else: None means "as the files say". Walltime in seconds."""
+
+    target: str
+    site: str | None = None
+    node_type: str | None = None
+    nodes: int | None = None
+    tasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    gpus_per_node: int | None = None
+    launcher: str | None = None
+    account: str | None = None
+    partition: str | None = None
+    qos: str | None = None
+    walltime: int | None = None
+    data_dir: str | None = None
+    synthetic: bool = False
+    hosts_file: str | None = None
+    settings: Pairs = ()
+    sbatch: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the program found around it, so that planning itself looks at nothing: clock, folders, environment.
+
+    ``python`` is the interpreter that runs hpclaunch; ``hosts`` are the names in the request's hosts file.
+    """
+
+    now: str
+    cwd: str
+    run_dir: str
+    python: str
+    version: str
+    cpus: int = 1
+    hosts: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def inside_job(self) -> bool:
+        """Whether hpclaunch itself runs inside a Slurm job, whose SBATCH_* and SLURM_* variables are not the user's."""
+        return "SLURM_JOB_ID" in self.environment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Who runs where. ``gpus_per_node`` are asked for; ``stand_in_gpus`` are scheduled but compute nothing."""
+
+    nodes: int
+    tasks_per_node: int
+    cpus_per_task: int
+    threads_per_core: int = 1
+    gpus_per_node: int = 0
+    node_gpus: int = 0
+    stand_in_gpus: bool = False
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks: nodes x tasks per node (= ``hvd.size()``)."""
+        return self.nodes * self.tasks_per_node
+
+    @property
+    def cores_per_task(self) -> int:
+        """Physical cores of one rank, at least one: what a thread pool should be sized to."""
+        return max(1, self.cpus_per_task // self.threads_per_core)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One line of set-up; when it fails, the script stops and says ``failure``."""
+
+    line: str
+    failure: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A value that somebody could have chosen otherwise, and who chose it (flag, job, settings, site, …)."""
+
+    key: str
+    value: str
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """What the run needs of the user's code: ``folder`` is copied (``source_only``: its source files) to RUN/code."""
+
+    folder: str
+    entry: str
+    source_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataNeed:
+    """The data set a job reads: one of ``layouts`` must exist in ``folder`` or in ``folder``/``name``."""
+
+    name: str
+    folder: str
+    layouts: tuple[str, ...]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted"."""
+
+    name: str
+    target: str
+    site: str
+    site_status: str
+    node_type: str
+    scheduler: str
+    template: str
+    launcher: str
+    layout: Layout
+    walltime: int
+    run_dir: str
+    log_pattern: str
+    created: str
+    version: str
+    shell: str
+    chdir: str
+    directives: Pairs
+    steps: tuple[Step, ...]
+    environment: Pairs
+    unset: tuple[str, ...]
+    interpreter: str
+    command: tuple[str, ...]
+    launch: tuple[str, ...]
+    exit_wait: int
+    hosts: tuple[str, ...]
+    code: Code
+    data: DataNeed | None
+    node_private: tuple[str, ...]
+    choices: tuple[Choice, ...]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts, lists, strings and numbers."""
+        return asdict(self)

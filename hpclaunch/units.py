@@ -1,0 +1,69 @@
+"""Text to numbers and back for walltime (seconds) and memory (megabytes); never rounds down what was asked for."""
+
+from __future__ import annotations
+
+import re
+
+_CLOCK = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
+_SPELLED = re.compile(r"(?:(?P<d>\d+)d)?\s*(?:(?P<h>\d+)h)?\s*(?:(?P<m>\d+)m(?:in)?)?\s*(?:(?P<s>\d+)s)?", re.IGNORECASE)
+_MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
+_MEGABYTES = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
+
+WALLTIME_FORMS = "minutes (30), HH:MM:SS, D-HH:MM:SS, or 1d12h, 2h, 90m"
+MEMORY_FORMS = "megabytes (4000) or a number with K, M, G or T (16G)"
+
+
+def parse_walltime(text: str) -> int:
+    """Return seconds for a walltime in any of Slurm's six forms (sbatch manual, ``--time``) or spelled as ``1h30m``.
+
+    A bare number is minutes and ``A:B`` is minutes and seconds, as in Slurm; after ``D-`` the clock starts at hours.
+    Raises ValueError for anything else, and for zero.
+    """
+    text = text.strip()
+    clock = _CLOCK.fullmatch(text)
+    spelled = _SPELLED.fullmatch(text)
+    if clock:
+        seconds = _clock_seconds(clock["days"], [int(part) for part in clock["clock"].split(":")])
+    elif spelled and text:
+        days, hours, minutes, rest = (int(spelled[unit] or 0) for unit in "dhms")
+        seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    else:
+        raise ValueError(f"{text!r} is not a walltime")
+    if seconds <= 0:
+        raise ValueError("a walltime must be longer than zero")
+    return seconds
+
+
+def _clock_seconds(days: str | None, parts: list[int]) -> int:
+    if days is not None:
+        hours, minutes, seconds = (parts + [0, 0])[:3]
+    elif len(parts) == 3:
+        hours, minutes, seconds = parts
+    else:
+        hours, minutes, seconds = 0, *(parts + [0])[:2]
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def format_walltime(seconds: int) -> str:
+    """Return ``HH:MM:SS``, or ``D-HH:MM:SS`` from one day on: forms that sbatch reads without ambiguity."""
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    clock = f"{hour:02d}:{minute:02d}:{second:02d}"
+    return f"{days}-{clock}" if days else clock
+
+
+def parse_memory(text: str) -> int:
+    """Return megabytes (2**20 bytes), rounded up; a bare number is megabytes, as in Slurm. Raises ValueError."""
+    match = _MEMORY.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not an amount of memory")
+    megabytes = float(match["number"]) * _MEGABYTES[match["unit"].upper()]
+    if megabytes <= 0:
+        raise ValueError("memory must be more than zero")
+    return int(-(-megabytes // 1))
+
+
+def format_memory(megabytes: int) -> str:
+    """Return the amount as sbatch reads it: whole gigabytes as ``16G``, anything else as ``16500M``."""
+    return f"{megabytes // 1024}G" if megabytes % 1024 == 0 else f"{megabytes}M"
