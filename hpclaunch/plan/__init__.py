@@ -35,7 +35,7 @@ def plan(site: Site, job: Job, request: Request, settings: Settings, around: Sur
     exclusive_warnings(site.node_types[kind], layout, ledger)
     if ledger.faults:
         raise Refused(ledger.faults)
-    environment = {**software.variables, **_own_variables(layout, software, around, data.folder if data else "")}
+    environment = {**software.variables, **_own_variables(layout, software, data.folder if data else "")}
     return JobSpec(
         name=job.name,
         target=request.target,
@@ -119,7 +119,7 @@ def _launch(
     hosts = f"{around.run_dir}/hosts" if request.hosts_file is not None else ""
     launch = Launch(
         layout=layout,
-        exported=("PATH", "LD_LIBRARY_PATH", *names, "HPCLAUNCH_EXIT_FILE"),
+        exported=("PATH", "LD_LIBRARY_PATH", "HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", *names),
         mpi=options.mpi or "",
         cpu_bind=options.cpu_bind or "",
         gpu_bind=options.gpu_bind or "",
@@ -130,10 +130,9 @@ def _launch(
     return LAUNCHERS[launcher](launch)
 
 
-def _own_variables(layout: Layout, software: Software, around: Surroundings, data: str) -> dict[str, str]:
-    """Return hpclaunch's contract with the ranks (docs/contract.md)."""
+def _own_variables(layout: Layout, software: Software, data: str) -> dict[str, str]:
+    """Return hpclaunch's contract with the ranks (docs/contract.md); the template adds run directory and exit file."""
     variables = {
-        "HPCLAUNCH_RUN_DIR": around.run_dir,
         "HPCLAUNCH_WORLD_SIZE": str(layout.world_size),
         "HPCLAUNCH_EXPECT_GPU": "1" if layout.gpus_per_node and not layout.stand_in_gpus else "0",
     }

@@ -1,0 +1,57 @@
+"""Test groups: each folder is one; a group that cannot run here says so at the end, and with CI=true that is a failure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+# A skip must name its group, as in pytest.skip("group slurm: needs root and Slurm"): any other skip is a failure in CI.
+_REASON = re.compile(r"group (?P<group>[a-z0-9-]+): (?P<why>.*)", re.DOTALL)
+_skipped: dict[str, str] = {}
+_unnamed: list[str] = []
+_passed: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-golden", action="store_true", help="write the golden scripts anew")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        _note_skip(report.nodeid, report.longrepr)
+    if report.passed and report.when == "call":
+        _passed[report.nodeid.split("/")[1] if report.nodeid.startswith("tests/") else "other"] += 1
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped:
+        _note_skip(report.nodeid, report.longrepr)
+
+
+def _note_skip(nodeid: str, longrepr: object) -> None:
+    reason = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr).removeprefix("Skipped: ")
+    found = _REASON.match(reason)
+    if found:
+        _skipped.setdefault(found["group"], found["why"])
+    else:
+        _unnamed.append(f"{nodeid}: {reason}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _skipped or _unnamed:
+        terminalreporter.section("groups that did not run")
+    for group, why in sorted(_skipped.items()):
+        terminalreporter.line(f"{group}: {why}")
+    for line in _unnamed:
+        terminalreporter.line(f"(no group) {line}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if os.environ.get("CI") == "true" and exitstatus == 0 and (_skipped or _unnamed):
+        session.exitstatus = 1
