@@ -21,6 +21,7 @@ from pathlib import Path
 
 import cluster_daemons as daemons
 import cluster_network as network
+import cluster_services as services
 from cluster_config import HERE, ClusterError, Options, config_files
 
 PACKAGES = (
@@ -28,6 +29,7 @@ PACKAGES = (
     *("openmpi-bin", "libopenmpi-dev", "gcc", "libc6-dev", "iproute2"),
 )
 ETC_SLURM = Path("/etc/slurm")
+LOCK = Path("/run/hpclaunch-cluster.lock")
 # Gone after `stop`; log/ and work/ stay until the next start or `stop --purge`.
 STATE = ("cluster.json", "etc", "run", "state", "nodes", "dev", "mariadb")
 GOOD_STATES = {"idle", "mixed", "allocated", "completing", "reserved", "planned"}
@@ -35,7 +37,8 @@ GOOD_STATES = {"idle", "mixed", "allocated", "completing", "reserved", "planned"
 
 def install() -> None:
     """Install the Debian packages, with no service started; quick when all are there."""
-    query = subprocess.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *PACKAGES], capture_output=True, text=True)
+    question = ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *PACKAGES]
+    query = subprocess.run(question, capture_output=True, text=True)
     present = {line.split()[0] for line in query.stdout.splitlines() if line.endswith(" installed")}
     missing = [package for package in PACKAGES if package not in present]
     if not missing:
@@ -69,10 +72,9 @@ def start(options: Options) -> None:
     """Bring the cluster up and wait until every node is idle; at once when the same one already runs."""
     _require_tools(options)
     root = Path(options.root)
-    if root_of_other := (network.owner() not in (None, options.root) and network.owner()):
-        raise ClusterError(
-            f"a cluster with root {root_of_other} is running; stop it: cluster.py stop --root {root_of_other}"
-        )
+    other = network.owner()
+    if other not in (None, options.root):
+        raise ClusterError(f"a cluster with root {other} is running; stop it: cluster.py stop --root {other}")
     if _is_same(options) and not _faults(options):
         print(_summary(options, "already running"))
         return
@@ -81,7 +83,7 @@ def start(options: Options) -> None:
     try:
         _prepare(options)
         _start_all(options)
-    except ClusterError:
+    except (ClusterError, OSError):
         print(daemons.log_tails(root), file=sys.stderr)
         _stop(root)
         raise
@@ -134,9 +136,9 @@ def _link_configuration(root: Path) -> None:
 
 def _start_all(options: Options) -> None:
     root = Path(options.root)
-    _start_munged(root)
+    services.start_munged(root)
     if options.accounting:
-        _start_accounting(options)
+        services.start_accounting(options)
     daemons.spawn(root, "slurmctld", ["slurmctld", "-D", "-f", str(root / "etc" / "slurm.conf")])
     for node in options.node_names:
         command = [*network.enter(node), "/bin/sh", str(HERE / "node-init.sh"), node, str(root)]
@@ -144,52 +146,13 @@ def _start_all(options: Options) -> None:
     daemons.wait_for("idle nodes", lambda: set(_node_states(options).values()) == {"idle"}, 60, lambda: _dead(options))
 
 
-def _start_munged(root: Path) -> None:
-    key, run = root / "run" / "munge.key", root / "run"
-    key.write_bytes(os.urandom(128))
-    key.chmod(0o600)
-    command = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={run / 'munge.socket'}"]
-    command += [f"--pid-file={run / 'munged.own.pid'}", f"--seed-file={run / 'munged.seed'}"]
-    daemons.spawn(root, "munged", command)
-    daemons.wait_for("munge socket", (run / "munge.socket").exists, 10)
-
-
-def _start_accounting(options: Options) -> None:
-    root = Path(options.root)
-    cnf, client = str(root / "etc" / "mariadb.cnf"), f"--socket={root / 'run' / 'mariadb.socket'}"
-    network.run("mariadb-install-db", f"--defaults-file={cnf}", "--skip-test-db", "--skip-name-resolve")
-    daemons.spawn(root, "mariadb", ["mariadbd", f"--defaults-file={cnf}"])
-    daemons.wait_for("database", lambda: _answers("mariadb-admin", "--no-defaults", client, "ping"), 30)
-    daemons.spawn(root, "slurmdbd", ["slurmdbd", "-D"])
-    daemons.wait_for("slurmdbd", lambda: _answers("sacctmgr", "-n", "list", "cluster", root=root), 60)
-    users = sorted({"root", os.environ.get("SUDO_USER", "root")})
-    for words in (
-        ("add", "cluster", options.cluster_name),
-        ("add", "qos", "short", "MaxWall=00:30:00"),
-        ("add", "account", "research,physics", "Description=tests", "Organization=tests"),
-        ("add", "user", ",".join(users), "Account=research,physics", "DefaultAccount=research"),
-        ("modify", "account", "where", "Account=research,physics", "set", "QOS=normal,short"),
-    ):
-        network.run("env", f"SLURM_CONF={root / 'etc' / 'slurm.conf'}", "sacctmgr", "-i", *words)
-
-
-def _answers(*command: str, root: Path | None = None) -> bool:
-    environment = {"PATH": daemons.PATH} | ({"SLURM_CONF": str(root / "etc" / "slurm.conf")} if root else {})
-    try:
-        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
-
-
 def stop(root: Path, *, purge: bool = False) -> None:
     """End everything that `start` began and delete its state; safe to run twice."""
     was_running = network.owner() == str(root) or bool(daemons.running(root))
     _stop(root)
     if purge and root.is_dir():
-        for name in ("log", "work", ".lock"):
-            path = root / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        for name in ("log", "work"):
+            shutil.rmtree(root / name, ignore_errors=True)
         root.rmdir()
     print("stopped" if was_running else "nothing was running")
 
@@ -210,7 +173,7 @@ def _stop(root: Path) -> None:
     if mine:
         network.remove()
     link = ETC_SLURM / "slurm.conf"
-    if link.is_symlink() and Path(os.readlink(link)).is_relative_to(root):
+    if link.is_symlink() and link.readlink().is_relative_to(root):
         link.unlink()
     for name in STATE:
         path = root / name
@@ -266,7 +229,8 @@ def _faults(options: Options) -> list[str]:
     if dead := _dead(options):
         return [f"not running: {', '.join(dead)}"]
     states = _node_states(options)
-    return [f"{node} is {states.get(node, 'unknown')}" for node in options.node_names if states.get(node) not in GOOD_STATES]
+    known = {node: states.get(node, "unknown") for node in options.node_names}
+    return [f"{node} is {state}" for node, state in known.items() if state not in GOOD_STATES]
 
 
 def _node_states(options: Options) -> dict[str, str]:
@@ -289,10 +253,9 @@ def _summary(options: Options, how: str) -> str:
 
 
 @contextlib.contextmanager
-def _lock(root: Path) -> Iterator[None]:
-    """One start or stop at a time."""
-    root.mkdir(parents=True, exist_ok=True)
-    with open(root / ".lock", "w", encoding="utf-8") as lock:
+def _lock() -> Iterator[None]:
+    """One start or stop at a time on this machine."""
+    with LOCK.open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -302,10 +265,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="cluster.py", description="A real multi-node Slurm cluster on this machine.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("install", help="install the Debian packages")
-    for verb, text in (("start", "start, or restart with other options"), ("stop", "end and delete it"),
-                       ("status", "node states; exit 0 if healthy"), ("env", "shell lines to eval")):
+    for verb, text in (
+        ("start", "start, or restart with other options"),
+        ("stop", "end and delete it"),
+        ("status", "node states; exit 0 if healthy"),
+        ("env", "shell lines to eval"),
+    ):
         sub = verbs.add_parser(verb, help=text)
-        sub.add_argument("--root", default=standard.root, help="directory outside /tmp (default: %(default)s)")
+        sub.add_argument(
+            "--root", type=os.path.realpath, default=standard.root, help="directory outside /tmp (default: %(default)s)"
+        )
         if verb == "stop":
             sub.add_argument("--purge", action="store_true", help="delete logs and work directories as well")
         if verb != "start":
@@ -330,14 +299,14 @@ def _dispatch(arguments: argparse.Namespace) -> None:
     if os.geteuid() != 0:
         raise ClusterError(f"{arguments.verb} needs root")
     if arguments.verb == "stop":
-        with _lock(root):
+        with _lock():
             return stop(root, purge=arguments.purge)
     names = [field.name for field in dataclasses.fields(Options)]
     values = {name: getattr(arguments, name) for name in names}
     options = Options(**{**values, "partitions": tuple(arguments.partitions.split(","))})
     if faults := options.faults():
         raise ClusterError("\n".join(faults))
-    with _lock(root):
+    with _lock():
         start(options)
 
 
@@ -345,7 +314,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         _dispatch(arguments)
-    except ClusterError as error:
+    except (ClusterError, OSError) as error:
         print(f"cluster.py: {error}", file=sys.stderr)
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""What the test cluster is made of: its options, its paths and its configuration texts; it starts and changes nothing."""
+"""What the test cluster is made of: its options and configuration texts; it starts and changes nothing."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Options:
             found.append(f"--partitions: '{PREEMPT}' is always added, leave it out (or add --no-preempt)")
         root = Path(self.root)
         if not root.is_absolute() or any(base in root.parents for base in (Path("/tmp"), Path("/dev/shm"))):
-            found.append(f"--root {root}: needs an absolute path outside /tmp and /dev/shm, which are private on each node")
+            found.append(f"--root {root}: must lie outside /tmp and /dev/shm, which are private on each node")
         if any(character.isspace() for character in self.root) or len(self.root) > 70:
-            found.append(f"--root {root}: needs a path without spaces of at most 70 characters (socket names have a limit)")
+            found.append(f"--root {root}: must have no spaces and at most 70 characters (sockets lie in it)")
         return found
 
     @property
@@ -124,10 +124,10 @@ def _accounting(options: Options) -> str:
         "AccountingStorageType=accounting_storage/slurmdbd",
         f"AccountingStorageHost={HOST_ADDRESS}",
         f"AccountingStoragePort={SLURMDBD_PORT}",
-        "# With MUNGE the \"password\" is the socket's name.",
+        '# With MUNGE the "password" is the socket\'s name.',
         f"AccountingStoragePass={options.root}/run/munge.socket",
         "AccountingStorageTRES=gres/gpu",
-        "# No AccountingStorageEnforce: hopeless accounts and QOS are accepted and pend for ever, as on many real sites.",
+        "# No AccountingStorageEnforce: unknown accounts and QOS are accepted, as on many real sites.",
     )
     return "\n".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -25,7 +26,7 @@ def spawn(root: Path, name: str, command: list[str]) -> None:
         "SLURM_CONF": str(root / "etc" / "slurm.conf"),
         "MYSQL_UNIX_PORT": str(root / "run" / "mariadb.socket"),
     }
-    with open(root / "log" / f"{name}.out", "ab") as output:
+    with (root / "log" / f"{name}.out").open("ab") as output:
         started = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -51,10 +52,8 @@ def running(root: Path) -> dict[str, int]:
 def kill(pids: Iterable[int]) -> None:
     """SIGKILL: all of a cluster's state goes with it, so nothing is worth a slower end."""
     for pid in pids:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 def wait_for(what: str, ready: Callable[[], bool], seconds: float, watched: Callable[[], list[str]] = list) -> None:
@@ -79,7 +78,7 @@ def log_tails(root: Path, lines: int = 15) -> str:
 
 
 def _birth(pid: int) -> str | None:
-    """The process's start time in clock ticks; None if it is gone or a zombie. Tells a reused id from the old process."""
+    """The process's start time in clock ticks; None if gone or a zombie. It tells a reused id apart."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -54,7 +53,7 @@ def enter(node: str) -> list[str]:
 
 def processes() -> list[int]:
     """Every process in the nodes: slurmd, slurmstepd, and all that jobs left behind."""
-    wanted = {(found.st_dev, found.st_ino) for found in map(os.stat, _namespaces())}
+    wanted = {(found.st_dev, found.st_ino) for found in map(Path.stat, _namespaces())}
     if not wanted:
         return []
     inside = []
@@ -62,7 +61,7 @@ def processes() -> list[int]:
         if not entry.name.isdigit():
             continue
         try:
-            net = os.stat(entry / "ns" / "net")
+            net = (entry / "ns" / "net").stat()
         except OSError:
             continue
         if (net.st_dev, net.st_ino) in wanted:

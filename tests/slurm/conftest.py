@@ -23,7 +23,7 @@ SKIP = "group slurm: needs root and Slurm (tests/cluster/cluster.py install)"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A running test cluster: its slurm.conf, node names, GPUs and CPUs per node, partitions (the default one first)."""
+    """A running test cluster: its slurm.conf, node names, GPUs and CPUs per node, partitions (default first)."""
 
     conf: Path
     root: Path

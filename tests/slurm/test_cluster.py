@@ -101,7 +101,7 @@ def test_srun_reaches_every_node(cluster: Cluster) -> None:
 
 
 def test_nodes_have_their_own_tmp_and_shm_but_share_the_work_directory(cluster: Cluster, workdir: Path) -> None:
-    command = "touch /tmp/$(hostname) /dev/shm/$(hostname) mark-$(hostname); sleep 0.5; ls /tmp /dev/shm | grep -c '^node'"
+    command = "h=$(hostname); touch /tmp/$h /dev/shm/$h mark-$h; sleep 0.5; ls /tmp /dev/shm | grep -c '^node'"
     counts = run("srun", f"--nodes={len(cluster.nodes)}", "sh", "-c", command, cwd=workdir).split()
     assert counts == ["2"] * len(cluster.nodes)
     assert {mark.name for mark in workdir.iterdir()} == {f"mark-{node}" for node in cluster.nodes}

@@ -1,0 +1,53 @@
+"""The services below Slurm: munged, and the accounting daemon with its database, accounts, users and QOS."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import cluster_daemons as daemons
+from cluster_config import Options
+from cluster_network import run
+
+
+def start_munged(root: Path) -> None:
+    key, run = root / "run" / "munge.key", root / "run"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o600)
+    command = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={run / 'munge.socket'}"]
+    command += [f"--pid-file={run / 'munged.own.pid'}", f"--seed-file={run / 'munged.seed'}"]
+    daemons.spawn(root, "munged", command)
+    daemons.wait_for("munge socket", (run / "munge.socket").exists, 10)
+
+
+def start_accounting(options: Options) -> None:
+    root = Path(options.root)
+    cnf, client = str(root / "etc" / "mariadb.cnf"), f"--socket={root / 'run' / 'mariadb.socket'}"
+    run("mariadb-install-db", f"--defaults-file={cnf}", "--skip-test-db", "--skip-name-resolve")
+    daemons.spawn(root, "mariadb", ["mariadbd", f"--defaults-file={cnf}"])
+    daemons.wait_for("database", lambda: _answers(root, "mariadb-admin", "--no-defaults", client, "ping"), 30)
+    daemons.spawn(root, "slurmdbd", ["slurmdbd", "-D"])
+    daemons.wait_for("slurmdbd", lambda: _answers(root, "sacctmgr", "-n", "list", "cluster"), 60)
+    users = sorted({"root", os.environ.get("SUDO_USER", "root")})
+    for words in (
+        ("add", "cluster", options.cluster_name),
+        ("add", "qos", "short", "MaxWall=00:30:00"),
+        ("add", "account", "research,physics", "Description=tests", "Organization=tests"),
+        ("add", "user", ",".join(users), "Account=research,physics", "DefaultAccount=research"),
+        ("modify", "account", "where", "Account=research,physics", "set", "QOS=normal,short"),
+    ):
+        run("env", f"SLURM_CONF={root / 'etc' / 'slurm.conf'}", "sacctmgr", "-i", *words)
+
+
+def _answers(root: Path, *command: str) -> bool:
+    """Whether a client gets through; what it says goes to ROOT/log/clients.out, for a failed start."""
+    environment = {"PATH": daemons.PATH, "SLURM_CONF": str(root / "etc" / "slurm.conf")}
+    with (root / "log" / "clients.out").open("ab") as log:
+        try:
+            done = subprocess.run(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=20
+            )
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode == 0
