@@ -22,7 +22,7 @@ from pathlib import Path
 import cluster_daemons as daemons
 import cluster_network as network
 import cluster_services as services
-from cluster_config import HERE, ClusterError, Options, config_files
+from cluster_config import HERE, ClusterError, Options, checkout_below_tmp, config_files
 
 PACKAGES = (
     *("slurm-wlm", "slurmctld", "slurmd", "slurm-client", "slurmdbd", "munge", "mariadb-server"),
@@ -141,7 +141,7 @@ def _start_all(options: Options) -> None:
         services.start_accounting(options)
     daemons.spawn(root, "slurmctld", ["slurmctld", "-D", "-f", str(root / "etc" / "slurm.conf")])
     for node in options.node_names:
-        command = [*network.enter(node), "/bin/sh", str(HERE / "node-init.sh"), node, str(root)]
+        command = [*network.enter(node), "/bin/sh", str(HERE / "node-init.sh"), node, str(root), options.share]
         daemons.spawn(root, f"slurmd-{node}", command)
     daemons.wait_for("idle nodes", lambda: set(_node_states(options).values()) == {"idle"}, 60, lambda: _dead(options))
 
@@ -282,6 +282,7 @@ def _parser() -> argparse.ArgumentParser:
         for name in ("nodes", "gpus", "cpus", "memory"):
             sub.add_argument(f"--{name}", type=int, default=getattr(standard, name), help="default: %(default)s")
         sub.add_argument("--partitions", default=",".join(standard.partitions), help="the first is the default one")
+        sub.add_argument("--share", default=checkout_below_tmp(), help="folder below /tmp that the nodes see too")
         sub.add_argument("--cluster-name", default=standard.cluster_name)
         sub.add_argument("--no-accounting", dest="accounting", action="store_false", help="no slurmdbd, no sacct")
         sub.add_argument("--no-preempt", dest="preempt", action="store_false", help="no preemption, no such partition")

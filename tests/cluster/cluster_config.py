@@ -37,6 +37,7 @@ class Options:
     partitions: tuple[str, ...] = ("batch", "debug")
     accounting: bool = True
     preempt: bool = True
+    share: str = ""  # a folder below /tmp that the nodes shall see all the same, such as this checkout
 
     def faults(self) -> list[str]:
         """Everything that is wrong with the options, all at once."""
@@ -54,11 +55,19 @@ class Options:
             found.append(f"--root {root}: must lie outside /tmp and /dev/shm, which are private on each node")
         if any(character.isspace() for character in self.root) or len(self.root) > 70:
             found.append(f"--root {root}: must have no spaces and at most 70 characters (sockets lie in it)")
+        if self.share and Path("/tmp") not in Path(self.share).parents:
+            found.append(f"--share {self.share}: only a folder below /tmp needs sharing; the nodes see all the rest")
         return found
 
     @property
     def node_names(self) -> list[str]:
         return [f"node{number}" for number in range(1, self.nodes + 1)]
+
+
+def checkout_below_tmp() -> str:
+    """This checkout if it lies below /tmp, which every node has for itself, else nothing."""
+    checkout = HERE.parents[1]
+    return str(checkout) if Path("/tmp") in checkout.parents else ""
 
 
 def host_name() -> str:
