@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from hpclaunch import __version__
 from hpclaunch.catalog import Catalog, user_folder
 from hpclaunch.errors import Fault, InvalidRequest, Refused
 from hpclaunch.settings import Settings, load_settings
@@ -32,7 +31,7 @@ class World:
     cwd: Path = field(default_factory=Path.cwd)
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
-    unique: Callable[[], str] = lambda: secrets.token_hex(2)
+    unique: Callable[[], str] = lambda: os.urandom(2).hex()
 
     @property
     def catalog(self) -> Catalog:
@@ -109,7 +108,7 @@ def _surroundings(
         cwd=str(world.cwd),
         run_dir="",
         python=sys.executable,
-        version=version(),
+        version=__version__,
         cpus=len(os.sched_getaffinity(0)),
         hosts=_hosts(world, request),
         environment=world.environment,
@@ -153,7 +152,7 @@ def write_run(world: World, prepared: Prepared) -> Run:
     faults = missing_code(prepared.spec)
     if faults:
         raise Refused(faults)
-    return runs.create(prepared.spec, prepared.text, choose(prepared.spec.code), socket.gethostname(), world.index)
+    return runs.create(prepared.spec, prepared.text, choose(prepared.spec.code), os.uname().nodename, world.index)
 
 
 def submit(world: World, prepared: Prepared) -> Run:
@@ -270,17 +269,6 @@ def cancel_command(run: Run) -> str:
     from hpclaunch.schedulers import scheduler_of
 
     return scheduler_of(run.scheduler).cancel_command(run)
-
-
-def version() -> str:
-    """Return the installed version, or what the checkout says."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    try:
-        return installed("hpclaunch")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def write_script(path: Path, text: str) -> None:

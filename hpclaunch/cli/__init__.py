@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from hpclaunch import __version__
 from hpclaunch.cli import datasets, jobs, runs, sites, submit
 from hpclaunch.errors import HpclaunchError
 
@@ -27,9 +28,7 @@ app.add_typer(datasets.app, name="data", help="Data sets, fetched before a job i
 
 def _version(asked: bool) -> None:
     if asked:
-        from hpclaunch.launch import version
-
-        print(f"hpclaunch {version()}")
+        print(f"hpclaunch {__version__}")
         raise typer.Exit
 
 

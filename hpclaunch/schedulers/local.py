@@ -6,7 +6,6 @@ import contextlib
 import os
 import shlex
 import signal
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,7 +75,7 @@ def _status(run: Run) -> Status:
     if code is not None:
         ended = {0: "COMPLETED", _TIMED_OUT: "TIMEOUT"}.get(code, "FAILED")
         return Status(state="CANCELLED" if run.state == "CANCELLED" else ended, exit_code=f"{code}:0")
-    if run.host != socket.gethostname():
+    if run.host != os.uname().nodename:
         return Status(state="UNKNOWN", reason=f"it runs on {run.host}")
     if _alive(int(run.job_id)):
         return Status(state="RUNNING")

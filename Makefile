@@ -1,0 +1,23 @@
+# make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
+.PHONY: demo test lint setup setup-dev clean
+
+demo: setup
+	tools/demo.sh
+
+test: setup-dev
+	.venv/bin/python -m pytest $(TESTS)
+
+lint: setup-dev
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy hpclaunch
+	.venv/bin/lint-imports
+
+setup:
+	@tools/setup.sh
+
+setup-dev:
+	@tools/setup.sh dev
+
+clean:
+	rm -rf .venv runs

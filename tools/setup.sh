@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Makes .venv in this checkout: hpclaunch (editable), TensorFlow and Horovod, and with "dev" what the tests need.
+# Quick when all is there. Horovod is compiled once (2 to 4 minutes); it uses MPI where its headers are installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+group=${1:-}
+
+find_python() {
+  local name
+  for name in "${PYTHON:-python3.11}" python3.11 python3.10 python3; do
+    if "$name" -c 'import sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 11))' 2> /dev/null; then
+      command -v "$name"
+      return
+    fi
+  done
+  echo "setup: Python 3.10 or 3.11 with venv is needed (TensorFlow 2.15 has no build for others)." >&2
+  echo "       On Debian 12: apt install python3.11-venv; or name one: make PYTHON=/path/to/python3.11 ..." >&2
+  return 1
+}
+
+if [ ! -x .venv/bin/python ]; then
+  python=$(find_python)
+  echo "setup: making .venv with $python"
+  "$python" -m venv .venv
+fi
+[ -x .venv/bin/uv ] || .venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
+
+sync=(.venv/bin/uv sync --inexact --quiet --python .venv/bin/python --extra train)
+[ -z "$group" ] || sync+=(--group "$group")
+[ -d .venv/lib/python3.*/site-packages/horovod ] 2> /dev/null ||
+  echo "setup: installing TensorFlow and compiling Horovod; this takes some minutes, once"
+"${sync[@]}"
+
+# A Horovod that was compiled (here or in the cache) before MPI was installed cannot be started by mpirun or srun.
+library=$(find .venv/lib -path '*horovod/tensorflow/mpi_lib*.so' | head -n 1)
+if command -v mpicxx > /dev/null && ! ldd "$library" | grep -q libmpi; then
+  echo "setup: MPI is installed now; compiling Horovod again with it"
+  .venv/bin/uv cache clean --quiet horovod
+  "${sync[@]}" --reinstall-package horovod
+fi
+echo "setup: ready: .venv/bin/hpclaunch $(.venv/bin/hpclaunch --version | cut -d' ' -f2)"
