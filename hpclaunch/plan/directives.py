@@ -80,10 +80,10 @@ def _resources(node: NodeType, job: Job, layout: Layout, placement: Placement) -
 
 
 def _conduct(around: Surroundings) -> list[tuple[str, str]]:
-    """How the job behaves. The log's path is relative to --chdir, so that a % or a backslash in a folder is no pattern."""
+    """How the job behaves. A % in the log's path is a pattern, also in the part that Slurm 22.05 would add from --chdir."""
     return [
         ("chdir", around.run_dir),
-        ("output", "logs/slurm-%j.out"),
+        ("output", f"{around.run_dir.replace('%', '%%')}/logs/slurm-%j.out"),
         ("open-mode", "append"),
         ("no-requeue", ""),
         ("export", "NONE"),

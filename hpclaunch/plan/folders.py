@@ -61,6 +61,11 @@ def private_faults(site: Site, around: Surroundings, software: Software, ledger:
     """Refuse a run directory that the nodes do not share with this machine: Slurm fails such a job with no log."""
     if _CONTROL.search(around.run_dir) or _CONTROL.search(around.cwd):
         ledger.fault(f"the path {around.run_dir!r} holds a control character", next="choose another with --runs-dir")
+    if site.scheduler == "slurm" and "\\" in around.run_dir:
+        ledger.fault(
+            f"the run directory {around.run_dir} holds a backslash, after which Slurm expands no %j in the log's name",
+            next="choose another with --runs-dir",
+        )
     for folder in site.folders.node_private:
         root = PurePosixPath(expanded(folder, around))
         if root in PurePosixPath(around.run_dir).parents:
