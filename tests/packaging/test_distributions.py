@@ -1,0 +1,84 @@
+"""What the wheel and the sdist hold, and that an installed hpclaunch finds its folders wherever it stands."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import ROOT, run
+
+FOLDERS = ("templates", "site_configs", "jobs")
+
+
+def shipped() -> set[str]:
+    """The tracked files of the three folders, as FOLDER/NAME."""
+    listing = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *FOLDERS, cwd=ROOT).stdout
+    return set(listing.split())
+
+
+def test_the_wheel_holds_the_three_folders_under_bundled(distributions: tuple[Path, Path]) -> None:
+    names = set(zipfile.ZipFile(distributions[0]).namelist())
+    assert {f"hpclaunch/_bundled/{name}" for name in shipped()} <= names
+
+
+def test_the_wheel_holds_nothing_else(distributions: tuple[Path, Path]) -> None:
+    names = zipfile.ZipFile(distributions[0]).namelist()
+    tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert tops == {"hpclaunch"}
+    assert not [name for name in names if "__pycache__" in name or name.startswith("tests/")]
+
+
+def test_the_sdist_holds_sources_and_tests(distributions: tuple[Path, Path]) -> None:
+    with tarfile.open(distributions[1]) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert shipped() <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "hpclaunch/__init__.py", "tests/conftest.py"} <= names
+
+
+# Lowest and highest Python; the lowest versions of all that hpclaunch depends on, and the newest.
+ENVIRONMENTS = [("3.10", "lowest-direct"), ("3.11", "highest"), ("3.12", "highest"), ("3.13", "highest")]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("python", "resolution"), ENVIRONMENTS)
+def test_the_core_works_where_only_its_dependencies_are(
+    uv: str, distributions: tuple[Path, Path], tmp_path: Path, python: str, resolution: str
+) -> None:
+    found = run(uv, "python", "find", "--no-python-downloads", python, cwd=tmp_path, check=False)
+    if found.returncode:
+        pytest.skip(f"group python-{python}: Python {python} is not installed")
+    environment = tmp_path / "env"
+    run(uv, "venv", "--quiet", "--python", found.stdout.strip(), environment, cwd=tmp_path)
+    interpreter = environment / "bin" / "python"
+    wheel = f"hpclaunch @ {distributions[0].as_uri()}"
+    install = (uv, "pip", "install", "--quiet", "--python", interpreter, "--resolution", resolution)
+    run(*install, wheel, "pytest>=8.3", "pytest-timeout>=2.3", "hypothesis>=6.112", cwd=tmp_path)
+    # The tests run beside the checkout, not in it, so that the installed package is what they import.
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    hpclaunch = environment / "bin" / "hpclaunch"
+    listed = run(hpclaunch, "sites", "list", cwd=tmp_path).stdout
+    assert "perlmutter\tbundled" in listed
+    script = run(hpclaunch, "submit", "cifar", "--site", "perlmutter", "--account", "m1", "--dry-run", cwd=tmp_path).stdout
+    assert script.startswith("#!/bin/bash")
+    suite = run(interpreter, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/unit", "tests/property",
+                "--ignore=tests/unit/training", cwd=tmp_path, check=False)  # fmt: skip
+    assert suite.returncode == 0, suite.stdout[-4000:]
+
+
+@pytest.mark.timeout(300)
+def test_an_editable_install_reads_the_checkout(uv: str, tmp_path: Path) -> None:
+    run(uv, "venv", "--quiet", tmp_path / "env", cwd=tmp_path)
+    python = tmp_path / "env" / "bin" / "python"
+    run(uv, "pip", "install", "--quiet", "--python", python, "--editable", ROOT, cwd=tmp_path)
+    answer = run(python, "-c", "from hpclaunch.catalog import bundled; print(bundled('jobs'))", cwd=tmp_path).stdout
+    assert Path(answer.strip()) == ROOT / "jobs"
+
+
+def test_importing_the_package_imports_nothing(uv: str, tmp_path: Path) -> None:
+    code = "import sys; before = set(sys.modules); import hpclaunch; print(*(set(sys.modules) - before))"
+    answer = run("python3", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}", cwd=tmp_path).stdout
+    assert answer.split() == ["hpclaunch"]
