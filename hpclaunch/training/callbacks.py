@@ -1,4 +1,4 @@
-"""Keras callbacks of a rank: warm-up, shared statistics, progress and metrics, checkpoints, and the stop on a loss that is no number."""
+"""Keras callbacks of a rank: warm-up, shared statistics, progress and metrics, checkpoints, the stop on a NaN loss."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class StopOnNaN(tf.keras.callbacks.Callback):
     def _stop_if_not_finite(self, loss: float, when: str) -> None:
         if not np.isfinite(loss):
             raise AgreedError(
-                "the loss is {} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up.".format(loss, when),
+                "the loss is {} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up.".format(
+                    loss, when
+                ),
                 speaks=self._world.is_root,
             )
 

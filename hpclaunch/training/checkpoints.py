@@ -55,7 +55,7 @@ def model_state(model: Any) -> dict[str, Any]:
 def _existing(folder: str) -> list[str]:
     try:
         names = [name for name in os.listdir(folder) if _NAME.match(name)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return sorted(names, key=lambda name: int(_NAME.match(name).group(1)))  # type: ignore[union-attr]
 

@@ -1,4 +1,4 @@
-"""Reads CIFAR-10's own files (cifar-10-batches-py) with an unpickler that can build lists, texts and byte arrays, nothing else."""
+"""Reads CIFAR-10's own files (cifar-10-batches-py); its unpickler can build lists, texts and byte arrays, nothing else."""
 
 from __future__ import annotations
 
@@ -64,9 +64,13 @@ class CifarPickles(Source):
             with open(path, "rb") as file:
                 content = _RestrictedUnpickler(file, encoding="latin1").load()
         except _Refused as error:
-            raise self.wrong("refused: the pickle asks for {}, which CIFAR-10's files do not need".format(error), path) from None
+            raise self.wrong(
+                "refused: the pickle asks for {}, which CIFAR-10's files do not need".format(error), path
+            ) from None
         except Exception as error:  # a damaged pickle can raise nearly anything
-            raise self.wrong("truncated or no CIFAR-10 pickle ({})".format(error or type(error).__name__), path) from None
+            raise self.wrong(
+                "truncated or no CIFAR-10 pickle ({})".format(error or type(error).__name__), path
+            ) from None
         if not isinstance(content, dict):
             raise self.wrong("no dictionary in the pickle", path)
         images = content.get("data", content.get(b"data"))
@@ -79,8 +83,17 @@ class CifarPickles(Source):
 
     def _check(self, images: Any, labels: Any, path: str) -> None:
         size = int(np.prod(self.wanted.shape))
-        if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.ndim != 2 or images.shape[1] != size:
-            found = "{} {}".format(images.dtype, list(images.shape)) if isinstance(images, np.ndarray) else type(images).__name__
+        if (
+            not isinstance(images, np.ndarray)
+            or images.dtype != np.uint8
+            or images.ndim != 2
+            or images.shape[1] != size
+        ):
+            found = (
+                "{} {}".format(images.dtype, list(images.shape))
+                if isinstance(images, np.ndarray)
+                else type(images).__name__
+            )
             raise self.wrong("`data` is {}, not uint8 [n, {}]".format(found, size), path)
         if not isinstance(labels, list) or not all(type(label) is int for label in labels):
             raise self.wrong("`labels` is no list of whole numbers", path)

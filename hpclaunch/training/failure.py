@@ -104,5 +104,13 @@ def _follows_another_rank(error: Exception) -> bool:
         return True
     text = str(error)
     return "Horovod" in text and any(
-        sign in text for sign in ("has been shut down", "Connection reset", "Connection closed", "Read error", "Broken pipe", "Write error")
+        sign in text
+        for sign in (
+            "has been shut down",
+            "Connection reset",
+            "Connection closed",
+            "Read error",
+            "Broken pipe",
+            "Write error",
+        )
     )

@@ -46,7 +46,9 @@ class ImageFolders(Source):
         folder = os.path.join(self.path, split)
         if not os.path.isdir(folder):
             raise self.wrong("the folder {}/ is missing".format(split), self.path)
-        classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+        classes = sorted(
+            entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")
+        )
         if len(classes) != self.wanted.classes:
             raise self.wrong("{} class folders, not {}".format(len(classes), self.wanted.classes), folder)
         return classes
@@ -55,7 +57,9 @@ class ImageFolders(Source):
         files: list[str] = []
         labels: list[int] = []
         for label, name in enumerate(self.classes):
-            found = sorted(f for f in os.listdir(os.path.join(self.path, split, name)) if f.lower().endswith(EXTENSIONS))
+            found = sorted(
+                f for f in os.listdir(os.path.join(self.path, split, name)) if f.lower().endswith(EXTENSIONS)
+            )
             if not found:
                 raise self.wrong("no image (*.jpg, *.jpeg, *.png)", os.path.join(self.path, split, name))
             files += [os.path.join(split, name, f) for f in found]
@@ -80,7 +84,9 @@ class ImageFolders(Source):
                 image = tf.io.decode_image(content, channels=self.wanted.shape[2], expand_animations=False).numpy()
         except (OSError, tf.errors.OpError) as error:
             reason = str(error).split("\n")[0]
-            raise self.wrong("not a readable image ({} bytes: {})".format(os.path.getsize(path), reason), path) from None
+            raise self.wrong(
+                "not a readable image ({} bytes: {})".format(os.path.getsize(path), reason), path
+            ) from None
         if image.shape != self.wanted.shape:
             raise self.wrong("the image is {}".format(" x ".join(str(n) for n in image.shape)), path)
         return image

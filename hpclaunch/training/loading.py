@@ -21,7 +21,11 @@ def open_source(world: World, asked: Any, wanted: datasets.ImageSet) -> datasets
         from hpclaunch.training.synthetic import Synthetic
 
         if world.is_root:
-            print("SYNTHETIC DATA: made-up images of {}'s shape; accuracy says nothing about the real set".format(wanted.name))
+            print(
+                "SYNTHETIC DATA: made-up images of {}'s shape; accuracy says nothing about the real set".format(
+                    wanted.name
+                )
+            )
         return Synthetic(wanted, asked.synthetic_samples, asked.seed)
     source = world.together(lambda: datasets.open_dataset(options.data_dir(asked.data_dir), wanted))
     seen = world.gather((source.fingerprint, world.host))
@@ -49,7 +53,12 @@ def report_start(world: World, log: MetricsLog, asked: Any, source: datasets.Sou
         hosts=sorted(set(hosts)),
         options=vars(asked),
         global_batch_size=asked.batch_size_per_rank * world.size,
-        data={"layout": source.layout, "path": source.path, "fingerprint": source.fingerprint, "samples": source.counts},
+        data={
+            "layout": source.layout,
+            "path": source.path,
+            "fingerprint": source.fingerprint,
+            "samples": source.counts,
+        },
         versions={"python": platform.python_version(), "tensorflow": tf.__version__, "horovod": horovod.__version__},
         **facts,
     )
@@ -74,7 +83,12 @@ def report_shards(world: World, shard: Shard, log: MetricsLog, record: bool) -> 
     log.write("shards", shards=rows)
     if world.is_root:
         for row in rows:
-            print("rank {rank} on {host}, local rank {local_rank}, {device}, {threads} threads: {samples} samples".format(**row), flush=True)
+            print(
+                "rank {rank} on {host}, local rank {local_rank}, {device}, {threads} threads: {samples} samples".format(
+                    **row
+                ),
+                flush=True,
+            )
     return rows
 
 

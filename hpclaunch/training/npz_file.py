@@ -60,7 +60,9 @@ class NpzFile(Source):
         with archive.open("y_{}.npy".format(split)) as file:
             y_shape, y_dtype = self._header(file, "y_" + split)
             if y_dtype.kind not in "iu" or y_shape not in ((shape[0],), (shape[0], 1)):
-                raise self.wrong("y_{} is {} {} for {} images".format(split, y_dtype, list(y_shape), shape[0]), self.path)
+                raise self.wrong(
+                    "y_{} is {} {} for {} images".format(split, y_dtype, list(y_shape), shape[0]), self.path
+                )
             labels = np.frombuffer(file.read(), y_dtype)
         if len(labels) != shape[0] or shape[0] == 0:
             raise self.wrong("{} labels for {} images in {}".format(len(labels), shape[0], split), self.path)

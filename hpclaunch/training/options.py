@@ -7,7 +7,7 @@ import os
 
 
 def boolean(text: str) -> bool:
-    """"true" or "false" (also 1/0, yes/no, on/off); raises for anything else."""
+    """ "true" or "false" (also 1/0, yes/no, on/off); raises for anything else."""
     if text.lower() in ("true", "1", "yes", "on"):
         return True
     if text.lower() in ("false", "0", "no", "off"):
@@ -53,9 +53,21 @@ def parser(description: str, seed: int) -> argparse.ArgumentParser:
         help="the data set's folder or the one above it (empty: HPCLAUNCH_DATA_DIR)",
     )
     made.add_argument("--synthetic", type=boolean, default=False, help="train on made-up images instead of data")
-    made.add_argument("--synthetic-samples", type=at_least(1), default=4096, help="made-up training images; a quarter more for testing")
-    made.add_argument("--train-samples", type=at_least(0), default=0, help="use only so many of the shuffled training images (0: all)")
-    made.add_argument("--record-shards", type=boolean, default=False, help="write every rank's sample numbers to shards/ in the run directory")
+    made.add_argument(
+        "--synthetic-samples",
+        type=at_least(1),
+        default=4096,
+        help="made-up training images; a quarter more for testing",
+    )
+    made.add_argument(
+        "--train-samples", type=at_least(0), default=0, help="use only so many of the shuffled training images (0: all)"
+    )
+    made.add_argument(
+        "--record-shards",
+        type=boolean,
+        default=False,
+        help="write every rank's sample numbers to shards/ in the run directory",
+    )
     return made
 
 

@@ -10,7 +10,9 @@ import tensorflow as tf
 from hpclaunch.training.shards import epoch_order
 
 
-def training_batches(images: Any, labels: Any, batch_size: int, seed: int, rank: int, first_epoch: int = 0) -> tf.data.Dataset:
+def training_batches(
+    images: Any, labels: Any, batch_size: int, seed: int, rank: int, first_epoch: int = 0
+) -> tf.data.Dataset:
     """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), epoch after epoch.
 
     images uint8 [n, h, w, c], labels int64 [n]. Every epoch has its own order, given by (seed, epoch, rank); its last batch

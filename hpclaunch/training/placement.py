@@ -1,4 +1,4 @@
-"""Decides, from numbers alone, which GPU and how many threads a rank uses and whether the world is as asked; touches no device."""
+"""Decides which GPU and how many threads a rank uses and whether the world is as asked; touches no device."""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ def training_shard(order: np.ndarray, rank: int, size: int) -> Shard:
     Raises TrainingError if a rank would be left without a sample.
     """
     if len(order) < size:
-        raise TrainingError("{} training samples do not go round {} ranks: each needs at least one.".format(len(order), size))
+        raise TrainingError(
+            "{} training samples do not go round {} ranks: each needs at least one.".format(len(order), size)
+        )
     own = order[rank::size]
     length = -(-len(order) // size)
     return Shard(indices=np.resize(own, length), samples=len(own))  # resize repeats from the start

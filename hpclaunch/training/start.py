@@ -60,7 +60,11 @@ class World:
         if not problems:
             return result
         rank, text = problems[0]
-        prefix = "" if len(problems) == self.size else "{} of {} ranks, first rank {}: ".format(len(problems), self.size, rank)
+        prefix = (
+            ""
+            if len(problems) == self.size
+            else "{} of {} ranks, first rank {}: ".format(len(problems), self.size, rank)
+        )
         raise AgreedError(prefix + text, speaks=self.is_root)
 
 

@@ -15,17 +15,25 @@ def parse() -> argparse.Namespace:
     """The options; the launcher passes a job's parameters as --name=value."""
     parser = options.parser("Mini-ResNet on CIFAR-10, sharded over Horovod ranks.", seed=1337)
     parser.add_argument("--epochs", type=options.at_least(1), default=12, help="passes over the training images")
-    parser.add_argument("--batch-size-per-rank", type=options.at_least(1), default=512, help="images a rank reads for one step")
-    parser.add_argument("--learning-rate", type=options.positive, default=0.001, help="base learning rate, for one rank")
-    parser.add_argument("--scale-learning-rate", choices=sorted(learning_rate.SCALING), default="linear", help="with the world size")
-    parser.add_argument("--warmup-epochs", type=options.at_least(0, float), default=3.0, help="epochs until the scaled rate is reached")
+    parser.add_argument(
+        "--batch-size-per-rank", type=options.at_least(1), default=512, help="images a rank reads for one step"
+    )
+    parser.add_argument(
+        "--learning-rate", type=options.positive, default=0.001, help="base learning rate, for one rank"
+    )
+    parser.add_argument(
+        "--scale-learning-rate", choices=sorted(learning_rate.SCALING), default="none", help="with the world size"
+    )
+    parser.add_argument(
+        "--warmup-epochs", type=options.at_least(0, float), default=0.0, help="epochs until the scaled rate is reached"
+    )
     parser.add_argument("--batch-norm", type=options.boolean, default=True, help="normalise after every convolution")
     parser.add_argument("--optimizer", choices=["adam", "sgd"], default="adam", help="sgd has momentum 0.9")
     return parser.parse_args()
 
 
-def train(asked: argparse.Namespace, world: World) -> None:
-    """One whole run on one rank of `world`."""
+def train(asked: argparse.Namespace, world: World) -> object:
+    """One whole run on one rank of `world`; returns the trained Keras model, the same on every rank."""
     # Heavy imports come after the options are understood and Horovod has started: --help answers at once.
     import horovod.tensorflow.keras as hvd
     from model import CIFAR10, mini_resnet
@@ -50,12 +58,12 @@ def train(asked: argparse.Namespace, world: World) -> None:
     optimizer = hvd.DistributedOptimizer(optimizers.make(asked.optimizer, rate))
     model.compile(optimizer, loss="sparse_categorical_crossentropy", metrics=["accuracy"])
 
-    # 3. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked afterwards.
+    # 3. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
     facts = {"job": "cifar", "steps_per_epoch": steps, "parameters": model.count_params(), "scaled_learning_rate": rate}
     loading.report_start(world, log, asked, source, **facts)
     loading.report_shards(world, shard, log, asked.record_shards)
 
-    # 4. Training. All ranks begin with rank 0's weights; metrics are averages over the ranks; rank 0 alone writes files.
+    # 4. Training. All ranks begin with rank 0's weights; metrics are averaged over the ranks; only rank 0 writes.
     steady = [
         hvd.callbacks.BroadcastGlobalVariablesCallback(0),
         hvd.callbacks.MetricAverageCallback(),
@@ -71,10 +79,13 @@ def train(asked: argparse.Namespace, world: World) -> None:
     seconds = time.perf_counter() - began
 
     # 5. Test. Every rank takes its part of the test images; correct answers are counted over all ranks.
-    result = evaluation.evaluate(model, pipeline.evaluation_batches(test_images, test_labels, asked.batch_size_per_rank), world)
+    result = evaluation.evaluate(
+        model, pipeline.evaluation_batches(test_images, test_labels, asked.batch_size_per_rank), world
+    )
     log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
     if world.is_root:
         print("test accuracy {test_accuracy:.4f} on {test_samples} images".format(**result), flush=True)
+    return model
 
 
 if __name__ == "__main__":

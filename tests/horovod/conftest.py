@@ -1,0 +1,88 @@
+"""Real ranks on this machine: `ranks` starts a script under horovodrun and gives back what it said and left."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(__file__).parent / "programs"
+# What a surrounding job or a person's shell may have set and these tests decide themselves.
+OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(300))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a launch ended: exit code, what all ranks printed, seconds, and the run directory."""
+
+    code: int
+    text: str
+    seconds: float
+    run_dir: Path
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        path = self.run_dir / "metrics.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [line for line in lines if line["event"] == kind]
+
+    def speakers(self, message: str) -> list[str]:
+        """The ranks whose output holds `message`, as horovodrun labels its lines."""
+        return re.findall(r"\[(\d+)\]<std(?:err|out)>:[^\n]*" + re.escape(message), self.text)
+
+
+def environment(run_dir: Path, extra: dict[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+    return {**kept, "HPCLAUNCH_RUN_DIR": str(run_dir), "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1", **extra}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def horovod_is_there() -> None:
+    for name in ("tensorflow", "horovod"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"group horovod: {name} is not installed (the extra `train` brings it)")
+
+
+@pytest.fixture(scope="session")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
+    def run(script: Path, *arguments: str, size: int = 2, **extra: str) -> Ended:
+        run_dir = tmp_path_factory.mktemp(script.stem)
+        command = [sys.executable, str(script), *arguments]
+        if size:  # 0: no launcher at all
+            command = [sys.executable, "-m", "horovod.runner.launch", "--gloo", "-np", str(size), *command]
+        began = time.monotonic()
+        done = subprocess.run(
+            command,
+            env=environment(run_dir, {"HPCLAUNCH_EXIT_FILE": str(run_dir / "exit-code"), **extra}),
+            cwd=run_dir,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=240,
+        )
+        return Ended(done.returncode, done.stdout, time.monotonic() - began, run_dir)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def test_data() -> str:
+    found = os.environ.get("HPCLAUNCH_TEST_DATA", "")
+    if not found:
+        pytest.skip("group cifar10: set HPCLAUNCH_TEST_DATA to the folder that holds cifar10/ and mnist/")
+    return found
