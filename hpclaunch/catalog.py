@@ -1,4 +1,4 @@
-"""The one look-up rule: a site, job or template is found by name in the project, then the user's folder, then bundled."""
+"""The one look-up rule: a site, job or template is found by name in the project, the user's folder, then bundled."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from hpclaunch.runs import Run
 from hpclaunch.spec import JobSpec
 from hpclaunch.units import format_walltime
 
-_SHOWN = {"node type", "nodes", "tasks per node", "launcher", "account", "partition", "qos", "walltime", "data", "python"}
+_SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
+_SHOWN |= {"account", "partition", "qos", "walltime", "data", "python"}
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
 
 

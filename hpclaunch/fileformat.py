@@ -37,7 +37,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("^$"), [""])
 class Strict(BaseModel):
     """A frozen piece of a file: an unknown key is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def _walltime(value: Any) -> int:
@@ -109,7 +109,9 @@ def read(path: Path, model: type[M], **extra: Any) -> M:
     Raises InvalidFile with every fault at once, each with the file and the key.
     """
     content = read_yaml(path)
-    taken = [Fault(where=f"{path}: {key}", what="this key is set by hpclaunch itself") for key in extra if key in content]
+    taken = [
+        Fault(where=f"{path}: {key}", what="this key is set by hpclaunch itself") for key in extra if key in content
+    ]
     if taken:
         raise InvalidFile(taken)
     try:
@@ -175,7 +177,9 @@ def _fault(path: Path, model: type[BaseModel], detail: dict[str, Any]) -> Fault:
     where = f"{path}: {'.'.join(location)}" if location else str(path)
     if detail["type"] == "extra_forbidden":
         known = _fields_at(model, location[:-1])
-        return Fault(where=where, what=f"unknown key{did_you_mean(location[-1], known)}", allowed=", ".join(sorted(known)))
+        return Fault(
+            where=where, what=f"unknown key{did_you_mean(location[-1], known)}", allowed=", ".join(sorted(known))
+        )
     if detail["type"] == "missing":
         return Fault(where=where, what="this key is needed and not there")
     if detail["type"] == "string_pattern_mismatch":

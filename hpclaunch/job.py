@@ -133,5 +133,7 @@ def _as_type(kind: type, text: str) -> Value:
 
 def parse_settings(job: Job, settings: Mapping[str, str]) -> dict[str, Value]:
     """Return every parameter's value, defaults and ``--set`` merged. Raises ValueError per key through the caller."""
-    return {key: parameter.parse(settings[key]) if key in settings else parameter.default
-            for key, parameter in job.parameters.items()}
+    return {
+        key: parameter.parse(settings[key]) if key in settings else parameter.default
+        for key, parameter in job.parameters.items()
+    }

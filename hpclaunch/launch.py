@@ -188,10 +188,11 @@ def refreshed(world: World, found: Sequence[Run]) -> list[Run]:
     fresh = []
     for run in found:
         status = news.get(run.scheduler, {}).get(run.job_id)
-        if status and not run.final:
-            changed = replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason)
-            run = runs.save(changed) if changed != run else run
-        fresh.append(run)
+        if status is None or run.final:
+            fresh.append(run)
+            continue
+        now = replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason)
+        fresh.append(now if now == run else runs.save(now))
     return fresh
 
 

@@ -63,10 +63,8 @@ def mpirun(launch: Launch) -> tuple[str, ...]:
 def horovodrun(launch: Launch) -> tuple[str, ...]:
     """Horovod's own, with its Gloo controller: needs no MPI, and ssh to every node but the first."""
     layout = launch.layout
-    if launch.hosts_file:
-        hosts = ["--hostfile", launch.hosts_file]
-    else:
-        hosts = ["-H", f"localhost:{layout.tasks_per_node}"]
+    here = ["-H", f"localhost:{layout.tasks_per_node}"]
+    hosts = ["--hostfile", launch.hosts_file] if launch.hosts_file else here
     return ("horovodrun", "--gloo", "-np", str(layout.world_size), *hosts, *launch.extra)
 
 

@@ -62,7 +62,7 @@ def _environment(roots: Roots) -> ImmutableSandboxedEnvironment:
 
 
 def quote(text: str) -> str:
-    """Return text as one bash word on one line: a newline or another control character becomes ``$'\\n'``."""
+    r"""Return text as one bash word on one line: a newline or another control character becomes ``$'\n'``."""
     if not _CONTROL.search(text):
         return shlex.quote(text)
     escaped = (_ESCAPES.get(c) or (f"\\x{ord(c):02x}" if _CONTROL.match(c) else c) for c in text)

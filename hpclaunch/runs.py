@@ -95,7 +95,9 @@ def create(spec: JobSpec, text: str, snapshot: Snapshot, host: str, index: Path)
         raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
     except OSError as error:
         raise Refused(
-            Fault(where=str(path), what=f"the run directory cannot be written: {error.strerror}", next="--runs-dir FOLDER")
+            Fault(
+                where=str(path), what=f"the run directory cannot be written: {error.strerror}", next="--runs-dir FOLDER"
+            )
         ) from None
     run = Run(
         path=path,

@@ -29,8 +29,8 @@ class Settings(SiteSettings):
 
     def value(self, key: str, site: str) -> str | None:
         """Return the value for this site, else the one for every site, else None."""
-        special = getattr(self.sites.get(site, SiteSettings()), key)
-        general = getattr(self, key)
+        special: str | None = getattr(self.sites.get(site, SiteSettings()), key)
+        general: str | None = getattr(self, key)
         return special if special is not None else general
 
 

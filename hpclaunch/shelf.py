@@ -59,7 +59,7 @@ def show_job(catalog: Catalog, name: str) -> tuple[Found, Job]:
 
 def list_sites(catalog: Catalog) -> list[tuple[str, str, str, str]]:
     """Return (name, origin, status, title) of all sites; a faulty file says so in its place."""
-    rows = []
+    rows: list[tuple[str, str, str, str]] = []
     for found in catalog.names(SITE):
         try:
             site = load_site(catalog, found.name)

@@ -36,9 +36,8 @@ def choose(code: Code) -> Snapshot:
     """
     folder = Path(code.folder)
     files: list[str] = []
-    size = looked_at = 0
-    for path, length in _walk(folder):
-        looked_at += 1
+    size = 0
+    for looked_at, (path, length) in enumerate(_walk(folder)):
         if not code.source_only or path.suffix in SOURCE_SUFFIXES or str(path) == code.entry:
             files.append(str(path))
             size += length

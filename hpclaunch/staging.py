@@ -119,7 +119,11 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
             tar.extractall(fresh, filter="data")
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise Refused(
-            Fault(where=str(archive), what=f"cannot be unpacked: {error}", allowed="a tar archive, an .npz file or a folder")
+            Fault(
+                where=str(archive),
+                what=f"cannot be unpacked: {error}",
+                allowed="a tar archive, an .npz file or a folder",
+            )
         ) from None
 
 

@@ -17,7 +17,9 @@ def _data() -> None:
 @app.command()
 def fetch(
     job: Annotated[str, typer.Argument(metavar="JOB")],
-    source: Annotated[str | None, typer.Option("--from", metavar="PATH", help="A file or folder that holds it.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="PATH", help="A file or folder that holds it.")
+    ] = None,
     data_dir: Annotated[str | None, typer.Option(help="The data folder [default: as for submit].")] = None,
     site: Annotated[str | None, typer.Option(help="The site whose data folder to use.")] = None,
     sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,

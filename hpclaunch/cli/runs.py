@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-RunName = Annotated[str | None, typer.Argument(metavar="RUN", help="A run's name, directory or job id [default: newest].")]
+RunName = Annotated[
+    str | None, typer.Argument(metavar="RUN", help="A run's name, directory or job id [default: newest].")
+]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 

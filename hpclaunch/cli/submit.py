@@ -130,19 +130,19 @@ def watch(world: Any, run: Any, json: bool) -> None:
     """Follow a run to its end. Ctrl-C detaches: the run goes on."""
     from hpclaunch import console, launch
 
-    shown = ""
+    last, shown = run, ""
     try:
-        for run, text in launch.follow(world, run):
-            if run.state != shown:
-                shown = run.state
-                console.say(f"{run.path.name}: {run.state}" + (f" ({run.reason})" if run.reason else ""))
+        for last, text in launch.follow(world, run):
+            if last.state != shown:
+                shown = last.state
+                console.say(f"{last.path.name}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
             if text:
                 console.say_bytes(text)
     except KeyboardInterrupt:
         console.say(f"\ndetached; the run goes on. To end it: {launch.cancel_command(run)}")
         raise typer.Exit(130) from None
-    console.show_end(run, json)
-    raise typer.Exit(0 if run.state == "COMPLETED" else 1)
+    console.show_end(last, json)
+    raise typer.Exit(0 if last.state == "COMPLETED" else 1)
 
 
 def _show_script(prepared: Any, json: bool) -> None:
@@ -155,8 +155,8 @@ def _show_script(prepared: Any, json: bool) -> None:
 
 
 def _request(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
-    same = ("target site node_type nodes tasks_per_node cpus_per_task gpus_per_node launcher account partition qos "
-            "data_dir synthetic").split()  # fmt: skip
+    same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
+    same += ["account", "partition", "qos", "data_dir", "synthetic"]
     return Request(
         **{name: typed[name] for name in same},
         walltime=_walltime(typed["walltime"]),

@@ -9,11 +9,10 @@ from hpclaunch.plan.software import Software
 from hpclaunch.spec import Request, Surroundings
 
 
-def command_of(
-    job: Job, request: Request, software: Software, around: Surroundings, ledger: Ledger
-) -> tuple[str, ...]:
+def command_of(job: Job, request: Request, software: Software, around: Surroundings, ledger: Ledger) -> tuple[str, ...]:
     """Return argv: every parameter as ``--name=value``, then the typed arguments, unchanged and last."""
     code = f"{around.run_dir}/code"
+    program: tuple[str, ...]
     if job.script:
         program = (software.python, f"{code}/{job.script}")
     else:

@@ -80,7 +80,7 @@ def _resources(node: NodeType, job: Job, layout: Layout, placement: Placement) -
 
 
 def _conduct(around: Surroundings) -> list[tuple[str, str]]:
-    """How the job behaves. A % in the log's path is a pattern, also in the part that Slurm 22.05 would add from --chdir."""
+    """How the job behaves. A % in a path of logs is a pattern, also in what Slurm 22.05 would add from --chdir."""
     return [
         ("chdir", around.run_dir),
         ("output", f"{around.run_dir.replace('%', '%%')}/logs/slurm-%j.out"),

@@ -21,7 +21,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def expanded(path: str, around: Surroundings) -> str:
-    """Return the path with ``$NAME`` and a leading ``~`` taken from the surroundings; an unknown name stays as it is."""
+    """Return the path with ``$NAME`` and a leading ``~`` taken from the surroundings; an unknown name stays."""
     if path == "~" or path.startswith("~/"):
         path = "$HOME" + path[1:]
     known = around.environment

@@ -24,11 +24,12 @@ def node_type_of(site: Site, job: Job, request: Request, ledger: Ledger) -> str:
     return str(kind)
 
 
-def layout_of(
-    site: Site, kind: str, job: Job, request: Request, around: Surroundings, ledger: Ledger
-) -> Layout:
-    """Return the layout. ``nodes: auto`` is 1. CPUs of a task: threads per core x floor(cores / tasks), the formula
-    that NERSC teaches for Perlmutter and Cori (2*floor(64/tasks) on a GPU node)."""
+def layout_of(site: Site, kind: str, job: Job, request: Request, around: Surroundings, ledger: Ledger) -> Layout:
+    """Return the layout. ``nodes: auto`` is 1.
+
+    CPUs of a task: threads per core x floor(cores / tasks), the formula that NERSC teaches for Perlmutter and Cori
+    (2*floor(64/tasks) on a GPU node).
+    """
     node, wants, origin = site.node_types[kind], job.resources, f"site {site.name}"
     cores = around.cpus if site.scheduler == "local" and not request.hosts_file else node.cores_per_node
     auto = wants.nodes == "auto"
@@ -69,9 +70,7 @@ def layout_of(
     return layout
 
 
-def _check(
-    site: Site, kind: str, layout: Layout, request: Request, around: Surroundings, ledger: Ledger
-) -> None:
+def _check(site: Site, kind: str, layout: Layout, request: Request, around: Surroundings, ledger: Ledger) -> None:
     node = site.node_types[kind]
     place = f"{site.name} {kind}"
     if site.scheduler == "local":
@@ -109,7 +108,9 @@ def _check_hosts(site: Site, layout: Layout, request: Request, around: Surroundi
             )
     elif layout.nodes > len(around.hosts):
         ledger.fault(
-            f"{layout.nodes} nodes asked for", where=request.hosts_file, allowed=f"the {len(around.hosts)} hosts it names"
+            f"{layout.nodes} nodes asked for",
+            where=request.hosts_file,
+            allowed=f"the {len(around.hosts)} hosts it names",
         )
 
 

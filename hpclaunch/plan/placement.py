@@ -115,9 +115,7 @@ def _check_family(
         ledger.fault(f"{site.name} has no {family} {name!r}{near}", allowed=", ".join(known))
         return
     for reason in breaches(known[name], layout.nodes, placement.walltime):
-        fitting = [
-            other for other, limits in known.items() if not breaches(limits, layout.nodes, placement.walltime)
-        ]
+        fitting = [other for other, limits in known.items() if not breaches(limits, layout.nodes, placement.walltime)]
         ledger.fault(
             reason,
             where=f"{site.name} {family} {name}",

@@ -38,7 +38,7 @@ def software_of(site: Site, job: Job, layout: Layout, around: Surroundings, ledg
     python = around.python if asked == "current" else asked
     if asked == "current":
         bin_folder = str(PurePosixPath(around.python).parent)
-        steps.append(Step(line=f"export PATH={shlex.quote(bin_folder)}:\"$PATH\"", failure="setting PATH"))
+        steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
     steps += [Step(line=line, failure=line) for line in (*ours.setup, *theirs.setup)]
     ledger.pick("python", ("job" if own_python else f"site {site.name}", python))
     variables: dict[str, str] = {"PYTHONUNBUFFERED": "1", **ours.variables, **theirs.variables}

@@ -56,12 +56,12 @@ def _start_and_leave(run: Run, walltime: int, reader: int, writer: int) -> None:
 
 
 def _start(run: Run, walltime: int) -> str:
-    from submitit.local.local import LocalExecutor
+    from submitit.local.local import LocalExecutor, LocalJob
 
     executor = LocalExecutor(folder=run.path / "logs")
     minutes = walltime / 60 + _BACKSTOP_MINUTES if walltime else _YEAR_MINUTES
     executor.update_parameters(timeout_min=minutes, tasks_per_node=1, stderr_to_stdout=True)
-    job = executor._submit_command(f"bash {shlex.quote(str(run.script))}")
+    job: LocalJob[None] = executor._submit_command(f"bash {shlex.quote(str(run.script))}")
     return str(job.job_id)
 
 

@@ -1,4 +1,4 @@
-"""Slurm: sbatch through submitit, states from squeue, then sacct, then the run directory; output is never guessed at."""
+"""Slurm: sbatch through submitit; states from squeue, then sacct, then the run directory; it never guesses."""
 
 from __future__ import annotations
 
