@@ -101,6 +101,16 @@ def _launcher(site: Site, job: Job, request: Request, layout: Layout, ledger: Le
             f"horovodrun knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
             next=f"leave --launcher out for the site's own ({site.launchers.default})",
         )
+    for option in (*site.sbatch, *job.sbatch, *request.sbatch):
+        if (
+            launcher != "srun"
+            and option.startswith("--signal=")
+            and not option.startswith(("--signal=B:", "--signal=RB:"))
+        ):
+            ledger.fault(
+                f"under {launcher} {option} would miss the ranks on the first node, which are in no step of Slurm's",
+                next="say --signal=B:…: then the script gets it, and passes it on to every rank",
+            )
     if launcher == "srun" and site.scheduler == "local":
         ledger.fault("srun needs a Slurm site", next="hpclaunch sites list")
     return launcher

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.slurm.desk import Desk, new_desk
 
 SCRIPT = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"
 TOOLS = ("slurmctld", "slurmd", "sbatch", "munged", "mariadbd", "ip")
@@ -64,6 +65,12 @@ def workdir(cluster: Cluster, request: pytest.FixtureRequest) -> Path:
             continue
         return directory
     raise AssertionError("unreachable")
+
+
+@pytest.fixture(scope="module")
+def desk(cluster: Cluster, request: pytest.FixtureRequest) -> Desk:
+    """A person's project folder and home on the cluster, one for each file of tests."""
+    return new_desk(cluster.root, cluster.conf, request.module.__name__)
 
 
 def _installed(tool: str) -> bool:
