@@ -27,7 +27,7 @@ BARS = {
 
 def seconds(command: list[str], folder: str) -> float:
     """Wall time of one whole process, seconds."""
-    environment = {**os.environ, "HOME": folder, "NO_COLOR": "1"}
+    environment = {**os.environ, "HOME": folder, "SCRATCH": "/scratch"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()
     subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)

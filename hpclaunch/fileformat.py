@@ -1,14 +1,15 @@
-"""What every file that a person writes has in common: strict YAML, frozen models, and every fault with file and key."""
+"""What every file that a person writes has in common: strict YAML, frozen dataclasses, every fault with file and key."""
 
-from __future__ import annotations
-
+import dataclasses
 import re
+import types
 import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError, model_validator
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.errors import Fault, InvalidFile
@@ -21,6 +22,10 @@ _CORE_SCALARS = {
     "float": (r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
     "null": ("~|null|", "~n"),
 }
+_NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+# --- YAML
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -32,92 +37,6 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 for _tag, (_pattern, _first) in _CORE_SCALARS.items():
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), [*_first])
 _Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("^$"), [""])
-
-
-class Strict(BaseModel):
-    """A frozen piece of a file: an unknown key is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-def _walltime(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"a walltime is {WALLTIME_FORMS}")
-    try:
-        return parse_walltime(str(value))
-    except ValueError as error:
-        raise ValueError(f"{error} (write {WALLTIME_FORMS})") from None
-
-
-def _memory(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"memory is {MEMORY_FORMS}")
-    try:
-        return parse_memory(str(value))
-    except ValueError as error:
-        raise ValueError(f"{error} (write {MEMORY_FORMS})") from None
-
-
-Walltime = Annotated[int, BeforeValidator(_walltime)]
-"""Seconds; written as a walltime."""
-Memory = Annotated[int, BeforeValidator(_memory)]
-"""Megabytes; written as an amount of memory."""
-Line = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$")]
-"""Text that stays on one line of a script: no newline, no control character, not empty."""
-VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-"""A name that a shell can export."""
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float | str):
-        return str(value)
-    raise ValueError("a value is text or a number")
-
-
-Scalar = Annotated[str, BeforeValidator(_text)]
-"""Text or a number, kept as text."""
-
-
-class Environment(Strict):
-    """What the ranks need around them: modules, then a venv or a conda environment, then lines of set-up, variables.
-
-    ``python: current`` means the interpreter that runs hpclaunch.
-    """
-
-    modules: tuple[Line, ...] = ()
-    venv: Line | None = None
-    conda: Line | None = None
-    python: Line | None = None
-    setup: tuple[Line, ...] = ()
-    variables: dict[VariableName, Scalar] = {}
-
-    @model_validator(mode="after")
-    def _one_python(self) -> Environment:
-        if self.venv and self.conda:
-            raise ValueError("'venv' and 'conda' exclude each other; keep one of them")
-        return self
-
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def read(path: Path, model: type[M], **extra: Any) -> M:
-    """Return ``path`` as a ``model``; ``extra`` keys are added by the program, not by the file.
-
-    Raises InvalidFile with every fault at once, each with the file and the key.
-    """
-    content = read_yaml(path)
-    taken = [
-        Fault(where=f"{path}: {key}", what="this key is set by hpclaunch itself") for key in extra if key in content
-    ]
-    if taken:
-        raise InvalidFile(taken)
-    try:
-        return model.model_validate({**content, **extra})
-    except ValidationError as error:
-        raise InvalidFile([_fault(path, model, dict(detail)) for detail in error.errors()]) from None
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -172,32 +91,238 @@ def _refuse_surprises(root: yaml.Node) -> None:
             waiting.extend(part for pair in node.value for part in pair)
 
 
-def _fault(path: Path, model: type[BaseModel], detail: dict[str, Any]) -> Fault:
-    location = [str(part) for part in detail["loc"] if part != "[key]"]
-    where = f"{path}: {'.'.join(location)}" if location else str(path)
-    if detail["type"] == "extra_forbidden":
-        known = _fields_at(model, location[:-1])
-        return Fault(
-            where=where, what=f"unknown key{did_you_mean(location[-1], known)}", allowed=", ".join(sorted(known))
-        )
-    if detail["type"] == "missing":
-        return Fault(where=where, what="this key is needed and not there")
-    if detail["type"] == "string_pattern_mismatch":
-        return Fault(where=where, what=f"{detail['input']!r} holds a character that may not stand here, or is empty")
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    return Fault(where=where, what=message[:1].lower() + message[1:])
+# --- the kinds of value that the files share
 
 
-def _fields_at(model: type[BaseModel], location: list[str]) -> list[str]:
-    """Return the keys that the model at this place of the file admits."""
-    current: Any = model
-    for part in location:
-        found = _models_in(current.model_fields[part].annotation) if part in current.model_fields else [current]
-        current = found[0] if found else current
-    return list(current.model_fields)
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Marks a type: the written value goes through ``convert`` first. It raises ValueError for a fault."""
+
+    convert: Callable[[Any], Any]
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in typing.get_args(annotation) for model in _models_in(part)]
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Marks a text: all of it must match; ``what`` says what is allowed."""
+
+    pattern: re.Pattern[str]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """Marks a number, or a mapping or list that needs so many members."""
+
+    least: int
+
+
+def _walltime(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"a walltime is {WALLTIME_FORMS}")
+    try:
+        return parse_walltime(str(value))
+    except ValueError as error:
+        raise ValueError(f"{error} (write {WALLTIME_FORMS})") from None
+
+
+def _memory(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"memory is {MEMORY_FORMS}")
+    try:
+        return parse_memory(str(value))
+    except ValueError as error:
+        raise ValueError(f"{error} (write {MEMORY_FORMS})") from None
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | str):
+        return str(value)
+    raise ValueError("is not text or a number")
+
+
+Walltime = Annotated[int, Before(_walltime)]
+"""Seconds; written as a walltime."""
+Memory = Annotated[int, Before(_memory)]
+"""Megabytes; written as an amount of memory."""
+Scalar = Annotated[str, Before(_scalar)]
+"""Text or a number, kept as text."""
+PositiveInt = Annotated[int, AtLeast(1)]
+Line = Annotated[str, Matching(re.compile(r"[^\x00-\x1f\x7f]+"), "text on one line, not empty, no control character")]
+"""Text that stays on one line of a script."""
+VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "letters, digits and _, no digit first")]
+"""A name that a shell can export."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the ranks need around them: modules, then a venv or a conda environment, then lines of set-up, variables.
+
+    ``python: current`` means the interpreter that runs hpclaunch.
+    """
+
+    modules: tuple[Line, ...] = ()
+    venv: Line | None = None
+    conda: Line | None = None
+    python: Line | None = None
+    setup: tuple[Line, ...] = ()
+    variables: dict[VariableName, Scalar] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.venv and self.conda:
+            raise ValueError("'venv' and 'conda' exclude each other; keep one of them")
+
+
+# --- from plain values to dataclasses
+
+T = TypeVar("T")
+Faults = list[Fault]
+_FAULTY = object()
+
+
+def read(path: Path, kind: type[T], **extra: Any) -> T:
+    """Return ``path`` as a ``kind`` (a dataclass); ``extra`` keys are added by the program, not by the file.
+
+    Raises InvalidFile with every fault at once, each with the file and the key.
+    """
+    content = read_yaml(path)
+    taken = "this key is set by hpclaunch itself"
+    faults = [Fault(where=f"{path}: {key}", what=taken) for key in extra if key in content]
+    value = _value(kind, {**content, **extra}, _Place(str(path), ()), faults)
+    if faults:
+        raise InvalidFile(faults)
+    return typing.cast(T, value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    file: str
+    keys: tuple[str, ...]
+
+    def __truediv__(self, key: object) -> "_Place":
+        return _Place(self.file, (*self.keys, str(key)))
+
+    def fault(self, what: str, allowed: str = "") -> Fault:
+        where = f"{self.file}: {'.'.join(self.keys)}" if self.keys else self.file
+        return Fault(where=where, what=what, allowed=allowed)
+
+
+def _value(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+    """Return ``value`` as ``kind``, or note why not and return something that is only good for looking further."""
+    reader = _READERS.get(typing.get_origin(kind)) or (_record if dataclasses.is_dataclass(kind) else _plain)
+    return reader(kind, value, place, faults)
+
+
+def _plain(kind: type, value: Any, place: _Place, faults: Faults) -> Any:
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        faults.append(place.fault(f"{_shown(value)} is not {_NOUNS[kind]}"))
+        return _FAULTY
+    return value
+
+
+def _shown(value: Any) -> str:
+    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value)) or repr(value)[:80]
+
+
+def _marked(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+    base, *marks = typing.get_args(kind)
+    for mark in marks:
+        if isinstance(mark, Before):
+            try:
+                value = mark.convert(value)
+            except ValueError as error:
+                faults.append(place.fault(str(error)))
+                return _FAULTY
+    before = len(faults)
+    value = _value(base, value, place, faults)
+    if len(faults) > before:
+        return value
+    for mark in marks:
+        if isinstance(mark, Matching) and not mark.pattern.fullmatch(value):
+            faults.append(place.fault(f"{value!r} may not stand here", allowed=mark.what))
+        if isinstance(mark, AtLeast) and (value if isinstance(value, int) else len(value)) < mark.least:
+            shown = f"{value} is too small" if isinstance(value, int) else "has too few members"
+            faults.append(place.fault(shown, allowed=f"at least {mark.least}"))
+    return value
+
+
+def _either(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+    """Take the first kind that accepts the value; where none does, say what the last one (the most telling) said."""
+    arms = typing.get_args(kind)
+    if value is None and type(None) in arms:
+        return None
+    attempt: Faults = []
+    for arm in arms:
+        if arm is type(None) or (arm is float and type(value) is int):
+            continue
+        attempt = []
+        found = _value(arm, value, place, attempt)
+        if not attempt:
+            return found
+    faults += attempt
+    return _FAULTY
+
+
+def _one_of(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+    allowed = typing.get_args(kind)
+    if value not in allowed or type(value) is not type(allowed[0]):
+        near = did_you_mean(value, allowed) if isinstance(value, str) else ""
+        faults.append(place.fault(f"{_shown(value)} is not allowed{near}", allowed=", ".join(map(str, allowed))))
+    return value
+
+
+def _list(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+    if not isinstance(value, list | tuple):
+        faults.append(place.fault(f"{_shown(value)} is not a list"))
+        return ()
+    return tuple(_value(typing.get_args(kind)[0], member, place / index, faults) for index, member in enumerate(value))
+
+
+def _mapping(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+    if not isinstance(value, Mapping):
+        faults.append(place.fault(f"{_shown(value)} is not a mapping"))
+        return {}
+    key_kind, member_kind = typing.get_args(kind)
+    return {
+        _value(key_kind, key, place / key, faults): _value(member_kind, member, place / key, faults)
+        for key, member in value.items()
+    }
+
+
+def _record(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+    """Return a dataclass. Its module must keep its annotations as types (no ``from __future__ import annotations``)."""
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        faults.append(place.fault(f"{_shown(value)} is not a mapping"))
+        return _FAULTY
+    before = len(faults)
+    known = {one.name: one for one in dataclasses.fields(kind)}
+    for key in value:
+        if key not in known:
+            near = did_you_mean(str(key), known)
+            faults.append((place / key).fault(f"unknown key{near}", allowed=", ".join(sorted(known))))
+    given = {key: _value(known[key].type, member, place / key, faults) for key, member in value.items() if key in known}
+    for name, one in known.items():
+        if name not in given and one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+            faults.append((place / name).fault("this key is needed and not there"))
+    if len(faults) > before:
+        return _FAULTY
+    try:
+        return kind(**given)
+    except ValueError as error:
+        faults.append(place.fault(str(error)))
+        return _FAULTY
+
+
+_READERS: dict[Any, Callable[[Any, Any, _Place, Faults], Any]] = {
+    Annotated: _marked,
+    types.UnionType: _either,
+    typing.Union: _either,
+    Literal: _one_of,
+    tuple: _list,
+    dict: _mapping,
+}

@@ -1,26 +1,23 @@
 """What a job file may say, and loading one; a person's own script becomes a job without a folder."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PositiveInt, StringConstraints, model_validator
-
 from hpclaunch.catalog import JOB, Catalog
-from hpclaunch.fileformat import Environment, Line, Memory, Strict, Walltime, read
+from hpclaunch.fileformat import AtLeast, Before, Environment, Line, Matching, Memory, PositiveInt, Walltime, read
 
 Value = bool | int | float | str
-ParameterName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+ParameterName = Annotated[str, Matching(re.compile("[a-z][a-z0-9_]*"), "small letters, digits and _")]
 
 
 def _spelled_out(value: Any) -> Any:
     return value if isinstance(value, dict) else {"default": value}
 
 
-class Parameter(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
     """A hyper-parameter: its default fixes its type. ``choices`` are all that is allowed."""
 
     default: bool | int | float | str
@@ -35,35 +32,39 @@ class Parameter(Strict):
         return value
 
 
-class Resources(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
     """What the job asks for unless somebody says otherwise. ``nodes: auto`` lets the planner choose."""
 
-    nodes: PositiveInt | Literal["auto"] = "auto"
+    nodes: Literal["auto"] | PositiveInt = "auto"
     node_type: str | None = None
     tasks_per_node: PositiveInt | None = None
     cpus_per_task: PositiveInt | None = None
-    gpus_per_node: int | None = Field(default=None, ge=0)
+    gpus_per_node: Annotated[int, AtLeast(0)] | None = None
     memory: Memory | None = None
     walltime: Walltime | None = None
     exit_wait: PositiveInt = 60
 
 
-class Fetch(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
     """Where ``hpclaunch data fetch`` gets the data set, and the SHA-256 of that file."""
 
     url: Line
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Matching(re.compile("[0-9a-f]{64}"), "64 hexadecimal digits")]
 
 
-class DataSet(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
     """The data set that the job reads: one of ``layouts`` (paths in its folder) must be there before it is queued."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
-    layouts: tuple[Line, ...] = Field(min_length=1)
+    name: Annotated[str, Matching(re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*"), "letters, digits, '_', '.' and '-'")]
+    layouts: Annotated[tuple[Line, ...], AtLeast(1)]
     fetch: Fetch | None = None
 
 
-class Job(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
     """A job: a script with hyper-parameters, or any command, and what it needs."""
 
     name: str
@@ -71,21 +72,19 @@ class Job(Strict):
     summary: str
     script: Line | None = None
     command: tuple[str, ...] = ()
-    parameters: dict[ParameterName, Annotated[Parameter, BeforeValidator(_spelled_out)]] = {}
-    resources: Resources = Resources()
+    parameters: dict[ParameterName, Annotated[Parameter, Before(_spelled_out)]] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
     data: DataSet | None = None
-    environment: Environment = Environment()
+    environment: Environment = field(default_factory=Environment)
     launcher: Literal["direct", "srun", "mpirun", "horovodrun"] | None = None
     sbatch: tuple[Line, ...] = ()
     source_only: bool = False
 
-    @model_validator(mode="after")
-    def _one_program(self) -> Job:
+    def __post_init__(self) -> None:
         if (self.script is None) == (not self.command):
             raise ValueError("say either 'script' (a Python file) or 'command' (a list: program and arguments)")
         if self.script and (Path(self.script).is_absolute() or ".." in Path(self.script).parts):
             raise ValueError("'script' is a path inside the job's folder")
-        return self
 
 
 def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
@@ -129,11 +128,3 @@ def _as_type(kind: type, text: str) -> Value:
         return int(text) if kind is int else float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not {'a whole number' if kind is int else 'a number'}") from None
-
-
-def parse_settings(job: Job, settings: Mapping[str, str]) -> dict[str, Value]:
-    """Return every parameter's value, defaults and ``--set`` merged. Raises ValueError per key through the caller."""
-    return {
-        key: parameter.parse(settings[key]) if key in settings else parameter.default
-        for key, parameter in job.parameters.items()
-    }

@@ -1,17 +1,17 @@
 """What a user's own settings may say, and reading them; they never hold a secret."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpclaunch.fileformat import Line, Strict, read
+from hpclaunch.fileformat import Line, read
 
 SETTINGS_FILE = "settings.yaml"
 _SBATCH_VARIABLES = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
 
 
-class SiteSettings(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSettings:
     """What a user wants at one site, or everywhere."""
 
     account: Line | None = None
@@ -21,11 +21,12 @@ class SiteSettings(Strict):
     data_dir: Line | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(SiteSettings):
     """The settings file: values for every site, and under ``sites`` those for one."""
 
     site: Line | None = None
-    sites: dict[str, SiteSettings] = {}
+    sites: dict[str, SiteSettings] = field(default_factory=dict)
 
     def value(self, key: str, site: str) -> str | None:
         """Return the value for this site, else the one for every site, else None."""

@@ -1,29 +1,28 @@
 """What a site file may say about a cluster, and loading one; it never looks at the cluster itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
-
-from pydantic import Field, PositiveInt, model_validator
+from typing import Annotated, Literal
 
 from hpclaunch.catalog import SITE, Catalog
-from hpclaunch.fileformat import Environment, Line, Scalar, Strict, VariableName, Walltime, read
+from hpclaunch.fileformat import AtLeast, Environment, Line, PositiveInt, Scalar, VariableName, Walltime, read
 
 SchedulerName = Literal["slurm", "local"]
 LauncherName = Literal["direct", "srun", "mpirun", "horovodrun"]
 
 
-class Detect(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detect:
     """How a login node of the site is known: every key that is given must hold."""
 
-    environment: dict[VariableName, Scalar] = {}
+    environment: dict[VariableName, Scalar] = field(default_factory=dict)
     cluster_name: str | None = None
 
 
-class Source(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
     """Where values come from; ``read`` is the date of the source as it was read."""
 
     id: str
@@ -31,7 +30,8 @@ class Source(Strict):
     read: str
 
 
-class NodeType(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeType:
     """One kind of node. Memory in GB (as the site writes it), ``default_tasks_per_node`` else GPUs, else 1.
 
     ``stand_in_gpus``: the scheduler hands GPUs out, but nothing can compute on them (a test cluster).
@@ -42,7 +42,7 @@ class NodeType(Strict):
     cores_per_node: PositiveInt
     threads_per_core: PositiveInt = 1
     memory_gb: PositiveInt | None = None
-    gpus_per_node: int = Field(default=0, ge=0)
+    gpus_per_node: Annotated[int, AtLeast(0)] = 0
     gpu_model: str | None = None
     gpu_memory_gb: PositiveInt | None = None
     stand_in_gpus: bool = False
@@ -56,7 +56,8 @@ class NodeType(Strict):
         return self.cores_per_node * self.threads_per_core
 
 
-class Limits(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
     """Limits of a partition or a QOS; walltime in seconds. What is not there is not known, and not checked."""
 
     max_walltime: Walltime | None = None
@@ -65,7 +66,8 @@ class Limits(Strict):
     note: str = ""
 
 
-class Defaults(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
     """What the site chooses where nobody else does."""
 
     node_type: str
@@ -75,7 +77,8 @@ class Defaults(Strict):
     walltime: Walltime | None = None
 
 
-class LauncherOptions(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherOptions:
     """How the site wants a launcher called; what is not there is not written."""
 
     mpi: Line | None = None
@@ -84,20 +87,20 @@ class LauncherOptions(Strict):
     extra: tuple[Line, ...] = ()
 
 
-class Launchers(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launchers:
     """The launchers that work at the site, and the one to use."""
 
     default: LauncherName
     options: dict[LauncherName, LauncherOptions]
 
-    @model_validator(mode="after")
-    def _default_is_listed(self) -> Launchers:
+    def __post_init__(self) -> None:
         if self.default not in self.options:
             raise ValueError(f"default {self.default!r} is not among options: {', '.join(self.options)}")
-        return self
 
 
-class Folders(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
     """Paths in which ``$NAME`` is taken from the submitting environment. ``node_private`` ones are not shared."""
 
     runs: Line | None = None
@@ -105,7 +108,8 @@ class Folders(Strict):
     node_private: tuple[Line, ...] = ()
 
 
-class Site(Strict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
     """A cluster as one YAML describes it."""
 
     name: str
@@ -116,12 +120,12 @@ class Site(Strict):
     detect: Detect | None = None
     defaults: Defaults
     required: tuple[Literal["account", "partition", "qos", "walltime"], ...] = ()
-    node_types: dict[str, NodeType] = Field(min_length=1)
-    partitions: dict[str, Limits] = {}
-    qos: dict[str, Limits] = {}
+    node_types: Annotated[dict[str, NodeType], AtLeast(1)]
+    partitions: dict[str, Limits] = field(default_factory=dict)
+    qos: dict[str, Limits] = field(default_factory=dict)
     launchers: Launchers
-    environment: Environment = Environment()
-    folders: Folders = Folders()
+    environment: Environment = field(default_factory=Environment)
+    folders: Folders = field(default_factory=Folders)
     sbatch: tuple[Line, ...] = ()
     omit: tuple[Line, ...] = ()
     notes: tuple[str, ...] = ()
@@ -129,8 +133,7 @@ class Site(Strict):
     third_party: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _names_exist(self) -> Site:
+    def __post_init__(self) -> None:
         wrong = [
             f"{place} names {name!r}, which is not among {', '.join(known)}"
             for place, name, known in self._references()
@@ -138,7 +141,6 @@ class Site(Strict):
         ]
         if wrong:
             raise ValueError("; ".join(wrong))
-        return self
 
     def _references(self) -> list[tuple[str, str, list[str]]]:
         kinds, partitions, qos = list(self.node_types), list(self.partitions), list(self.qos)

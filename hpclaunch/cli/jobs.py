@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -29,7 +30,7 @@ def show(job: Annotated[str, typer.Argument(metavar="JOB")], json: Json = False)
 
     found, loaded = shelf.show_job(shelf.catalog(), job)
     if json:
-        console.write_json({"path": str(found.path), "origin": found.origin, **loaded.model_dump(mode="json")})
+        console.write_json({"path": str(found.path), "origin": found.origin, **asdict(loaded)})
         return
     console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n\n")
     rows = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -29,6 +30,6 @@ def show(site: Annotated[str, typer.Argument(metavar="SITE")], json: Json = Fals
 
     found, loaded = shelf.show_site(shelf.catalog(), site)
     if json:
-        console.write_json({"path": str(found.path), "origin": found.origin, **loaded.model_dump(mode="json")})
+        console.write_json({"path": str(found.path), "origin": found.origin, **asdict(loaded)})
     else:
         console.write(f"# {found.path} ({found.origin})\n{found.path.read_text(encoding='utf-8')}")
