@@ -1,0 +1,97 @@
+"""The README's commands, run as they stand there; and that every file it names exists."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def marked_command(name: str) -> str:
+    """The command in the code block under ``<!-- run: NAME -->``."""
+    found = re.search(rf"<!-- run: {name} -->\n```\n(.+?)\n```", README)
+    assert found, name
+    return found[1]
+
+
+def commands() -> list[str]:
+    """Every line of the README's code blocks and table that calls hpclaunch, without its remark."""
+    blocks = "\n".join(re.findall(r"```\n(.*?)```", README, re.DOTALL))
+    lines = [line.split(" #")[0].strip() for line in blocks.splitlines() if line.startswith("hpclaunch ")]
+    return sorted({*lines, *re.findall(r"`(hpclaunch [^`\[]+)`", README)})
+
+
+def hpclaunch(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HPCLAUNCH", "SBATCH"))}
+    environment |= {"HOME": str(folder), "SCRATCH": "/scratch", "COLUMNS": "200"}
+    command = [sys.executable, "-m", "hpclaunch", *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("command", [line for line in commands() if " submit " in line or " render " in line])
+def test_the_readmes_submissions_render(command: str, tmp_path: Path) -> None:
+    (tmp_path / "my_train.py").write_text("print('hello')\n", encoding="utf-8")
+    words = shlex.split(command.replace("submit", "render", 1).replace(" --dry-run", "").replace(" -o cifar.sh", ""))[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    options = ["--site", "perlmutter"] + ([] if "--account" in words else ["--account", "m1"])
+    done = hpclaunch([*words[:cut], *options, *words[cut:]], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("#!/bin/bash")
+
+
+@pytest.mark.parametrize("command", [line for line in commands() if " submit " not in line and " render " not in line])
+def test_the_readmes_other_verbs_and_options_exist(command: str, tmp_path: Path) -> None:
+    words = [word for word in shlex.split(command)[1:] if not re.fullmatch(r"[A-Z]+|cifar|mine|train\.py", word)]
+    verbs = [word for word in words if not word.startswith("-")]
+    done = hpclaunch([*verbs, "--help"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    missing = [word for word in words if word.startswith("-") and word not in done.stdout]
+    assert not missing
+
+
+def flags() -> list[str]:
+    """Every long option that stands in backticks."""
+    spans = re.findall(r"`([^`\n]+)`", README)
+    return sorted({flag for span in spans for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", span)})
+
+
+@pytest.mark.parametrize("flag", flags())
+def test_every_flag_that_the_readme_names_exists(flag: str, tmp_path: Path) -> None:
+    texts = [hpclaunch([*verb.split(), "--help"], tmp_path).stdout for verb in ("", "submit", "render", "jobs new")]
+    passed_on = "--mail-type"  # an example of an sbatch option
+    assert flag in "".join(texts) + passed_on
+
+
+def test_every_file_that_the_documents_name_exists() -> None:
+    for document in [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8")):
+            assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_ci_calls_the_readmes_own_test_command() -> None:
+    assert marked_command("test") == "make test"
+    assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+@pytest.mark.timeout(900)
+def test_the_first_command_trains_on_this_machine() -> None:
+    try:
+        import horovod  # type: ignore[import-not-found, import-untyped]  # noqa: F401
+    except ImportError:
+        pytest.skip("group horovod: TensorFlow and Horovod are not installed")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HPCLAUNCH")}
+    command = shlex.split(marked_command("demo"))
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test_accuracy" in done.stderr
+    assert "stand-in images" in done.stdout
+    run = Path(done.stdout.strip().splitlines()[-1])
+    assert (run / "metrics.jsonl").is_file()
