@@ -11,7 +11,7 @@ from typing import Any
 from hpclaunch.errors import Fault, HpclaunchError
 from hpclaunch.runs import Run
 from hpclaunch.spec import JobSpec
-from hpclaunch.units import format_walltime
+from hpclaunch.units import count, format_walltime
 
 _SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
 _SHOWN |= {"account", "partition", "qos", "walltime", "data", "python"}
@@ -65,7 +65,13 @@ def show_error(error: HpclaunchError, as_json: bool) -> None:
 
 def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
     """Say what was chosen, by whom, and what to beware of."""
-    say(f"{spec.name}: {spec.layout.nodes} nodes x {spec.layout.tasks_per_node} tasks = {spec.layout.world_size} ranks")
+    layout = spec.layout
+    nodes, tasks, ranks = (
+        count(layout.nodes, "node"),
+        count(layout.tasks_per_node, "task"),
+        count(layout.world_size, "rank"),
+    )
+    say(f"{spec.name}: {nodes} x {tasks} = {ranks}")
     rows = [("site", spec.site, site_origin)]
     rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
     for key, value, origin in rows:

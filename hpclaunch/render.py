@@ -12,7 +12,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.errors import Fault, InvalidFile
 from hpclaunch.spec import JobSpec
-from hpclaunch.units import format_walltime
+from hpclaunch.units import count, format_walltime
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
@@ -57,7 +57,7 @@ def _environment(roots: Roots) -> ImmutableSandboxedEnvironment:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters.update(quote=quote, argv=argv, directive=directive, oneline=oneline, clock=clock)
+    environment.filters.update(quote=quote, argv=argv, directive=directive, oneline=oneline, clock=clock, count=count)
     return environment
 
 

@@ -69,3 +69,8 @@ def parse_memory(text: str) -> int:
 def format_memory(megabytes: int) -> str:
     """Return the amount as sbatch reads it: whole gigabytes as ``16G``, anything else as ``16500M``."""
     return f"{megabytes // 1024}G" if megabytes % 1024 == 0 else f"{megabytes}M"
+
+
+def count(number: int, noun: str) -> str:
+    """Return ``1 node``, ``2 nodes``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -96,7 +96,7 @@ def _launcher(site: Site, job: Job, request: Request, layout: Layout, ledger: Le
         )
     if launcher == "direct" and layout.world_size > 1:
         ledger.fault(f"launcher 'direct' starts one rank, and {layout.world_size} were asked for")
-    if launcher == "horovodrun" and layout.nodes > 1 and request.hosts_file is None:
+    if launcher == "horovodrun" and layout.nodes > 1 and site.scheduler == "slurm":
         ledger.fault(
             f"horovodrun knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
             next=f"leave --launcher out for the site's own ({site.launchers.default})",
