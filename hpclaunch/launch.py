@@ -180,6 +180,7 @@ def refreshed(world: World, found: Sequence[Run]) -> list[Run]:
     from hpclaunch import runs
     from hpclaunch.schedulers import scheduler_of
 
+    found = [run if run.job_id else replace(run, job_id=run.started_by_hand()) for run in found]
     news = {}
     for name in {run.scheduler for run in found}:
         open_runs = [run for run in found if run.scheduler == name and run.job_id and not run.final]
@@ -188,11 +189,10 @@ def refreshed(world: World, found: Sequence[Run]) -> list[Run]:
     fresh = []
     for run in found:
         status = news.get(run.scheduler, {}).get(run.job_id)
-        if status is None or run.final:
-            fresh.append(run)
-            continue
-        now = replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason)
-        fresh.append(now if now == run else runs.save(now))
+        if status and not run.final:
+            changed = replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason)
+            run = runs.save(changed) if changed != run else run
+        fresh.append(run)
     return fresh
 
 

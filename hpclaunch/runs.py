@@ -66,6 +66,12 @@ class Run:
                 codes[path.parent.name] = int(text)
         return codes
 
+    def started_by_hand(self) -> str:
+        """Return the job id under which a person gave the rendered script to sbatch, or nothing."""
+        marks = sorted((self.path / "attempts").glob("*/started"), key=lambda path: path.stat().st_mtime)
+        ids = [mark.parent.name.split(".")[0] for mark in marks]
+        return next((job_id for job_id in reversed(ids) if job_id.isdigit()), "")
+
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the paths a program would want."""
         fields = {name: getattr(self, name) for name in _FIELDS}

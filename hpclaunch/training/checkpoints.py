@@ -45,7 +45,7 @@ def latest(folder: str) -> str | None:
 
 
 def model_state(model: Any) -> dict[str, Any]:
-    """Weights and optimizer state of a compiled Keras model as arrays named weight-NNN and optimizer-NNN, in Keras's order."""
+    """Weights and optimizer state of a compiled Keras model: arrays weight-NNN and optimizer-NNN, in Keras's order."""
     state = {"weight-{:03d}".format(n): value for n, value in enumerate(model.get_weights())}
     for n, variable in enumerate(model.optimizer.variables()):
         state["optimizer-{:03d}".format(n)] = variable.numpy()

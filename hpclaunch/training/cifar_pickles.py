@@ -1,4 +1,4 @@
-"""Reads CIFAR-10's own files (cifar-10-batches-py); its unpickler can build lists, texts and byte arrays, nothing else."""
+"""Reads CIFAR-10's own files (cifar-10-batches-py); its unpickler builds lists, texts and byte arrays, nothing else."""
 
 from __future__ import annotations
 

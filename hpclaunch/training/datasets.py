@@ -11,7 +11,7 @@ from hpclaunch.training.failure import TrainingError
 
 @dataclass(frozen=True)
 class ImageSet:
-    """What a job expects: the folder's name, image shape (height, width, channels), number of classes, the job to fetch for."""
+    """What a job expects: the folder's name, image shape (height, width, channels), classes, the job to fetch for."""
 
     name: str
     shape: tuple[int, int, int]
@@ -38,7 +38,7 @@ class Source:
         self.counts: dict[str, int] = {}
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
-        """Images uint8 and labels int64 of the given positions (int64) of "train" or "test"; reads no more than it must."""
+        """Images uint8 and labels int64 at the given positions (int64) of "train" or "test"; reads only these."""
         raise NotImplementedError
 
     def wrong(self, what: str, where: str) -> DataError:
@@ -50,8 +50,8 @@ def data_error(wanted: ImageSet, what: str, where: str) -> DataError:
     """One message: what is wrong, where, what is allowed, what to do."""
     height, width, channels = wanted.shape
     return DataError(
-        "{}: {}\n  expected: {} as uint8 images of {} x {} x {} in {} classes, as class folders (train/CLASS/*.jpg|png, "
-        "test/CLASS/…), {}or an .npz with x_train, y_train, x_test, y_test\n"
+        "{}: {}\n  expected: {} as uint8 images of {} x {} x {} in {} classes, as class folders "
+        "(train/CLASS/*.jpg|png, test/CLASS/…), {}or an .npz with x_train, y_train, x_test, y_test\n"
         "  next: hpclaunch data fetch {}, or name another folder with --data-dir".format(
             where,
             what,

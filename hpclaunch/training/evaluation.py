@@ -13,8 +13,8 @@ from hpclaunch.training.start import World
 def evaluate(model: Any, batches: tf.data.Dataset, world: World) -> dict[str, Any]:
     """{"test_accuracy", "test_loss", "test_samples"} over all ranks' batches. A collective.
 
-    model: gives class probabilities. Ranks may hold different numbers of samples, even none: sums are added over the ranks
-    and divided once, as an average of averages would weigh them wrongly.
+    model: gives class probabilities. Ranks may hold different numbers of samples, even none: sums are added over the
+    ranks and divided once, as an average of averages would weigh them wrongly.
     """
 
     @tf.function

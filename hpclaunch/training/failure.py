@@ -12,7 +12,7 @@ from typing import Iterator
 
 EXIT_FILE_VARIABLE = "HPCLAUNCH_EXIT_FILE"
 
-# The launcher ends all ranks as soon as one has gone. The others give the rank that has something to say this head start.
+# The launcher ends all ranks as soon as one has gone: the others give the rank that has something to say a head start.
 HEAD_START_S = 1.5
 
 
@@ -34,7 +34,7 @@ class AgreedError(TrainingError):
 def reported() -> Iterator[None]:
     """Run a block; if it raises, record the exit code, print one message and end the process with os._exit.
 
-    os._exit because Horovod's exit handler talks to the other ranks: it can wait for a rank that is busy in a collective,
+    os._exit because Horovod's exit handler talks to the other ranks: it can wait for one that is busy in a collective,
     and it makes the others fail with errors of their own before this rank's message is out.
     `sys.exit(0)` passes; Ctrl-C gives 130.
     """

@@ -68,7 +68,7 @@ class ImageFolders(Source):
         self._labels[split] = np.array(labels, np.int64)
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
-        """Decode the images of `indices`; raises DataError naming the first file that is no image of the wanted shape."""
+        """Decode the images at `indices`; raises DataError naming the first file that is no image of the shape."""
         images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
         for row, index in enumerate(indices):
             images[row] = self._decode(os.path.join(self.path, self._files[split][index]))

@@ -19,7 +19,8 @@ def scaled(base: float, size: int, rule: str) -> float:
 def warmed_up(rate: float, size: int, epoch: float, warmup_epochs: float) -> float:
     """The rate at a fractional `epoch` (from 0): from rate / size linearly to rate over the warm-up epochs.
 
-    The formula of Horovod's LearningRateWarmupCallback; with linear scaling it starts at the base rate (Goyal et al. 2017, 2.2).
+    The formula of Horovod's LearningRateWarmupCallback; with linear scaling it starts at the base rate (Goyal et al.
+    2017, section 2.2).
     """
     if epoch >= warmup_epochs:
         return rate

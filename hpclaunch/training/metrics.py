@@ -18,7 +18,7 @@ class MetricsLog:
         self._synthetic = synthetic
 
     def write(self, event: str, **values: Any) -> None:
-        """Append {"event": …, "time": seconds since 1970, "synthetic": …, values}; raises TrainingError if that fails."""
+        """Append {"event", "time" (seconds since 1970), "synthetic", values}; raises TrainingError if that fails."""
         if self._path is None:
             return
         line = json.dumps({"event": event, "time": round(time.time(), 3), "synthetic": self._synthetic, **values})

@@ -7,7 +7,7 @@ import os
 
 
 def boolean(text: str) -> bool:
-    """ "true" or "false" (also 1/0, yes/no, on/off); raises for anything else."""
+    """Read true or false (also 1/0, yes/no, on/off); raises for anything else."""
     if text.lower() in ("true", "1", "yes", "on"):
         return True
     if text.lower() in ("false", "0", "no", "off"):

@@ -15,8 +15,8 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), epoch after epoch.
 
-    images uint8 [n, h, w, c], labels int64 [n]. Every epoch has its own order, given by (seed, epoch, rank); its last batch
-    may be smaller. Samples stay uint8 in memory: only the batch at hand and one ahead are float32.
+    images uint8 [n, h, w, c], labels int64 [n]. Every epoch has its own order, given by (seed, epoch, rank); its
+    last batch may be smaller. Samples stay uint8 in memory: only the batch at hand and one ahead are float32.
     """
     gather = _gather(images, labels)
 

@@ -39,7 +39,7 @@ def choose_gpu(visible: int, local_rank: int, local_size: int) -> GpuChoice:
 
 
 def threads_per_rank(environ: Mapping[str, str], cpus: int, local_size: int) -> int:
-    """Threads for TensorFlow's operations in one rank: OMP_NUM_THREADS, else SLURM_CPUS_PER_TASK, else a fair part of `cpus`.
+    """Threads for a rank's operations: OMP_NUM_THREADS, else SLURM_CPUS_PER_TASK, else a fair part of `cpus`.
 
     Without it every rank starts as many threads as the node has cores. `cpus`: the cores that this process may use.
     """
@@ -74,7 +74,7 @@ def check_world_size(expected: int | None, size: int, mpi_built: bool) -> None:
     elif size == 1:
         causes.append(
             "every rank started as a world of its own; most often srun's --mpi type does not fit the MPI that "
-            "Horovod was built with: set `mpi` in the site file (`srun --mpi=list` shows the types; Open MPI 4 and newer: pmix)"
+            "Horovod was built with: set `mpi` in the site file (`srun --mpi=list` shows the types; Open MPI: pmix)"
         )
     else:
         causes.append("the launcher started another number of tasks than nodes x tasks per node")
@@ -98,8 +98,8 @@ def check_keras(tensorflow: str, keras: str | None, legacy_keras: bool) -> None:
         found = "Keras {} beside TensorFlow {}".format(keras, tensorflow)
     if found:
         raise TrainingError(
-            "found {}. Horovod's optimizer and callbacks work with Keras 2 only: use TensorFlow 2.9 to 2.15 with its own "
-            "Keras (for instance tensorflow==2.15.1).".format(found)
+            "found {}. Horovod's optimizer and callbacks work with Keras 2 only: use TensorFlow 2.9 to 2.15 with "
+            "its own Keras (for instance tensorflow==2.15.1).".format(found)
         )
 
 

@@ -16,7 +16,7 @@ class Shard:
     """One rank's samples.
 
     indices: int64 [length], positions in the data set; equal length on all ranks.
-    samples: how many of them are the rank's own; the last one (length - samples is 0 or 1) repeats the first as padding.
+    samples: how many of them are the rank's own; length - samples is 0 or 1: then the last one repeats the first.
     """
 
     indices: np.ndarray
@@ -62,7 +62,7 @@ def training_shard(order: np.ndarray, rank: int, size: int) -> Shard:
 
 
 def evaluation_shard(total: int, rank: int, size: int) -> np.ndarray:
-    """Rank's positions of a test set of `total` samples, int64, unpadded: lengths differ by at most one and may be 0."""
+    """Rank's positions in a test set of `total` samples, int64, unpadded: lengths differ by one at most, may be 0."""
     return np.arange(rank, total, size, dtype=np.int64)
 
 

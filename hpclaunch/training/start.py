@@ -121,8 +121,8 @@ def _pin_gpu(world: World) -> str:
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus and os.environ.get("HPCLAUNCH_EXPECT_GPU") == "1":
         raise TrainingError(
-            "the site promises GPUs, but TensorFlow {} on {} sees none (CUDA_VISIBLE_DEVICES={}). Check that the job asks for "
-            "GPUs, that this TensorFlow is a GPU build, and that its CUDA libraries are loaded.".format(
+            "the site promises GPUs, but TensorFlow {} on {} sees none (CUDA_VISIBLE_DEVICES={}). Check that the "
+            "job asks for GPUs, that this TensorFlow is a GPU build, and that its CUDA libraries are loaded.".format(
                 tf.__version__, world.host, os.environ.get("CUDA_VISIBLE_DEVICES", "(unset)")
             )
         )
