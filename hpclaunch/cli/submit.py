@@ -133,7 +133,7 @@ def watch(world: Any, run: Any, json: bool) -> None:
     last, shown = run, ""
     try:
         for last, text in launch.follow(world, run):
-            if last.state != shown:
+            if last.state != shown and not last.final:
                 shown = last.state
                 console.say(f"{last.path.name}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
             if text:
