@@ -14,8 +14,8 @@ def mini_resnet(batch_norm: bool) -> tf.keras.Model:
     def conv(x, filters, size, stride=1, padding="valid"):
         kernel = tf.keras.initializers.GlorotUniform(seed=0)
         x = layers.Conv2D(filters, size, strides=stride, padding=padding, kernel_initializer=kernel)(x)
-        # Momentum decides only how fast the statistics for evaluation follow; Keras's 0.99 would need hundreds of steps,
-        # and with a global batch of 4096 an epoch has 13.
+        # Momentum decides only how fast the statistics for evaluation follow; Keras's 0.99 would need hundreds of
+        # steps, and with a global batch of 4096 an epoch has 13.
         return layers.BatchNormalization(axis=3, momentum=0.9)(x) if batch_norm else x
 
     def residual(x, narrow, wide, stride):

@@ -1,4 +1,4 @@
-"""Two real ranks: the same weights, disjoint shards, everything logged; and whatever goes wrong stops both, with one message."""
+"""Two real ranks: the same weights, disjoint shards, a whole log; whatever goes wrong stops both, with one message."""
 
 from __future__ import annotations
 

@@ -16,5 +16,5 @@ with failure.reported():
     world = start("test", 1)
     model = script.train(script.parse(), world)
     hashes = [hashlib.sha256(weight.tobytes()).hexdigest() for weight in model.get_weights()]
-    with open(os.path.join(world.run_dir, "weights-{}.json".format(world.rank)), "w") as file:
+    with open(os.path.join(world.run_dir, f"weights-{world.rank}.json"), "w") as file:
         json.dump(hashes, file)

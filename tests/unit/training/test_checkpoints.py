@@ -61,5 +61,5 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TrainingError, match="cannot write the checkpoint .*there is no earlier checkpoint"):
+    with pytest.raises(TrainingError, match=r"cannot write the checkpoint .*there is no earlier checkpoint"):
         checkpoints.save(str(tmp_path / "file" / "checkpoints"), 1, {"a": np.zeros(1)})

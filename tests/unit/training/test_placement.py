@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 try:
-    import numpy as np
+    import numpy  # noqa: F401
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 

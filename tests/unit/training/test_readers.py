@@ -1,4 +1,4 @@
-"""The readers: every layout gives the same images; whatever is missing, damaged or hostile is refused with one message."""
+"""The readers: every layout gives the same images; what is missing, damaged or hostile is refused in one message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_batches(folder: Path, made: dict[str, Any], protocol: int = 2) -> Path
     """The layout of the original files: five training files and one test file, stored by colour planes."""
     folder.mkdir(parents=True)
     names = [f"data_batch_{n}" for n in range(1, 6)]
-    parts = list(zip(np.split(made["x_train"], 5), np.split(made["y_train"], 5), names))
+    parts = list(zip(np.split(made["x_train"], 5), np.split(made["y_train"], 5), names, strict=True))
     for images, labels, name in [*parts, (made["x_test"], made["y_test"], "test_batch")]:
         planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2)).reshape(len(images), -1)
         content = {
@@ -145,10 +145,12 @@ def test_pickles_give_the_rows_asked_for_in_order(tmp_path: Path, protocol: int)
 
 
 def test_pickles_of_python_2_are_read(tmp_path: Path) -> None:
-    # Protocol 0 and 2 of Python 2 hold byte strings where Python 3 writes text; this is the array's state as Python 2 wrote it.
+    # Python 2's byte strings stand where Python 3 writes text: an array's state as Python 2 wrote it.
     folder = write_batches(tmp_path / "cifar-10-batches-py", arrays(CIFAR10))
-    data = b"\x80\x02}(U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x01M\x00\x0c\x86"
-    data += b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T\x00\x0c\x00\x00"
+    data = b"\x80\x02}(U\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
+    data += b"K\x00\x85U\x01b\x87R(K\x01K\x01M\x00\x0c\x86"
+    data += b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R("
+    data += b"K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T\x00\x0c\x00\x00"
     data += bytes(3072 * [200]) + b"tbU\x06labels]K\x07au."
     (folder / "test_batch").write_bytes(data)
     images, labels = datasets.open_dataset(str(tmp_path), CIFAR10).read("test", np.arange(1))
