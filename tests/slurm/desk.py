@@ -77,7 +77,7 @@ class Desk:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "probe.py").write_text(code)
         content = {key: value for key, value in {**PROBE_JOB, **keys}.items() if value is not None}
-        (folder / "job.yaml").write_text(json.dumps(content))  # JSON is YAML
+        (folder / "job.yaml").write_text(json.dumps(content, ensure_ascii=False))  # JSON is YAML
 
     def site(self, name: str, **keys: Any) -> None:
         """Write a site of the project's own: the test cluster's with other keys."""
@@ -115,6 +115,11 @@ class Desk:
         done = self.run("submit", target, "--json", *rest, env=env)
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
+        return Submitted(path=Path(told["run_dir"]), job_id=told["job_id"])
+
+    def newest(self) -> Submitted:
+        """The run that was submitted last."""
+        told = json.loads(self.run("status", "--json").stdout)[0]
         return Submitted(path=Path(told["run_dir"]), job_id=told["job_id"])
 
     def slurm(self, *command: str, **options: Any) -> str:
