@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hpclaunch.errors import Fault, Refused
@@ -18,6 +18,7 @@ from hpclaunch.job import DataSet
 Say = Callable[[str], None]
 _BLOCK = 2**20
 _REPORT_BYTES = 32 * 2**20
+_REPORT_FILES = 10_000
 
 
 def stage(data: DataSet, source: str | None, folder: Path, sha256: str | None, say: Say) -> Path:
@@ -113,10 +114,15 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
         wanted = [layout for layout in data.layouts if layout.endswith(".npz")]
         shutil.copyfile(archive, fresh / (wanted[0] if wanted else archive.name))
         return
+    if not hasattr(tarfile, "data_filter"):
+        raise Refused(
+            Fault(what="this Python cannot unpack an archive safely", allowed="3.10.12, 3.11.4, 3.12 or newer of each",
+                  next="unpack it yourself and name the folder with --from")
+        )  # fmt: skip
     say(f"unpacking {archive}")
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(fresh, filter="data")
+            tar.extractall(fresh, members=_counted(tar, say), filter="data")
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise Refused(
             Fault(
@@ -125,6 +131,13 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
                 allowed="a tar archive, an .npz file or a folder",
             )
         ) from None
+
+
+def _counted(archive: tarfile.TarFile, say: Say) -> Iterator[tarfile.TarInfo]:
+    for number, member in enumerate(archive, 1):
+        if number % _REPORT_FILES == 0:
+            say(f"  {number} files")
+        yield member
 
 
 def _root_of(fresh: Path, layouts: tuple[str, ...], source: str | None) -> Path:
