@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from hpclaunch.cli import complete
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -16,7 +18,7 @@ def _data() -> None:
 
 @app.command()
 def fetch(
-    job: Annotated[str, typer.Argument(metavar="JOB")],
+    job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)],
     source: Annotated[
         str | None, typer.Option("--from", metavar="PATH", help="A file or folder that holds it.")
     ] = None,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hpclaunch.cli import complete
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
@@ -24,7 +26,7 @@ def list_(json: Json = False) -> None:
 
 
 @app.command()
-def show(job: Annotated[str, typer.Argument(metavar="JOB")], json: Json = False) -> None:
+def show(job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)], json: Json = False) -> None:
     """Show what a job needs, and its hyper-parameters."""
     from hpclaunch import console, shelf
 

@@ -6,8 +6,19 @@ from typing import Annotated
 
 import typer
 
+from hpclaunch.cli import complete
+
 RunName = Annotated[
-    str | None, typer.Argument(metavar="RUN", help="A run's name, directory or job id [default: newest].")
+    str | None,
+    typer.Argument(
+        metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id [default: newest]."
+    ),
+]
+OneRun = Annotated[
+    str | None, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="One run [default: all].")
+]
+NamedRun = Annotated[
+    str, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
@@ -19,8 +30,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(cancel)
 
 
-def status(run: Annotated[str | None, typer.Argument(metavar="RUN", help="One run [default: all].")] = None,
-           json: Json = False) -> None:  # fmt: skip
+def status(run: OneRun = None, json: Json = False) -> None:
     """Show the state of one run or of all, newest first."""
     from hpclaunch import console, launch
 
@@ -48,8 +58,7 @@ def logs(
         raise typer.Exit(130) from None
 
 
-def cancel(run: Annotated[str, typer.Argument(metavar="RUN", help="A run's name, directory or job id.")],
-           json: Json = False) -> None:  # fmt: skip
+def cancel(run: NamedRun, json: Json = False) -> None:
     """End a run."""
     from hpclaunch import console, launch
 

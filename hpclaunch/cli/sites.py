@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hpclaunch.cli import complete
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
@@ -24,7 +26,9 @@ def list_(json: Json = False) -> None:
 
 
 @app.command()
-def show(site: Annotated[str, typer.Argument(metavar="SITE")], json: Json = False) -> None:
+def show(
+    site: Annotated[str, typer.Argument(metavar="SITE", autocompletion=complete.sites)], json: Json = False
+) -> None:
     """Show a site's nodes, limits, launchers and sources."""
     from hpclaunch import console, shelf
 

@@ -8,12 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
+from hpclaunch.cli import complete
 from hpclaunch.errors import Fault, InvalidRequest
 from hpclaunch.spec import Request
 from hpclaunch.units import WALLTIME_FORMS, parse_walltime
 
-Target = Annotated[str, typer.Argument(metavar="JOB|SCRIPT", help="A job's name, or a path to a script of your own.")]
-Site = Annotated[str | None, typer.Option(help="The cluster [default: detected]. See: hpclaunch sites list.")]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB|SCRIPT", autocompletion=complete.jobs, help="A job's name, or a path to a script of your own."
+    ),
+]
+Site = Annotated[
+    str | None, typer.Option(autocompletion=complete.sites, help="The cluster [default: detected]. See: sites list.")
+]
 NodeType = Annotated[str | None, typer.Option(help="The kind of node, by its name in the site file.")]
 Nodes = Annotated[int | None, typer.Option(min=1, help="How many nodes.")]
 TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks on every node [default: one per GPU].")]

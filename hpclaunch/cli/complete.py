@@ -1,0 +1,29 @@
+"""Names that the shell can complete: jobs, sites, runs. A faulty file or folder completes to nothing, quietly."""
+
+from __future__ import annotations
+
+from hpclaunch.catalog import JOB, SITE, Kind
+
+
+def jobs(incomplete: str) -> list[str]:
+    """Return the jobs that begin so."""
+    return _names(JOB, incomplete)
+
+
+def sites(incomplete: str) -> list[str]:
+    """Return the sites that begin so."""
+    return _names(SITE, incomplete)
+
+
+def runs(incomplete: str) -> list[str]:
+    """Return the runs that begin so, newest first."""
+    from hpclaunch.launch import World
+    from hpclaunch.runs import known
+
+    return [run.path.name for run in known(World().index) if run.path.name.startswith(incomplete)]
+
+
+def _names(kind: Kind, incomplete: str) -> list[str]:
+    from hpclaunch.shelf import catalog
+
+    return [found.name for found in catalog().names(kind) if found.name.startswith(incomplete)]
