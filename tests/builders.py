@@ -1,0 +1,122 @@
+"""Small complete values for tests: a site, a job, what surrounds the program, and the plan of the three."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from hpclaunch.catalog import Catalog, bundled
+from hpclaunch.errors import Fault, Refused
+from hpclaunch.fileformat import Environment
+from hpclaunch.job import Job, load_job
+from hpclaunch.plan import plan
+from hpclaunch.settings import Settings
+from hpclaunch.site import Defaults, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
+from hpclaunch.spec import JobSpec, Request, Surroundings
+
+HOUR = 3600
+NOWHERE = Path("/nonexistent")
+BUNDLED = Catalog(project=NOWHERE, user=NOWHERE)
+ROOTS = [("bundled", bundled("templates"))]
+
+AROUND = Surroundings(
+    now="2026-01-02T03:04:05Z",
+    cwd="/home/ada/project",
+    run_dir="/home/ada/project/runs/train-20260102-030405-abcd",
+    python="/opt/hpc/bin/python",
+    version="1.2.3",
+    cpus=8,
+    environment=MappingProxyType({"HOME": "/home/ada"}),
+)
+
+_GPU = NodeType(title="a node with four GPUs", nodes=8, cores_per_node=16, threads_per_core=2, gpus_per_node=4)
+_CPU = NodeType(title="a node without GPUs", nodes=16, cores_per_node=32)
+_SITE = Site(
+    name="cluster",
+    title="a cluster",
+    scheduler="slurm",
+    defaults=Defaults(node_type="gpu", partition="batch", walltime=HOUR),
+    node_types={"gpu": _GPU, "cpu": _CPU},
+    partitions={
+        "batch": Limits(max_nodes=8, max_walltime=24 * HOUR),
+        "debug": Limits(max_nodes=2, max_walltime=HOUR // 2),
+    },
+    launchers=Launchers(
+        default="srun",
+        options={"srun": LauncherOptions(mpi="pmix"), "mpirun": LauncherOptions(), "horovodrun": LauncherOptions()},
+    ),
+)
+_DESK = Site(
+    name="desk",
+    title="this machine",
+    scheduler="local",
+    defaults=Defaults(node_type="box"),
+    node_types={"box": NodeType(title="it", cores_per_node=1)},
+    launchers=Launchers(default="horovodrun", options={"horovodrun": LauncherOptions(), "mpirun": LauncherOptions()}),
+    environment=Environment(python="current"),
+)
+
+
+def a_site(**changes: Any) -> Site:
+    """A Slurm site with GPU and CPU nodes and two partitions."""
+    return replace(_SITE, **changes)
+
+
+def a_desk(**changes: Any) -> Site:
+    """A site without a scheduler."""
+    return replace(_DESK, **changes)
+
+
+def a_job(**changes: Any) -> Job:
+    """A job with one script; ``command=`` takes the script's place."""
+    script = None if changes.get("command") else "train.py"
+    return Job(**{"name": "train", "folder": "/jobs/train", "summary": "trains", "script": script, **changes})
+
+
+def bundled_site(name: str) -> Site:
+    return load_site(BUNDLED, name)
+
+
+def bundled_job(name: str) -> Job:
+    return load_job(BUNDLED, name, NOWHERE)
+
+
+def around(**changes: Any) -> Surroundings:
+    """AROUND, changed; ``environment`` is added to what is there."""
+    if "environment" in changes:
+        changes["environment"] = MappingProxyType({**AROUND.environment, **changes["environment"]})
+    return replace(AROUND, **changes)
+
+
+def planned(
+    site: Site | None = None,
+    job: Job | None = None,
+    users: Settings | None = None,
+    surroundings: Surroundings = AROUND,
+    **typed: Any,
+) -> JobSpec:
+    """The plan for what was ``typed``, with the ``users`` own settings."""
+    request = Request(**{"target": "train", **typed})
+    return plan(site or a_site(), job or a_job(), request, users or Settings(), surroundings)
+
+
+def refused(
+    site: Site | None = None,
+    job: Job | None = None,
+    users: Settings | None = None,
+    surroundings: Surroundings = AROUND,
+    **typed: Any,
+) -> list[Fault]:
+    """The faults for which planning refuses what was ``typed``."""
+    with pytest.raises(Refused) as caught:
+        planned(site, job, users, surroundings, **typed)
+    return list(caught.value.faults)
+
+
+def origin_of(spec: JobSpec, key: str) -> tuple[str, str]:
+    """Who chose ``key``: (value, origin)."""
+    return next((choice.value, choice.origin) for choice in spec.choices if choice.key == key)

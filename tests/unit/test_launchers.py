@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from hpclaunch.launchers import LAUNCHERS, Launch, direct, horovodrun, mpirun, srun
+from hpclaunch.spec import Layout
+
+TWO_BY_FOUR = Layout(nodes=2, tasks_per_node=4, cpus_per_task=8, gpus_per_node=4)
+SRUN = "srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=8"
+END = "--kill-on-bad-exit=1 --wait=60"
+
+
+@pytest.mark.parametrize(
+    ("launch", "command"),
+    [
+        (Launch(layout=TWO_BY_FOUR), f"{SRUN} {END}"),
+        (Launch(layout=TWO_BY_FOUR, mpi="pmix"), f"{SRUN} --mpi=pmix {END}"),
+        (Launch(layout=TWO_BY_FOUR, cpu_bind="cores"), f"{SRUN} --cpu-bind=cores {END}"),
+        (Launch(layout=TWO_BY_FOUR, gpu_bind="none"), f"{SRUN} --gpu-bind=none {END}"),
+        (Launch(layout=TWO_BY_FOUR, exit_wait=5), f"{SRUN} --kill-on-bad-exit=1 --wait=5"),
+        (Launch(layout=TWO_BY_FOUR, extra=("--network=x",)), f"{SRUN} {END} --network=x"),
+    ],
+)
+def test_srun(launch: Launch, command: str) -> None:
+    assert srun(launch) == tuple(command.split())
+
+
+def test_srun_binds_no_gpu_where_none_is_asked_for() -> None:
+    layout = Layout(nodes=1, tasks_per_node=2, cpus_per_task=1)
+    assert not [word for word in srun(Launch(layout=layout, gpu_bind="none")) if "gpu" in word]
+
+
+def test_row_02_srun_always_says_cpus_per_task() -> None:
+    assert "--cpus-per-task=8" in srun(Launch(layout=TWO_BY_FOUR))
+
+
+def test_row_06_srun_ends_the_other_ranks_when_one_has_failed() -> None:
+    assert {"--kill-on-bad-exit=1", "--wait=60"} <= set(srun(Launch(layout=TWO_BY_FOUR)))
+
+
+@pytest.mark.parametrize(
+    ("launch", "command"),
+    [
+        (Launch(layout=TWO_BY_FOUR), "mpirun -np 8 --map-by ppr:4:node --bind-to none"),
+        (Launch(layout=TWO_BY_FOUR, exported=("A", "B")), "mpirun -np 8 --map-by ppr:4:node --bind-to none -x A -x B"),
+        (
+            Launch(layout=TWO_BY_FOUR, hosts_file="/run/hosts", extra=("--mca", "a", "b")),
+            "mpirun -np 8 --map-by ppr:4:node --bind-to none --hostfile /run/hosts --mca a b",
+        ),
+    ],
+)
+def test_mpirun(launch: Launch, command: str) -> None:
+    assert mpirun(launch) == tuple(command.split())
+
+
+@pytest.mark.parametrize(("hosts_file", "hosts"), [("", "-H localhost:4"), ("/run/hosts", "--hostfile /run/hosts")])
+def test_horovodrun(hosts_file: str, hosts: str) -> None:
+    launch = Launch(layout=TWO_BY_FOUR, hosts_file=hosts_file)
+    assert horovodrun(launch) == tuple(f"horovodrun --gloo -np 8 {hosts}".split())
+
+
+def test_one_rank_needs_no_launcher() -> None:
+    assert direct(Launch(layout=Layout(nodes=1, tasks_per_node=1, cpus_per_task=1))) == ()
+
+
+def test_the_table_names_every_launcher_as_its_program_is_called() -> None:
+    assert {name: start(Launch(layout=TWO_BY_FOUR))[:1] for name, start in LAUNCHERS.items()} == {
+        "direct": (),
+        "srun": ("srun",),
+        "mpirun": ("mpirun",),
+        "horovodrun": ("horovodrun",),
+    }

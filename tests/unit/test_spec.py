@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hpclaunch.spec import Layout
+from tests.builders import around, planned
+
+
+@pytest.mark.parametrize(
+    ("layout", "world_size", "cores"),
+    [
+        (Layout(nodes=4, tasks_per_node=2, cpus_per_task=6), 8, 6),
+        (Layout(nodes=1, tasks_per_node=1, cpus_per_task=32, threads_per_core=2), 1, 16),
+        (Layout(nodes=1, tasks_per_node=1, cpus_per_task=1, threads_per_core=2), 1, 1),
+    ],
+)
+def test_a_layout_counts_ranks_and_cores(layout: Layout, world_size: int, cores: int) -> None:
+    assert (layout.world_size, layout.cores_per_task) == (world_size, cores)
+
+
+def test_a_spec_is_json() -> None:
+    spec = planned(nodes=2)
+    document = json.loads(json.dumps(spec.to_json()))
+    assert document["layout"]["nodes"] == 2
+    assert set(document) == set(spec.__dataclass_fields__)
+
+
+def test_inside_a_job_is_where_slurm_says_so() -> None:
+    assert around(environment={"SLURM_JOB_ID": "1"}).inside_job
+    assert not around().inside_job
