@@ -113,10 +113,10 @@ def _surroundings(
         hosts=_hosts(world, request),
         environment=world.environment,
     )
-    offers = [runs_dir, world.environment.get("HPCLAUNCH_RUNS_DIR"), settings.value("runs_dir", site.name)]
+    offers = [world.environment.get("HPCLAUNCH_RUNS_DIR"), settings.value("runs_dir", site.name)]
     offers.append(site.folders.runs)
     spelled = [expanded(offer, around) for offer in offers if offer]
-    folder = next((offer for offer in spelled if not is_open(offer)), "runs")
+    folder = runs_dir or next((offer for offer in spelled if not is_open(offer)), "runs")
     root = os.path.realpath(os.path.join(world.cwd, folder))
     run_dir = f"{root}/{job.name}-{now.strftime('%Y%m%d-%H%M%S')}-{world.unique()}"
     return replace(around, run_dir=run_dir)

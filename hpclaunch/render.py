@@ -14,7 +14,7 @@ from hpclaunch.errors import Fault, InvalidFile
 from hpclaunch.spec import JobSpec
 from hpclaunch.units import count, format_walltime
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")  # the last: bytes that are not UTF-8 (os.fsdecode)
 _PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _WIDTH = 100
@@ -30,11 +30,11 @@ def render(spec: JobSpec, roots: Roots) -> str:
     environment = _environment(roots)
     try:
         return environment.get_template(spec.template).render(spec=spec)
-    except TemplateError as error:
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         name = getattr(error, "name", None) or spec.template
         line = getattr(error, "lineno", None)
         where = f"template {name}" + (f", line {line}" if line else "")
-        raise InvalidFile(Fault(where=where, what=str(error.message or type(error).__name__))) from None
+        raise InvalidFile(Fault(where=where, what=str(error) or type(error).__name__)) from None
 
 
 def override_of(spec: JobSpec, roots: Roots) -> Path | None:
@@ -65,7 +65,7 @@ def quote(text: str) -> str:
     r"""Return text as one bash word on one line: a newline or another control character becomes ``$'\n'``."""
     if not _CONTROL.search(text):
         return shlex.quote(text)
-    escaped = (_ESCAPES.get(c) or (f"\\x{ord(c):02x}" if _CONTROL.match(c) else c) for c in text)
+    escaped = (_ESCAPES.get(c) or (f"\\x{ord(c) & 0xFF:02x}" if _CONTROL.match(c) else c) for c in text)
     return "$'" + "".join(escaped) + "'"
 
 

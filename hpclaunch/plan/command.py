@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.job import Job, spell
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.software import Software
 from hpclaunch.spec import Request, Surroundings
+
+_PLACE = re.compile(r"\{code\}|\{run_dir\}")
 
 
 def command_of(job: Job, request: Request, software: Software, around: Surroundings, ledger: Ledger) -> tuple[str, ...]:
@@ -16,7 +20,8 @@ def command_of(job: Job, request: Request, software: Software, around: Surroundi
     if job.script:
         program = (software.python, f"{code}/{job.script}")
     else:
-        program = tuple(word.replace("{code}", code).replace("{run_dir}", around.run_dir) for word in job.command)
+        places = {"{code}": code, "{run_dir}": around.run_dir}
+        program = tuple(_PLACE.sub(lambda found: places[found[0]], word) for word in job.command)
     parameters = _parameters(job, request, ledger)
     for argument in request.arguments:
         if "\0" in argument:

@@ -12,7 +12,7 @@ from hpclaunch.spec import Layout, Pairs, Request, Surroundings
 from hpclaunch.units import format_memory, format_walltime
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")
 
 OWNED = {
     "account": "--account",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hpclaunch.plan.software import Software
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")
 
 
 def expanded(path: str, around: Surroundings) -> str:
@@ -60,7 +60,7 @@ def data_need(
 def private_faults(site: Site, around: Surroundings, software: Software, ledger: Ledger) -> None:
     """Refuse a run directory that the nodes do not share with this machine: Slurm fails such a job with no log."""
     if _CONTROL.search(around.run_dir) or _CONTROL.search(around.cwd):
-        ledger.fault(f"the path {around.run_dir!r} holds a control character", next="choose another with --runs-dir")
+        ledger.fault(f"the path {around.run_dir!r} holds a control character or is not UTF-8", next="choose another with --runs-dir")
     if site.scheduler == "slurm" and "\\" in around.run_dir:
         ledger.fault(
             f"the run directory {around.run_dir} holds a backslash, after which Slurm expands no %j in the log's name",
