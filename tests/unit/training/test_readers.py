@@ -33,13 +33,13 @@ def arrays(wanted: datasets.ImageSet, train: int = 40, test: int = 10) -> dict[s
 def write_batches(folder: Path, made: dict[str, Any], protocol: int = 2) -> Path:
     """The layout of the original files: five training files and one test file, stored by colour planes."""
     folder.mkdir(parents=True)
-    names = [f"data_batch_{n}" for n in range(1, 6)]
-    parts = list(zip(np.split(made["x_train"], 5), np.split(made["y_train"], 5), names, strict=True))
-    for images, labels, name in [*parts, (made["x_test"], made["y_test"], "test_batch")]:
-        planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2)).reshape(len(images), -1)
+    images, labels = np.split(made["x_train"], 5), np.split(made["y_train"], 5)
+    parts = [(f"data_batch_{n + 1}", images[n], labels[n]) for n in range(5)]
+    for name, x, y in [*parts, ("test_batch", made["x_test"], made["y_test"])]:
+        planes = np.ascontiguousarray(x.transpose(0, 3, 1, 2)).reshape(len(x), -1)
         content = {
             "data": planes,
-            "labels": [int(label) for label in labels],
+            "labels": [int(label) for label in y],
             "batch_label": "x",
             "filenames": ["a.png"],
         }
@@ -198,6 +198,7 @@ def test_a_hostile_pickle_is_refused_unrun(tmp_path: Path, monkeypatch: Any, pay
         (pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": [0, 10]}, 2), "labels 0..10"),
         (pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "labels": ["1"]}, 2), "no list of whole numbers"),
     ],
+    ids=["empty", "garbage", "list", "none", "narrow", "counts", "range", "text"],
 )
 def test_a_damaged_pickle(tmp_path: Path, content: bytes, said: str) -> None:
     folder = write_batches(tmp_path / "cifar-10-batches-py", arrays(CIFAR10))
