@@ -42,6 +42,11 @@ class Submitted:
     path: Path
     job_id: str
 
+    def metrics(self, event: str) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl that tell of this event."""
+        lines = map(json.loads, (self.path / "metrics.jsonl").read_text().splitlines())
+        return [line for line in lines if line["event"] == event]
+
     def log(self) -> str:
         return "".join(file.read_text(errors="replace") for file in sorted((self.path / "logs").glob("*.out")))
 
@@ -96,7 +101,9 @@ class Desk:
         content["partitions"], content["defaults"]["walltime"] = {}, "00:30:00"  # plain YAML reads 04:00:00 otherwise
         (folder / f"{name}.yaml").write_text(json.dumps(content))
 
-    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = PATIENCE_S
+    ) -> subprocess.CompletedProcess[str]:
         """hpclaunch ARGUMENTS, whatever its exit code."""
         return subprocess.run(
             [HPCLAUNCH, *arguments],
@@ -105,7 +112,7 @@ class Desk:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=PATIENCE_S,
+            timeout=seconds,
             stdin=subprocess.DEVNULL,
         )
 

@@ -1,0 +1,124 @@
+"""Watching, following, cancelling, and what Slurm refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.desk import HPCLAUNCH, PATIENCE_S, Desk, Submitted, until
+
+pytestmark = pytest.mark.timeout(300)
+ONE = ("--tasks-per-node", "1")
+TALKS = "import time\nfor number in range(600):\n    print('line', number, flush=True)\n    time.sleep(0.2)\n"
+
+
+@pytest.fixture
+def talking(desk: Desk) -> Iterator[Submitted]:
+    desk.job("talks", TALKS)
+    run = desk.submit("talks", *ONE)
+    yield run
+    subprocess.run(["scancel", run.job_id], env=desk.shell())
+
+
+def start(desk: Desk, *arguments: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([HPCLAUNCH, *arguments], cwd=desk.folder, env=desk.shell(), stdout=pipe, stderr=pipe, text=True)
+
+
+def end(process: subprocess.Popen[str]) -> tuple[str, str]:
+    return process.communicate(timeout=PATIENCE_S)
+
+
+def test_status_logs_and_cancel(desk: Desk, talking: Submitted) -> None:
+    desk.wait_for(talking, "RUNNING")
+    desk.wait_for_line(talking, "line 3\n")
+    (told,) = json.loads(desk.run("status", talking.job_id, "--json").stdout)
+    assert told["state"] == "RUNNING"
+    assert desk.run("logs", talking.job_id).stdout.startswith("line 0\nline 1\n")
+
+    following = start(desk, "logs", "-f", talking.path.name)
+    time.sleep(1)
+    cancelled = desk.run("cancel", talking.path.name)
+    assert cancelled.returncode == 0, cancelled.stderr
+    lines = end(following)[0].splitlines()
+    assert following.returncode == 0
+    assert lines[:3] == ["line 0", "line 1", "line 2"]
+    assert len([line for line in lines if line.startswith("line")]) == len(set(lines) & set(talking.log().splitlines())) > 5
+
+    desk.wait(talking)
+    assert desk.ended(talking).startswith("CANCELLED")
+    until(lambda: "CANCELLED" in desk.run("status", talking.job_id).stdout, "CANCELLED in status")
+    again = desk.run("cancel", talking.job_id)
+    assert again.returncode == 0
+    assert "CANCELLED" in again.stdout
+
+
+def test_ctrl_c_while_following_a_log_ends_the_following_only(desk: Desk, talking: Submitted) -> None:
+    desk.wait_for_line(talking, "line 1\n")
+    following = start(desk, "logs", "-f", talking.job_id)
+    time.sleep(1.5)
+    following.send_signal(signal.SIGINT)
+    end(following)
+    assert following.returncode == 130
+    assert desk.states(talking) == {talking.job_id: "RUNNING"}
+
+
+def test_ctrl_c_while_waiting_detaches_and_says_how_to_cancel(desk: Desk) -> None:
+    desk.job("talks", TALKS)
+    waiting = start(desk, "submit", "talks", *ONE, "--wait")
+    until(lambda: any((desk.folder / "runs").glob("talks-*/logs/*.out")), "the job's log")
+    run = desk.newest()
+    try:
+        desk.wait_for_line(run, "line 5\n")
+        waiting.send_signal(signal.SIGINT)
+        said = end(waiting)[1]
+        assert waiting.returncode == 130
+        assert f"hpclaunch cancel {run.path.name} (or: scancel {run.job_id})" in said
+        assert "Traceback" not in said
+        before = run.log().count("line")
+        until(lambda: run.log().count("line") > before + 3, "more lines after detaching")
+        assert desk.states(run) == {run.job_id: "RUNNING"}
+    finally:
+        desk.slurm("scancel", run.job_id)
+
+
+def test_waiting_ends_with_0_when_the_run_completed(desk: Desk) -> None:
+    desk.job("short", "print('one line')")
+    done = desk.run("submit", "short", *ONE, "--wait", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["state"], told["exit_code"]) == ("COMPLETED", "0:0")
+    assert done.stderr.count("one line") == 1
+
+
+def test_what_slurm_refuses_is_said_in_its_words_and_the_run_directory_stays(desk: Desk) -> None:
+    desk.job("probe")
+    done = desk.run("submit", "probe", *ONE, "--sbatch=--constraint=nosuchfeature", "--json")
+    assert done.returncode == 1
+    (fault,) = json.loads(done.stdout)["faults"]
+    assert "Invalid feature specification" in fault["what"]
+    script = Path(re.sub(r"^the script is ", "", fault["next"]))
+    assert script.is_file()
+    record = json.loads((script.parent / "run.json").read_text())
+    assert (record["state"], record["job_id"]) == ("RENDERED", "")
+    assert "Invalid feature specification" in record["reason"]
+
+
+def test_a_job_that_waits_for_nodes_says_why(desk: Desk) -> None:
+    desk.job("probe")
+    holder = desk.slurm("sbatch", "--parsable", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 60").strip()
+    try:
+        until(lambda: desk.slurm("squeue", "-h", "-j", holder, "-o", "%T").strip() == "RUNNING", "the holder")
+        run = desk.submit("probe", *ONE)
+        until(lambda: "Resources" in desk.run("status", run.job_id).stdout, "the reason in status", 30)
+        assert "PENDING" in desk.run("status", run.job_id).stdout
+        desk.slurm("scancel", run.job_id)
+    finally:
+        desk.slurm("scancel", holder)
