@@ -81,6 +81,8 @@ def _download(data: DataSet, place: Path, say: Say) -> Path:
                 if done // _REPORT_BYTES != (done - len(block)) // _REPORT_BYTES:
                     say(f"  {done // 2**20} MB" + (f" of {total // 2**20} MB" if total else ""))
     except (urllib.error.URLError, OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
         raise Refused(
             Fault(
                 where=data.fetch.url,
@@ -123,6 +125,7 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
     try:
         with tarfile.open(archive) as tar:
             tar.extractall(fresh, members=_counted(tar, say), filter="data")
+            _to_the_end(tar)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise Refused(
             Fault(
@@ -131,6 +134,14 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
                 allowed="a tar archive, an .npz file or a folder",
             )
         ) from None
+
+
+def _to_the_end(archive: tarfile.TarFile) -> None:
+    """Raise if the archive was cut between two members, or if the compressed stream's own checksum is wrong."""
+    if archive.fileobj is None or archive.fileobj.tell() <= archive.offset:
+        raise tarfile.ReadError("it ends too early")
+    while archive.fileobj.read(_BLOCK):
+        pass
 
 
 def _counted(archive: tarfile.TarFile, say: Say) -> Iterator[tarfile.TarInfo]:
