@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.errors import InvalidFile
+from hpclaunch.fileformat import Environment
+from hpclaunch.render import Roots, argv, directive, oneline, override_of, quote, render
+from hpclaunch.spec import JobSpec
+from tests.builders import ROOTS, a_desk, a_job, a_site, planned
+
+
+def script(spec: JobSpec) -> str:
+    return render(spec, ROOTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("plain-1.0/x=y", "plain-1.0/x=y"),
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("it's", "'it'\"'\"'s'"),
+        ("$HOME `x` \\", "'$HOME `x` \\'"),
+        ("ü", "'ü'"),
+        ("a\nb", "$'a\\nb'"),
+        ("a\tb'\\", "$'a\\tb\\'\\\\'"),
+        ("\x1b[0m\x7f", "$'\\x1b[0m\\x7f'"),
+    ],
+)
+def test_row_17_a_value_is_one_word_on_one_line(text: str, word: str) -> None:
+    assert quote(text) == word
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("01:00:00", "01:00:00"),
+        ("gpu&hbm80g", "gpu&hbm80g"),
+        ("a b", '"a b"'),
+        ('say "x"', '"say \\"x\\""'),
+        ("it's", '"it\'s"'),
+        ("a#b", '"a#b"'),
+        ("a\\b", '"a\\\\b"'),
+    ],
+)
+def test_a_directives_value_is_quoted_as_sbatch_reads_it(value: str, written: str) -> None:
+    assert directive(value) == written
+
+
+def test_a_long_command_is_broken_and_stays_one_command() -> None:
+    words = [f"--option-{n}=a value" for n in range(40)]
+    text = argv(["printf", "%s\\n", *words])
+    assert max(map(len, text.splitlines())) <= 110
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == words
+
+
+def test_a_comment_cannot_be_ended() -> None:
+    assert oneline("a\n#SBATCH --nodes=99\r\x00") == "a #SBATCH --nodes=99  "
+
+
+def test_row_19_the_shebang_is_first_and_directives_stand_before_the_first_command() -> None:
+    spec = planned()
+    lines = script(spec).splitlines()
+    assert lines[0] == "#!/bin/bash"
+    first_command = next(n for n, line in enumerate(lines) if line and not line.startswith("#"))
+    places = [n for n, line in enumerate(lines) if line.startswith("#SBATCH")]
+    assert len(places) == len(spec.directives)
+    assert places == list(range(places[0], places[0] + len(places)))
+    assert places[-1] < first_command
+
+
+def test_row_18_the_script_ends_with_the_launchs_exit_code() -> None:
+    assert script(planned()).rstrip().endswith('exit "$code"')
+
+
+def test_row_24_the_ranks_get_what_the_script_sets() -> None:
+    assert "export SLURM_EXPORT_ENV=ALL" in script(planned()).splitlines()
+
+
+def test_row_25_the_launcher_runs_in_the_background() -> None:
+    assert '  bash -c "$rank" &\n' in script(planned())
+
+
+def test_row_17_variables_are_exported_by_lines_never_by_srun() -> None:
+    job = a_job(environment=Environment(variables={"A": "a,b $HOME"}))
+    text = script(planned(job=job))
+    assert "export A='a,b $HOME'\n" in text
+    assert "srun --export" not in text
+
+
+def test_without_a_walltime_there_is_no_timeout() -> None:
+    assert "timeout " not in script(planned(a_desk()))
+    assert "timeout --kill-after=30 60 " in script(planned(a_desk(), walltime=60))
+
+
+def test_the_same_spec_gives_the_same_bytes() -> None:
+    assert script(planned()) == script(planned())
+
+
+@pytest.mark.parametrize("site", [a_site(), a_desk()], ids=["slurm", "local"])
+def test_a_script_ends_with_one_newline_and_has_no_blank_at_a_lines_end(site: object) -> None:
+    text = script(planned(site))  # type: ignore[arg-type]
+    assert text.endswith('"$code"\n')
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Roots:
+    return [("project", tmp_path), *ROOTS]
+
+
+def test_a_users_own_template_wins_and_may_extend_the_bundled_one(tmp_path: Path, mine: Roots) -> None:
+    own = tmp_path / "slurm.sh.j2"
+    own.write_text(
+        '{% extends "bundled/slurm.sh.j2" %}\n{% block environment %}\n# mine\n{{ super() }}{% endblock %}\n'
+    )
+    spec = planned()
+    assert override_of(spec, mine) == own
+    assert render(spec, mine) == script(spec).replace("# --- environment\n", "# --- environment\n# mine\n", 1)
+
+
+def test_the_bundled_template_is_no_override(mine: Roots) -> None:
+    assert override_of(planned(), mine) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{{ spec.nodez }}", "nodez"),
+        ("line\n{% if %}", "slurm.sh.j2, line 2"),
+        ('{% extends "nothing.j2" %}', "nothing.j2"),
+        ("{{ spec.__class__.__mro__ }}", "unsafe"),
+        ("{{ 1 // 0 }}", "division"),
+        ("{{ spec.name | nofilter }}", "nofilter"),
+        ("{{ spec.name.foo() }}", "foo"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_named(tmp_path: Path, mine: Roots, content: str, message: str) -> None:
+    (tmp_path / "slurm.sh.j2").write_text(content)
+    with pytest.raises(InvalidFile, match=message):
+        render(planned(), mine)
+
+
+def test_a_template_that_is_not_text_is_named(tmp_path: Path, mine: Roots) -> None:
+    (tmp_path / "slurm.sh.j2").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidFile, match=r"slurm\.sh\.j2"):
+        render(planned(), mine)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch import runs
+from hpclaunch.errors import NotFound, Refused
+from hpclaunch.runs import Run
+from hpclaunch.snapshot import choose
+from hpclaunch.spec import Code
+from tests.builders import AROUND, planned
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "state/hpclaunch/runs.txt"
+
+
+def create(tmp_path: Path, index: Path, name: str = "train-1", **changes: str) -> Run:
+    source = tmp_path / "job"
+    source.mkdir(exist_ok=True)
+    (source / "train.py").write_text("print()")
+    spec = planned(surroundings=replace(AROUND, run_dir=str(tmp_path / "runs" / name), **changes))
+    spec = replace(spec, code=Code(folder=str(source), entry="train.py"))
+    return runs.create(spec, "#!/bin/bash\n", choose(spec.code), "host", index)
+
+
+def test_a_run_directory_holds_script_code_spec_record_and_log_folder(tmp_path: Path, index: Path) -> None:
+    run = create(tmp_path, index)
+    assert run.script.read_text() == "#!/bin/bash\n"
+    assert (run.path / "code/train.py").is_file()
+    assert json.loads((run.path / "spec.json").read_text())["name"] == "train"
+    assert (run.state, run.job_id) == ("RENDERED", "")
+    assert runs.load(run.path) == run
+
+
+def test_row_07_the_log_folder_is_there_before_anything_is_submitted(tmp_path: Path, index: Path) -> None:
+    assert (create(tmp_path, index).path / "logs").is_dir()
+
+
+def test_only_its_owner_may_look_into_it(tmp_path: Path, index: Path) -> None:
+    assert stat.S_IMODE(create(tmp_path, index).path.stat().st_mode) == 0o700
+
+
+def test_a_run_directory_is_never_used_twice(tmp_path: Path, index: Path) -> None:
+    create(tmp_path, index)
+    with pytest.raises(Refused, match="this run directory exists already"):
+        create(tmp_path, index)
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, index: Path) -> None:
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(Refused, match=r"exists already|cannot be written"):
+        create(tmp_path, index)
+
+
+def test_the_hosts_file_is_written(tmp_path: Path, index: Path) -> None:
+    spec = replace(planned(), run_dir=str(tmp_path / "r"), hosts=("a slots=2", "b slots=2"))
+    spec = replace(spec, code=Code(folder=str(tmp_path), entry=""))
+    run = runs.create(spec, "", choose(Code(folder=str(tmp_path / "none"), entry="")), "host", index)
+    assert (run.path / "hosts").read_text() == "a slots=2\nb slots=2\n"
+
+
+def test_a_submitted_run_is_pending(tmp_path: Path, index: Path) -> None:
+    run = runs.submitted(create(tmp_path, index), "4711")
+    assert (runs.load(run.path).job_id, runs.load(run.path).state) == ("4711", "PENDING")
+
+
+def test_runs_are_found_by_name_job_id_path_or_as_the_newest(tmp_path: Path, index: Path) -> None:
+    old = runs.submitted(create(tmp_path, index, "train-1", now="2026-01-01T00:00:00Z"), "1")
+    new = runs.submitted(create(tmp_path, index, "train-2", now="2026-01-02T00:00:00Z"), "2")
+    assert runs.known(index) == [new, old]
+    assert runs.find(index, None) == new
+    for name in ("train-1", "1", str(old.path)):
+        assert runs.find(index, name) == old
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("train-3", "no run is called 'train-3'; did you mean 'train-1'"), ("/nowhere", "is not a run directory")],
+)
+def test_an_unknown_run_is_not_found(tmp_path: Path, index: Path, name: str, message: str) -> None:
+    create(tmp_path, index)
+    with pytest.raises(NotFound, match=message):
+        runs.find(index, name)
+
+
+def test_without_runs_there_is_no_newest(index: Path) -> None:
+    with pytest.raises(NotFound, match="there is no run yet"):
+        runs.find(index, None)
+
+
+def test_a_deleted_run_is_forgotten(tmp_path: Path, index: Path) -> None:
+    run = create(tmp_path, index)
+    (run.path / "run.json").unlink()
+    assert runs.known(index) == []
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"name": "x"}', "\xff"])
+def test_a_damaged_record_is_not_found_not_a_traceback(tmp_path: Path, index: Path, content: str) -> None:
+    run = create(tmp_path, index)
+    (run.path / "run.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(NotFound, match=r"run\.json"):
+        runs.load(run.path)
+
+
+def test_marks_and_metrics_are_read_as_far_as_they_are_whole(tmp_path: Path, index: Path) -> None:
+    run = create(tmp_path, index)
+    for attempt, text in {"7.0": "3\n", "7.1": "", "8.0": "x"}.items():
+        (run.path / "attempts" / attempt).mkdir()
+        (run.path / "attempts" / attempt / "exit-code").write_text(text)
+    (run.path / "metrics.jsonl").write_text('{"event": "start"}\n[1]\nnot json\n{"event": "en')
+    assert run.exit_codes() == {"7.0": 3}
+    assert run.metrics() == [{"event": "start"}]
+
+
+def test_logs_are_read_in_the_order_of_their_age(tmp_path: Path, index: Path) -> None:
+    import os
+
+    run = create(tmp_path, index)
+    for age, name in enumerate(("b.out", "a.out")):
+        path = run.path / "logs" / name
+        path.write_text(name)
+        os.utime(path, (age, age))
+    assert [path.name for path in run.logs()] == ["b.out", "a.out"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "path"),
+    [
+        ({"HOME": "/home/ada"}, "/home/ada/.local/state/hpclaunch/runs.txt"),
+        ({"HOME": "/home/ada", "XDG_STATE_HOME": "/var/state"}, "/var/state/hpclaunch/runs.txt"),
+    ],
+)
+def test_the_index_is_where_xdg_says(environment: dict[str, str], path: str) -> None:
+    assert runs.index_file(environment) == Path(path)
+
+
+def test_undecodable_bytes_of_a_script_are_kept(tmp_path: Path) -> None:
+    runs.write_text(tmp_path / "x", "a\udcff")
+    assert (tmp_path / "x").read_bytes() == b"a\xff"
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
