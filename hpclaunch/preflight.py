@@ -55,9 +55,10 @@ def _programs(spec: JobSpec) -> list[Fault]:
             )
         ]
     program = spec.launch[0] if spec.launch else ""
-    path = str(Path(spec.interpreter).parent) if "/" in spec.interpreter else None
-    beside = shutil.which(program, path=path) if path else None
-    if spec.scheduler == "local" and program and not beside and shutil.which(program) is None:
-        hint = "install the extra 'train' (pip install 'hpclaunch[train]')" if program == "horovodrun" else "install it"
-        return [Fault(what=f"the launcher {program} is not on this machine", next=f"{hint}, or --tasks-per-node 1")]
+    # Only an interpreter with a path is there already; what a venv, conda or a module brings is checked by the script.
+    if spec.scheduler == "local" and program and "/" in spec.interpreter:
+        beside = shutil.which(program, path=str(Path(spec.interpreter).parent))
+        if not beside and shutil.which(program) is None:
+            hint = "pip install 'hpclaunch[train]' brings it" if program == "horovodrun" else "install it"
+            return [Fault(what=f"the launcher {program} is not on this machine", next=f"{hint}; or --tasks-per-node 1")]
     return []
