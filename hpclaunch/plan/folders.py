@@ -60,7 +60,10 @@ def data_need(
 def private_faults(site: Site, around: Surroundings, software: Software, ledger: Ledger) -> None:
     """Refuse a run directory that the nodes do not share with this machine: Slurm fails such a job with no log."""
     if _CONTROL.search(around.run_dir) or _CONTROL.search(around.cwd):
-        ledger.fault(f"the path {around.run_dir!r} holds a control character or is not UTF-8", next="choose another with --runs-dir")
+        ledger.fault(
+            f"the path {around.run_dir!r} holds a control character or is not UTF-8",
+            next="choose another with --runs-dir",
+        )
     if site.scheduler == "slurm" and "\\" in around.run_dir:
         ledger.fault(
             f"the run directory {around.run_dir} holds a backslash, after which Slurm expands no %j in the log's name",

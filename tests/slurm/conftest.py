@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.slurm.desk import Desk, new_desk
 
 SCRIPT = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"

@@ -1,4 +1,4 @@
-"""A person at a desk: a project folder and a home of their own, hpclaunch as a program, and a look at what Slurm did."""
+"""A person at a desk: a project folder, a home, hpclaunch as a program, and a look at what Slurm did."""
 
 from __future__ import annotations
 
@@ -129,10 +129,10 @@ class Desk:
         told = json.loads(self.run("status", "--json").stdout)[0]
         return Submitted(path=Path(told["run_dir"]), job_id=told["job_id"])
 
-    def slurm(self, *command: str, **options: Any) -> str:
+    def slurm(self, *command: str) -> str:
         """One of Slurm's programs, which must succeed."""
         done = subprocess.run(
-            command, cwd=self.folder, env=self.shell(), capture_output=True, text=True, timeout=PATIENCE_S, **options
+            command, cwd=self.folder, env=self.shell(), capture_output=True, text=True, timeout=PATIENCE_S
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
@@ -141,7 +141,7 @@ class Desk:
         """Job id -> state, of jobs that Slurm still knows."""
         ids = ",".join(run.job_id for run in runs)
         lines = self.slurm("squeue", "--noheader", "--states=all", "--format=%i %T", f"--jobs={ids}").splitlines()
-        return dict((line.split()[0], line.split()[1]) for line in lines)
+        return {line.split()[0]: line.split()[1] for line in lines}
 
     def wait(self, *runs: Submitted, seconds: float = PATIENCE_S) -> None:
         """Wait until all have ended."""
@@ -166,7 +166,14 @@ class Desk:
 
     def ended(self, run: Submitted) -> str:
         """State and exit code as sacct gives them, such as ``FAILED 7:0``."""
-        command = ("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={run.job_id}", "--format=State,ExitCode")
+        command = (
+            "sacct",
+            "--noheader",
+            "--parsable2",
+            "--allocations",
+            f"--jobs={run.job_id}",
+            "--format=State,ExitCode",
+        )
         told = ""
 
         def known() -> bool:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,8 +89,19 @@ def check_training(desk: Desk, run: Submitted, images: int) -> None:
     assert end["test_samples"] == 10_000
 
 
-def test_all_of_cifar_on_eight_ranks(desk: Desk, data: str, record_property: pytest.RecordProperty) -> None:
-    command = ("submit", "cifar", *FOUR_BY_TWO, "--data-dir", data, "--set", "epochs=2", "--wait", "--", "--record-shards=true")
+def test_all_of_cifar_on_eight_ranks(desk: Desk, data: str, record_property: Callable[[str, object], None]) -> None:
+    command = (
+        "submit",
+        "cifar",
+        *FOUR_BY_TWO,
+        "--data-dir",
+        data,
+        "--set",
+        "epochs=2",
+        "--wait",
+        "--",
+        "--record-shards=true",
+    )
     with PeakMemory(desk.folder) as memory:
         done = desk.run(*command, seconds=LONG_S)
     assert done.returncode == 0, done.stderr

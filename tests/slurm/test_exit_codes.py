@@ -14,7 +14,9 @@ pytestmark = pytest.mark.timeout(300)
 LAUNCHERS = ("srun", "mpirun")
 SOON_S = 30
 
-RANK = 'import os, signal, sys, time\nrank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["SLURM_PROCID"])\n'
+RANK = (
+    'import os, signal, sys, time\nrank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["SLURM_PROCID"])\n'
+)
 ONE_EXITS_7 = RANK + "time.sleep(2)\nif rank == 5:\n    sys.exit(7)\ntime.sleep(600)\n"
 ONE_IS_KILLED = RANK + "time.sleep(1)\nif rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(600)\n"
 # The others learn of it a little later, and end before it does.
@@ -76,12 +78,24 @@ def jobs(desk: Desk) -> Jobs:
     desk.job("no-python", environment={"python": "/no/such/python"})
     desk.job("bad-setup", environment={**setup, "setup": ["mkdir /proc/nowhere", "touch $HPCLAUNCH_RUN_DIR/went-on"]})
     three = desk.submit("three", "--sbatch", "--begin=now+3")
-    after = ("sbatch", "--parsable", f"--dependency=afterok:{three.job_id}", "--kill-on-invalid-dep=yes", "--output=/dev/null")
+    after = (
+        "sbatch",
+        "--parsable",
+        f"--dependency=afterok:{three.job_id}",
+        "--kill-on-invalid-dep=yes",
+        "--output=/dev/null",
+    )
     return Jobs(
         three=three,
         after_three=desk.slurm(*after, "--wrap=true").strip(),
-        killed={name: desk.submit("killed", "--nodes", "2", "--tasks-per-node", "1", "--launcher", name) for name in LAUNCHERS},
-        followed={name: desk.submit("followed", "--nodes", "2", "--tasks-per-node", "1", "--launcher", name) for name in LAUNCHERS},
+        killed={
+            name: desk.submit("killed", "--nodes", "2", "--tasks-per-node", "1", "--launcher", name)
+            for name in LAUNCHERS
+        },
+        followed={
+            name: desk.submit("followed", "--nodes", "2", "--tasks-per-node", "1", "--launcher", name)
+            for name in LAUNCHERS
+        },
         no_module=desk.submit("no-module", "--tasks-per-node", "1"),
         no_python=desk.submit("no-python", "--tasks-per-node", "1"),
         bad_setup=desk.submit("bad-setup", "--tasks-per-node", "1"),
@@ -141,7 +155,9 @@ def test_row_28_a_promised_gpu_that_is_not_there_stops_all_ranks(desk: Desk) -> 
     need_horovod()
     desk.site("realgpus", node_types__gpu__stand_in_gpus=False)
     (desk.folder / "contract.py").write_text(CONTRACT)
-    run = desk.submit("./contract.py", "--site", "realgpus", "--nodes", "2", "--tasks-per-node", "1", "--cpus-per-task", "1")
+    run = desk.submit(
+        "./contract.py", "--site", "realgpus", "--nodes", "2", "--tasks-per-node", "1", "--cpus-per-task", "1"
+    )
     desk.wait(run)
     assert desk.ended(run) == "FAILED 1:0"
     assert run.log().count("the site promises GPUs") == 1, run.log()

@@ -29,7 +29,9 @@ def talking(desk: Desk) -> Iterator[Submitted]:
 
 def start(desk: Desk, *arguments: str) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
-    return subprocess.Popen([HPCLAUNCH, *arguments], cwd=desk.folder, env=desk.shell(), stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        [HPCLAUNCH, *arguments], cwd=desk.folder, env=desk.shell(), stdout=pipe, stderr=pipe, text=True
+    )
 
 
 def end(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -50,7 +52,11 @@ def test_status_logs_and_cancel(desk: Desk, talking: Submitted) -> None:
     lines = end(following)[0].splitlines()
     assert following.returncode == 0
     assert lines[:3] == ["line 0", "line 1", "line 2"]
-    assert len([line for line in lines if line.startswith("line")]) == len(set(lines) & set(talking.log().splitlines())) > 5
+    assert (
+        len([line for line in lines if line.startswith("line")])
+        == len(set(lines) & set(talking.log().splitlines()))
+        > 5
+    )
 
     desk.wait(talking)
     assert desk.ended(talking).startswith("CANCELLED")
@@ -113,7 +119,9 @@ def test_what_slurm_refuses_is_said_in_its_words_and_the_run_directory_stays(des
 
 def test_a_job_that_waits_for_nodes_says_why(desk: Desk) -> None:
     desk.job("probe")
-    holder = desk.slurm("sbatch", "--parsable", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 60").strip()
+    holder = desk.slurm(
+        "sbatch", "--parsable", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 60"
+    ).strip()
     try:
         until(lambda: desk.slurm("squeue", "-h", "-j", holder, "-o", "%T").strip() == "RUNNING", "the holder")
         run = desk.submit("probe", *ONE)

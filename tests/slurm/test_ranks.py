@@ -108,7 +108,12 @@ def by_hand(desk: Desk, arguments: tuple[str, ...], shell: dict[str, str]) -> Su
     done = desk.run("render", *arguments, "-o", "by-hand.sh", "--json")
     assert done.returncode == 0, done.stderr
     said = subprocess.run(
-        ["/usr/bin/sbatch", "--parsable", "by-hand.sh"], cwd=desk.folder, env=shell, capture_output=True, text=True, check=True
+        ["/usr/bin/sbatch", "--parsable", "by-hand.sh"],
+        cwd=desk.folder,
+        env=shell,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return Submitted(path=Path(json.loads(done.stdout)["run_dir"]), job_id=said.stdout.strip())
 
@@ -137,7 +142,14 @@ export SLURM_NTASKS=1 SRUN_CPUS_PER_TASK=7 PMI_RANK=0 OMPI_COMM_WORLD_SIZE=1
     assert len(ranks) == 16
     assert {rank["env"]["CUDA_VISIBLE_DEVICES"] for rank in ranks} == {"0,1,2,3"}
     assert {rank["env"]["SLURM_CPUS_PER_TASK"] for rank in ranks} == {"2"}
-    leaked = {"SLURM_MEM_PER_CPU", "SLURM_GPUS_PER_TASK", "SBATCH_TIMELIMIT", "SBATCH_PARTITION", "SRUN_CPUS_PER_TASK", "PMI_RANK"}
+    leaked = {
+        "SLURM_MEM_PER_CPU",
+        "SLURM_GPUS_PER_TASK",
+        "SBATCH_TIMELIMIT",
+        "SBATCH_PARTITION",
+        "SRUN_CPUS_PER_TASK",
+        "PMI_RANK",
+    }
     assert not any(leaked & set(rank["env"]) for rank in ranks)
     assert all("mask_cpu" not in rank["env"].get("SLURM_CPU_BIND", "") for rank in ranks)
     # Inside a job SBATCH_* and the job's own account are not what the user typed.
@@ -172,7 +184,9 @@ def test_row_24_nor_does_it_for_a_script_given_to_sbatch_by_hand(desk: Desk, job
         assert lasting(one) == lasting(two)
 
 
-def test_row_1_the_shells_account_partition_and_qos_are_used_and_its_other_options_are_not(desk: Desk, jobs: Jobs) -> None:
+def test_row_1_the_shells_account_partition_and_qos_are_used_and_its_other_options_are_not(
+    desk: Desk, jobs: Jobs
+) -> None:
     run = jobs.chosen
     assert desk.field(run, "Partition") == "debug"
     assert desk.field(run, "Account") == "physics"
@@ -188,10 +202,27 @@ def test_row_16_the_job_has_the_scripts_directives_and_no_others(desk: Desk, job
     script = (jobs.clean["srun"].path / "job.sh").read_text()
     names = re.findall(r"^#SBATCH --([a-z-]+)", script, re.MULTILINE)
     assert names == (
-        "job-name partition nodes ntasks-per-node cpus-per-task time chdir output open-mode no-requeue export".split()
+        [
+            "job-name",
+            "partition",
+            "nodes",
+            "ntasks-per-node",
+            "cpus-per-task",
+            "time",
+            "chdir",
+            "output",
+            "open-mode",
+            "no-requeue",
+            "export",
+        ]
     )
     told = desk.slurm("scontrol", "show", "job", jobs.clean["srun"].job_id)
-    for word in ("Requeue=0", "NumNodes=2 NumCPUs=4 NumTasks=4 CPUs/Task=1", "NtasksPerN:B:S:C=2:0:*:*", "Features=(null)"):
+    for word in (
+        "Requeue=0",
+        "NumNodes=2 NumCPUs=4 NumTasks=4 CPUs/Task=1",
+        "NtasksPerN:B:S:C=2:0:*:*",
+        "Features=(null)",
+    ):
         assert word in told
     assert "Comment=" not in told and "Nice=0" in told and "TresPer" not in told
 
@@ -200,7 +231,9 @@ def test_row_16_a_job_sent_by_hand_is_the_same_job(desk: Desk, jobs: Jobs) -> No
     """Compare what Slurm knows of both, apart from what every job has of its own."""
     runs = (jobs.clean["srun"], jobs.by_hand)
     told = [desk.slurm("scontrol", "show", "job", run.job_id).replace(str(run.path), "RUN").split() for run in runs]
-    own = re.compile(r"(JobId|\w*Time|LastSchedEval|SchedNodeList|NodeList|BatchHost|AllocNode:Sid|Command|Priority|StdOut|StdErr)=")
+    own = re.compile(
+        r"(JobId|\w*Time|LastSchedEval|SchedNodeList|NodeList|BatchHost|AllocNode:Sid|Command|Priority|StdOut|StdErr)="
+    )
     one, two = ([word for word in words if not own.match(word)] for words in told)
     assert one == two
 
@@ -218,5 +251,3 @@ def test_row_16_what_hpclaunch_writes_itself_is_refused(desk: Desk, jobs: Jobs) 
         assert done.returncode == 1, option
         assert "--nodes" in done.stderr or "--export" in done.stderr or "is not one sbatch option" in done.stderr
     assert len(list((desk.folder / "runs").iterdir())) == before
-
-

@@ -36,7 +36,10 @@ def jobs(desk: Desk) -> Jobs:
         done=desk.submit("probe", *ONE),
         failed=desk.submit("fails", *ONE),
     )
-    assert desk.states(made.edited, made.own_edited) == {made.edited.job_id: "PENDING", made.own_edited.job_id: "PENDING"}
+    assert desk.states(made.edited, made.own_edited) == {
+        made.edited.job_id: "PENDING",
+        made.own_edited.job_id: "PENDING",
+    }
     desk.job("edited", "raise SystemExit('the new code')", command=None)
     (desk.folder / "own.sh").write_text("echo the new script\n")
     desk.wait(made.done, made.failed, made.edited, made.own_edited)
@@ -70,7 +73,11 @@ def test_row_11_nothing_is_requeued_and_the_log_is_appended_to(desk: Desk, jobs:
 
 
 def test_row_11_a_job_that_asks_for_it_is_requeued_and_keeps_its_log(desk: Desk) -> None:
-    desk.job("again", "import os, time\nprint('attempt', os.environ.get('SLURM_RESTART_COUNT', '0'))\ntime.sleep(600)", sbatch=["--requeue"])
+    desk.job(
+        "again",
+        "import os, time\nprint('attempt', os.environ.get('SLURM_RESTART_COUNT', '0'))\ntime.sleep(600)",
+        sbatch=["--requeue"],
+    )
     run = desk.submit("again", *ONE)
     try:
         assert desk.field(run, "Requeue") == "1"
@@ -121,7 +128,9 @@ def test_row_12_a_job_that_nobody_knows_is_unknown_and_not_failed(desk: Desk, jo
 
 def test_row_13_other_peoples_output_formats_change_nothing(desk: Desk, jobs: Jobs) -> None:
     state_of(desk, jobs.done, "/nowhere")
-    shell = desk.shell(SQUEUE_FORMAT="%j", SACCT_FORMAT="User", SQUEUE_STATES="PD", SLURM_TIME_FORMAT="relative", SQUEUE_SORT="P")
+    shell = desk.shell(
+        SQUEUE_FORMAT="%j", SACCT_FORMAT="User", SQUEUE_STATES="PD", SLURM_TIME_FORMAT="relative", SQUEUE_SORT="P"
+    )
     assert json.loads(desk.run("status", jobs.done.job_id, "--json", env=shell).stdout)[0]["state"] == "COMPLETED"
 
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 import pytest
+
 from tests.slurm.desk import Desk, Submitted, until
 
 # Notes each signal, goes on for two seconds after it, and ends with 5.

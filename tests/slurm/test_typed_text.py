@@ -28,7 +28,7 @@ HOSTILE = [
     "it's",
     "'quoted'",
     '"double"',
-    "\"'\"'\"",
+    '"\'"\'"',
     "$'\\n'",
     "$HOME",
     "${HOME}",
