@@ -1,0 +1,79 @@
+#!/bin/bash
+# mnist at local (workstation): 1 node x 2 tasks = 2 ranks
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# There is no scheduler here. Run it by hand with: bash FILE
+
+set -o pipefail
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+job="${SUBMITIT_LOCAL_JOB_ID:-by-hand-$$}"
+# An MPI program or a Slurm job that this script was started from must not pass for its own.
+for name in "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!OMPI_COMM_@}" "${!OMPI_MCA_@}" "${!HOROVOD_@}"; do
+  unset "$name"
+done
+stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+  printf 'hpclaunch: %s\n' "$1" >&2
+  exit 78
+}
+check() { # stop if the command before this line failed
+  local code=$?
+  [ "$code" -eq 0 ] || stop "$1: failed with exit code $code"
+}
+attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
+mkdir -p "$attempt" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
+trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
+date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
+export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
+
+# --- environment
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
+export PATH=/opt/hpc/bin:"$PATH"
+check 'setting PATH'
+export PYTHONUNBUFFERED=1
+export CUDA_VISIBLE_DEVICES=''
+export HPCLAUNCH_WORLD_SIZE=2
+export HPCLAUNCH_EXPECT_GPU=0
+export OMP_NUM_THREADS=4
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns of a variable that it shall pass on and that is not set
+cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
+program=/opt/hpc/bin/python
+command -v "$program" > /dev/null || stop "there is no program $program on $HOSTNAME: \
+load its module, or set 'environment: python:' in the job file or the site file"
+
+# --- what every rank runs; the first rank to fail leaves its exit code
+IFS= read -r -d '' rank <<'END_OF_RANK'
+trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
+/opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --epochs=6 \
+  --batch-size-per-rank=256 --learning-rate=0.001 --scale-learning-rate=none --warmup-epochs=0.0 \
+  --optimizer=adam --seed=1337 --synthetic=false --synthetic-samples=4096 --train-samples=0 \
+  --record-shards=false
+code=$?
+# Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
+[ "$code" -ne 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3
+[ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+exit "$code"
+END_OF_RANK
+
+# --- launch; in the background, because bash runs a trap only between its foreground commands
+trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
+trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
+trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
+# 00:15:00 of walltime; timeout also ends what the launcher started.
+timeout --kill-after=30 900 mpirun -np 2 --map-by ppr:2:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
+  HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x CUDA_VISIBLE_DEVICES -x HPCLAUNCH_WORLD_SIZE -x \
+  HPCLAUNCH_EXPECT_GPU -x OMP_NUM_THREADS \
+  bash -c "$rank" &
+launcher=$!
+while :; do
+  interrupted=no
+  wait "$launcher"
+  code=$?
+  [ "$interrupted" = yes ] || break
+done
+[ "$code" -ne 124 ] || exit 124 # timeout's word for: the walltime is over
+
+# --- the launch's exit code is this script's; the first failing rank knows it better than its launcher
+if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
+  code=$(< "$HPCLAUNCH_EXIT_FILE")
+fi
+exit "$code"

@@ -1,0 +1,110 @@
+"""Whole scripts as plain files: every bundled site x job, and a script of the user's own. One missing or too many fails.
+
+After a change that is meant: ``pytest tests/golden --rewrite-golden``, then read the diff.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpclaunch.catalog import JOB, SITE
+from hpclaunch.job import script_job
+from hpclaunch.plan import plan
+from hpclaunch.render import render
+from hpclaunch.settings import Settings
+from hpclaunch.site import Site
+from hpclaunch.spec import Request
+from tests.builders import AROUND, BUNDLED, ROOTS, around, bundled_job, bundled_site
+
+HERE = Path(__file__).parent
+SCRIPT = "my train $(date).py"
+ARGUMENTS = ("--lr", "0.1", "it's", "a b", "$HOME", "", "two\nlines", "END_OF_RANK", "#SBATCH --nodes=99")
+
+
+def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield (site, file name without .sh, what is typed)."""
+    jobs = [found.name for found in BUNDLED.names(JOB)]
+    for site in (bundled_site(found.name) for found in BUNDLED.names(SITE)):
+        for job in jobs:
+            for name, typed in _layouts(site):
+                yield site.name, f"{job}-{name}", {"target": job, **typed}
+        for kind in site.node_types:
+            if kind != site.defaults.node_type:
+                yield site.name, f"{jobs[0]}-1-{kind}", {"target": jobs[0], "node_type": kind}
+        yield site.name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
+
+
+def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
+    if site.scheduler == "local":
+        yield "1", {}
+        for launcher in site.launchers.options:
+            yield f"1-{launcher}", {"tasks_per_node": 2, "launcher": launcher}
+            yield f"4-{launcher}", {"nodes": 4, "tasks_per_node": 2, "launcher": launcher, "hosts_file": "hosts"}
+        return
+    most = site.node_types[site.defaults.node_type].nodes or 1
+    for nodes in (nodes for nodes in (1, 4) if nodes <= most):
+        yield f"{nodes}", {"nodes": nodes}
+        for launcher in site.launchers.options:
+            if launcher != site.launchers.default and (launcher != "horovodrun" or nodes == 1):
+                yield f"{nodes}-{launcher}", {"nodes": nodes, "launcher": launcher}
+
+
+CASES = {f"{site}/{name}": (site, typed) for site, name, typed in cases()}
+
+
+def rendered(site_name: str, typed: dict[str, Any]) -> str:
+    """The script for fixed surroundings."""
+    site = bundled_site(site_name)
+    is_script = typed["target"] == SCRIPT
+    job = script_job(Path(AROUND.cwd, SCRIPT)) if is_script else bundled_job(typed["target"])
+    variables = {"SCRATCH": "/scratch/ada"}
+    surroundings = replace(around(environment=variables), hosts=("node-a", "node-b", "node-c", "node-d"))
+    if site.scheduler == "slurm":
+        typed = {"account": "m1234", **typed}
+    return render(plan(site, job, Request(**typed), Settings(), surroundings), ROOTS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rewrite(request: pytest.FixtureRequest) -> None:
+    """Write all goldens anew if that was asked for."""
+    if not request.config.getoption("--rewrite-golden"):
+        return
+    for folder in HERE.iterdir():
+        if folder.is_dir():
+            shutil.rmtree(folder)
+    for name, (site, typed) in CASES.items():
+        path = HERE / f"{name}.sh"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(rendered(site, typed), encoding="utf-8")
+
+
+def test_there_is_a_golden_for_every_case_and_no_other() -> None:
+    there = {str(path.relative_to(HERE)).removesuffix(".sh") for path in HERE.glob("*/*") if path.suffix != ".pyc"}
+    assert there == set(CASES), "pytest tests/golden --rewrite-golden"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_script_is_the_golden_one(name: str) -> None:
+    site, typed = CASES[name]
+    assert rendered(site, typed) == (HERE / f"{name}.sh").read_text(encoding="utf-8")
+
+
+def test_every_golden_passes_bash_n() -> None:
+    for path in sorted(HERE.glob("*/*.sh")):
+        done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), path
+
+
+def test_shellcheck_finds_nothing() -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.skip("group shellcheck: install shellcheck")
+    files = sorted(HERE.glob("*/*.sh"))
+    done = subprocess.run(["shellcheck", *files], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
