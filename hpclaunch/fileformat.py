@@ -1,4 +1,4 @@
-"""What every file that a person writes has in common: strict YAML, frozen dataclasses, every fault with file and key."""
+"""What all files that a person writes have in common: strict YAML, frozen dataclasses, faults with file and key."""
 
 import dataclasses
 import re
@@ -50,7 +50,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise InvalidFile(Fault(where=str(path), what=f"cannot be read: {error.strerror}")) from None
     except UnicodeDecodeError:
         raise InvalidFile(Fault(where=str(path), what="is not UTF-8 text")) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise InvalidFile(Fault(where=str(path), what=" ".join(f"is not valid YAML: {error}".split()))) from None
     if content is None:
         return {}

@@ -21,7 +21,8 @@ def command_of(job: Job, request: Request, software: Software, around: Surroundi
         program = (software.python, f"{code}/{job.script}")
     else:
         places = {"{code}": code, "{run_dir}": around.run_dir}
-        program = tuple(_PLACE.sub(lambda found: places[found[0]], word) for word in job.command)
+        most = 1 if job.source_only else 0  # a script's own name may hold what looks like a place
+        program = tuple(_PLACE.sub(lambda found: places[found[0]], word, count=most) for word in job.command)
     parameters = _parameters(job, request, ledger)
     for argument in request.arguments:
         if "\0" in argument:
