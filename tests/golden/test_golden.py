@@ -1,4 +1,4 @@
-"""Whole scripts as plain files: every bundled site x job, and a script of the user's own. One missing or too many fails.
+"""Whole scripts as plain files: every bundled site x job, and a script of one's own. One missing or too many fails.
 
 After a change that is meant: ``pytest tests/golden --rewrite-golden``, then read the diff.
 """

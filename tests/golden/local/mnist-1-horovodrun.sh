@@ -35,9 +35,10 @@ export HPCLAUNCH_WORLD_SIZE=2
 export HPCLAUNCH_EXPECT_GPU=0
 export OMP_NUM_THREADS=4
 cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
-program=/opt/hpc/bin/python
-command -v "$program" > /dev/null || stop "there is no program $program on $HOSTNAME: \
-load its module, or set 'environment: python:' in the job file or the site file"
+for program in /opt/hpc/bin/python horovodrun; do
+  command -v "$program" > /dev/null || stop "there is no program $program on $HOSTNAME: \
+load its module, or set 'environment:' in the job file or the site file"
+done
 
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'

@@ -47,9 +47,10 @@ export HPCLAUNCH_WORLD_SIZE=4
 export HPCLAUNCH_EXPECT_GPU=1
 export OMP_NUM_THREADS=16
 cd /home/ada/project || stop 'the folder /home/ada/project is not there'
-program=python
-command -v "$program" > /dev/null || stop "there is no program $program on $HOSTNAME: \
-load its module, or set 'environment: python:' in the job file or the site file"
+for program in python srun; do
+  command -v "$program" > /dev/null || stop "there is no program $program on $HOSTNAME: \
+load its module, or set 'environment:' in the job file or the site file"
+done
 
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'
