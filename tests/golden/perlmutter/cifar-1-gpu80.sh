@@ -31,6 +31,10 @@ check() { # stop if the command before this line failed
   local code=$?
   [ "$code" -eq 0 ] || stop "$1: failed with exit code $code"
 }
+need() { # stop if a program is not there
+  command -v "$1" > /dev/null || stop "there is no program $1 on $HOSTNAME: \
+load its module, or set 'environment:' in the job file or the site file"
+}
 attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
 mkdir -p "$attempt" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
 trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
@@ -48,10 +52,8 @@ export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
 export OMP_NUM_THREADS=16
 cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
-for program in python srun; do
-  command -v "$program" > /dev/null || stop "there is no program $program on $HOSTNAME: \
-load its module, or set 'environment:' in the job file or the site file"
-done
+need python
+need srun
 
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'
