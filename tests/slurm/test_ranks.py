@@ -232,7 +232,7 @@ def test_row_16_a_job_sent_by_hand_is_the_same_job(desk: Desk, jobs: Jobs) -> No
     runs = (jobs.clean["srun"], jobs.by_hand)
     told = [desk.slurm("scontrol", "show", "job", run.job_id).replace(str(run.path), "RUN").split() for run in runs]
     own = re.compile(
-        r"(JobId|\w*Time|LastSchedEval|SchedNodeList|NodeList|BatchHost|AllocNode:Sid|Command|Priority|StdOut|StdErr)="
+        r"(JobId|\w*Time|LastSchedEval|SchedNodeList|NodeList|BatchHost|AllocNode:Sid|Command|Priority|Scheduler|StdOut|StdErr)="
     )
     one, two = ([word for word in words if not own.match(word)] for words in told)
     assert one == two
