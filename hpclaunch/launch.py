@@ -22,6 +22,7 @@ from hpclaunch.spec import JobSpec, Request, Surroundings
 if TYPE_CHECKING:
     from hpclaunch.job import Job
     from hpclaunch.runs import Run
+    from hpclaunch.schedulers import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +178,6 @@ def submit(world: World, prepared: Prepared) -> Run:
 
 def refreshed(world: World, found: Sequence[Run]) -> list[Run]:
     """Return the runs with their states of now, asking each scheduler once; what changed is recorded."""
-    from hpclaunch import runs
     from hpclaunch.schedulers import scheduler_of
 
     found = [run if run.job_id else replace(run, job_id=run.started_by_hand()) for run in found]
@@ -186,14 +186,16 @@ def refreshed(world: World, found: Sequence[Run]) -> list[Run]:
         open_runs = [run for run in found if run.scheduler == name and run.job_id and not run.final]
         if open_runs:
             news[name] = scheduler_of(name).states(open_runs)
-    fresh = []
-    for run in found:
-        status = news.get(run.scheduler, {}).get(run.job_id)
-        if status and not run.final:
-            changed = replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason)
-            run = runs.save(changed) if changed != run else run
-        fresh.append(run)
-    return fresh
+    return [_updated(run, news.get(run.scheduler, {}).get(run.job_id)) for run in found]
+
+
+def _updated(run: Run, status: Status | None) -> Run:
+    from hpclaunch import runs
+
+    if status is None or run.final:
+        return run
+    changed = replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason)
+    return runs.save(changed) if changed != run else run
 
 
 def find_run(world: World, name: str | None) -> Run:

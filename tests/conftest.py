@@ -1,4 +1,4 @@
-"""Test groups: each folder is one; a group that cannot run here says so at the end, and with CI=true that is a failure."""
+"""Test groups: one that cannot run here says so at the end of the session, and with CI=true that is a failure."""
 
 from __future__ import annotations
 

@@ -291,17 +291,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _dispatch(arguments: argparse.Namespace) -> None:
     if arguments.verb == "install":
-        return install()
+        install()
+        return
     root = Path(arguments.root)
     if arguments.verb == "env":
-        return env(root)
+        env(root)
+        return
     if arguments.verb == "status":
-        return status(root)
+        status(root)
+        return
     if os.geteuid() != 0:
         raise ClusterError(f"{arguments.verb} needs root")
     if arguments.verb == "stop":
         with _lock():
-            return stop(root, purge=arguments.purge)
+            stop(root, purge=arguments.purge)
+        return
     names = [field.name for field in dataclasses.fields(Options)]
     values = {name: getattr(arguments, name) for name in names}
     options = Options(**{**values, "partitions": tuple(arguments.partitions.split(","))})

@@ -39,7 +39,8 @@ def hpclaunch(words: list[str], folder: Path) -> subprocess.CompletedProcess[str
 @pytest.mark.parametrize("command", [line for line in commands() if " submit " in line or " render " in line])
 def test_the_readmes_submissions_render(command: str, tmp_path: Path) -> None:
     (tmp_path / "my_train.py").write_text("print('hello')\n", encoding="utf-8")
-    words = shlex.split(command.replace("submit", "render", 1).replace(" --dry-run", "").replace(" -o cifar.sh", ""))[1:]
+    rendering = command.replace("submit", "render", 1).replace(" --dry-run", "").replace(" -o cifar.sh", "")
+    words = shlex.split(rendering)[1:]
     cut = words.index("--") if "--" in words else len(words)
     options = ["--site", "perlmutter"] + ([] if "--account" in words else ["--account", "m1"])
     done = hpclaunch([*words[:cut], *options, *words[cut:]], tmp_path)

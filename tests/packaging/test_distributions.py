@@ -62,8 +62,8 @@ def test_the_core_works_where_only_its_dependencies_are(
     hpclaunch = environment / "bin" / "hpclaunch"
     listed = run(hpclaunch, "sites", "list", cwd=tmp_path).stdout
     assert "perlmutter\tbundled" in listed
-    script = run(hpclaunch, "submit", "cifar", "--site", "perlmutter", "--account", "m1", "--dry-run", cwd=tmp_path).stdout
-    assert script.startswith("#!/bin/bash")
+    render = (hpclaunch, "render", "cifar", "--site", "perlmutter", "--account", "m1", "--runs-dir", "/scratch")
+    assert run(*render, cwd=tmp_path).stdout.startswith("#!/bin/bash")
     suite = run(interpreter, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/unit", "tests/property",
                 "--ignore=tests/unit/training", cwd=tmp_path, check=False)  # fmt: skip
     assert suite.returncode == 0, suite.stdout[-4000:]

@@ -1,4 +1,4 @@
-"""The jobs in an environment as an older site has it: Python 3.8, TensorFlow 2.12, Horovod; no hpclaunch installed there.
+"""The jobs in an environment as an older site has it: Python 3.8, TensorFlow 2.12, Horovod; hpclaunch is not installed.
 
 It takes some minutes to make (Horovod is compiled), and is kept in .cache; CI makes it always.
 """

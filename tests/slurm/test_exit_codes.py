@@ -103,7 +103,7 @@ def jobs(desk: Desk) -> Jobs:
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_row_6_exit_code_7_ends_the_run_at_once(desk: Desk, launcher: str) -> None:
+def test_row_06_exit_code_7_ends_the_run_at_once(desk: Desk, launcher: str) -> None:
     desk.job("seven", ONE_EXITS_7)
     began = time.monotonic()
     done = desk.run("submit", "seven", "--nodes", "4", "--tasks-per-node", "2", "--launcher", launcher, "--wait")
@@ -115,20 +115,20 @@ def test_row_6_exit_code_7_ends_the_run_at_once(desk: Desk, launcher: str) -> No
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_row_6_a_killed_rank_ends_the_run_at_once(desk: Desk, jobs: Jobs, launcher: str) -> None:
+def test_row_06_a_killed_rank_ends_the_run_at_once(desk: Desk, jobs: Jobs, launcher: str) -> None:
     desk.wait(jobs.killed[launcher], seconds=SOON_S)
     assert desk.ended(jobs.killed[launcher]) == "FAILED 9:0"  # sacct takes 128 away
     assert desk.field(jobs.killed[launcher], "ExitCode") == "137:0"
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_row_6_the_code_is_that_of_the_rank_that_the_others_follow(desk: Desk, jobs: Jobs, launcher: str) -> None:
+def test_row_06_the_code_is_that_of_the_rank_that_the_others_follow(desk: Desk, jobs: Jobs, launcher: str) -> None:
     desk.wait(jobs.followed[launcher])
     assert desk.ended(jobs.followed[launcher]) == "FAILED 7:0"
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_row_6_with_horovod_ranks_of_a_script_of_ones_own(desk: Desk, launcher: str) -> None:
+def test_row_06_with_horovod_ranks_of_a_script_of_ones_own(desk: Desk, launcher: str) -> None:
     need_horovod()
     (desk.folder / "own.py").write_text(HOROVOD)
     small = ("--nodes", "2", "--tasks-per-node", "1", "--cpus-per-task", "1", "--gpus-per-node", "0")
@@ -138,7 +138,7 @@ def test_row_6_with_horovod_ranks_of_a_script_of_ones_own(desk: Desk, launcher: 
     assert desk.ended(run) == "FAILED 7:0", run.log()
 
 
-def test_row_4_a_wrong_mpi_type_is_a_clear_stop(desk: Desk) -> None:
+def test_row_04_a_wrong_mpi_type_is_a_clear_stop(desk: Desk) -> None:
     need_horovod()
     desk.site("wrongmpi", launchers__options__srun={"mpi": "none"})
     (desk.folder / "contract.py").write_text(CONTRACT)

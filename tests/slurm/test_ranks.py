@@ -118,7 +118,7 @@ def by_hand(desk: Desk, arguments: tuple[str, ...], shell: dict[str, str]) -> Su
     return Submitted(path=Path(json.loads(done.stdout)["run_dir"]), job_id=said.stdout.strip())
 
 
-def test_row_1_submitted_from_inside_another_job(desk: Desk) -> None:
+def test_row_01_submitted_from_inside_another_job(desk: Desk) -> None:
     desk.job("gpus", resources={})
     inner = " ".join(map(shlex.quote, [HPCLAUNCH, "submit", "gpus", "--nodes", "4", "--json"]))
     outer = f"""#!/bin/bash
@@ -157,7 +157,7 @@ export SLURM_NTASKS=1 SRUN_CPUS_PER_TASK=7 PMI_RANK=0 OMPI_COMM_WORLD_SIZE=1
     assert desk.field(run, "TimeLimit") == "00:30:00"
 
 
-def test_row_2_every_task_gets_its_cpus(jobs: Jobs) -> None:
+def test_row_02_every_task_gets_its_cpus(jobs: Jobs) -> None:
     assert {rank["env"]["SLURM_CPUS_PER_TASK"] for rank in jobs.some_gpus.ranks()} == {"2"}
     assert {rank["env"]["OMP_NUM_THREADS"] for rank in jobs.some_gpus.ranks()} == {"2"}
 
@@ -184,7 +184,7 @@ def test_row_24_nor_does_it_for_a_script_given_to_sbatch_by_hand(desk: Desk, job
         assert lasting(one) == lasting(two)
 
 
-def test_row_1_the_shells_account_partition_and_qos_are_used_and_its_other_options_are_not(
+def test_row_01_the_shells_account_partition_and_qos_are_used_and_its_other_options_are_not(
     desk: Desk, jobs: Jobs
 ) -> None:
     run = jobs.chosen

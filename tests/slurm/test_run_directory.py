@@ -46,7 +46,7 @@ def jobs(desk: Desk) -> Jobs:
     return made
 
 
-def test_row_7_the_log_folder_is_there_before_the_job_is(desk: Desk) -> None:
+def test_row_07_the_log_folder_is_there_before_the_job_is(desk: Desk) -> None:
     desk.job("probe")
     run = desk.submit("probe", *ONE, "--sbatch=--hold")
     try:
@@ -57,7 +57,7 @@ def test_row_7_the_log_folder_is_there_before_the_job_is(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("folder", ["/tmp/hpclaunch-runs", "/dev/shm/hpclaunch-runs", "/tmp/../tmp/hpclaunch-runs"])
-def test_row_7_a_folder_that_nodes_do_not_share_is_refused(desk: Desk, folder: str) -> None:
+def test_row_07_a_folder_that_nodes_do_not_share_is_refused(desk: Desk, folder: str) -> None:
     desk.job("probe")
     done = desk.run("submit", "probe", "--runs-dir", folder)
     assert done.returncode == 1

@@ -119,7 +119,7 @@ def test_row_26_a_signal_to_the_steps_alone_is_refused_under_mpirun(desk: Desk, 
     assert "--signal=B:" in done.stderr  # Slurm's own would miss the ranks on the first node
 
 
-def test_row_8_the_ranks_are_asked_to_end_at_the_walltime(desk: Desk, jobs: Jobs) -> None:
+def test_row_08_the_ranks_are_asked_to_end_at_the_walltime(desk: Desk, jobs: Jobs) -> None:
     run = jobs.timed_out
     desk.wait(run)
     assert all(f"rank {rank} got SIGTERM" in notes(run) for rank in RANKS), notes(run)

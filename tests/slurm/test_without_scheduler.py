@@ -40,7 +40,7 @@ def test_a_hosts_file(desk: Desk, as_root: dict[str, str]) -> None:
     assert (run.path / "hosts").read_text() == "localhost slots=2\n"
 
 
-def test_row_6_exit_code_7_is_kept_and_nothing_goes_on(desk: Desk, as_root: dict[str, str]) -> None:
+def test_row_06_exit_code_7_is_kept_and_nothing_goes_on(desk: Desk, as_root: dict[str, str]) -> None:
     desk.job("seven", RANK + "time.sleep(1)\nif rank == 1:\n    sys.exit(7)\ntime.sleep(600)\n", resources={})
     code, said, run = local(desk, as_root, "seven")
     assert code == 1
