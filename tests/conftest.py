@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 # A skip must name its group, as in pytest.skip("group slurm: needs root and Slurm"): any other skip is a failure in CI.
-_REASON = re.compile(r"group (?P<group>[a-z0-9-]+): (?P<why>.*)", re.DOTALL)
+_REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
 _skipped: dict[str, str] = {}
 _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
