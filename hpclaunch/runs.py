@@ -144,12 +144,12 @@ def load(path: Path) -> Run:
 def known(index: Path) -> list[Run]:
     """Return the runs in the index that still exist, newest first."""
     runs = []
-    for path in _indexed(index):
+    for path in reversed(_indexed(index)):
         try:
             runs.append(load(path))
         except NotFound:
             continue
-    return sorted(runs, key=lambda run: (run.created, run.path.name), reverse=True)
+    return sorted(runs, key=lambda run: run.created, reverse=True)
 
 
 def find(index: Path, name: str | None) -> Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.errors import Fault, SchedulerError
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, write_text
 from hpclaunch.schedulers import Status
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
 _SECONDS = 60
+_STATE = re.compile("[A-Z_]+")
 
 
 def leaking(environment: Mapping[str, str]) -> list[str]:
@@ -30,11 +32,12 @@ def leaking(environment: Mapping[str, str]) -> list[str]:
 
 def submit(run: Run, text: str, walltime: int) -> str:
     """Hand the script to sbatch and return the job id. Raises SchedulerError with Slurm's own words."""
-    executor = _executor(run, text)
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):  # submitit prints what it also raises
-            job = executor._submit_command("")
+            job = _executor(run, text)._submit_command("")
+    except SchedulerError:
+        raise
     except Exception as error:
         words = " ".join((str(error) or said.getvalue()).replace("sbatch: error:", "").split())
         raise SchedulerError(
@@ -50,9 +53,10 @@ def _executor(run: Run, text: str) -> SlurmExecutor:
         """submitit's executor, submitting the rendered script in place of one that it would write."""
 
         def _make_submission_file_text(self, command: str, uid: str) -> str:
-            return text
+            return ""  # submitit would write it in the locale's encoding, which not every script survives
 
         def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+            write_text(submission_file_path, text)
             unset = [word for name in leaking(os.environ) for word in ("-u", name)]
             return ["env", *unset, *super()._make_submission_command(submission_file_path)]
 
@@ -85,7 +89,7 @@ def _squeue(job_ids: list[str]) -> dict[str, Status]:
     for line in text.splitlines():
         job_id, state, reason = [*line.split("|", 2), "", ""][:3]
         waiting = state == "PENDING" and reason not in ("None", "")
-        if job_id in job_ids:
+        if job_id in job_ids and _STATE.fullmatch(state):
             found[job_id] = Status(state=state, reason=reason if waiting else "")
     return found
 
@@ -98,7 +102,7 @@ def _sacct(job_ids: list[str]) -> dict[str, Status]:
     for line in text.splitlines():
         job_id, state, code = [*line.split("|"), "", ""][:3]
         word = state.split(" ")[0].rstrip("+")
-        if job_id in job_ids and word:
+        if job_id in job_ids and _STATE.fullmatch(word):
             found[job_id] = Status(state=word, exit_code=code)
     return found
 
