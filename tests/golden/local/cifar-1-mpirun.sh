@@ -61,7 +61,7 @@ END_OF_RANK
 trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
 trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
 trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
-# 00:30:00 of walltime; timeout also ends what the launcher started.
+# 00:30:00 of walltime; timeout also passes signals on to all that the launcher started.
 timeout --kill-after=30 1800 mpirun -np 2 --map-by ppr:2:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
   HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x CUDA_VISIBLE_DEVICES -x HPCLAUNCH_WORLD_SIZE -x \
   HPCLAUNCH_EXPECT_GPU -x OMP_NUM_THREADS \

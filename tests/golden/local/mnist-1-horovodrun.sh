@@ -60,7 +60,7 @@ END_OF_RANK
 trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
 trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
 trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
-# 00:15:00 of walltime; timeout also ends what the launcher started.
+# 00:15:00 of walltime; timeout also passes signals on to all that the launcher started.
 timeout --kill-after=30 900 horovodrun --gloo -np 2 -H localhost:2 \
   bash -c "$rank" &
 launcher=$!

@@ -55,7 +55,8 @@ END_OF_RANK
 trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
 trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
 trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
- \
+# No walltime (0); timeout also passes signals on to all that the launcher started.
+timeout --kill-after=30 0 \
   bash -c "$rank" &
 launcher=$!
 while :; do
