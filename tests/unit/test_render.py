@@ -92,8 +92,8 @@ def test_row_17_variables_are_exported_by_lines_never_by_srun() -> None:
     assert "srun --export" not in text
 
 
-def test_without_a_walltime_there_is_no_timeout() -> None:
-    assert "timeout " not in script(planned(a_desk()))
+def test_without_a_walltime_timeout_only_passes_signals_on() -> None:
+    assert "timeout --kill-after=30 0 " in script(planned(a_desk()))
     assert "timeout --kill-after=30 60 " in script(planned(a_desk(), walltime=60))
 
 

@@ -94,6 +94,11 @@ def test_without_runs_there_is_no_newest(index: Path) -> None:
         runs.find(index, None)
 
 
+def test_of_two_runs_of_one_second_the_later_is_the_newest(tmp_path: Path, index: Path) -> None:
+    made = [create(tmp_path, index, name) for name in ("train-c", "train-a", "train-b")]
+    assert runs.known(index) == made[::-1]
+
+
 def test_a_deleted_run_is_forgotten(tmp_path: Path, index: Path) -> None:
     run = create(tmp_path, index)
     (run.path / "run.json").unlink()

@@ -1,0 +1,186 @@
+"""A desk to type at: hpclaunch as a process, a home and a project of its own, fake scheduler programs on PATH."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE = 60
+TOOLS = ["bash", "cat", "date", "env", "git", "mkdir", "sleep", "timeout"]
+FAKE = """#!/bin/bash
+printf '%s\\0' "$@" > {spool}/{name}.args
+env -0 > {spool}/{name}.env
+[ {name} != sbatch ] || cat -- "${{@: -1}}" > {spool}/script
+cat {spool}/{name}.out
+cat {spool}/{name}.err >&2
+exit {code}
+"""
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class Desk:
+    """``project`` is where one types; ``spool`` is what the fake programs were given."""
+
+    root: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def project(self) -> Path:
+        return self.root / "project"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def spool(self) -> Path:
+        return self.root / "spool"
+
+    @property
+    def config(self) -> Path:
+        return self.home / ".config/hpclaunch"
+
+    def write(self, name: str, content: str, mode: int = 0o644) -> Path:
+        """A file in the project, or (absolute) anywhere."""
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        path.chmod(mode)
+        return path
+
+    def fake(self, name: str, out: str = "", err: str = "", code: int = 0) -> None:
+        """Put a program on PATH that answers so, and remembers what it was given."""
+        (self.spool / f"{name}.out").write_text(out)
+        (self.spool / f"{name}.err").write_text(err)
+        self.program(name, FAKE.format(spool=self.spool, name=name, code=code))
+
+    def program(self, name: str, text: str) -> None:
+        fresh = self.root / "bin" / f".{name}"
+        fresh.write_text(text)
+        fresh.chmod(0o755)
+        fresh.replace(self.root / "bin" / name)
+
+    def given(self, name: str) -> list[str]:
+        """The arguments of the fake program's last call."""
+        return (self.spool / f"{name}.args").read_text().split("\0")[:-1]
+
+    def environment_of(self, name: str) -> dict[str, str]:
+        pairs = (self.spool / f"{name}.env").read_text().split("\0")[:-1]
+        return dict(pair.split("=", 1) for pair in pairs)
+
+    def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
+        """Type ``hpclaunch WORDS`` and go on."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "hpclaunch", *words],
+            cwd=self.project,
+            env={**self.environment, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="surrogateescape",
+            start_new_session=True,
+        )
+
+    def type(self, *words: str, **variables: str) -> Done:
+        """Type ``hpclaunch WORDS`` and wait for its end. A traceback is a failure of the test."""
+        process = self.start(*words, **variables)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert "Traceback" not in err, err
+        return Done(process.returncode, out, err)
+
+    def listing(self) -> dict[str, bytes | None]:
+        """All files and folders under the desk."""
+        return {str(path): path.read_bytes() if path.is_file() else None for path in self.root.rglob("*")}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    for folder in ("project", "home", "spool", "bin", "tools"):
+        (tmp_path / folder).mkdir()
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        assert found, tool
+        (tmp_path / "tools" / tool).symlink_to(found)
+    desk.environment = {
+        "PATH": f"{tmp_path}/bin:{tmp_path}/tools",
+        "HOME": str(desk.home),
+        "LANG": "C.UTF-8",
+        "SLURM_CONF": str(tmp_path / "slurm.conf"),
+    }
+    yield desk
+    _end_what_is_left(tmp_path)
+
+
+@pytest.fixture
+def cluster(desk: Desk) -> Desk:
+    """A desk at a Slurm site called ``slurmsite``, with a fake sbatch, squeue, sacct and scancel."""
+    desk.write(
+        "site_configs/slurmsite.yaml",
+        """
+        title: fake
+        scheduler: slurm
+        defaults: {node_type: cpu, partition: batch, walltime: "00:10:00"}
+        node_types: {cpu: {title: x, nodes: 8, cores_per_node: 8}}
+        partitions: {batch: {max_nodes: 4}, debug: {max_walltime: "00:05:00"}}
+        launchers: {default: srun, options: {srun: {mpi: pmix}, mpirun: {}}}
+        environment: {python: current}
+        """.replace("\n        ", "\n"),
+    )
+    desk.write("train.py", "print('hello')\n")
+    desk.environment["HPCLAUNCH_SITE"] = "slurmsite"
+    desk.fake("sbatch", out="Submitted batch job 4711\n")
+    for name in ("squeue", "sacct", "scancel", "srun"):
+        desk.fake(name)
+    return desk
+
+
+def _end_what_is_left(root: Path) -> None:
+    """End processes of this test's own runs, known by their working or script folder."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(root) in command and int(entry.name) != os.getpid():
+            try:
+                os.kill(int(entry.name), signal.SIGKILL)
+            except OSError:
+                pass
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """Wait until ``condition`` holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"after {seconds} s still not: {what}"
+        time.sleep(0.05)
+
+
+def without(environment: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in names}

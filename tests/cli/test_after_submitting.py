@@ -1,0 +1,198 @@
+"""status, logs, cancel and --wait at a Slurm site, with fake squeue, sacct and scancel."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk, wait_for
+
+
+@pytest.fixture
+def run(cluster: Desk) -> Path:
+    """A submitted run; its job id is 4711."""
+    return Path(cluster.type("submit", "./train.py").out.strip())
+
+
+def state(desk: Desk, *words: str) -> tuple[str, str, str]:
+    done = desk.type("status", "4711", "--json", *words)
+    assert done.code == 0, done.err
+    (record,) = done.json
+    return record["state"], record["exit_code"], record["reason"]
+
+
+def mark(run: Path, code: int) -> None:
+    (run / "attempts/4711.0").mkdir()
+    (run / "attempts/4711.0/exit-code").write_text(f"{code}\n")
+
+
+@pytest.mark.parametrize(
+    ("squeue", "sacct", "expected"),
+    [
+        ("4711|PENDING|Priority\n", "", ("PENDING", "", "Priority")),
+        ("4711|PENDING|None\n", "", ("PENDING", "", "")),
+        ("4711|RUNNING|None\n", "", ("RUNNING", "", "")),
+        ("", "4711|COMPLETED|0:0\n", ("COMPLETED", "0:0", "")),
+        ("4711|COMPLETED|None\n", "4711|COMPLETED|0:0\n", ("COMPLETED", "0:0", "")),
+        ("", "4711|CANCELLED by 1000|0:15\n", ("CANCELLED", "0:15", "")),
+        ("", "4711|FAILED|7:0\n", ("FAILED", "7:0", "")),
+        ("", "4711|OUT_OF_MEMORY|0:125\n", ("OUT_OF_MEMORY", "0:125", "")),
+        ("4712|RUNNING|None\n", "4712|FAILED|1:0\n", ("UNKNOWN", "", "")),
+        ("", "", ("UNKNOWN", "", "")),
+        ("|||||\n\n4711\n\xff{}\n", "a|b\n|||\n4711||\n", ("UNKNOWN", "", "")),
+        ("4711|a traceback|x\n", "4711|no state|0:0\n", ("UNKNOWN", "", "")),
+        ("slurm_load_jobs error: Invalid job id specified\n", "{}\n", ("UNKNOWN", "", "")),
+    ],
+)
+def test_row_12_states_are_those_of_squeue_then_sacct(
+    cluster: Desk, run: Path, squeue: str, sacct: str, expected: tuple[str, str, str]
+) -> None:
+    cluster.fake("squeue", out=squeue)
+    cluster.fake("sacct", out=sacct)
+    assert state(cluster) == expected
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, ("COMPLETED", "0:0", "")), (7, ("FAILED", "7:0", ""))])
+def test_row_12_without_accounting_the_runs_own_marks_tell(
+    cluster: Desk, run: Path, code: int, expected: tuple[str, str, str]
+) -> None:
+    mark(run, code)
+    assert state(cluster) == expected
+
+
+@pytest.mark.parametrize("broken", ["missing", "failing"])
+def test_row_12_without_an_answer_the_state_is_unknown_never_failed(cluster: Desk, run: Path, broken: str) -> None:
+    for name in ("squeue", "sacct"):
+        if broken == "missing":
+            (cluster.root / "bin" / name).unlink()
+        else:
+            cluster.fake(name, err="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
+    assert state(cluster) == ("UNKNOWN", "", "")
+
+
+def test_row_13_squeue_is_asked_for_a_fixed_format_never_for_json(cluster: Desk, run: Path) -> None:
+    state(cluster)
+    for name in ("squeue", "sacct"):
+        given = cluster.given(name)
+        assert "--json" not in given
+        assert [word for word in given if word.startswith("--format=")]
+        assert "--jobs=4711" in given
+
+
+def test_row_14_one_call_asks_for_all_runs(cluster: Desk, run: Path) -> None:
+    cluster.fake("sbatch", out="Submitted batch job 4712\n")
+    cluster.type("submit", "./train.py")
+    cluster.fake("squeue", out="4711|RUNNING|None\n4712|PENDING|Resources\n")
+    rows = cluster.type("status", "--json").json
+    assert [(row["job_id"], row["state"]) for row in rows] == [("4712", "PENDING"), ("4711", "RUNNING")]
+    (jobs,) = [word for word in cluster.given("squeue") if word.startswith("--jobs=")]
+    assert set(jobs.removeprefix("--jobs=").split(",")) == {"4711", "4712"}
+
+
+def test_settings_of_the_users_shell_do_not_change_squeues_answer(cluster: Desk, run: Path) -> None:
+    cluster.type("status", SQUEUE_FORMAT="%all", SACCT_FORMAT="x", SQUEUE_STATES="PD")
+    assert not {"SQUEUE_FORMAT", "SQUEUE_STATES"} & cluster.environment_of("squeue").keys()
+    assert "SACCT_FORMAT" not in cluster.environment_of("sacct")
+
+
+def test_an_ended_run_is_not_asked_for_again(cluster: Desk, run: Path) -> None:
+    mark(run, 0)
+    state(cluster)
+    (cluster.spool / "squeue.args").unlink()
+    assert state(cluster)[0] == "COMPLETED"
+    assert not (cluster.spool / "squeue.args").exists()
+
+
+def test_status_is_a_table_that_programs_can_read(cluster: Desk, run: Path) -> None:
+    cells = cluster.type("status").out.rstrip("\n").split("\t")
+    assert cells[:4] == [run.name, "4711", "slurmsite", "UNKNOWN"]
+
+
+def test_status_without_runs(desk: Desk) -> None:
+    done = desk.type("status")
+    assert (done.code, done.out) == (0, "")
+    assert "there is no run yet" in done.err
+    assert desk.type("status", "--json").json == []
+
+
+@pytest.mark.parametrize("verb", ["status", "logs", "cancel"])
+def test_an_unknown_run_is_told(cluster: Desk, run: Path, verb: str) -> None:
+    done = cluster.type(verb, run.name[:-1])
+    assert done.code == 1
+    assert f"did you mean {run.name!r}?" in done.err
+
+
+def test_logs_are_those_of_all_attempts(cluster: Desk, run: Path) -> None:
+    for age, text in enumerate(("first\n", "second\n")):
+        path = run / f"logs/slurm-{age}.out"
+        path.write_text(text)
+        os.utime(path, (age, age))
+    assert cluster.type("logs").out == "first\nsecond\n"
+    assert cluster.type("logs", run.name).out == "first\nsecond\n"
+
+
+def test_cancel_asks_scancel(cluster: Desk, run: Path) -> None:
+    cluster.fake("sacct", out="")
+    done = cluster.type("cancel", run.name)
+    assert done.code == 0
+    assert cluster.given("scancel") == ["4711"]
+
+
+def test_cancel_tells_scancels_own_words(cluster: Desk, run: Path) -> None:
+    cluster.fake("scancel", err="scancel: error: Kill job error on job id 4711: Access/permission denied\n", code=1)
+    done = cluster.type("cancel", "4711")
+    assert (done.code, "Access/permission denied" in done.err) == (1, True)
+
+
+def test_cancel_leaves_an_ended_run_alone(cluster: Desk, run: Path) -> None:
+    mark(run, 0)
+    assert cluster.type("cancel", "4711", "--json").json[0]["state"] == "COMPLETED"
+    assert not (cluster.spool / "scancel.args").exists()
+
+
+def test_what_was_only_rendered_cannot_be_cancelled(cluster: Desk) -> None:
+    cluster.type("render", "./train.py", "-o", "job.sh")
+    (run,) = (cluster.project / "runs").iterdir()
+    done = cluster.type("cancel", run.name)
+    assert (done.code, "was rendered and not submitted" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize(("ended", "code"), [("COMPLETED|0:0", 0), ("FAILED|7:0", 1), ("TIMEOUT|0:0", 1)])
+def test_wait_ends_as_the_run_ends(cluster: Desk, ended: str, code: int) -> None:
+    cluster.fake("sacct", out=f"4711|{ended}\n")
+    done = cluster.type("submit", "./train.py", "--wait", "--json")
+    assert (done.code, done.json["state"]) == (code, ended.partition("|")[0])
+
+
+def test_wait_passes_the_log_on_and_shows_the_final_metrics(cluster: Desk) -> None:
+    cluster.fake("squeue", out="4711|RUNNING|None\n")
+    process = cluster.start("submit", "./train.py", "--wait")
+    wait_for(
+        lambda: list(cluster.project.glob("runs/*/run.json")) and (cluster.spool / "squeue.args").exists(), "a run"
+    )
+    (run,) = (cluster.project / "runs").iterdir()
+    (run / "logs/slurm-4711.out").write_text("epoch 1\n")
+    (run / "metrics.jsonl").write_text('{"event": "end", "accuracy": 0.5}\n')
+    cluster.fake("squeue")
+    cluster.fake("sacct", out="4711|COMPLETED|0:0\n")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out == f"{run}\n"
+    for text in ("epoch 1\n", "RUNNING", "COMPLETED", "accuracy"):
+        assert text in err
+
+
+def test_control_c_detaches_and_says_how_to_cancel(cluster: Desk) -> None:
+    cluster.fake("squeue", out="4711|RUNNING|None\n")
+    process = cluster.start("submit", "./train.py", "--wait")
+    wait_for((cluster.spool / "squeue.args").exists, "squeue is asked")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "detached; the run goes on" in err
+    assert "or: scancel 4711" in err
+    assert "Traceback" not in err
+    assert not (cluster.spool / "scancel.args").exists()

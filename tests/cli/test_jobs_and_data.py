@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+
+def test_jobs_are_listed_and_shown(desk: Desk) -> None:
+    rows = desk.type("jobs", "list", "--json").json
+    assert {row["name"] for row in rows} >= {"cifar", "mnist"}
+    assert "cifar\tbundled\t" in desk.type("jobs", "list").out
+    assert desk.type("jobs", "show", "cifar", "--json").json["parameters"]["epochs"]["default"] == 12
+    assert "epochs\tint\t12\t" in desk.type("jobs", "show", "cifar").out
+
+
+def test_a_new_job_can_be_submitted_at_once(desk: Desk) -> None:
+    done = desk.type("jobs", "new", "mine")
+    assert Path(done.out.strip()) == desk.project / "jobs/mine"
+    shown = desk.type("submit", "mine", "--dry-run", "--site", "local", "--set", "epochs=3")
+    assert shown.code == 0, shown.err
+    assert "--epochs=3" in shown.out
+    assert "warning: the job is the project's own" in shown.err
+
+
+def test_a_new_job_from_a_script(desk: Desk) -> None:
+    desk.write("old.py", "print('old')\n")
+    assert desk.type("jobs", "new", "mine", "--script", "old.py").code == 0
+    assert (desk.project / "jobs/mine/train.py").read_text() == "print('old')\n"
+    assert desk.type("jobs", "show", "mine").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["jobs", "new", "a b"], 2, "'a b' is not a job name"),
+        (["jobs", "new", "../x"], 2, "is not a job name"),
+        (["jobs", "new", "mine", "--script", "none.py"], 1, "the script is not there"),
+        (["jobs", "new", "there"], 1, "exists already"),
+        (["jobs", "show", "cifr"], 1, "did you mean 'cifar'?"),
+        (["jobs"], 2, "Usage"),
+    ],
+)
+def test_what_is_wrong_with_a_job_is_told(desk: Desk, words: list[str], code: int, message: str) -> None:
+    (desk.project / "jobs/there").mkdir(parents=True)
+    done = desk.type(*words)
+    assert done.code == code
+    assert message in done.err + done.out
+
+
+def test_data_is_fetched_from_an_archive_and_then_found(desk: Desk) -> None:
+    source = desk.write("source/train/0/a.png", "x")
+    with tarfile.open(desk.project / "cifar.tar.gz", "w:gz") as tar:
+        tar.add(source.parents[1], "train")
+    done = desk.type("data", "fetch", "cifar", "--from", "cifar.tar.gz", "--data-dir", "data", "--site", "local")
+    assert (done.code, done.out.strip()) == (0, str(desk.project / "data/cifar10")), done.err
+    dry = desk.type("submit", "cifar", "--dry-run", "--site", "local", "--data-dir", "data")
+    assert "data set" not in dry.err
+    assert f"export HPCLAUNCH_DATA_DIR={desk.project}/data\n" in dry.out
+
+
+def test_data_needs_a_folder(desk: Desk) -> None:
+    done = desk.type("data", "fetch", "cifar", "--from", "x", "--site", "local")
+    assert (done.code, "no data folder is known at local" in done.err) == (1, True)

@@ -1,0 +1,142 @@
+"""The local site: submitit really runs the script on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk, wait_for
+
+
+@pytest.fixture
+def local(desk: Desk) -> Desk:
+    desk.environment["HPCLAUNCH_SITE"] = "local"
+    return desk
+
+
+SLEEPER = """\
+import os, subprocess, sys, time
+child = subprocess.Popen(["sleep", "300"])
+open(os.environ["HPCLAUNCH_RUN_DIR"] + "/pids", "w").write(f"{os.getpid()} {child.pid}")
+print("started", flush=True)
+time.sleep(300)
+"""
+
+
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def sleeping(desk: Desk, *words: str) -> tuple[Path, list[int]]:
+    """Submit the sleeper; return its run and its processes once they are there."""
+    desk.write("sleeper.py", SLEEPER)
+    done = desk.type("submit", "./sleeper.py", *words)
+    run = Path(done.out.strip())
+    wait_for(lambda: (run / "pids").exists() and (run / "pids").read_text().count(" "), "the program runs")
+    return run, [int(word) for word in (run / "pids").read_text().split()]
+
+
+def state(desk: Desk, run: Path) -> tuple[str, str]:
+    (record,) = desk.type("status", run.name, "--json").json
+    return record["state"], record["exit_code"]
+
+
+@pytest.mark.parametrize(("exit_code", "ended", "code"), [(0, "COMPLETED", 0), (7, "FAILED", 1)])
+def test_a_script_runs_and_its_exit_code_is_kept(local: Desk, exit_code: int, ended: str, code: int) -> None:
+    local.write("run.sh", f'echo "got: $*"\nexit {exit_code}\n')
+    done = local.type("submit", "./run.sh", "--wait", "--json", "--", "a b", "$HOME")
+    assert done.code == code, done.err
+    assert (done.json["state"], done.json["exit_code"]) == (ended, f"{exit_code}:0")
+    assert "got: a b $HOME\n" in done.err
+    assert local.type("logs").out.endswith("got: a b $HOME\n")
+
+
+def test_a_run_can_be_watched_after_it_was_submitted(local: Desk) -> None:
+    run, processes = sleeping(local)
+    assert state(local, run) == ("RUNNING", "")
+    assert local.type("logs", run.name).out == "started\n"
+    assert all(map(alive, processes))
+
+
+@pytest.mark.parametrize("words", [[], ["--walltime", "10"]], ids=["no walltime", "walltime"])
+def test_cancel_ends_all_its_processes(local: Desk, words: list[str]) -> None:
+    run, processes = sleeping(local, *words)
+    done = local.type("cancel", run.name, "--json")
+    assert done.json[0]["state"] == "CANCELLED"
+    wait_for(lambda: not any(map(alive, processes)), "all processes have ended", seconds=10)
+    assert state(local, run)[0] == "CANCELLED"
+
+
+def test_after_its_walltime_a_run_is_ended_as_timed_out(local: Desk) -> None:
+    run, processes = sleeping(local, "--walltime", "00:00:02")
+    wait_for(lambda: not any(map(alive, processes)), "the walltime ends it", seconds=20)
+    wait_for(lambda: state(local, run)[0] != "RUNNING", "it is known", seconds=10)
+    assert state(local, run) == ("TIMEOUT", "124:0")
+
+
+def test_control_c_detaches_and_the_run_goes_on(local: Desk) -> None:
+    local.write("sleeper.py", SLEEPER)
+    process = local.start("submit", "./sleeper.py", "--wait")
+    wait_for(lambda: list(local.project.glob("runs/*/pids")), "the program runs")
+    os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to the whole process group
+    _, err = process.communicate(timeout=60)
+    (run,) = (local.project / "runs").iterdir()
+    assert process.returncode == 130
+    assert f"hpclaunch cancel {run.name}" in err
+    assert state(local, run) == ("RUNNING", "")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
+def test_a_terminal_that_closes_does_not_end_the_run(local: Desk, sent: signal.Signals) -> None:
+    local.write("sleeper.py", SLEEPER)
+    process = local.start("submit", "./sleeper.py", "--wait")
+    wait_for(lambda: list(local.project.glob("runs/*/pids")), "the program runs")
+    os.killpg(process.pid, sent)
+    process.communicate(timeout=60)
+    (run,) = (local.project / "runs").iterdir()
+    time.sleep(0.2)
+    assert state(local, run) == ("RUNNING", "")
+
+
+def test_a_run_whose_processes_are_gone_without_a_mark_is_unknown_never_failed(local: Desk) -> None:
+    run, processes = sleeping(local)
+    (record,) = local.type("status", run.name, "--json").json
+    os.killpg(os.getpgid(int(record["job_id"])), signal.SIGKILL)
+    for process in processes:
+        if alive(process):
+            os.kill(process, signal.SIGKILL)
+    wait_for(lambda: state(local, run)[0] != "RUNNING", "it is known", seconds=10)
+    assert state(local, run)[0] in ("UNKNOWN", "FAILED")
+
+
+def test_a_missing_launcher_is_told_before_anything_is_written(local: Desk) -> None:
+    local.write("train.py", "")
+    done = local.type("submit", "./train.py", "--launcher", "mpirun", "--tasks-per-node", "2")
+    assert (done.code, "the launcher mpirun is not on this machine" in done.err) == (1, True)
+    assert not (local.project / "runs").exists()
+
+
+def test_a_launcher_on_path_starts_the_ranks(local: Desk) -> None:
+    local.program("mpirun", '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\n"$@" && "$@"\n')
+    local.write("rank.sh", 'echo "one of $HPCLAUNCH_WORLD_SIZE"\n')
+    done = local.type("submit", "./rank.sh", "--launcher", "mpirun", "--tasks-per-node", "2", "--wait")
+    assert done.code == 0, done.err
+    assert done.err.count("one of 2\n") == 2
+
+
+def test_the_script_can_be_run_by_hand(local: Desk) -> None:
+    import subprocess
+
+    local.write("run.sh", "echo by hand; exit 3\n")
+    assert local.type("render", "./run.sh", "-o", "job.sh").code == 0
+    done = subprocess.run(
+        ["bash", "job.sh"], cwd=local.project, env=local.environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "by hand\n", "")

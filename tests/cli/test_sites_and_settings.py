@@ -1,0 +1,101 @@
+"""Which site: flag > HPCLAUNCH_SITE > settings > detected > local; and one's own files win and are announced."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+BUNDLED = {"local", "perlmutter", "testcluster"}
+
+
+def chosen(desk: Desk, *words: str, **variables: str) -> str:
+    done = desk.type("submit", "./train.py", "--dry-run", *words, **variables)
+    assert done.code == 0, done.err
+    return next(" ".join(line.split()) for line in done.err.splitlines() if line.split()[0] == "site")
+
+
+@pytest.fixture
+def torn(desk: Desk) -> Desk:
+    """Every way to choose a site says another one."""
+    desk.write("train.py", "")
+    for name in ("flagged", "variable", "settled"):
+        desk.write(
+            f"site_configs/{name}.yaml",
+            "title: x\nscheduler: local\ndefaults: {node_type: a}\nnode_types: {a: {title: x, cores_per_node: 1}}\n"
+            "launchers: {default: horovodrun, options: {horovodrun: {}}}\n",
+        )
+    (desk.root / "slurm.conf").write_text("ClusterName=hpctest\n")
+    desk.write(str(desk.config / "settings.yaml"), "site: settled\n")
+    desk.environment["HPCLAUNCH_SITE"] = "variable"
+    return desk
+
+
+def test_the_first_who_says_something_chooses_the_site(torn: Desk) -> None:
+    runs = {"HPCLAUNCH_RUNS_DIR": "/home/nobody/runs"}
+    assert chosen(torn, "--site", "flagged") == "site flagged (--site)"
+    assert chosen(torn) == "site variable (HPCLAUNCH_SITE)"
+    torn.environment.pop("HPCLAUNCH_SITE")
+    assert chosen(torn) == "site settled (settings)"
+    (torn.config / "settings.yaml").unlink()
+    assert chosen(torn, **runs) == "site testcluster (detected)"
+    assert chosen(torn, "--account", "m1", NERSC_HOST="perlmutter", **runs) == "site perlmutter (detected)"
+    (torn.root / "slurm.conf").unlink()
+    assert chosen(torn) == "site local (no cluster was detected)"
+
+
+def test_ones_own_site_wins_over_the_bundled_one_and_is_announced(torn: Desk) -> None:
+    own = torn.project / "site_configs/local.yaml"
+    (torn.project / "site_configs/flagged.yaml").rename(own)
+    done = torn.type("submit", "./train.py", "--dry-run", "--site", "local")
+    assert f"warning: the site is the project's own: {own}" in done.err
+
+
+def test_ones_own_template_wins_and_is_announced(desk: Desk) -> None:
+    desk.write("train.py", "")
+    own = desk.config / "templates/mpirun.sh.j2"
+    desk.write(str(own), '{% extends "bundled/mpirun.sh.j2" %}{% block epilogue %}\n# mine\n{% endblock %}\n')
+    done = desk.type("submit", "./train.py", "--dry-run", "--site", "local")
+    assert f"warning: the template {own} takes the place of the bundled one" in done.err
+    assert "\n# mine\n" in done.out
+
+
+def test_a_faulty_template_is_named(desk: Desk) -> None:
+    desk.write("train.py", "")
+    desk.write("templates/mpirun.sh.j2", "{{ spec.nothing }}")
+    done = desk.type("submit", "./train.py", "--dry-run", "--site", "local")
+    assert (done.code, "template mpirun.sh.j2" in done.err) == (1, True)
+
+
+def test_a_faulty_settings_file_is_told_with_every_fault(desk: Desk) -> None:
+    desk.write(str(desk.config / "settings.yaml"), "sites: {a: {acount: x}}\nqso: y\n")
+    done = desk.type("submit", "cifar", "--dry-run")
+    assert done.code == 1
+    assert "sites.a.acount: unknown key; did you mean 'account'?" in done.err
+    assert "qso: unknown key; did you mean 'qos'?" in done.err
+
+
+def test_account_partition_and_qos_of_the_settings(desk: Desk) -> None:
+    desk.write("train.py", "")
+    desk.write(str(desk.config / "settings.yaml"), "sites: {perlmutter: {account: m1234_g, qos: debug}}\n")
+    done = desk.type("submit", "./train.py", "--dry-run", "--site", "perlmutter", "--runs-dir", "/home/x")
+    assert {"#SBATCH --account=m1234_g", "#SBATCH --qos=debug"} <= set(done.out.split("\n"))
+
+
+def test_sites_are_listed_and_shown(desk: Desk) -> None:
+    rows = desk.type("sites", "list", "--json").json
+    assert {row["name"] for row in rows} >= BUNDLED
+    assert [line.split("\t")[0] for line in desk.type("sites", "list").out.splitlines()] == [
+        row["name"] for row in rows
+    ]
+    shown = desk.type("sites", "show", "perlmutter", "--json").json
+    assert shown["node_types"]["gpu40"]["gpus_per_node"] == 4
+    assert "gpu40:" in desk.type("sites", "show", "perlmutter").out
+
+
+def test_a_faulty_site_is_listed_as_faulty_and_shown_with_its_faults(desk: Desk) -> None:
+    desk.write("site_configs/broken.yaml", "title: x\n")
+    rows = {row["name"]: row for row in desk.type("sites", "list", "--json").json}
+    assert rows["broken"]["status"] == "faulty"
+    done = desk.type("sites", "show", "broken")
+    assert (done.code, "scheduler: this key is needed" in done.err) == (1, True)
