@@ -14,6 +14,7 @@ from hpclaunch.errors import Fault, Refused
 from hpclaunch.fileformat import Environment
 from hpclaunch.job import Job, load_job
 from hpclaunch.plan import plan
+from hpclaunch.runs import Run
 from hpclaunch.settings import Settings
 from hpclaunch.site import Defaults, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
 from hpclaunch.spec import JobSpec, Request, Surroundings
@@ -120,3 +121,10 @@ def refused(
 def origin_of(spec: JobSpec, key: str) -> tuple[str, str]:
     """Who chose ``key``: (value, origin)."""
     return next((choice.value, choice.origin) for choice in spec.choices if choice.key == key)
+
+
+def a_run(folder: Path, job_id: str = "", state: str = "PENDING") -> Run:
+    """A run at a Slurm site, with its directory."""
+    path = folder / f"run-{job_id}"
+    path.mkdir(exist_ok=True)
+    return Run(path=path, name="train", site="x", scheduler="slurm", created="", job_id=job_id, state=state)

@@ -1,0 +1,56 @@
+"""Every command, argument and option says what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer.main
+
+from hpclaunch.cli import app
+
+
+def commands(command: Any, path: str = "hpclaunch") -> Iterator[tuple[str, Any]]:
+    """Yield every command and group with what one types to reach it."""
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from commands(inner, f"{path} {name}")
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def test_the_commands_are_those_of_the_readme() -> None:
+    verbs = {path.removeprefix("hpclaunch ") for path in COMMANDS if path != "hpclaunch"}
+    assert verbs >= {"submit", "render", "status", "logs", "cancel", "jobs list", "jobs show", "jobs new"}
+    assert verbs >= {"sites list", "sites show", "data fetch"}
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_command_and_its_options_have_help(path: str) -> None:
+    command = COMMANDS[path]
+    assert command.help
+    silent = {"JOB", "SITE", "NAME"}  # these say what they are by their names
+    without = [
+        parameter.name
+        for parameter in command.params
+        if not getattr(parameter, "help", None) and getattr(parameter, "metavar", None) not in silent
+    ]
+    assert not without
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in COMMANDS if path.split()[-1] in ("list", "show", "status", "submit")]
+)
+def test_what_tells_something_can_tell_it_as_json(path: str) -> None:
+    assert "--json" in [option for parameter in COMMANDS[path].params for option in parameter.opts]
+
+
+def test_submit_and_render_take_the_same_flags() -> None:
+    flags = {
+        verb: {option for parameter in COMMANDS[f"hpclaunch {verb}"].params for option in parameter.opts}
+        for verb in ("submit", "render")
+    }
+    assert flags["submit"] - flags["render"] == {"--dry-run", "--wait"}
+    assert flags["render"] - flags["submit"] == {"-o", "--output"}

@@ -1,0 +1,109 @@
+"""Who imports what: the contracts of pyproject.toml, one door for each library, and what a first import costs."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hpclaunch
+
+PACKAGE = Path(hpclaunch.__file__).parent
+CHECKOUT = PACKAGE.parent
+DOORS = {
+    "typer": {"cli"},
+    "rich": {"console"},
+    "jinja2": {"render"},
+    "submitit": {"schedulers"},
+    "yaml": {"fileformat"},
+}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
+LAUNCHER = [path for path in MODULES if "training" not in path.parts]
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_the_import_contracts_hold() -> None:
+    if importlib.util.find_spec("importlinter") is None:
+        pytest.skip("group import-linter: install import-linter (the dependency group 'dev')")
+    program = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--no-cache"], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("library", "doors"), DOORS.items())
+def test_each_library_has_one_door(library: str, doors: set[str]) -> None:
+    users = {room(path) for path in LAUNCHER if any(name.split(".")[0] == library for name in imported(path))}
+    assert users == doors
+
+
+def test_pydantic_is_not_used() -> None:
+    assert not [path for path in MODULES if any(name.split(".")[0] == "pydantic" for name in imported(path))]
+
+
+def test_the_package_never_imports_jobs_templates_or_tests() -> None:
+    names = {name.split(".")[0] for path in MODULES for name in imported(path)}
+    assert not names & {"jobs", "templates", "tests", "site_configs"}
+
+
+def test_importing_hpclaunch_imports_nothing() -> None:
+    program = "import sys; before = set(sys.modules); import hpclaunch; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["hpclaunch"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_is_at_most_400_lines_long_and_says_what_it_does(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    assert ast.get_docstring(ast.parse(text))
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    empty = {"utils", "helpers", "common", "base", "manager", "data", "misc"}
+    assert not [path for path in MODULES if path.stem in empty]
+
+
+@pytest.mark.parametrize("path", LAUNCHER, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_function_of_the_launcher_is_longer_than_50_lines(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            lines = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+            assert lines <= 50, f"{node.name} has {lines} lines"
+
+
+def in_a_sites_own_environment() -> list[Path]:
+    return sorted([*(PACKAGE / "training").rglob("*.py"), *(CHECKOUT / "jobs").rglob("*.py")])
+
+
+@pytest.mark.parametrize("path", in_a_sites_own_environment(), ids=lambda path: path.stem)
+def test_what_runs_in_a_sites_own_environment_has_the_syntax_of_python_3_8(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+
+
+def test_what_runs_in_a_sites_own_environment_uses_what_python_3_8_has() -> None:
+    if shutil.which("vermin", path=str(Path(sys.executable).parent)) is None:
+        pytest.skip("group vermin: install vermin (the dependency group 'dev')")
+    command = [Path(sys.executable).with_name("vermin"), "--no-tips", "--violations", "--no-parse-comments", "-t=3.8-"]
+    done = subprocess.run([*command, *in_a_sites_own_environment()], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
