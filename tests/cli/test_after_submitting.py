@@ -170,9 +170,8 @@ def test_wait_ends_as_the_run_ends(cluster: Desk, ended: str, code: int) -> None
 def test_wait_passes_the_log_on_and_shows_the_final_metrics(cluster: Desk) -> None:
     cluster.fake("squeue", out="4711|RUNNING|None\n")
     process = cluster.start("submit", "./train.py", "--wait")
-    wait_for(
-        lambda: list(cluster.project.glob("runs/*/run.json")) and (cluster.spool / "squeue.args").exists(), "a run"
-    )
+    records = (cluster.project / "runs").glob
+    wait_for(lambda: any('"RUNNING"' in file.read_text() for file in records("*/run.json")), "it is known to run")
     (run,) = (cluster.project / "runs").iterdir()
     (run / "logs/slurm-4711.out").write_text("epoch 1\n")
     (run / "metrics.jsonl").write_text('{"event": "end", "accuracy": 0.5}\n')
