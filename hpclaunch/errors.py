@@ -58,9 +58,3 @@ class Refused(HpclaunchError):
 
 class SchedulerError(HpclaunchError):
     """The scheduler, or the program that speaks to it, refused or did not answer."""
-
-
-class Interrupted(HpclaunchError):
-    """The person stopped watching; the run goes on."""
-
-    exit_code = 130

@@ -177,6 +177,8 @@ class Environment:
 # --- from plain values to dataclasses
 
 T = TypeVar("T")
+INTERNAL = {"internal": True}
+"""Marks a field (``metadata=INTERNAL``) that the program fills in and a file may not."""
 Faults = list[Fault]
 _FAULTY = object()
 
@@ -187,8 +189,9 @@ def read(path: Path, kind: type[T], **extra: Any) -> T:
     Raises InvalidFile with every fault at once, each with the file and the key.
     """
     content = read_yaml(path)
+    own = {*extra, *(one.name for one in dataclasses.fields(kind) if one.metadata == INTERNAL)}  # type: ignore[arg-type]
     taken = "this key is set by hpclaunch itself"
-    faults = [Fault(where=f"{path}: {key}", what=taken) for key in extra if key in content]
+    faults = [Fault(where=f"{path}: {key}", what=taken, next="leave it out") for key in content if key in own]
     value = _value(kind, {**content, **extra}, _Place(str(path), ()), faults)
     if faults:
         raise InvalidFile(faults)
@@ -301,10 +304,11 @@ def _record(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
         return _FAULTY
     before = len(faults)
     known = {one.name: one for one in dataclasses.fields(kind)}
+    allowed = sorted(name for name, one in known.items() if one.metadata != INTERNAL)
     for key in value:
         if key not in known:
-            near = did_you_mean(str(key), known)
-            faults.append((place / key).fault(f"unknown key{near}", allowed=", ".join(sorted(known))))
+            near = did_you_mean(str(key), allowed)
+            faults.append((place / key).fault(f"unknown key{near}", allowed=", ".join(allowed)))
     given = {key: _value(known[key].type, member, place / key, faults) for key, member in value.items() if key in known}
     for name, one in known.items():
         if name not in given and one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:

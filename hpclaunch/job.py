@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from hpclaunch.catalog import JOB, Catalog
-from hpclaunch.fileformat import AtLeast, Before, Environment, Line, Matching, Memory, PositiveInt, Walltime, read
+from hpclaunch.fileformat import (
+    INTERNAL,
+    AtLeast,
+    Before,
+    Environment,
+    Line,
+    Matching,
+    Memory,
+    PositiveInt,
+    Walltime,
+    read,
+)
 
 Value = bool | int | float | str
 ParameterName = Annotated[str, Matching(re.compile("[a-z][a-z0-9_]*"), "small letters, digits and _")]
@@ -67,8 +78,8 @@ class DataSet:
 class Job:
     """A job: a script with hyper-parameters, or any command, and what it needs."""
 
-    name: str
-    folder: str
+    name: str = field(metadata=INTERNAL)
+    folder: str = field(metadata=INTERNAL)
     summary: str
     script: Line | None = None
     command: tuple[str, ...] = ()
@@ -78,7 +89,7 @@ class Job:
     environment: Environment = field(default_factory=Environment)
     launcher: Literal["direct", "srun", "mpirun", "horovodrun"] | None = None
     sbatch: tuple[Line, ...] = ()
-    source_only: bool = False
+    source_only: bool = field(default=False, metadata=INTERNAL)
 
     def __post_init__(self) -> None:
         if (self.script is None) == (not self.command):

@@ -16,13 +16,17 @@ from hpclaunch import __version__
 from hpclaunch.catalog import Catalog, user_folder
 from hpclaunch.errors import Fault, InvalidRequest, Refused
 from hpclaunch.settings import Settings, load_settings
-from hpclaunch.site import Site, cluster_name, detect_site, load_site
+from hpclaunch.site import Site, cluster_name, detect_own_site, detect_site, load_site
 from hpclaunch.spec import JobSpec, Request, Surroundings
 
 if TYPE_CHECKING:
     from hpclaunch.job import Job
     from hpclaunch.runs import Run
     from hpclaunch.schedulers import Status
+
+
+_PATIENCE = 6
+"""Answers of UNKNOWN in a row before following a run ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +68,7 @@ def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prep
     from hpclaunch.render import override_of, render
 
     settings = load_settings(user_folder(world.environment))
+    _check_settings(world, settings)
     site, origin = choose_site(world, request.site, settings)
     job = load_job(world.catalog, request.target, world.cwd)
     spec = plan(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
@@ -76,12 +81,33 @@ def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prep
     return Prepared(spec=spec, text=render(spec, roots), site_origin=origin, notices=tuple(notices))
 
 
+def _check_settings(world: World, settings: Settings) -> None:
+    """Refuse settings for a site that does not exist: they would never apply, without a word. Raises InvalidFile."""
+    from hpclaunch.catalog import SITE, did_you_mean
+    from hpclaunch.errors import InvalidFile
+
+    known = [found.name for found in world.catalog.names(SITE)] if settings.sites else []
+    faults = [
+        Fault(
+            where=f"settings.yaml: sites.{name}",
+            what=f"no such site{did_you_mean(name, known)}",
+            allowed=", ".join(known),
+        )
+        for name in settings.sites
+        if name not in known
+    ]
+    if faults:
+        raise InvalidFile(faults)
+
+
 def choose_site(world: World, asked: str | None, settings: Settings) -> tuple[Site, str]:
     """Return the site and who chose it: flag, HPCLAUNCH_SITE, settings, detection, else this machine."""
     variable = world.environment.get("HPCLAUNCH_SITE") or None
     detected = None
     if not (asked or variable or settings.site):
-        detected = detect_site(world.environment, cluster_name(world.environment))
+        cluster = cluster_name(world.environment)
+        detected = detect_own_site(world.catalog, world.environment, cluster)
+        detected = detected or detect_site(world.environment, cluster)
     offers = [(asked, "--site"), (variable, "HPCLAUNCH_SITE"), (settings.site, "settings"), (detected, "detected")]
     name, origin = next(((name, origin) for name, origin in offers if name), ("local", "no cluster was detected"))
     return load_site(world.catalog, name), origin
@@ -141,6 +167,13 @@ def missing(prepared: Prepared) -> list[Fault]:
     return [*missing_code(prepared.spec), *missing_here(prepared.spec)]
 
 
+def remarks(prepared: Prepared) -> list[str]:
+    """Return what a person should know of the code that the run takes along."""
+    from hpclaunch.preflight import remarks as look
+
+    return look(prepared.spec)
+
+
 def write_run(world: World, prepared: Prepared) -> Run:
     """Create the run directory (state RENDERED), so that its script can be given to sbatch by hand.
 
@@ -180,7 +213,7 @@ def refreshed(world: World, found: Sequence[Run]) -> list[Run]:
     """Return the runs with their states of now, asking each scheduler once; what changed is recorded."""
     from hpclaunch.schedulers import scheduler_of
 
-    found = [run if run.job_id else replace(run, job_id=run.started_by_hand()) for run in found]
+    found = [run.as_started_by_hand() for run in found]
     news = {}
     for name in {run.scheduler for run in found}:
         open_runs = [run for run in found if run.scheduler == name and run.job_id and not run.final]
@@ -222,9 +255,8 @@ def cancel(world: World, name: str) -> Run:
         raise Refused(Fault(what=f"{run.path.name} was rendered and not submitted by hpclaunch", next="scancel JOBID"))
     if run.final:
         return run
-    scheduler = scheduler_of(run.scheduler)
-    scheduler.cancel(run)
-    if run.scheduler == "local":
+    ended = scheduler_of(run.scheduler).cancel(run)
+    if run.scheduler == "local" and ended:
         run = runs.save(replace(run, state="CANCELLED"))
     return refreshed(world, [run])[0]
 
@@ -232,15 +264,25 @@ def cancel(world: World, name: str) -> Run:
 def follow(world: World, run: Run, poll: Callable[[float], None] = time.sleep) -> Iterator[tuple[Run, bytes]]:
     """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
 
-    The scheduler is asked at growing intervals, up to 15 s; the logs are looked at every half second.
+    The scheduler is asked at growing intervals, up to 15 s; the logs are looked at every half second. Raises
+    SchedulerError when nobody has known the run for several questions in a row.
     """
+    from hpclaunch.errors import SchedulerError
+
     tail = Tail(run)
     pause = since = 0.5 if run.scheduler == "local" else 1.0
+    unknown = 0
     while True:
         if since >= pause:
             run, since, pause = refreshed(world, [run])[0], 0.0, min(15.0, pause * 1.5)
             if run.scheduler == "local":
                 pause = 0.5
+            unknown = unknown + 1 if run.state == "UNKNOWN" else 0
+        if unknown >= _PATIENCE:
+            what = f"nobody knows what became of {run.path.name}" + (f" ({run.reason})" if run.reason else "")
+            raise SchedulerError(
+                Fault(what=what, next=f"hpclaunch logs {run.path.name}, and sacct or the site's staff")
+            )
         ended = run.final
         yield run, tail.read()
         if ended:
@@ -274,8 +316,21 @@ def cancel_command(run: Run) -> str:
     return scheduler_of(run.scheduler).cancel_command(run)
 
 
+def check_output(path: Path) -> None:
+    """Refuse a place for a script that holds anything but an older script of hpclaunch. Raises Refused."""
+    name_it = "name a new file with -o"
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise Refused(Fault(where=str(path), what="is not a plain file, and is left as it is", next=name_it))
+    if path.exists():
+        with path.open("rb") as file:
+            if b"\n# Rendered by hpclaunch " not in file.read(1000):
+                raise Refused(Fault(where=str(path), what="exists and was not rendered by hpclaunch", next=name_it))
+    elif not path.parent.is_dir():
+        raise Refused(Fault(where=str(path), what="its folder is not there", next=f"mkdir -p {path.parent}"))
+
+
 def write_script(path: Path, text: str) -> None:
-    """Write a rendered script where the person asked for it. Raises Refused."""
+    """Write a rendered script to a place that ``check_output`` has admitted. Raises Refused."""
     from hpclaunch.runs import write_text
 
     try:

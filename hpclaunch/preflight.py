@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from hpclaunch.errors import Fault
-from hpclaunch.snapshot import faults_of
+from hpclaunch.snapshot import choose, faults_of
 from hpclaunch.spec import DataNeed, JobSpec
 
 
@@ -18,6 +18,14 @@ def missing_code(spec: JobSpec) -> list[Fault]:
 def missing_here(spec: JobSpec) -> list[Fault]:
     """Return what keeps the run from starting here and now; a dry run shows it as warnings, a submission stops."""
     return [*_data(spec), *_programs(spec)]
+
+
+def remarks(spec: JobSpec) -> list[str]:
+    """Return what is not wrong, and still good to know: a script whose neighbours are too many to take along."""
+    if faults_of(spec.code):
+        return []
+    narrowed = choose(spec.code).narrowed
+    return [f"{narrowed}: only {spec.code.entry} is taken along, not what it imports from there"] if narrowed else []
 
 
 def found_layout(need: DataNeed) -> Path | None:
@@ -59,6 +67,6 @@ def _programs(spec: JobSpec) -> list[Fault]:
     if spec.scheduler == "local" and program and "/" in spec.interpreter:
         beside = shutil.which(program, path=str(Path(spec.interpreter).parent))
         if not beside and shutil.which(program) is None:
-            hint = "pip install 'hpclaunch[train]' brings it" if program == "horovodrun" else "install it"
+            hint = "make setup in a checkout builds Horovod (README)" if program == "horovodrun" else "install it"
             return [Fault(what=f"the launcher {program} is not on this machine", next=f"{hint}; or --tasks-per-node 1")]
     return []

@@ -30,6 +30,9 @@ def render(spec: JobSpec, roots: Roots) -> str:
     environment = _environment(roots)
     try:
         return environment.get_template(spec.template).render(spec=spec)
+    except RecursionError:
+        what = f'extends itself; to build on the bundled one, extend "bundled/{spec.template}"'
+        raise InvalidFile(Fault(where=f"template {spec.template}", what=what)) from None
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         name = getattr(error, "name", None) or spec.template
         line = getattr(error, "lineno", None)

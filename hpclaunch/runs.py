@@ -36,6 +36,7 @@ class Run:
     reason: str = ""
     host: str = ""
     git: str = ""
+    submission: str = ""
 
     @property
     def final(self) -> bool:
@@ -66,11 +67,15 @@ class Run:
                 codes[path.parent.name] = int(text)
         return codes
 
-    def started_by_hand(self) -> str:
-        """Return the job id under which a person gave the rendered script to sbatch, or nothing."""
+    def as_started_by_hand(self) -> Run:
+        """Return the run under the job that a person last started from its script; a submitted one as it is."""
+        if self.submission == "hpclaunch":
+            return self
         marks = sorted((self.path / "attempts").glob("*/started"), key=lambda path: path.stat().st_mtime)
-        ids = [mark.parent.name.split(".")[0] for mark in marks]
-        return next((job_id for job_id in reversed(ids) if job_id.isdigit()), "")
+        newest = marks[-1].parent.name.rpartition(".")[0] if marks else ""
+        if newest in ("", self.job_id):
+            return self
+        return replace(self, job_id=newest, state="UNKNOWN", exit_code="", submission="by hand")
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the paths a program would want."""
@@ -78,15 +83,28 @@ class Run:
         return {"run": self.path.name, "run_dir": str(self.path), **fields}
 
 
-_FIELDS = ("name", "site", "scheduler", "created", "state", "job_id", "exit_code", "reason", "host", "git")
+_FIELDS = (
+    "name",
+    "site",
+    "scheduler",
+    "created",
+    "state",
+    "job_id",
+    "exit_code",
+    "reason",
+    "host",
+    "git",
+    "submission",
+)
 
 
 def create(spec: JobSpec, text: str, snapshot: Snapshot, host: str, index: Path) -> Run:
-    """Write the run directory (mode 0700): code, script, spec, record; then add it to the index.
+    """Write the run directory (mode 0700): code, script, spec, record; the index is told first, so no run is lost.
 
     Raises Refused if it exists or cannot be written; what was begun is then left for a person to look at.
     """
     path = Path(spec.run_dir)
+    _remember(index, path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
@@ -114,14 +132,13 @@ def create(spec: JobSpec, text: str, snapshot: Snapshot, host: str, index: Path)
         host=host,
         git=_git_state(Path(spec.code.folder)),
     )
-    save(run)
-    _remember(index, path)
-    return run
+    return save(run)
 
 
 def submitted(run: Run, job_id: str) -> Run:
     """Record that the scheduler accepted the run."""
-    return save(replace(run, job_id=job_id, state="PENDING" if run.scheduler == "slurm" else "RUNNING"))
+    state = "PENDING" if run.scheduler == "slurm" else "RUNNING"
+    return save(replace(run, job_id=job_id, state=state, submission="hpclaunch"))
 
 
 def save(run: Run) -> Run:
@@ -134,7 +151,7 @@ def load(path: Path) -> Run:
     """Return the run in that directory. Raises NotFound if there is none, or if its record cannot be read."""
     try:
         record = json.loads((path / RECORD).read_text(encoding="utf-8"))
-        return Run(path=path, **{name: str(record[name]) for name in _FIELDS})
+        return Run(path=path, **{name: str(record[name]) for name in _FIELDS if name in record})
     except FileNotFoundError:
         raise NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch status")) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -184,9 +201,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _remember(index: Path, path: Path) -> None:
-    index.parent.mkdir(parents=True, exist_ok=True)
-    with open(index, "a", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(f"{path}\n")
+    try:
+        index.parent.mkdir(parents=True, exist_ok=True)
+        with open(index, "a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(f"{path}\n")
+    except OSError as error:
+        what = f"the list of runs cannot be written: {error.strerror}"
+        raise Refused(Fault(where=str(index), what=what, next="set XDG_STATE_HOME to a folder of yours")) from None
 
 
 def _indexed(index: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -14,13 +15,14 @@ from hpclaunch.site import Site, load_site
 
 _NEW_JOB = """\
 # What may stand here: docs/job-files.md. Try it with: hpclaunch submit {name} --dry-run
-summary: {name}
-script: train.py
-parameters:
-  epochs: {{default: 1, help: passes over the training data}}
+summary: "{name}"
+{program}
 resources:
   walltime: "00:30:00"
 """
+_NEW_PARAMETERS = """\
+parameters:
+  epochs: {default: 1, help: passes over the training data}"""
 _NEW_SCRIPT = '''\
 """What every rank runs. hpclaunch passes the parameters of job.yaml as --name=value."""
 
@@ -86,12 +88,20 @@ def new_job(catalog: Catalog, name: str, script: str | None) -> Path:
     folder.mkdir(parents=True)
     if script is None:
         (folder / "train.py").write_text(_NEW_SCRIPT, encoding="utf-8")
+        program = f"script: train.py\n{_NEW_PARAMETERS}"
     else:
-        shutil.copy2(script, folder / "train.py")
-    text = _NEW_JOB.format(name=name)
-    without = text[: text.index("parameters:")] + text[text.index("resources:") :]
-    (folder / "job.yaml").write_text(text if script is None else without, encoding="utf-8")
+        shutil.copy2(script, folder / Path(script).name)
+        program = _program_line(Path(script).name)
+    (folder / "job.yaml").write_text(_NEW_JOB.format(name=name, program=program), encoding="utf-8")
     return folder
+
+
+def _program_line(script: str) -> str:
+    """Return the line of a job file that runs this file (text in JSON's quotes is YAML too)."""
+    if script.endswith(".py"):
+        return f"script: {json.dumps(script)}"
+    program = ["bash"] if script.endswith(".sh") else []
+    return f"command: {json.dumps([*program, '{code}/' + script])}"
 
 
 def fetch(
@@ -99,7 +109,8 @@ def fetch(
 ) -> Path:
     """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
     from hpclaunch.launch import World, choose_site
-    from hpclaunch.plan.folders import expanded, is_open
+    from hpclaunch.plan.folders import data_folder
+    from hpclaunch.plan.ledger import Ledger
     from hpclaunch.settings import load_settings
     from hpclaunch.spec import Surroundings
     from hpclaunch.staging import stage
@@ -111,9 +122,7 @@ def fetch(
     settings = load_settings(user_folder(world.environment))
     chosen, _ = choose_site(world, site, settings)
     around = Surroundings(now="", cwd=str(world.cwd), run_dir="", python="", version="", environment=world.environment)
-    offers = [data_dir, world.environment.get("HPCLAUNCH_DATA_DIR"), settings.value("data_dir", chosen.name)]
-    offers.append(chosen.folders.data)
-    folder = next((expanded(offer, around) for offer in offers if offer), "")
-    if not folder or is_open(folder):
+    folder, _ = data_folder(chosen, data_dir, settings, around, Ledger())
+    if not folder:
         raise Refused(Fault(what=f"no data folder is known at {chosen.name}", next="--data-dir FOLDER"))
-    return stage(loaded.data, source, (world.cwd / folder).resolve(), sha256, say)
+    return stage(loaded.data, source, Path(folder), sha256, say)

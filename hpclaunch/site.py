@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from hpclaunch.catalog import SITE, Catalog
-from hpclaunch.fileformat import AtLeast, Environment, Line, PositiveInt, Scalar, VariableName, Walltime, read
+from hpclaunch.errors import InvalidFile
+from hpclaunch.fileformat import INTERNAL, AtLeast, Environment, Line, PositiveInt, Scalar, VariableName, Walltime, read
 
 SchedulerName = Literal["slurm", "local"]
 LauncherName = Literal["direct", "srun", "mpirun", "horovodrun"]
@@ -19,6 +20,11 @@ class Detect:
 
     environment: dict[VariableName, Scalar] = field(default_factory=dict)
     cluster_name: str | None = None
+
+    def holds(self, environment: Mapping[str, str], cluster: str) -> bool:
+        """Whether this machine is one of the site's; saying nothing is never true."""
+        named = self.cluster_name in (None, cluster) and bool(self.environment or self.cluster_name)
+        return named and all(environment.get(name) == value for name, value in self.environment.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +118,7 @@ class Folders:
 class Site:
     """A cluster as one YAML describes it."""
 
-    name: str
+    name: str = field(metadata=INTERNAL)
     title: str
     status: Literal["production", "retired", "test"] = "production"
     scheduler: SchedulerName
@@ -169,6 +175,20 @@ def detect_site(environment: Mapping[str, str], cluster_name: str) -> str | None
     for name, variables, cluster in DETECTED:
         if all(environment.get(key) == value for key, value in variables) and cluster in ("", cluster_name):
             return name
+    return None
+
+
+def detect_own_site(catalog: Catalog, environment: Mapping[str, str], cluster: str) -> str | None:
+    """Return the project's or the user's own site whose ``detect`` holds here; a faulty file is passed over."""
+    for found in catalog.names(SITE):
+        if found.origin == "bundled":
+            continue
+        try:
+            detect = load_site(catalog, found.name).detect
+        except InvalidFile:
+            continue
+        if detect is not None and detect.holds(environment, cluster):
+            return found.name
     return None
 
 

@@ -55,12 +55,17 @@ def _walk(folder: Path) -> Iterator[tuple[Path, int]]:
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith(".") and name not in _SKIPPED and not (here / name / "pyvenv.cfg").exists()
+            if not name.startswith(".") and name not in _SKIPPED and not _is_foreign(here / name)
         )
         for name in sorted(names):
             path = here / name
             if not name.startswith(".") and not name.endswith(".pyc") and path.is_file():
                 yield path.relative_to(folder), path.stat().st_size
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Tell a virtual environment and an earlier run from code."""
+    return (folder / "pyvenv.cfg").exists() or (folder / "run.json").exists()
 
 
 def copy(snapshot: Snapshot, target: Path) -> None:

@@ -50,11 +50,6 @@ class Surroundings:
     hosts: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
-    @property
-    def inside_job(self) -> bool:
-        """Whether hpclaunch itself runs inside a Slurm job, whose SBATCH_* and SLURM_* variables are not the user's."""
-        return "SLURM_JOB_ID" in self.environment
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:

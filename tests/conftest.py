@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
 # A skip must name its group, as in pytest.skip("group slurm: needs root and Slurm"): any other skip is a failure in CI.
 _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
 _skipped: dict[str, str] = {}
@@ -43,15 +41,22 @@ def _note_skip(nodeid: str, longrepr: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _skipped or _unnamed:
+    if _skipped or _unnamed or _vanished():
         terminalreporter.section("groups that did not run")
     for group, why in sorted(_skipped.items()):
         terminalreporter.line(f"{group}: {why}")
     for line in _unnamed:
         terminalreporter.line(f"(no group) {line}")
+    for group in _vanished():
+        terminalreporter.line(f"{group}: no test of it passed")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if os.environ.get("CI") == "true" and exitstatus == 0 and (_skipped or _unnamed):
+    if os.environ.get("CI") == "true" and exitstatus == 0 and (_skipped or _unnamed or _vanished()):
         session.exitstatus = 1
+
+
+def _vanished() -> list[str]:
+    """The folders that should have passed a test and have not (HPCLAUNCH_TEST_REQUIRED, set by .ci/run)."""
+    return [group for group in os.environ.get("HPCLAUNCH_TEST_REQUIRED", "").split() if not _passed[group]]

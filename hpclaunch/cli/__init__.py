@@ -9,7 +9,7 @@ import typer
 
 from hpclaunch import __version__
 from hpclaunch.cli import datasets, jobs, runs, sites, submit
-from hpclaunch.errors import HpclaunchError
+from hpclaunch.errors import Fault, HpclaunchError, InvalidRequest
 
 app = typer.Typer(
     name="hpclaunch",
@@ -44,12 +44,21 @@ def main(argv: list[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else argv
     cut = words.index("--") if "--" in words else len(words)
     try:
+        if cut < len(words) and words[0] not in ("submit", "render"):
+            raise InvalidRequest(Fault(what="only submit and render take arguments after --", next="leave -- out"))
         app(args=words[:cut], obj=tuple(words[cut + 1 :]), prog_name="hpclaunch")
     except HpclaunchError as error:
-        from hpclaunch.console import show_error
-
-        show_error(error, as_json="--json" in words[:cut])
-        sys.exit(error.exit_code)
+        _fail(error, words[:cut])
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of a pipe has gone; so do we
         sys.exit(141)
+    except OSError as error:
+        # A folder that is gone, a file where a folder should be, a full disk: what nobody foresaw nearer by.
+        _fail(HpclaunchError(Fault(where=str(error.filename or ""), what=error.strerror or str(error))), words[:cut])
+
+
+def _fail(error: HpclaunchError, words: list[str]) -> None:
+    from hpclaunch.console import show_error
+
+    show_error(error, as_json="--json" in words)
+    sys.exit(error.exit_code)

@@ -76,7 +76,7 @@ def submit(
 
     world = launch.World()
     prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
-    console.show_choices(prepared.spec, prepared.site_origin, prepared.notices)
+    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
     if dry_run:
         console.warn_missing(launch.missing(prepared))
         _show_script(prepared, json)
@@ -120,11 +120,12 @@ def render(
 
     world = launch.World()
     prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
-    console.show_choices(prepared.spec, prepared.site_origin, prepared.notices)
+    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
     console.warn_missing(launch.missing(prepared))
     if output is None:
         _show_script(prepared, json)
         return
+    launch.check_output(Path(output))
     run = launch.write_run(world, prepared)
     launch.write_script(Path(output), prepared.text)
     stray = launch.strays(world, prepared)

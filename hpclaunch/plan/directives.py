@@ -90,6 +90,13 @@ def _conduct(around: Surroundings) -> list[tuple[str, str]]:
     ]
 
 
+def _shortened(name: str) -> str:
+    """Return the option that sbatch would take this for, if it is one that planning must know (getopt_long)."""
+    if name in OWNED or name in ("signal", "gpus"):
+        return ""
+    return next((full for full in (*OWNED, "signal") if full.startswith(name)), "")
+
+
 def _passed_on(options: tuple[str, ...], where: str, ledger: Ledger) -> list[tuple[str, str]]:
     pairs = []
     for option in options:
@@ -98,6 +105,9 @@ def _passed_on(options: tuple[str, ...], where: str, ledger: Ledger) -> list[tup
             ledger.fault(
                 f"{option!r} is not one sbatch option", where=where, allowed="the long form, --name or --name=value"
             )
+        elif _shortened(match[1]):
+            full = _shortened(match[1])
+            ledger.fault(f"--{match[1]} is short for --{full}", where=where, next="write sbatch options in full")
         elif match[1] in OWNED:
             own = OWNED[match[1]]
             ledger.fault(

@@ -37,28 +37,41 @@ def data_need(
     site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, ledger: Ledger
 ) -> DataNeed | None:
     """Return what the job reads, or None where it reads nothing (or makes stand-in images up)."""
-    if job.data is None or request.synthetic or "true" in (v.lower() for k, v in request.settings if k == "synthetic"):
+    if job.data is None or _synthetic(job, request):
         return None
+    folder, origin = data_folder(site, request.data_dir, settings, around, ledger)
+    return DataNeed(name=job.data.name, folder=folder, layouts=job.data.layouts, origin=origin)
+
+
+def data_folder(
+    site: Site, typed: str | None, settings: Settings, around: Surroundings, ledger: Ledger
+) -> tuple[str, str]:
+    """Return the data folder (absolute, or nothing) and who chose it; a typed one is taken as it is."""
     folder = ledger.pick(
         "data",
-        ("--data-dir", request.data_dir),
+        ("--data-dir", typed),
         ("HPCLAUNCH_DATA_DIR", around.environment.get("HPCLAUNCH_DATA_DIR") or None),
         ("settings", settings.value("data_dir", site.name)),
         (f"site {site.name}", site.folders.data),
     )
-    typed = request.data_dir is not None
-    place = folder if typed else expanded(folder or "", around)
-    origin = ledger.choices[-1].origin if folder else ""
-    return DataNeed(
-        name=job.data.name,
-        folder=normpath(join(around.cwd, place)) if place and (typed or not is_open(place)) else "",
-        layouts=job.data.layouts,
-        origin=origin,
-    )
+    if not folder:
+        return "", ""
+    place = folder if typed is not None else expanded(folder, around)
+    known = typed is not None or not is_open(place)
+    return normpath(join(around.cwd, place)) if known else "", ledger.choices[-1].origin
 
 
-def private_faults(site: Site, around: Surroundings, software: Software, ledger: Ledger) -> None:
-    """Refuse a run directory that the nodes do not share with this machine: Slurm fails such a job with no log."""
+def _synthetic(job: Job, request: Request) -> bool:
+    """Tell whether stand-in images are asked for; ``--set synthetic=…`` wins, as in the command."""
+    default = job.parameters["synthetic"].default if "synthetic" in job.parameters else False
+    typed = dict(request.settings).get("synthetic", "true" if request.synthetic else str(default))
+    return typed.lower() == "true"
+
+
+def private_faults(
+    site: Site, job: Job, around: Surroundings, software: Software, data: DataNeed | None, ledger: Ledger
+) -> None:
+    """Refuse folders that the nodes do not share with this machine: Slurm fails such a job, at times with no log."""
     if _CONTROL.search(around.run_dir) or _CONTROL.search(around.cwd):
         ledger.fault(
             f"the path {around.run_dir!r} holds a control character or is not UTF-8",
@@ -69,13 +82,17 @@ def private_faults(site: Site, around: Surroundings, software: Software, ledger:
             f"the run directory {around.run_dir} holds a backslash, after which Slurm expands no %j in the log's name",
             next="choose another with --runs-dir",
         )
+    needed = [("run directory", around.run_dir, "choose one with --runs-dir")]
+    needed += [("working folder", around.cwd, "submit from another folder")] if job.source_only else []
+    needed += [("data folder", data.folder, "choose one with --data-dir")] if data and data.folder else []
     for folder in site.folders.node_private:
         root = PurePosixPath(expanded(folder, around))
-        if root in PurePosixPath(around.run_dir).parents:
-            ledger.fault(
-                f"the run directory {around.run_dir} is in {root}, which every node of {site.name} has for itself",
-                allowed="a folder that all nodes share",
-                next="choose one with --runs-dir",
-            )
+        for noun, path, hint in needed:
+            if root in (PurePosixPath(path), *PurePosixPath(path).parents):
+                ledger.fault(
+                    f"the {noun} {path} is in {root}, which every node of {site.name} has for itself",
+                    allowed="a folder that all nodes share",
+                    next=hint,
+                )
         if root in PurePosixPath(software.python).parents:
             ledger.warnings.append(f"Python {software.python} is in {root}, which nodes of {site.name} may not share")

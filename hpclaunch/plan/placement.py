@@ -28,7 +28,7 @@ class Placement:
 
 def placement_of(
     site: Site,
-    node: NodeType,
+    kind: str,
     layout: Layout,
     job: Job,
     request: Request,
@@ -37,6 +37,7 @@ def placement_of(
     ledger: Ledger,
 ) -> Placement:
     """Return the placement; every limit that the request breaks is a fault."""
+    node = site.node_types[kind]
     if site.scheduler != "slurm":
         _refuse_slurm_words(site, request, ledger)
         return Placement(account="", partition="", qos="", walltime=_walltime(site, job, request, ledger))
@@ -48,8 +49,8 @@ def placement_of(
                 f"{site.name} needs {key} to be said",
                 next=f"--{key}, or '{key}: …' in the settings file ({SETTINGS_HINT})",
             )
-    _check_family("partition", placement.partition, site.partitions, site, layout, placement, ledger)
-    _check_family("qos", placement.qos, site.qos, site, layout, placement, ledger)
+    _check_family("partition", placement.partition, site.partitions, site, kind, layout, placement, ledger)
+    _check_family("qos", placement.qos, site.qos, site, kind, layout, placement, ledger)
     return placement
 
 
@@ -104,6 +105,7 @@ def _check_family(
     name: str,
     known: dict[str, Limits],
     site: Site,
+    kind: str,
     layout: Layout,
     placement: Placement,
     ledger: Ledger,
@@ -114,8 +116,10 @@ def _check_family(
         near = did_you_mean(name, known)
         ledger.fault(f"{site.name} has no {family} {name!r}{near}", allowed=", ".join(known))
         return
-    for reason in breaches(known[name], layout.nodes, placement.walltime):
-        fitting = [other for other, limits in known.items() if not breaches(limits, layout.nodes, placement.walltime)]
+    for reason in breaches(known[name], kind, layout.nodes, placement.walltime):
+        fitting = [
+            other for other, limits in known.items() if not breaches(limits, kind, layout.nodes, placement.walltime)
+        ]
         ledger.fault(
             reason,
             where=f"{site.name} {family} {name}",
@@ -123,9 +127,11 @@ def _check_family(
         )
 
 
-def breaches(limits: Limits, nodes: int, walltime: int) -> list[str]:
-    """Return the reasons for which these limits refuse so many nodes for so long (seconds)."""
+def breaches(limits: Limits, kind: str, nodes: int, walltime: int) -> list[str]:
+    """Return the reasons for which these limits refuse so many nodes of that type for so long (seconds)."""
     reasons = []
+    if limits.node_types and kind not in limits.node_types:
+        reasons.append(f"node type {kind} asked for; allowed: {', '.join(limits.node_types)}")
     if limits.max_nodes is not None and nodes > limits.max_nodes:
         reasons.append(f"{nodes} nodes asked for; allowed: at most {limits.max_nodes} nodes")
     if limits.max_walltime is not None and walltime > limits.max_walltime:

@@ -77,34 +77,57 @@ def _status(run: Run) -> Status:
         return Status(state="CANCELLED" if run.state == "CANCELLED" else ended, exit_code=f"{code}:0")
     if run.host != os.uname().nodename:
         return Status(state="UNKNOWN", reason=f"it runs on {run.host}")
-    if _alive(int(run.job_id)):
+    if _alive(run):
         return Status(state="RUNNING")
     return Status(state=run.state if run.final else "UNKNOWN")
 
 
-def _alive(process: int) -> bool:
-    """Tell whether the controller lives: the number alone may belong to somebody else by now."""
-    try:
-        command = Path(f"/proc/{process}/cmdline").read_bytes()
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return b"submitit.local._local" in command and state != "Z"
+def _alive(run: Run) -> bool:
+    """Tell whether the run's controller, or anything that it started, lives."""
+    return bool(_members(run))
 
 
-def cancel(run: Run) -> None:
-    """Ask the run to end, wait for it, and end its whole session if it does not."""
-    process = int(run.job_id)
-    if not _alive(process):
-        return
-    group = os.getpgid(process)
-    os.kill(process, signal.SIGTERM)
+def _members(run: Run) -> list[int]:
+    """Return the processes of the run: its controller, and all that carry its job id in their environment."""
+    controller, mark = str(run.path / "logs").encode(), f"SUBMITIT_LOCAL_JOB_ID={run.job_id}".encode()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            command = (folder / "cmdline").read_bytes().split(b"\0")
+            by_hand = run.job_id == f"by-hand-{folder.name}" and b"bash" in command[0]
+            controls = run.job_id == folder.name and controller in command
+            if by_hand or controls or (command[0] and mark in (folder / "environ").read_bytes().split(b"\0")):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+def cancel(run: Run) -> bool:
+    """Ask the run to end, wait for it, and kill what is left. Return whether there was anything to end.
+
+    Raises SchedulerError for a run of another machine.
+    """
+    if run.host != os.uname().nodename:
+        raise SchedulerError(
+            Fault(what=f"{run.path.name} runs on {run.host}", next=f"cancel it there, not on {os.uname().nodename}")
+        )
+    members = _members(run)
+    first = [process for process in members if str(process) == run.job_id] or members
+    _signal(first, signal.SIGTERM)
     deadline = time.monotonic() + _SECONDS_TO_END
-    while _alive(process) and time.monotonic() < deadline:
+    while _alive(run) and time.monotonic() < deadline:
         time.sleep(0.1)
-    if _alive(process):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+    _signal(_members(run), signal.SIGKILL)
+    return bool(members)
+
+
+def _signal(processes: list[int], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
 
 
 def cancel_command(run: Run) -> str:

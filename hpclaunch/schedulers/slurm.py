@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.errors import Fault, SchedulerError
-from hpclaunch.runs import Run, write_text
+from hpclaunch.runs import FINAL, Run, write_text
 from hpclaunch.schedulers import Status
 
 if TYPE_CHECKING:
@@ -71,15 +71,12 @@ def states(runs: Sequence[Run]) -> dict[str, Status]:
     """Return job id -> status for all runs: one squeue, one sacct for those that squeue no longer knows."""
     wanted = {run.job_id: run for run in runs if run.job_id}
     found = _squeue(list(wanted)) if wanted else {}
-    gone = [job_id for job_id in wanted if job_id not in found or found[job_id].state in _ENDING]
+    gone = [job_id for job_id in wanted if job_id not in found or found[job_id].state in FINAL]
     found.update(_sacct(gone) if gone else {})
     for job_id, run in wanted.items():
         if job_id not in found:
             found[job_id] = _marks(run)
     return found
-
-
-_ENDING = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"})
 
 
 def _squeue(job_ids: list[str]) -> dict[str, Status]:
@@ -128,8 +125,8 @@ def _ask(command: list[str]) -> str:
     return done.stdout
 
 
-def cancel(run: Run) -> None:
-    """Cancel the job. Raises SchedulerError with Slurm's own words."""
+def cancel(run: Run) -> bool:
+    """Cancel the job and return that it was asked to end. Raises SchedulerError with Slurm's own words."""
     command = ["scancel", run.job_id]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, errors="replace")
@@ -137,6 +134,7 @@ def cancel(run: Run) -> None:
         raise SchedulerError(Fault(where="scancel", what=str(error))) from None
     if done.returncode:
         raise SchedulerError(Fault(where="scancel", what=" ".join(done.stderr.split()) or "failed without a word"))
+    return True
 
 
 def cancel_command(run: Run) -> str:

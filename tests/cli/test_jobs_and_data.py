@@ -28,8 +28,16 @@ def test_a_new_job_can_be_submitted_at_once(desk: Desk) -> None:
 def test_a_new_job_from_a_script(desk: Desk) -> None:
     desk.write("old.py", "print('old')\n")
     assert desk.type("jobs", "new", "mine", "--script", "old.py").code == 0
-    assert (desk.project / "jobs/mine/train.py").read_text() == "print('old')\n"
+    assert (desk.project / "jobs/mine/old.py").read_text() == "print('old')\n"
     assert desk.type("jobs", "show", "mine").code == 0
+
+
+def test_a_new_job_from_a_shell_script_runs_it_with_bash(desk: Desk) -> None:
+    desk.write("it's run.sh", "echo hello\n")
+    assert desk.type("jobs", "new", "1", "--script", "it's run.sh").code == 0
+    done = desk.type("submit", "1", "--dry-run", "--site", "local")
+    assert done.code == 0, done.err
+    assert "code/it'\"'\"'s run.sh'" in done.out
 
 
 @pytest.mark.parametrize(
@@ -51,7 +59,7 @@ def test_what_is_wrong_with_a_job_is_told(desk: Desk, words: list[str], code: in
 
 
 def test_data_is_fetched_from_an_archive_and_then_found(desk: Desk) -> None:
-    source = desk.write("source/train/0/a.png", "x")
+    source = desk.write("source/train/airplane/a.png", "x")
     with tarfile.open(desk.project / "cifar.tar.gz", "w:gz") as tar:
         tar.add(source.parents[1], "train")
     done = desk.type("data", "fetch", "cifar", "--from", "cifar.tar.gz", "--data-dir", "data", "--site", "local")

@@ -10,7 +10,7 @@ BUNDLED = {"local", "perlmutter", "testcluster"}
 
 
 def chosen(desk: Desk, *words: str, **variables: str) -> str:
-    done = desk.type("submit", "./train.py", "--dry-run", *words, **variables)
+    done = desk.type("submit", "cifar", "--synthetic", "--dry-run", *words, **variables)
     assert done.code == 0, done.err
     return next(" ".join(line.split()) for line in done.err.splitlines() if line.split()[0] == "site")
 
@@ -76,9 +76,8 @@ def test_a_faulty_settings_file_is_told_with_every_fault(desk: Desk) -> None:
 
 
 def test_account_partition_and_qos_of_the_settings(desk: Desk) -> None:
-    desk.write("train.py", "")
     desk.write(str(desk.config / "settings.yaml"), "sites: {perlmutter: {account: m1234_g, qos: debug}}\n")
-    done = desk.type("submit", "./train.py", "--dry-run", "--site", "perlmutter", "--runs-dir", "/home/x")
+    done = desk.type("submit", "cifar", "--synthetic", "--dry-run", "--site", "perlmutter", "--runs-dir", "/home/x")
     assert {"#SBATCH --account=m1234_g", "#SBATCH --qos=debug"} <= set(done.out.split("\n"))
 
 
@@ -99,3 +98,33 @@ def test_a_faulty_site_is_listed_as_faulty_and_shown_with_its_faults(desk: Desk)
     assert rows["broken"]["status"] == "faulty"
     done = desk.type("sites", "show", "broken")
     assert (done.code, "scheduler: this key is needed" in done.err) == (1, True)
+
+
+def test_settings_for_a_site_that_does_not_exist_are_refused(desk: Desk) -> None:
+    desk.write(str(desk.config / "settings.yaml"), "sites: {perlmuter: {qos: debug}}\n")
+    done = desk.type("submit", "cifar", "--synthetic", "--dry-run")
+    assert (done.code, "sites.perlmuter: no such site; did you mean 'perlmutter'?" in done.err) == (1, True)
+
+
+def test_ones_own_site_is_detected_before_the_bundled_ones(desk: Desk) -> None:
+    desk.write(
+        "site_configs/ours.yaml",
+        "title: x\nscheduler: local\ndefaults: {node_type: a}\nnode_types: {a: {title: x, cores_per_node: 1}}\n"
+        "launchers: {default: horovodrun, options: {horovodrun: {}}}\ndetect: {environment: {OUR_CLUSTER: yes}}\n",
+    )
+    assert chosen(desk, OUR_CLUSTER="yes") == "site ours (detected)"
+    assert chosen(desk) != "site ours (detected)"
+
+
+def test_a_partition_that_has_not_the_node_type_is_refused(desk: Desk) -> None:
+    desk.write(
+        "site_configs/ours.yaml",
+        "title: x\nscheduler: slurm\ndefaults: {node_type: gpu, partition: thin}\n"
+        "node_types: {gpu: {title: x, cores_per_node: 8}, cpu: {title: y, cores_per_node: 8}}\n"
+        "partitions: {thin: {node_types: [cpu]}, fat: {node_types: [gpu]}}\n"
+        "launchers: {default: srun, options: {srun: {}}}\n",
+    )
+    done = desk.type("submit", "cifar", "--synthetic", "--dry-run", "--site", "ours")
+    assert done.code == 1
+    assert "ours partition thin: node type gpu asked for; allowed: cpu" in done.err
+    assert "--partition fat would take it" in done.err

@@ -264,3 +264,54 @@ def test_the_submitted_script_does_not_depend_on_the_locale(cluster: Desk) -> No
 def test_a_spec_is_replaced_not_changed() -> None:
     request = Request(target="x")
     assert replace(request, nodes=2) != request
+
+
+@pytest.mark.parametrize("place", ["link.sh", "mine.py", "nowhere/x.sh", "."])
+def test_render_never_writes_over_what_it_did_not_render(desk: Desk, place: str) -> None:
+    mine = desk.write("mine.py", "print('mine')\n")
+    (desk.project / "link.sh").symlink_to("mine.py")
+    done = desk.type("render", "./mine.py", "--site", "local", "-o", place)
+    assert done.code == 1
+    assert done.err.count("error: ") == 1, done.err
+    assert mine.read_text() == "print('mine')\n"
+    assert desk.type("status", "--json").json == []
+
+
+def test_render_writes_over_its_own_older_script(desk: Desk) -> None:
+    desk.write("mine.py", "print('mine')\n")
+    for _ in range(2):
+        assert desk.type("render", "./mine.py", "--site", "local", "-o", "job.sh").code == 0
+    assert "# Rendered by hpclaunch" in (desk.project / "job.sh").read_text()
+
+
+@pytest.mark.parametrize("option", ["--arra=0-1", "--outp=/x", "--tim=9:00:00", "--part=debug", "--sig=USR1@60"])
+def test_row_16_an_owned_option_cannot_be_shortened_past_planning(desk: Desk, option: str) -> None:
+    done = desk.type("submit", "cifar", "--synthetic", "--site", "testcluster", "--runs-dir", "/x", "--sbatch", option)
+    assert (done.code, "write sbatch options in full" in done.err) == (1, True)
+
+
+def test_words_after_two_dashes_belong_to_submissions_only(desk: Desk) -> None:
+    done = desk.type("status", "--", "nothere")
+    assert (done.code, "only submit and render take arguments after --" in done.err) == (2, True)
+
+
+def test_earlier_runs_beside_a_script_are_not_taken_along(desk: Desk) -> None:
+    desk.write("mine.py", "print('mine')\n")
+    for _ in range(2):
+        done = desk.type("render", "./mine.py", "--site", "local", "--runs-dir", "out", "-o", "job.sh")
+        assert done.code == 0, done.err
+    assert not list((desk.project / "out").glob("*/code/out"))
+
+
+def test_a_template_that_extends_itself_is_told_how_to_extend_the_bundled_one(desk: Desk) -> None:
+    desk.write("templates/mpirun.sh.j2", '{% extends "mpirun.sh.j2" %}\n')
+    done = desk.type("submit", "cifar", "--synthetic", "--dry-run", "--site", "local")
+    assert (done.code, "bundled/mpirun.sh.j2" in done.err) == (1, True)
+
+
+def test_a_list_of_runs_that_cannot_be_written_is_an_error_before_anything_is(desk: Desk) -> None:
+    desk.environment["XDG_STATE_HOME"] = "/proc/nowhere"
+    desk.write("mine.py", "print('mine')\n")
+    done = desk.type("submit", "./mine.py", "--site", "local")
+    assert (done.code, "the list of runs cannot be written" in done.err) == (1, True)
+    assert not (desk.project / "runs").exists()

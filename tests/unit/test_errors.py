@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.errors import Fault, HpclaunchError, Interrupted, InvalidFile, InvalidRequest, NotFound, Refused
+from hpclaunch.errors import Fault, HpclaunchError, InvalidFile, InvalidRequest, NotFound, Refused
 
 
 def test_a_fault_says_where_what_what_is_allowed_and_what_to_do_next() -> None:
@@ -20,8 +20,6 @@ def test_an_error_carries_every_fault() -> None:
     assert str(error) == "one\ntwo"
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"), [(NotFound, 1), (InvalidFile, 1), (Refused, 1), (InvalidRequest, 2), (Interrupted, 130)]
-)
+@pytest.mark.parametrize(("kind", "code"), [(NotFound, 1), (InvalidFile, 1), (Refused, 1), (InvalidRequest, 2)])
 def test_each_error_ends_the_program_with_its_exit_code(kind: type[HpclaunchError], code: int) -> None:
     assert kind(Fault(what="x")).exit_code == code

@@ -55,7 +55,7 @@ def test_no_launcher_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyP
     spec = planned(a_desk(), tasks_per_node=2)
     (fault,) = missing_here(replace(spec, interpreter=str(tmp_path / "python")))
     assert fault.what == "the launcher horovodrun is not on this machine"
-    assert "hpclaunch[train]" in fault.next
+    assert "make setup" in fault.next
 
 
 def test_a_launcher_beside_the_jobs_python_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

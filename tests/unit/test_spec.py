@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hpclaunch.spec import Layout
-from tests.builders import around, planned
+from tests.builders import planned
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,3 @@ def test_a_spec_is_json() -> None:
     document = json.loads(json.dumps(spec.to_json()))
     assert document["layout"]["nodes"] == 2
     assert set(document) == set(spec.__dataclass_fields__)
-
-
-def test_inside_a_job_is_where_slurm_says_so() -> None:
-    assert around(environment={"SLURM_JOB_ID": "1"}).inside_job
-    assert not around().inside_job
