@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -140,3 +142,52 @@ def test_the_script_can_be_run_by_hand(local: Desk) -> None:
         ["bash", "job.sh"], cwd=local.project, env=local.environment, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (3, "by hand\n", "")
+
+
+def test_a_run_whose_controller_was_killed_goes_on_and_can_be_cancelled(local: Desk) -> None:
+    run, processes = sleeping(local)
+    (record,) = local.type("status", run.name, "--json").json
+    os.kill(int(record["job_id"]), signal.SIGKILL)
+    assert state(local, run) == ("RUNNING", "")
+    local.type("cancel", run.name)
+    assert not any(map(alive, processes))
+    assert state(local, run)[0] == "CANCELLED"
+
+
+def test_a_run_of_another_machine_is_neither_cancelled_nor_called_so(local: Desk) -> None:
+    run, _ = sleeping(local)
+    text = (run / "run.json").read_text()
+    record = json.loads(text)
+    (run / "run.json").write_text(json.dumps({**record, "host": "elsewhere"}))
+    done = local.type("cancel", run.name)
+    assert (done.code, "runs on elsewhere" in done.err) == (1, True)
+    assert state(local, run)[0] == "UNKNOWN"
+    (run / "run.json").write_text(text)
+    assert local.type("cancel", run.name).code == 0
+
+
+def test_following_a_run_that_nobody_knows_ends(local: Desk) -> None:
+    run, processes = sleeping(local)
+    (record,) = local.type("status", run.name, "--json").json
+    for process in (int(record["job_id"]), *processes):
+        os.kill(process, signal.SIGKILL)
+    for path in (run / "attempts").glob("*/exit-code"):
+        path.unlink()
+    wait_for(lambda: state(local, run)[0] != "RUNNING", "its processes are gone")
+    for path in (run / "attempts").glob("*/exit-code"):
+        path.unlink()
+    (run / "run.json").write_text(json.dumps({**record, "state": "RUNNING"}))
+    done = local.type("logs", "-f", run.name)
+    assert (done.code, "nobody knows what became of" in done.err) == (1, True)
+
+
+def test_a_script_run_by_hand_twice_shows_its_last_run(local: Desk) -> None:
+    local.write(
+        "twice.sh", 'test ! -e "$HPCLAUNCH_RUN_DIR/again"; code=$?; : > "$HPCLAUNCH_RUN_DIR/again"; exit $code\n'
+    )
+    run = Path(local.type("render", "./twice.sh", "-o", "job.sh").out.strip())
+    assert state(local, run) == ("RENDERED", "")
+    for ended in ("COMPLETED", "FAILED"):
+        subprocess.run(["bash", "job.sh"], cwd=local.project, env=local.environment, check=False)
+        assert state(local, run)[0] == ended
+        time.sleep(0.02)  # the two attempts begin at different moments
