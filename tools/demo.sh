@@ -6,6 +6,6 @@ cd "$(dirname "$0")/.."
 options=(--site local --tasks-per-node 2 --set epochs=2 --wait)
 if [ -z "${HPCLAUNCH_DATA_DIR:-}" ]; then
   echo "demo: no data (HPCLAUNCH_DATA_DIR is not set), so this trains on stand-in images"
-  options+=(--synthetic)
+  options+=(--synthetic --set batch_size_per_rank=64) # few images: smaller steps, so that there are some
 fi
 exec .venv/bin/hpclaunch submit cifar "${options[@]}" "$@"

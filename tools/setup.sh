@@ -27,13 +27,14 @@ fi
 
 sync=(.venv/bin/uv sync --inexact --quiet --python .venv/bin/python --extra train)
 [ -z "$group" ] || sync+=(--group "$group")
-[ -d .venv/lib/python3.*/site-packages/horovod ] 2> /dev/null ||
+compgen -G '.venv/lib/python3.*/site-packages/horovod' > /dev/null ||
   echo "setup: installing TensorFlow and compiling Horovod; this takes some minutes, once"
 "${sync[@]}"
 
 # A Horovod that was compiled (here or in the cache) before MPI was installed cannot be started by mpirun or srun.
-library=$(find .venv/lib -path '*horovod/tensorflow/mpi_lib*.so' | head -n 1)
-if command -v mpicxx > /dev/null && ! ldd "$library" | grep -q libmpi; then
+libraries=(.venv/lib/python3.*/site-packages/horovod/tensorflow/mpi_lib*.so)
+linked=$(ldd "${libraries[0]}") # into a variable: a pipe to grep -q can end ldd early, and then looks like a failure
+if command -v mpicxx > /dev/null && [[ $linked != *libmpi* ]]; then
   echo "setup: MPI is installed now; compiling Horovod again with it"
   .venv/bin/uv cache clean --quiet horovod
   "${sync[@]}" --reinstall-package horovod
