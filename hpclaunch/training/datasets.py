@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -23,7 +24,7 @@ class DataError(TrainingError):
     """Data that is missing or not as expected."""
 
 
-class Source:
+class Source(ABC):
     """An opened data set. A layout implements the four members; images are uint8 [k, height, width, channels].
 
     layout: its name. fingerprint: a short text that differs for other data. counts: samples by split.
@@ -37,9 +38,9 @@ class Source:
         self.path = path
         self.counts: dict[str, int] = {}
 
+    @abstractmethod
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
         """Images uint8 and labels int64 at the given positions (int64) of "train" or "test"; reads only these."""
-        raise NotImplementedError
 
     def wrong(self, what: str, where: str) -> DataError:
         """The error for a fault in this data set."""
