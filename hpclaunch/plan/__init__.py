@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from hpclaunch.errors import Refused
 from hpclaunch.job import Job
-from hpclaunch.launchers import LAUNCHERS, Launch
 from hpclaunch.plan.command import command_of
 from hpclaunch.plan.directives import directives_of
 from hpclaunch.plan.folders import data_need, expanded, private_faults
 from hpclaunch.plan.layout import exclusive_warnings, layout_of, node_type_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement, placement_of
+from hpclaunch.plan.ranks import launch_of, launcher_of
 from hpclaunch.plan.software import Software, software_of
 from hpclaunch.settings import Settings
-from hpclaunch.site import LauncherOptions, Site
+from hpclaunch.site import Site
 from hpclaunch.spec import Code, JobSpec, Layout, Request, Surroundings
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
@@ -26,7 +26,7 @@ def plan(site: Site, job: Job, request: Request, settings: Settings, around: Sur
     kind = node_type_of(site, job, request, ledger)
     layout = layout_of(site, kind, job, request, around, ledger)
     placement = placement_of(site, kind, layout, job, request, settings, around, ledger)
-    launcher = _launcher(site, job, request, layout, ledger)
+    launcher = launcher_of(site, job, request, layout, ledger)
     software = software_of(site, job, layout, around, ledger)
     data = data_need(site, job, request, settings, around, ledger)
     command = command_of(job, request, software, around, ledger)
@@ -59,7 +59,7 @@ def plan(site: Site, job: Job, request: Request, settings: Settings, around: Sur
         unset=software.unset,
         interpreter=command[0],
         command=command,
-        launch=_launch(site, launcher, layout, job, request, around, tuple(environment)),
+        launch=launch_of(site, launcher, layout, job, request, around, tuple(environment)),
         exit_wait=job.resources.exit_wait,
         hosts=tuple(f"{host} slots={layout.tasks_per_node}" for host in around.hosts[: layout.nodes]),
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
@@ -76,68 +76,6 @@ def _entry(job: Job) -> str:
         return job.script
     inside = [word for word in job.command if word.startswith("{code}/")]
     return inside[0].removeprefix("{code}/") if inside else ""
-
-
-def _launcher(site: Site, job: Job, request: Request, layout: Layout, ledger: Ledger) -> str:
-    alone = site.scheduler == "local" and layout.world_size == 1 and request.hosts_file is None
-    asked = ledger.pick(
-        "launcher",
-        ("--launcher", request.launcher),
-        ("job", job.launcher),
-        ("one rank needs none", "direct" if alone else None),
-        (f"site {site.name}", site.launchers.default),
-    )
-    launcher = asked or site.launchers.default
-    if launcher not in (*site.launchers.options, "direct"):
-        ledger.fault(
-            f"launcher {launcher!r} is not one that {site.name} has",
-            allowed=", ".join(site.launchers.options),
-            next="leave --launcher out for the site's own",
-        )
-    if launcher == "direct" and layout.world_size > 1:
-        ledger.fault(f"launcher 'direct' starts one rank, and {layout.world_size} were asked for")
-    if launcher == "horovodrun" and layout.nodes > 1 and site.scheduler == "slurm":
-        ledger.fault(
-            f"horovodrun knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
-            next=f"leave --launcher out for the site's own ({site.launchers.default})",
-        )
-    for option in (*site.sbatch, *job.sbatch, *request.sbatch):
-        if (
-            launcher != "srun"
-            and option.startswith("--signal=")
-            and not option.startswith(("--signal=B:", "--signal=RB:"))
-        ):
-            ledger.fault(
-                f"under {launcher} {option} would miss the ranks on the first node, which are in no step of Slurm's",
-                next="say --signal=B:…: then the script gets it, and passes it on to every rank",
-            )
-    if launcher == "srun" and site.scheduler == "local":
-        ledger.fault("srun needs a Slurm site", next="hpclaunch sites list")
-    return launcher
-
-
-def _launch(
-    site: Site,
-    launcher: str,
-    layout: Layout,
-    job: Job,
-    request: Request,
-    around: Surroundings,
-    names: tuple[str, ...],
-) -> tuple[str, ...]:
-    options = site.launchers.options.get(launcher, LauncherOptions())  # type: ignore[call-overload]
-    hosts = f"{around.run_dir}/hosts" if request.hosts_file is not None else ""
-    launch = Launch(
-        layout=layout,
-        exported=("PATH", "LD_LIBRARY_PATH", "HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", *names),
-        mpi=options.mpi or "",
-        cpu_bind=options.cpu_bind or "",
-        gpu_bind=options.gpu_bind or "",
-        extra=options.extra,
-        exit_wait=job.resources.exit_wait,
-        hosts_file=hosts,
-    )
-    return LAUNCHERS[launcher](launch)
 
 
 def _own_variables(layout: Layout, software: Software, data: str) -> dict[str, str]:
