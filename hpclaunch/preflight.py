@@ -22,7 +22,7 @@ def missing_here(spec: JobSpec) -> list[Fault]:
 
 def remarks(spec: JobSpec) -> list[str]:
     """Return what is not wrong, and still good to know: a script whose neighbours are too many to take along."""
-    if faults_of(spec.code):
+    if not spec.code.source_only or faults_of(spec.code):  # a job is taken whole or refused
         return []
     narrowed = choose(spec.code).narrowed
     return [f"{narrowed}: only {spec.code.entry} is taken along, not what it imports from there"] if narrowed else []

@@ -12,9 +12,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.errors import Fault, InvalidFile
 from hpclaunch.spec import JobSpec
-from hpclaunch.units import count, format_walltime
+from hpclaunch.units import CONTROL, count, format_walltime
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")  # the last: bytes that are not UTF-8 (os.fsdecode)
 _PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _WIDTH = 100
@@ -66,9 +65,9 @@ def _environment(roots: Roots) -> ImmutableSandboxedEnvironment:
 
 def quote(text: str) -> str:
     r"""Return text as one bash word on one line: a newline or another control character becomes ``$'\n'``."""
-    if not _CONTROL.search(text):
+    if not CONTROL.search(text):
         return shlex.quote(text)
-    escaped = (_ESCAPES.get(c) or (f"\\x{ord(c) & 0xFF:02x}" if _CONTROL.match(c) else c) for c in text)
+    escaped = (_ESCAPES.get(c) or (f"\\x{ord(c) & 0xFF:02x}" if CONTROL.match(c) else c) for c in text)
     return "$'" + "".join(escaped) + "'"
 
 
@@ -91,7 +90,7 @@ def directive(value: str) -> str:
 
 def oneline(text: str) -> str:
     """Return text that cannot end a comment: control characters become blanks."""
-    return _CONTROL.sub(" ", text)
+    return CONTROL.sub(" ", text)
 
 
 def clock(seconds: int) -> str:

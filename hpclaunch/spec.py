@@ -125,7 +125,6 @@ class JobSpec:
     layout: Layout
     walltime: int
     run_dir: str
-    log_pattern: str
     created: str
     version: str
     shell: str
@@ -137,11 +136,9 @@ class JobSpec:
     interpreter: str
     command: tuple[str, ...]
     launch: tuple[str, ...]
-    exit_wait: int
     hosts: tuple[str, ...]
     code: Code
     data: DataNeed | None
-    node_private: tuple[str, ...]
     choices: tuple[Choice, ...]
     warnings: tuple[str, ...]
 

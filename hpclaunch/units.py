@@ -11,6 +11,9 @@ _SPELLED = re.compile(
 _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
 _MEGABYTES = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
+CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")
+"""What no line of a script may hold as it is: control characters, and bytes that are not UTF-8 (see os.fsdecode)."""
+
 WALLTIME_FORMS = "minutes (30), HH:MM:SS, D-HH:MM:SS, or 1d12h, 2h, 90m"
 MEMORY_FORMS = "megabytes (4000) or a number with K, M, G or T (16G)"
 

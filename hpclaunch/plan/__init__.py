@@ -6,10 +6,10 @@ from hpclaunch.errors import Refused
 from hpclaunch.job import Job
 from hpclaunch.plan.command import command_of
 from hpclaunch.plan.directives import directives_of
-from hpclaunch.plan.folders import data_need, expanded, private_faults
+from hpclaunch.plan.folders import data_need, private_faults
 from hpclaunch.plan.layout import exclusive_warnings, layout_of, node_type_of
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.placement import Placement, placement_of
+from hpclaunch.plan.placement import placement_of
 from hpclaunch.plan.ranks import launch_of, launcher_of
 from hpclaunch.plan.software import Software, software_of
 from hpclaunch.settings import Settings
@@ -17,7 +17,6 @@ from hpclaunch.site import Site
 from hpclaunch.spec import Code, JobSpec, Layout, Request, Surroundings
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
-LOGS = {"slurm": "logs/slurm-%j.out", "local": "logs/%j_0_log.out"}
 
 
 def plan(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> JobSpec:
@@ -48,7 +47,6 @@ def plan(site: Site, job: Job, request: Request, settings: Settings, around: Sur
         layout=layout,
         walltime=placement.walltime,
         run_dir=around.run_dir,
-        log_pattern=LOGS[site.scheduler],
         created=around.now,
         version=around.version,
         shell="/bin/bash -l" if site.login_shell else "/bin/bash",
@@ -60,11 +58,9 @@ def plan(site: Site, job: Job, request: Request, settings: Settings, around: Sur
         interpreter=command[0],
         command=command,
         launch=launch_of(site, launcher, layout, job, request, around, tuple(environment)),
-        exit_wait=job.resources.exit_wait,
         hosts=tuple(f"{host} slots={layout.tasks_per_node}" for host in around.hosts[: layout.nodes]),
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
         data=data,
-        node_private=tuple(expanded(path, around) for path in site.folders.node_private),
         choices=tuple(ledger.choices),
         warnings=tuple(ledger.warnings),
     )
@@ -89,6 +85,3 @@ def _own_variables(layout: Layout, software: Software, data: str) -> dict[str, s
     if "OMP_NUM_THREADS" not in software.variables:
         variables["OMP_NUM_THREADS"] = str(layout.cores_per_task)
     return variables
-
-
-__all__ = ["Placement", "plan"]

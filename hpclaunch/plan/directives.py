@@ -9,10 +9,9 @@ from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement
 from hpclaunch.site import NodeType, Site
 from hpclaunch.spec import Layout, Pairs, Request, Surroundings
-from hpclaunch.units import format_memory, format_walltime
+from hpclaunch.units import CONTROL, format_memory, format_walltime
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")
 
 OWNED = {
     "account": "--account",
@@ -101,7 +100,7 @@ def _passed_on(options: tuple[str, ...], where: str, ledger: Ledger) -> list[tup
     pairs = []
     for option in options:
         match = _OPTION.fullmatch(option.strip())
-        if match is None or _CONTROL.search(option):
+        if match is None or CONTROL.search(option):
             ledger.fault(
                 f"{option!r} is not one sbatch option", where=where, allowed="the long form, --name or --name=value"
             )

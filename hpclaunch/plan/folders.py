@@ -12,12 +12,12 @@ from hpclaunch.plan.ledger import Ledger
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
 from hpclaunch.spec import DataNeed, Request, Surroundings
+from hpclaunch.units import CONTROL
 
 if TYPE_CHECKING:
     from hpclaunch.plan.software import Software
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")
 
 
 def expanded(path: str, around: Surroundings) -> str:
@@ -72,7 +72,7 @@ def private_faults(
     site: Site, job: Job, around: Surroundings, software: Software, data: DataNeed | None, ledger: Ledger
 ) -> None:
     """Refuse folders that the nodes do not share with this machine: Slurm fails such a job, at times with no log."""
-    if _CONTROL.search(around.run_dir) or _CONTROL.search(around.cwd):
+    if CONTROL.search(around.run_dir) or CONTROL.search(around.cwd):
         ledger.fault(
             f"the path {around.run_dir!r} holds a control character or is not UTF-8",
             next="choose another with --runs-dir",
