@@ -149,6 +149,7 @@ Memory = Annotated[int, Before(_memory)]
 Scalar = Annotated[str, Before(_scalar)]
 """Text or a number, kept as text."""
 PositiveInt = Annotated[int, AtLeast(1)]
+NotNegative = Annotated[float, AtLeast(0)]
 Line = Annotated[str, Matching(re.compile(r"[^\x00-\x1f\x7f]+"), "text on one line, not empty, no control character")]
 """Text that stays on one line of a script."""
 VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "letters, digits and _, no digit first")]
@@ -246,8 +247,8 @@ def _marked(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
     for mark in marks:
         if isinstance(mark, Matching) and not mark.pattern.fullmatch(value):
             faults.append(place.fault(f"{value!r} may not stand here", allowed=mark.what))
-        if isinstance(mark, AtLeast) and (value if isinstance(value, int) else len(value)) < mark.least:
-            shown = f"{value} is too small" if isinstance(value, int) else "has too few members"
+        if isinstance(mark, AtLeast) and (value if isinstance(value, int | float) else len(value)) < mark.least:
+            shown = f"{value} is too small" if isinstance(value, int | float) else "has too few members"
             faults.append(place.fault(shown, allowed=f"at least {mark.least}"))
     return value
 

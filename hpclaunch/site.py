@@ -1,75 +1,199 @@
-"""What a site file may say about a cluster, and loading one; it never looks at the cluster itself."""
+"""What a site file may say about a cluster, and loading one; it never looks at the cluster itself.
+
+What a file leaves out is not known, and is neither assumed nor checked. Bandwidths are GB/s (10**9 bytes) in one direction.
+"""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Annotated, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 from hpclaunch.catalog import SITE, Catalog
-from hpclaunch.errors import InvalidFile
-from hpclaunch.fileformat import INTERNAL, AtLeast, Environment, Line, PositiveInt, Scalar, VariableName, Walltime, read
+from hpclaunch.fileformat import (
+    INTERNAL,
+    AtLeast,
+    Before,
+    Environment,
+    Line,
+    Memory,
+    NotNegative,
+    PositiveInt,
+    Scalar,
+    VariableName,
+    Walltime,
+    read,
+)
 
 SchedulerName = Literal["slurm", "local"]
-LauncherName = Literal["direct", "srun", "mpirun", "horovodrun"]
+LauncherName = Literal["direct", "srun", "mpirun", "horovodrun", "ibrun", "torchrun"]
+TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
+Runtime = Literal["shifter", "podman-hpc", "apptainer", "singularity", "pyxis"]
+
+
+def _pattern(value: Any) -> Any:
+    """Refuse what is not a regular expression when the file is read, not when a host name is looked at."""
+    try:
+        re.compile(str(value))
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detect:
-    """How a login node of the site is known: every key that is given must hold."""
+    """How a login node of the site is known: every key that is given must hold; ``hostname`` must match all of it."""
 
     environment: dict[VariableName, Scalar] = field(default_factory=dict)
     cluster_name: str | None = None
-
-    def holds(self, environment: Mapping[str, str], cluster: str) -> bool:
-        """Whether this machine is one of the site's; saying nothing is never true."""
-        named = self.cluster_name in (None, cluster) and bool(self.environment or self.cluster_name)
-        return named and all(environment.get(name) == value for name, value in self.environment.items())
+    hostname: Annotated[str, Before(_pattern)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where values come from; ``read`` is the date of the source as it was read."""
+    """A document or file that values were read from; ``read`` is its own date, or ``undated``."""
 
-    id: str
     ref: str
     read: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeType:
-    """One kind of node. Memory in GB (as the site writes it), ``default_tasks_per_node`` else GPUs, else 1.
+class GpuLinks:
+    """How the GPUs of a node are joined. ``slowest_pair`` where pairs differ; ``gpu`` is all links of one GPU."""
 
+    type: str
+    pair_gbytes_per_s: NotNegative | None = None
+    slowest_pair_gbytes_per_s: NotNegative | None = None
+    gpu_gbytes_per_s: NotNegative | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nics:
+    """The network cards of a node."""
+
+    model: str
+    count: PositiveInt | None = None
+    gbytes_per_s_each: NotNegative | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeNode:
+    """What holds only with all GPUs of the node and its default tasks: an order of GPUs, a map or mask of CPUs."""
+
+    variables: dict[VariableName, Scalar] = field(default_factory=dict)
+    cpu_bind: Line | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeType:
+    """One kind of node. Memory in GB (as the site writes it); ``default_tasks_per_node`` else GPUs, else 1.
+
+    ``usable_cores``: without those that the site keeps for itself. ``cpus_per_core``: what Slurm counts as CPUs, where
+    that is not every hardware thread. ``whole_nodes``: jobs never share one. ``request_memory`` (MB) is asked for with a
+    whole node, and in proportion with some of its GPUs. ``gpu_type`` stands in ``--gres=gpu:TYPE:N``. ``rank_setup``:
+    lines that every rank runs first under srun. ``charge`` is in the site's unit for an hour of what it counts.
     ``stand_in_gpus``: the scheduler hands GPUs out, but nothing can compute on them (a test cluster).
     """
 
     title: str
     nodes: PositiveInt | None = None
-    cores_per_node: PositiveInt
+    sockets: PositiveInt | None = None
+    cpu: str | None = None
+    cores_per_node: PositiveInt | None = None
+    usable_cores: PositiveInt | None = None
     threads_per_core: PositiveInt = 1
+    cpus_per_core: PositiveInt | None = None
+    numa_domains: PositiveInt | None = None
     memory_gb: PositiveInt | None = None
+    request_memory: Memory | None = None
+    local_storage: str | None = None
     gpus_per_node: Annotated[int, AtLeast(0)] = 0
     gpu_model: str | None = None
     gpu_memory_gb: PositiveInt | None = None
+    gpu_type: Line | None = None
+    gpu_links: GpuLinks | None = None
     stand_in_gpus: bool = False
+    nics: Nics | None = None
+    whole_nodes: bool = False
     constraint: Line | None = None
     partition: Line | None = None
+    qos: Line | None = None
     default_tasks_per_node: PositiveInt | None = None
+    default_cpus_per_task: PositiveInt | None = None
+    whole_node: WholeNode = field(default_factory=WholeNode)
+    rank_setup: tuple[Line, ...] = ()
+    charge: NotNegative | None = None
 
     @property
-    def logical_cpus(self) -> int:
-        """What Slurm counts as CPUs: hardware threads."""
-        return self.cores_per_node * self.threads_per_core
+    def slurm_cpus_per_core(self) -> int:
+        """What Slurm counts as CPUs of one core."""
+        return self.cpus_per_core or self.threads_per_core
+
+    @property
+    def cores(self) -> int | None:
+        """Cores that jobs get."""
+        return self.usable_cores or self.cores_per_node
+
+    @property
+    def slurm_cpus(self) -> int | None:
+        """What Slurm counts as the CPUs of a node that jobs get."""
+        return self.cores * self.slurm_cpus_per_core if self.cores else None
+
+    @property
+    def tasks(self) -> int:
+        """The usual number of tasks on a node."""
+        return self.default_tasks_per_node or self.gpus_per_node or 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """Up to ``max_nodes`` nodes may run for ``max_walltime`` seconds."""
+
+    max_nodes: PositiveInt
+    max_walltime: Walltime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """A limit that differs for one node type."""
+
+    max_nodes: PositiveInt | None = None
+    max_walltime: Walltime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of a partition or a QOS; walltime in seconds. What is not there is not known, and not checked."""
+    """Limits of a partition or a QOS; walltime in seconds.
 
-    max_walltime: Walltime | None = None
+    ``only_if_asked``: never chosen for a person (interactive, preemptible, restricted). ``implicit``: in force without a
+    directive. ``whole_nodes`` where it differs from the node type's. ``charge_factor`` multiplies the cost.
+    ``sbatch`` options come with it. ``max_jobs`` and ``max_running`` are per user.
+    """
+
+    min_nodes: PositiveInt | None = None
     max_nodes: PositiveInt | None = None
+    max_walltime: Walltime | None = None
+    bins: tuple[Bin, ...] = ()
+    by_node_type: dict[str, Override] = field(default_factory=dict)
+    max_gpus_per_node: PositiveInt | None = None
+    max_jobs: PositiveInt | None = None
+    max_running: PositiveInt | None = None
     node_types: tuple[str, ...] = ()
+    whole_nodes: bool | None = None
+    only_if_asked: bool = False
+    implicit: bool = False
+    charge_factor: NotNegative | None = None
+    sbatch: tuple[Line, ...] = ()
     note: str = ""
+
+    def of(self, kind: str) -> "Limits":
+        """Return the limits as they hold for a node type."""
+        override = self.by_node_type.get(kind)
+        if override is None:
+            return self
+        return replace(
+            self,
+            max_nodes=override.max_nodes or self.max_nodes,
+            max_walltime=override.max_walltime or self.max_walltime,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +208,26 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuRequest:
+    """How GPUs are asked for: by which directive (``none``: they come with the nodes), and what srun says again."""
+
+    directive: Literal["gpus-per-node", "gpus-per-task", "gpus", "gres", "none"]
+    srun: Literal["gpus-per-node", "gpus-per-task"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LauncherOptions:
-    """How the site wants a launcher called; what is not there is not written."""
+    """How the site wants a launcher called; what is not there is not written. ``ssh``: nodes of a job may be entered.
+
+    ``warn`` is told to whoever chooses it.
+    """
 
     mpi: Line | None = None
     cpu_bind: Line | None = None
     gpu_bind: Line | None = None
     extra: tuple[Line, ...] = ()
+    ssh: bool = False
+    warn: Line | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +243,29 @@ class Launchers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """How the site runs containers; ``mpi`` takes the place of srun's --mpi there. ``modules`` are shifter's own."""
+
+    runtime: Runtime
+    modules: tuple[Line, ...] = ()
+    options: tuple[Line, ...] = ()
+    mpi: Line | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charging:
+    """What a run costs: ``unit`` for every hour of what is counted, times ``rate`` and the charge factors.
+
+    Whole nodes count as all that is in them. ``rate``: 1 unless the site or the node type says otherwise.
+    """
+
+    unit: str
+    counts: Literal["node", "gpu", "core"]
+    rate: NotNegative | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
     """Paths in which ``$NAME`` is taken from the submitting environment. ``node_private`` ones are not shared."""
 
@@ -116,28 +276,39 @@ class Folders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A cluster as one YAML describes it."""
+    """A cluster as one YAML describes it.
+
+    ``origins`` says for dotted keys (and all below them) which of ``sources`` they are from; ``third_party`` ones were
+    seen in users' files only, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
+    """
 
     name: str = field(metadata=INTERNAL)
     title: str
     status: Literal["production", "retired", "test"] = "production"
     scheduler: SchedulerName
+    interconnect: str | None = None
     login_shell: bool = False
     detect: Detect | None = None
     defaults: Defaults
-    required: tuple[Literal["account", "partition", "qos", "walltime"], ...] = ()
+    required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = ()
     node_types: Annotated[dict[str, NodeType], AtLeast(1)]
     partitions: dict[str, Limits] = field(default_factory=dict)
     qos: dict[str, Limits] = field(default_factory=dict)
-    launchers: Launchers
+    charging: Charging | None = None
+    gpus: GpuRequest | None = None
+    launchers: Launchers | None = None
+    task_directives: tuple[TaskDirective, ...] = ("ntasks-per-node", "cpus-per-task")
+    container: Container | None = None
     environment: Environment = field(default_factory=Environment)
     folders: Folders = field(default_factory=Folders)
     sbatch: tuple[Line, ...] = ()
-    omit: tuple[Line, ...] = ()
+    remove: tuple[Line, ...] = ()
     notes: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: dict[str, Source] = field(default_factory=dict)
+    origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
     third_party: tuple[str, ...] = ()
-    derived: tuple[str, ...] = ()
+    derived: dict[str, str] = field(default_factory=dict)
+    unverified: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         wrong = [
@@ -149,62 +320,25 @@ class Site:
             raise ValueError("; ".join(wrong))
 
     def _references(self) -> list[tuple[str, str, list[str]]]:
-        kinds, partitions, qos = list(self.node_types), list(self.partitions), list(self.qos)
+        kinds, sources = list(self.node_types), [*self.sources, OURS]
         found = [("defaults.node_type", self.defaults.node_type, kinds)]
-        if self.defaults.partition and partitions:
-            found.append(("defaults.partition", self.defaults.partition, partitions))
-        if self.defaults.qos and qos:
-            found.append(("defaults.qos", self.defaults.qos, qos))
-        for family, members in (("partitions", self.partitions), ("qos", self.qos)):
-            for name, limits in members.items():
-                found += [(f"{family}.{name}.node_types", kind, kinds) for kind in limits.node_types]
+        for key, members in (("partition", self.partitions), ("qos", self.qos)):
+            named = {f"defaults.{key}": getattr(self.defaults, key)}
+            named |= {f"node_types.{kind}.{key}": getattr(node, key) for kind, node in self.node_types.items()}
+            found += [(place, name, list(members)) for place, name in named.items() if name and members]
+        for family, limits in (("partitions", self.partitions), ("qos", self.qos)):
+            for name, one in limits.items():
+                named_kinds = [("node_types", one.node_types), ("by_node_type", tuple(one.by_node_type))]
+                found += [(f"{family}.{name}.{key}", kind, kinds) for key, all_ in named_kinds for kind in all_]
+        found += [(f"origins.{key}", name, sources) for key, names in self.origins.items() for name in names]
         return found
+
+
+OURS = "hpclaunch"
+"""The source of what is nobody's fact but hpclaunch's own choice (a default walltime, a folder's name)."""
 
 
 def load_site(catalog: Catalog, name: str) -> Site:
     """Return the site of that name. Raises NotFound, or InvalidFile with every fault."""
     found = catalog.find(SITE, name)
     return read(found.path, Site, name=name)
-
-
-def detect_site(environment: Mapping[str, str], cluster_name: str) -> str | None:
-    """Return the bundled site that this machine belongs to, or None.
-
-    Only the sites in this table are looked at, so that no site file but the one that is meant is ever read.
-    """
-    for name, variables, cluster in DETECTED:
-        if all(environment.get(key) == value for key, value in variables) and cluster in ("", cluster_name):
-            return name
-    return None
-
-
-def detect_own_site(catalog: Catalog, environment: Mapping[str, str], cluster: str) -> str | None:
-    """Return the project's or the user's own site whose ``detect`` holds here; a faulty file is passed over."""
-    for found in catalog.names(SITE):
-        if found.origin == "bundled":
-            continue
-        try:
-            detect = load_site(catalog, found.name).detect
-        except InvalidFile:
-            continue
-        if detect is not None and detect.holds(environment, cluster):
-            return found.name
-    return None
-
-
-DETECTED: tuple[tuple[str, tuple[tuple[str, str], ...], str], ...] = (
-    ("perlmutter", (("NERSC_HOST", "perlmutter"),), ""),
-    ("testcluster", (), "hpctest"),
-)
-"""Site, environment variables and Slurm cluster name; a test holds it equal to ``detect`` in the site files."""
-
-
-def cluster_name(environment: Mapping[str, str]) -> str:
-    """Return ClusterName from slurm.conf, or nothing: a plain file read, no program is asked."""
-    path = Path(environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf")
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    match = re.search(r"^\s*ClusterName\s*=\s*(\S+)", text, re.MULTILINE | re.IGNORECASE)
-    return match.group(1) if match else ""
