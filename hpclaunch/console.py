@@ -14,7 +14,7 @@ from hpclaunch.spec import JobSpec
 from hpclaunch.units import count, format_walltime
 
 _SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
-_SHOWN |= {"account", "partition", "qos", "walltime", "data", "python"}
+_SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
 
 
@@ -77,8 +77,25 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     for key, value, origin in rows:
         text = format_walltime(int(value)) if key == "walltime" else value
         say(f"  {key:<15} {text:<24} ({origin})")
-    for notice in notices:
+    if spec.cost:
+        say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {spec.cost.unit}s ({spec.cost.note})")
+    for other in spec.declined:
+        say(f"  not {other.key} {other.value}: {other.reason}")
+    for notice in (*spec.marks, *notices):
         warn(notice)
+
+
+def show_amount(amount: float) -> str:
+    """Return a number with as many digits as a person wants to read."""
+    return f"{amount:.4g}" if amount < 1000 else f"{amount:,.0f}"
+
+
+def show_estimate(spec: JobSpec, words: str, as_json: bool) -> None:
+    """Show Slurm's own word on a script."""
+    if as_json:
+        write_json({"spec": spec.to_json(), "scheduler": words})
+    else:
+        write(f"{words}\n")
 
 
 def warn_missing(faults: Iterable[Fault]) -> None:

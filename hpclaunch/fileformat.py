@@ -160,10 +160,11 @@ VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "l
 class Environment:
     """What the ranks need around them: modules, then a venv or a conda environment, then lines of set-up, variables.
 
-    ``python: current`` means the interpreter that runs hpclaunch.
+    ``python: current`` means the interpreter that runs hpclaunch. ``container`` is an image, run as the site runs them.
     """
 
     modules: tuple[Line, ...] = ()
+    container: Line | None = None
     venv: Line | None = None
     conda: Line | None = None
     python: Line | None = None
@@ -173,6 +174,24 @@ class Environment:
     def __post_init__(self) -> None:
         if self.venv and self.conda:
             raise ValueError("'venv' and 'conda' exclude each other; keep one of them")
+
+    @property
+    def has_python(self) -> bool:
+        """Whether it says by itself which Python runs."""
+        return bool(self.venv or self.conda or self.python or self.container)
+
+    def under(self, stronger: "Environment") -> "Environment":
+        """Return both as one: lines of set-up follow each other; a container does without a weaker level's modules."""
+        software = stronger if stronger.has_python else self
+        return Environment(
+            modules=stronger.modules or (() if stronger.container else self.modules),
+            container=software.container,
+            venv=software.venv,
+            conda=software.conda,
+            python=software.python,
+            setup=(*self.setup, *stronger.setup),
+            variables={**self.variables, **stronger.variables},
+        )
 
 
 # --- from plain values to dataclasses

@@ -18,6 +18,7 @@ from hpclaunch.fileformat import (
     Walltime,
     read,
 )
+from hpclaunch.launchers import LauncherName
 
 Value = bool | int | float | str
 ParameterName = Annotated[str, Matching(re.compile("[a-z][a-z0-9_]*"), "small letters, digits and _")]
@@ -87,7 +88,7 @@ class Job:
     resources: Resources = field(default_factory=Resources)
     data: DataSet | None = None
     environment: Environment = field(default_factory=Environment)
-    launcher: Literal["direct", "srun", "mpirun", "horovodrun"] | None = None
+    launcher: LauncherName | None = None
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)
 

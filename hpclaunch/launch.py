@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from hpclaunch import __version__
 from hpclaunch.catalog import Catalog, user_folder
+from hpclaunch.detection import detect_own_site, detect_site, machine
 from hpclaunch.errors import Fault, InvalidRequest, Refused
-from hpclaunch.settings import Settings, load_settings
-from hpclaunch.site import Site, cluster_name, detect_own_site, detect_site, load_site
+from hpclaunch.settings import PROJECT_FILE, Settings, load_settings
+from hpclaunch.site import Site, load_site
 from hpclaunch.spec import JobSpec, Request, Surroundings
 
 if TYPE_CHECKING:
@@ -53,32 +54,41 @@ class World:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """What planning and rendering made: the spec, the script, and what a person should be told."""
+    """What planning and rendering made: the spec, the script, and what a person should be told.
+
+    With ``faults`` there is no script.
+    """
 
     spec: JobSpec
     text: str
     site_origin: str
     notices: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
 
 
 def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prepared:
-    """Load, plan and render. Nothing is written and no program is asked. Raises HpclaunchError with every fault."""
+    """Load, plan and render. Nothing is written and no program is asked.
+
+    Raises HpclaunchError for a file that cannot be used. Reasons for refusing the request are kept in ``faults``, so
+    that they can be told together with what a look at the machine adds.
+    """
     from hpclaunch.job import load_job
-    from hpclaunch.plan import plan
+    from hpclaunch.plan import draft
     from hpclaunch.render import override_of, render
 
-    settings = load_settings(user_folder(world.environment))
+    settings = load_settings(user_folder(world.environment), world.cwd)
     _check_settings(world, settings)
     site, origin = choose_site(world, request.site, settings)
     job = load_job(world.catalog, request.target, world.cwd)
-    spec = plan(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
+    spec, faults = draft(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
     roots = world.catalog.roots("templates")
     notices = list(spec.warnings)
     override = override_of(spec, roots)
     if override:
         notices.append(f"the template {override} takes the place of the bundled one")
     notices += _own_files(world, request, site)
-    return Prepared(spec=spec, text=render(spec, roots), site_origin=origin, notices=tuple(notices))
+    text = "" if faults else render(spec, roots)
+    return Prepared(spec=spec, text=text, site_origin=origin, notices=tuple(notices), faults=tuple(faults))
 
 
 def _check_settings(world: World, settings: Settings) -> None:
@@ -86,14 +96,15 @@ def _check_settings(world: World, settings: Settings) -> None:
     from hpclaunch.catalog import SITE, did_you_mean
     from hpclaunch.errors import InvalidFile
 
-    known = [found.name for found in world.catalog.names(SITE)] if settings.sites else []
+    named = settings.named_sites()
+    known = [found.name for found in world.catalog.names(SITE)] if named else []
     faults = [
         Fault(
-            where=f"settings.yaml: sites.{name}",
+            where=f"settings: sites.{name}",
             what=f"no such site{did_you_mean(name, known)}",
             allowed=", ".join(known),
         )
-        for name in settings.sites
+        for name in named
         if name not in known
     ]
     if faults:
@@ -103,12 +114,12 @@ def _check_settings(world: World, settings: Settings) -> None:
 def choose_site(world: World, asked: str | None, settings: Settings) -> tuple[Site, str]:
     """Return the site and who chose it: flag, HPCLAUNCH_SITE, settings, detection, else this machine."""
     variable = world.environment.get("HPCLAUNCH_SITE") or None
+    chooser, usual = settings.default_site()
     detected = None
-    if not (asked or variable or settings.site):
-        cluster = cluster_name(world.environment)
-        detected = detect_own_site(world.catalog, world.environment, cluster)
-        detected = detected or detect_site(world.environment, cluster)
-    offers = [(asked, "--site"), (variable, "HPCLAUNCH_SITE"), (settings.site, "settings"), (detected, "detected")]
+    if not (asked or variable or usual):
+        here = machine(world.environment, os.uname().nodename)
+        detected = detect_own_site(world.catalog, here) or detect_site(here)
+    offers = [(asked, "--site"), (variable, "HPCLAUNCH_SITE"), (usual, chooser), (detected, "detected")]
     name, origin = next(((name, origin) for name, origin in offers if name), ("local", "no cluster was detected"))
     return load_site(world.catalog, name), origin
 
@@ -121,7 +132,10 @@ def _own_files(world: World, request: Request, site: Site) -> list[str]:
     if not looks_like_path(request.target):
         wanted.append((JOB, request.target))
     found = [(kind.noun, world.catalog.find(kind, name)) for kind, name in wanted]
-    return [f"the {noun} is the {one.origin}'s own: {one.path}" for noun, one in found if one.origin != "bundled"]
+    notices = [f"the {noun} is the {one.origin}'s own: {one.path}" for noun, one in found if one.origin != "bundled"]
+    if (world.cwd / PROJECT_FILE).is_file():
+        notices.append(f"the project's settings count: {world.cwd / PROJECT_FILE}")
+    return notices
 
 
 def _surroundings(
@@ -140,7 +154,7 @@ def _surroundings(
         hosts=_hosts(world, request),
         environment=world.environment,
     )
-    offers = [world.environment.get("HPCLAUNCH_RUNS_DIR"), settings.value("runs_dir", site.name)]
+    offers = [world.environment.get("HPCLAUNCH_RUNS_DIR"), settings.offer("runs_dir", site.name)[1]]
     offers.append(site.folders.runs)
     spelled = [expanded(offer, around) for offer in offers if offer]
     folder = runs_dir or next((offer for offer in spelled if not is_open(offer)), "runs")
@@ -165,6 +179,37 @@ def missing(prepared: Prepared) -> list[Fault]:
     from hpclaunch.preflight import missing_code, missing_here
 
     return [*missing_code(prepared.spec), *missing_here(prepared.spec)]
+
+
+def refuse_faulty(prepared: Prepared) -> None:
+    """Raise Refused if planning found a reason, together with what is missing here."""
+    if prepared.faults:
+        raise Refused([*prepared.faults, *missing(prepared)])
+
+
+def check(prepared: Prepared) -> None:
+    """Raise Refused with every reason against submitting: of planning, of this machine, of the scheduler itself."""
+    from hpclaunch.schedulers import scheduler_of
+
+    spec = prepared.spec
+    retired = Fault(
+        what=f"{spec.site} is retired: its scripts can be rendered, not submitted",
+        next="--dry-run shows the script; hpclaunch sites list",
+    )
+    faults = [*([retired] if spec.site_status == "retired" else []), *prepared.faults, *missing(prepared)]
+    told = {(fault.what, fault.allowed) for fault in faults}
+    objections = scheduler_of(spec.scheduler).objections(spec)
+    faults += [fault for fault in objections if (fault.what, fault.allowed) not in told]
+    if faults:
+        raise Refused(faults)
+
+
+def estimate(prepared: Prepared) -> str:
+    """Return the scheduler's own word on the script: when it would start. Raises Refused or SchedulerError."""
+    from hpclaunch.schedulers import scheduler_of
+
+    check(prepared)
+    return scheduler_of(prepared.spec.scheduler).estimate(prepared.text)
 
 
 def remarks(prepared: Prepared) -> list[str]:
@@ -195,14 +240,10 @@ def submit(world: World, prepared: Prepared) -> Run:
     from hpclaunch.errors import SchedulerError
     from hpclaunch.schedulers import scheduler_of
 
-    spec = prepared.spec
-    retired = [Fault(what=f"{spec.site} is retired: its scripts can be rendered, not submitted", next="--dry-run")]
-    faults = [*(retired if spec.site_status == "retired" else []), *missing(prepared)]
-    if faults:
-        raise Refused(faults)
+    check(prepared)
     run = write_run(world, prepared)
     try:
-        job_id = scheduler_of(run.scheduler).submit(run, prepared.text, spec.walltime)
+        job_id = scheduler_of(run.scheduler).submit(run, prepared.text, prepared.spec.walltime)
     except SchedulerError as error:
         runs.save(replace(run, reason=" ".join(str(error).split())))
         raise

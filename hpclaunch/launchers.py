@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from hpclaunch.spec import Layout
+
+LauncherName = Literal["direct", "srun", "mpirun", "horovodrun", "ibrun", "torchrun"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What a launcher needs to know. ``exported`` names variables that mpirun must carry; empty text omits an option.
 
+    ``gpus_by`` (``gpus-per-node`` or ``gpus-per-task``): srun asks for the GPUs once more.
     ``exit_wait`` is how long (seconds) the other tasks may go on after one has ended; ``hosts_file`` names the hosts
     where no scheduler does.
     """
@@ -21,6 +25,7 @@ class Launch:
     mpi: str = ""
     cpu_bind: str = ""
     gpu_bind: str = ""
+    gpus_by: str = ""
     extra: tuple[str, ...] = ()
     exit_wait: int = 60
     hosts_file: str = ""
@@ -34,25 +39,52 @@ def direct(launch: Launch) -> tuple[str, ...]:
 def srun(launch: Launch) -> tuple[str, ...]:
     """Slurm's own. ``--cpus-per-task`` is always written: from Slurm 22.05 srun ignores sbatch's (srun manual)."""
     layout = launch.layout
+    return _srun(launch, layout.tasks_per_node, layout.cpus_per_task, launch.cpu_bind, launch.gpu_bind)
+
+
+def torchrun(launch: Launch) -> tuple[str, ...]:
+    """One torchrun on every node, started by srun; each starts the node's ranks (PyTorch's torchrun page).
+
+    The script exports the rendezvous (PET_RDZV_*), because only the job knows its first host. ``--no-python``: the
+    rank's command says itself which program it is.
+    """
+    layout = launch.layout
+    step = _srun(launch, 1, layout.tasks_per_node * layout.cpus_per_task, "none", "none" if launch.gpu_bind else "")
+    ranks = [f"--nnodes={layout.nodes}", f"--nproc-per-node={layout.tasks_per_node}", "--rdzv-backend=c10d"]
+    return (*step, "torchrun", *ranks, "--no-python")
+
+
+def _srun(launch: Launch, tasks: int, cpus: int, cpu_bind: str, gpu_bind: str) -> tuple[str, ...]:
+    """Return srun for so many tasks on every node, each with so many CPUs."""
+    layout = launch.layout
+    gpus = {"gpus-per-node": layout.gpus_per_node, "gpus-per-task": layout.gpus_per_node // tasks}
     options = [
         f"--nodes={layout.nodes}",
-        f"--ntasks={layout.world_size}",
-        f"--ntasks-per-node={layout.tasks_per_node}",
-        f"--cpus-per-task={layout.cpus_per_task}",
+        f"--ntasks={layout.nodes * tasks}",
+        f"--ntasks-per-node={tasks}",
+        f"--cpus-per-task={cpus}",
     ]
-    if launch.cpu_bind:
-        options.append(f"--cpu-bind={launch.cpu_bind}")
-    if launch.gpu_bind and layout.gpus_per_node:
-        options.append(f"--gpu-bind={launch.gpu_bind}")
+    if launch.gpus_by and layout.gpus_per_node:
+        options.append(f"--{launch.gpus_by}={gpus[launch.gpus_by]}")
+    if cpu_bind:
+        options.append(f"--cpu-bind={cpu_bind}")
+    if gpu_bind and layout.gpus_per_node:
+        options.append(f"--gpu-bind={gpu_bind}")
     if launch.mpi:
         options.append(f"--mpi={launch.mpi}")
     return ("srun", *options, "--kill-on-bad-exit=1", f"--wait={launch.exit_wait}", *launch.extra)
 
 
 def mpirun(launch: Launch) -> tuple[str, ...]:
-    """Open MPI. ``--bind-to none``: since Open MPI 3 a rank is otherwise pinned to one core (Horovod docs, mpi.rst)."""
+    """Open MPI, with the flags that Horovod documents (mpi.rst).
+
+    ``--bind-to none``: since Open MPI 3 a rank is otherwise pinned to one core. With GPUs NCCL carries the tensors and
+    MPI only the control messages, so it keeps to TCP (``pml ob1``, no openib); without GPUs it takes the best network.
+    """
     layout = launch.layout
     options = ["-np", str(layout.world_size), "--map-by", f"ppr:{layout.tasks_per_node}:node", "--bind-to", "none"]
+    if layout.gpus_per_node:
+        options += ["-mca", "pml", "ob1", "-mca", "btl", "^openib"]
     if launch.hosts_file:
         options += ["--hostfile", launch.hosts_file]
     for name in launch.exported:
@@ -68,9 +100,16 @@ def horovodrun(launch: Launch) -> tuple[str, ...]:
     return ("horovodrun", "--gloo", "-np", str(layout.world_size), *hosts, *launch.extra)
 
 
+def ibrun(launch: Launch) -> tuple[str, ...]:
+    """TACC's: it takes nodes and tasks from the directives, and the network's settings from the system."""
+    return ("ibrun", *launch.extra)
+
+
 LAUNCHERS: dict[str, Callable[[Launch], tuple[str, ...]]] = {
     "direct": direct,
     "srun": srun,
     "mpirun": mpirun,
     "horovodrun": horovodrun,
+    "ibrun": ibrun,
+    "torchrun": torchrun,
 }

@@ -119,7 +119,7 @@ def fetch(
     loaded = load_job(world.catalog, job, world.cwd)
     if loaded.data is None:
         raise Refused(Fault(what=f"{job} reads no data set"))
-    settings = load_settings(user_folder(world.environment))
+    settings = load_settings(user_folder(world.environment), world.cwd)
     chosen, _ = choose_site(world, site, settings)
     around = Surroundings(now="", cwd=str(world.cwd), run_dir="", python="", version="", environment=world.environment)
     folder, _ = data_folder(chosen, data_dir, settings, around, Ledger())

@@ -1,6 +1,6 @@
 """What a site file may say about a cluster, and loading one; it never looks at the cluster itself.
 
-What a file leaves out is not known, and is neither assumed nor checked. Bandwidths are GB/s (10**9 bytes) in one direction.
+What a file leaves out is not known, and is neither assumed nor checked. Bandwidths are GB/s in one direction.
 """
 
 import re
@@ -22,11 +22,11 @@ from hpclaunch.fileformat import (
     Walltime,
     read,
 )
+from hpclaunch.launchers import LauncherName
 
 SchedulerName = Literal["slurm", "local"]
-LauncherName = Literal["direct", "srun", "mpirun", "horovodrun", "ibrun", "torchrun"]
 TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
-Runtime = Literal["shifter", "podman-hpc", "apptainer", "singularity", "pyxis"]
+Runtime = Literal["shifter", "apptainer", "singularity", "pyxis"]
 
 
 def _pattern(value: Any) -> Any:
@@ -76,7 +76,10 @@ class Nics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeNode:
-    """What holds only with all GPUs of the node and its default tasks: an order of GPUs, a map or mask of CPUs."""
+    """What holds only with all GPUs of the node and its default tasks: an order of GPUs, a map or mask of CPUs.
+
+    Every rank sets the ``variables`` itself.
+    """
 
     variables: dict[VariableName, Scalar] = field(default_factory=dict)
     cpu_bind: Line | None = None
@@ -87,8 +90,8 @@ class NodeType:
     """One kind of node. Memory in GB (as the site writes it); ``default_tasks_per_node`` else GPUs, else 1.
 
     ``usable_cores``: without those that the site keeps for itself. ``cpus_per_core``: what Slurm counts as CPUs, where
-    that is not every hardware thread. ``whole_nodes``: jobs never share one. ``request_memory`` (MB) is asked for with a
-    whole node, and in proportion with some of its GPUs. ``gpu_type`` stands in ``--gres=gpu:TYPE:N``. ``rank_setup``:
+    that is not every hardware thread. ``whole_nodes``: jobs never share one. ``request_memory`` (MB) is asked for with
+    a whole node, and in proportion with some of its GPUs. ``gpu_type`` stands in ``--gres=gpu:TYPE:N``. ``rank_setup``:
     lines that every rank runs first under srun. ``charge`` is in the site's unit for an hour of what it counts.
     ``stand_in_gpus``: the scheduler hands GPUs out, but nothing can compute on them (a test cluster).
     """
@@ -163,8 +166,8 @@ class Override:
 class Limits:
     """Limits of a partition or a QOS; walltime in seconds.
 
-    ``only_if_asked``: never chosen for a person (interactive, preemptible, restricted). ``implicit``: in force without a
-    directive. ``whole_nodes`` where it differs from the node type's. ``charge_factor`` multiplies the cost.
+    ``only_if_asked``: never chosen for a person (interactive, preemptible, restricted). ``implicit``: in force without
+    a directive. ``whole_nodes`` where it differs from the node type's. ``charge_factor`` multiplies the cost.
     ``sbatch`` options come with it. ``max_jobs`` and ``max_running`` are per user.
     """
 

@@ -12,7 +12,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a person typed, and nothing else: None means "as the files say". Walltime in seconds."""
+    """What a person typed, and nothing else: None means "as the files say". Walltime in seconds, memory in MB."""
 
     target: str
     site: str | None = None
@@ -26,12 +26,14 @@ class Request:
     partition: str | None = None
     qos: str | None = None
     walltime: int | None = None
+    memory: int | None = None
     data_dir: str | None = None
     synthetic: bool = False
     hosts_file: str | None = None
     settings: Pairs = ()
     sbatch: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    accept_unverified: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +55,18 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Who runs where. ``gpus_per_node`` are asked for; ``stand_in_gpus`` are scheduled but compute nothing."""
+    """Who runs where. ``gpus_per_node`` are asked for; ``stand_in_gpus`` are scheduled but compute nothing.
+
+    ``cpus_per_core``: what Slurm counts as CPUs of one core. ``whole_nodes``: no other job runs on these nodes.
+    """
 
     nodes: int
     tasks_per_node: int
     cpus_per_task: int
-    threads_per_core: int = 1
+    cpus_per_core: int = 1
     gpus_per_node: int = 0
     node_gpus: int = 0
+    whole_nodes: bool = False
     stand_in_gpus: bool = False
 
     @property
@@ -71,7 +77,7 @@ class Layout:
     @property
     def cores_per_task(self) -> int:
         """Physical cores of one rank, at least one: what a thread pool should be sized to."""
-        return max(1, self.cpus_per_task // self.threads_per_core)
+        return max(1, self.cpus_per_task // self.cpus_per_core)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +95,24 @@ class Choice:
     key: str
     value: str
     origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declined:
+    """A partition or QOS that was not chosen, and why."""
+
+    key: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The most that a run can cost (it ends at its walltime), in ``unit``; ``note`` is how, or what is not known."""
+
+    amount: float
+    unit: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +136,11 @@ class DataNeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted"."""
+    """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted".
+
+    ``rank_setup`` are bash lines that every rank runs before its command; ``marks`` say which of the site's values
+    are not the centre's own word.
+    """
 
     name: str
     target: str
@@ -123,7 +151,11 @@ class JobSpec:
     template: str
     launcher: str
     layout: Layout
+    account: str
+    partition: str
+    qos: str
     walltime: int
+    cost: Cost | None
     run_dir: str
     created: str
     version: str
@@ -134,12 +166,15 @@ class JobSpec:
     environment: Pairs
     unset: tuple[str, ...]
     interpreter: str
+    rank_setup: tuple[str, ...]
     command: tuple[str, ...]
     launch: tuple[str, ...]
     hosts: tuple[str, ...]
     code: Code
     data: DataNeed | None
     choices: tuple[Choice, ...]
+    declined: tuple[Declined, ...]
+    marks: tuple[str, ...]
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from hpclaunch.job import Job, load_job
 from hpclaunch.plan import plan
 from hpclaunch.runs import Run
 from hpclaunch.settings import Settings
-from hpclaunch.site import Defaults, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
+from hpclaunch.site import Defaults, GpuRequest, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
 from hpclaunch.spec import JobSpec, Request, Surroundings
 
 HOUR = 3600
@@ -46,6 +46,7 @@ _SITE = Site(
         "batch": Limits(max_nodes=8, max_walltime=24 * HOUR),
         "debug": Limits(max_nodes=2, max_walltime=HOUR // 2),
     },
+    gpus=GpuRequest(directive="gpus-per-node"),
     launchers=Launchers(
         default="srun",
         options={"srun": LauncherOptions(mpi="pmix"), "mpirun": LauncherOptions(), "horovodrun": LauncherOptions()},

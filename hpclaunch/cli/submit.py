@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from hpclaunch.cli import complete
 from hpclaunch.errors import Fault, InvalidRequest
 from hpclaunch.spec import Request
-from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+from hpclaunch.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 Target = Annotated[
     str,
@@ -27,11 +28,16 @@ Nodes = Annotated[int | None, typer.Option(min=1, help="How many nodes.")]
 TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks on every node [default: one per GPU].")]
 CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) of every rank.")]
 GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to ask for on every node.")]
-Launcher = Annotated[str | None, typer.Option(help="What starts the ranks: srun, mpirun, horovodrun.")]
+Launcher = Annotated[str | None, typer.Option(help="What starts the ranks: srun, mpirun, ibrun, horovodrun, torchrun.")]
 Account = Annotated[str | None, typer.Option(help="The account that pays.")]
 Partition = Annotated[str | None, typer.Option(help="The partition.")]
 Qos = Annotated[str | None, typer.Option(help="The quality of service.")]
 Walltime = Annotated[str | None, typer.Option(help=f"The longest it may run: {WALLTIME_FORMS}.")]
+Memory = Annotated[str | None, typer.Option(help=f"Memory of a node: {MEMORY_FORMS}.")]
+AcceptUnverified = Annotated[
+    bool,
+    typer.Option("--accept-unverified", help="Use Slurm's usual way where the site file does not know the site's."),
+]
 DataDir = Annotated[str | None, typer.Option(help="The folder that holds the job's data set.")]
 Synthetic = Annotated[bool, typer.Option("--synthetic", help="Train on stand-in images of the same shape.")]
 Hosts = Annotated[str | None, typer.Option("--hosts", help="Without a scheduler: a file that names the hosts.")]
@@ -61,13 +67,18 @@ def submit(
     partition: Partition = None,
     qos: Qos = None,
     walltime: Walltime = None,
+    memory: Memory = None,
     set_: Set = [],  # noqa: B006
     sbatch: Sbatch = [],  # noqa: B006
     data_dir: DataDir = None,
     synthetic: Synthetic = False,
     hosts: Hosts = None,
+    accept_unverified: AcceptUnverified = False,
     runs_dir: RunsDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; write and submit nothing.")] = False,
+    test_only: Annotated[
+        bool, typer.Option("--test-only", help="Check everything, and ask Slurm when it would start; submit nothing.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Follow the run to its end; exit 0 if it completed.")] = False,
     json: Json = False,
 ) -> None:
@@ -77,7 +88,11 @@ def submit(
     world = launch.World()
     prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
+    if test_only:
+        console.show_estimate(prepared.spec, launch.estimate(prepared), json)
+        return
     if dry_run:
+        launch.refuse_faulty(prepared)
         console.warn_missing(launch.missing(prepared))
         _show_script(prepared, json)
         return
@@ -104,11 +119,13 @@ def render(
     partition: Partition = None,
     qos: Qos = None,
     walltime: Walltime = None,
+    memory: Memory = None,
     set_: Set = [],  # noqa: B006
     sbatch: Sbatch = [],  # noqa: B006
     data_dir: DataDir = None,
     synthetic: Synthetic = False,
     hosts: Hosts = None,
+    accept_unverified: AcceptUnverified = False,
     runs_dir: RunsDir = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Write it to FILE and make its run directory, for sbatch FILE.")
@@ -121,6 +138,7 @@ def render(
     world = launch.World()
     prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
+    launch.refuse_faulty(prepared)
     console.warn_missing(launch.missing(prepared))
     if output is None:
         _show_script(prepared, json)
@@ -165,10 +183,11 @@ def _show_script(prepared: Any, json: bool) -> None:
 
 def _request(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
-    same += ["account", "partition", "qos", "data_dir", "synthetic"]
+    same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified"]
     return Request(
         **{name: typed[name] for name in same},
-        walltime=_walltime(typed["walltime"]),
+        walltime=_amount("--walltime", typed["walltime"], parse_walltime, WALLTIME_FORMS),
+        memory=_amount("--memory", typed["memory"], parse_memory, MEMORY_FORMS),
         hosts_file=typed["hosts"],
         settings=tuple(map(_pair, typed["set_"])),
         sbatch=tuple(typed["sbatch"]),
@@ -176,11 +195,11 @@ def _request(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     )
 
 
-def _walltime(text: str | None) -> int | None:
+def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str) -> int | None:
     try:
-        return None if text is None else parse_walltime(text)
+        return None if text is None else parse(text)
     except ValueError as error:
-        raise InvalidRequest(Fault(where="--walltime", what=str(error), allowed=WALLTIME_FORMS)) from None
+        raise InvalidRequest(Fault(where=flag, what=str(error), allowed=forms)) from None
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from hpclaunch.errors import Refused
+from dataclasses import replace
+
+from hpclaunch.errors import Fault, Refused
 from hpclaunch.job import Job
 from hpclaunch.plan.command import command_of
+from hpclaunch.plan.containers import box_of
+from hpclaunch.plan.cost import cost_of
 from hpclaunch.plan.directives import directives_of
 from hpclaunch.plan.folders import data_need, private_faults
-from hpclaunch.plan.layout import exclusive_warnings, layout_of, node_type_of
+from hpclaunch.plan.layout import layout_of, node_type_of, size_of
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.placement import placement_of
-from hpclaunch.plan.ranks import launch_of, launcher_of
-from hpclaunch.plan.software import Software, software_of
+from hpclaunch.plan.limits import Ask
+from hpclaunch.plan.marks import third_party_of, unverified_of
+from hpclaunch.plan.placement import asked_names, placement_of
+from hpclaunch.plan.ranks import launch_of, launcher_of, rank_setup_of
+from hpclaunch.plan.removal import without
+from hpclaunch.plan.software import software_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
 from hpclaunch.spec import Code, JobSpec, Layout, Request, Surroundings
@@ -20,22 +27,39 @@ TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 
 
 def plan(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> JobSpec:
-    """Return the complete spec. Raises Refused with every reason; precedence is flag, job, user settings, site."""
+    """Return the complete spec. Raises Refused with every reason; precedence is flag, job, settings, site."""
+    spec, faults = draft(site, job, request, settings, around)
+    if faults:
+        raise Refused(faults)
+    return spec
+
+
+def draft(
+    site: Site, job: Job, request: Request, settings: Settings, around: Surroundings
+) -> tuple[JobSpec, list[Fault]]:
+    """Return the spec and every reason for refusing it; a caller that knows more reasons tells them all together."""
     ledger = Ledger()
-    kind = node_type_of(site, job, request, ledger)
-    layout = layout_of(site, kind, job, request, around, ledger)
-    placement = placement_of(site, kind, layout, job, request, settings, around, ledger)
-    launcher = launcher_of(site, job, request, layout, ledger)
-    software = software_of(site, job, layout, around, ledger)
+    asked = asked_names(site, request, settings, around, ledger)
+    kind = node_type_of(site, job, request, settings, asked, ledger)
+    node = site.node_types[kind]
+    size = size_of(site, kind, job, request, settings, ledger)
+    ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
+    placement = placement_of(site, ask, asked, request, ledger)
+    layout = layout_of(site, kind, size, job, request, around, placement, ledger)
+    launcher = launcher_of(site, job, request, settings, layout, ledger)
+    software = software_of(site, job, layout, settings, around, ledger)
     data = data_need(site, job, request, settings, around, ledger)
     command = command_of(job, request, software, around, ledger)
-    directives = directives_of(site, site.node_types[kind], job, request, layout, placement, around, ledger)
+    folders = (around.run_dir, *((data.folder,) if data and data.folder else ()))
+    box = box_of(site, node, software.image, folders, launcher, ledger)
+    directives = directives_of(site, kind, job, request, settings, layout, placement, box, around, ledger)
     private_faults(site, job, around, software, data, ledger)
-    exclusive_warnings(site.node_types[kind], layout, ledger)
-    if ledger.faults:
-        raise Refused(ledger.faults)
-    environment = {**software.variables, **_own_variables(layout, software, data.folder if data else "")}
-    return JobSpec(
+    marks = third_party_of(site, kind, launcher, placement, software.image)
+    marks += unverified_of(site, layout, request.accept_unverified, ledger)
+    usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
+    environment = {**usual, **software.variables, **_contract(layout, data.folder if data else "")}
+    slurm = site.scheduler == "slurm"
+    spec = JobSpec(
         name=job.name,
         target=request.target,
         site=site.name,
@@ -45,25 +69,35 @@ def plan(site: Site, job: Job, request: Request, settings: Settings, around: Sur
         template=TEMPLATES[site.scheduler],
         launcher=launcher,
         layout=layout,
+        account=placement.account,
+        partition=placement.partition,
+        qos=placement.qos,
         walltime=placement.walltime,
+        cost=cost_of(site, kind, layout, placement),
         run_dir=around.run_dir,
         created=around.now,
         version=around.version,
         shell="/bin/bash -l" if site.login_shell else "/bin/bash",
         chdir=around.cwd if job.source_only else around.run_dir,
-        directives=directives if site.scheduler == "slurm" else (),
+        directives=directives if slurm else (),
         steps=software.steps,
         environment=tuple(environment.items()),
         unset=software.unset,
-        interpreter=command[0],
-        command=command,
-        launch=launch_of(site, launcher, layout, job, request, around, tuple(environment)),
+        interpreter=command[0] if not box.prefix and not box.srun else "",
+        rank_setup=rank_setup_of(node, layout, launcher, software.variables) if slurm else (),
+        command=(*box.prefix, *command),
+        launch=launch_of(site, node, launcher, layout, job, request, box, around, tuple(environment)),
         hosts=tuple(f"{host} slots={layout.tasks_per_node}" for host in around.hosts[: layout.nodes]),
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
         data=data,
         choices=tuple(ledger.choices),
+        declined=tuple(ledger.declined),
+        marks=tuple(marks),
         warnings=tuple(ledger.warnings),
     )
+    spec, faults, warnings = without(spec, (*site.remove, *settings.all("remove", site.name)))
+    ledger.faults += faults
+    return replace(spec, warnings=(*spec.warnings, *warnings)), ledger.faults
 
 
 def _entry(job: Job) -> str:
@@ -74,14 +108,10 @@ def _entry(job: Job) -> str:
     return inside[0].removeprefix("{code}/") if inside else ""
 
 
-def _own_variables(layout: Layout, software: Software, data: str) -> dict[str, str]:
+def _contract(layout: Layout, data: str) -> dict[str, str]:
     """Return hpclaunch's contract with the ranks (docs/contract.md); the template adds run directory and exit file."""
     variables = {
         "HPCLAUNCH_WORLD_SIZE": str(layout.world_size),
         "HPCLAUNCH_EXPECT_GPU": "1" if layout.gpus_per_node and not layout.stand_in_gpus else "0",
     }
-    if data:
-        variables["HPCLAUNCH_DATA_DIR"] = data
-    if "OMP_NUM_THREADS" not in software.variables:
-        variables["OMP_NUM_THREADS"] = str(layout.cores_per_task)
-    return variables
+    return {**variables, **({"HPCLAUNCH_DATA_DIR": data} if data else {})}

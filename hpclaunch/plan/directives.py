@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from hpclaunch.job import Job
+from hpclaunch.plan.containers import Box
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement
+from hpclaunch.settings import Settings
 from hpclaunch.site import NodeType, Site
 from hpclaunch.spec import Layout, Pairs, Request, Surroundings
 from hpclaunch.units import CONTROL, format_memory, format_walltime
@@ -21,9 +23,12 @@ OWNED = {
     "error": "--runs-dir",
     "export": "'environment: variables:' in the job file",
     "export-file": "'environment: variables:' in the job file",
+    "gpus": "--gpus-per-node",
     "gpus-per-node": "--gpus-per-node",
+    "gpus-per-task": "--gpus-per-node",
     "input": "",
     "job-name": "",
+    "mem": "--memory",
     "nodes": "--nodes",
     "ntasks": "--nodes and --tasks-per-node",
     "ntasks-per-node": "--tasks-per-node",
@@ -32,7 +37,7 @@ OWNED = {
     "parsable": "--json",
     "partition": "--partition",
     "qos": "--qos",
-    "test-only": "--dry-run",
+    "test-only": "--test-only",
     "time": "--walltime",
     "wait": "--wait",
     "wrap": "-- ARGS",
@@ -42,40 +47,93 @@ OWNED = {
 
 def directives_of(
     site: Site,
-    node: NodeType,
+    kind: str,
     job: Job,
     request: Request,
+    settings: Settings,
     layout: Layout,
     placement: Placement,
+    box: Box,
     around: Surroundings,
     ledger: Ledger,
 ) -> Pairs:
     """Return (option, value) pairs in the order of the script; an option without a value has an empty one."""
-    extra = [*_passed_on(site.sbatch, "site", ledger), *_passed_on(job.sbatch, "job", ledger)]
+    node = site.node_types[kind]
+    places = tuple(option for limits in placement.limits for option in limits.sbatch)
+    extra = [*_passed_on(site.sbatch + places, "site", ledger)]
+    extra += _passed_on(settings.all("sbatch", site.name), "settings", ledger)
+    extra += _passed_on(job.sbatch, "job", ledger)
     extra += _passed_on(request.sbatch, "--sbatch", ledger)
-    pairs = [*_resources(node, job, layout, placement), *_conduct(around)]
+    memory = _memory(site, kind, job, request, layout, ledger)
+    pairs = [*_placed(node, job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
+    pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
+    pairs = [(name, value) for name, value in pairs if value]
+    pairs += [*_conduct(around), *_mail(settings, site.name), *box.directives]
     typed = dict(extra)
     replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
-    dropped = {*typed, *(replaced[name] for name in typed if name in replaced), *site.omit}
+    dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
     kept = [(name, value) for name, value in pairs if name not in dropped]
     return (*kept, *typed.items())
 
 
-def _resources(node: NodeType, job: Job, layout: Layout, placement: Placement) -> list[tuple[str, str]]:
-    pairs = [
+def _placed(node: NodeType, job: Job, placement: Placement) -> list[tuple[str, str]]:
+    return [
         ("job-name", job.name),
         ("account", placement.account),
         ("partition", placement.partition),
         ("qos", placement.qos),
         ("constraint", node.constraint or ""),
-        ("nodes", str(layout.nodes)),
-        ("ntasks-per-node", str(layout.tasks_per_node)),
-        ("cpus-per-task", str(layout.cpus_per_task)),
-        ("gpus-per-node", str(layout.gpus_per_node or "")),
-        ("mem", format_memory(job.resources.memory) if job.resources.memory else ""),
-        ("time", format_walltime(placement.walltime) if placement.walltime else ""),
     ]
-    return [(name, value) for name, value in pairs if value]
+
+
+def _tasks(site: Site, layout: Layout) -> list[tuple[str, str]]:
+    """Return nodes and tasks, as far as the site admits them in directives (ARCHER2 rejects tasks there)."""
+    said = {
+        "ntasks": layout.world_size,
+        "ntasks-per-node": layout.tasks_per_node,
+        "cpus-per-task": layout.cpus_per_task,
+    }
+    return [("nodes", str(layout.nodes)), *((name, str(said[name])) for name in said if name in site.task_directives)]
+
+
+def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
+    """Return how the site wants GPUs asked for."""
+    gpus = layout.gpus_per_node
+    directive = site.gpus.directive if site.gpus else "gpus-per-node"
+    if not gpus or directive == "none":
+        return []
+    values = {
+        "gpus-per-node": f"{gpus}",
+        "gpus-per-task": f"{gpus // layout.tasks_per_node}",
+        "gpus": f"{gpus * layout.nodes}",
+        "gres": f"gpu:{node.gpu_type}:{gpus}" if node.gpu_type else f"gpu:{gpus}",
+    }
+    return [(directive, values[directive])]
+
+
+def _memory(site: Site, kind: str, job: Job, request: Request, layout: Layout, ledger: Ledger) -> str:
+    """Return the memory of a node to ask for: typed, the job's, or the site's share for the GPUs; else nothing."""
+    node = site.node_types[kind]
+    share = node.request_memory
+    if share and not layout.whole_nodes and 0 < layout.gpus_per_node < node.gpus_per_node:
+        share = share * layout.gpus_per_node // node.gpus_per_node
+    asked = ledger.pick(
+        "memory", ("--memory", request.memory), ("job", job.resources.memory), (f"site {site.name}", share)
+    )
+    most = node.request_memory or (node.memory_gb * 1024 if node.memory_gb else None)
+    if asked and most and asked > most:
+        ledger.fault(
+            f"{format_memory(asked)} of memory a node asked for",
+            where=f"{site.name} {kind}",
+            allowed=f"at most {format_memory(most)}",
+            next=f"--memory {format_memory(most)}",
+        )
+    return format_memory(asked) if asked else ""
+
+
+def _mail(settings: Settings, site: str) -> list[tuple[str, str]]:
+    _, mail = settings.offer("mail", site)
+    return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
 
 
 def _conduct(around: Surroundings) -> list[tuple[str, str]]:
@@ -91,7 +149,7 @@ def _conduct(around: Surroundings) -> list[tuple[str, str]]:
 
 def _shortened(name: str) -> str:
     """Return the option that sbatch would take this for, if it is one that planning must know (getopt_long)."""
-    if name in OWNED or name in ("signal", "gpus"):
+    if name in OWNED or name == "signal":
         return ""
     return next((full for full in (*OWNED, "signal") if full.startswith(name)), "")
 
@@ -100,7 +158,9 @@ def _passed_on(options: tuple[str, ...], where: str, ledger: Ledger) -> list[tup
     pairs = []
     for option in options:
         match = _OPTION.fullmatch(option.strip())
-        if match is None or CONTROL.search(option):
+        if match is not None and match[1] == "gres" and "gpu" in (match[2] or ""):
+            ledger.fault("GPUs belong to hpclaunch", where=where, next="use --gpus-per-node instead")
+        elif match is None or CONTROL.search(option):
             ledger.fault(
                 f"{option!r} is not one sbatch option", where=where, allowed="the long form, --name or --name=value"
             )

@@ -51,7 +51,7 @@ def data_folder(
         "data",
         ("--data-dir", typed),
         ("HPCLAUNCH_DATA_DIR", around.environment.get("HPCLAUNCH_DATA_DIR") or None),
-        ("settings", settings.value("data_dir", site.name)),
+        settings.offer("data_dir", site.name),
         (f"site {site.name}", site.folders.data),
     )
     if not folder:

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
+from hpclaunch.plan.limits import Ask
+from hpclaunch.plan.placement import Placement, alternative
+from hpclaunch.settings import Settings
 from hpclaunch.site import NodeType, Site
 from hpclaunch.spec import Layout, Request, Surroundings
 
 
-def node_type_of(site: Site, job: Job, request: Request, ledger: Ledger) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """What is asked for before it is known where: ``gpus`` on a node are those that tasks will use."""
+
+    nodes: int
+    tasks: int
+    gpus: int
+    walltime: int
+
+
+def node_type_of(
+    site: Site, job: Job, request: Request, settings: Settings, asked: dict[str, str], ledger: Ledger
+) -> str:
     """Return the name of the node type; an unknown one is a fault, and the site's default goes on in its place."""
     kind = ledger.pick(
         "node type",
         ("--node-type", request.node_type),
         ("job", job.resources.node_type),
+        _implied(site, asked),
+        settings.offer("node_type", site.name),
         (f"site {site.name}", site.defaults.node_type),
     )
     if kind not in site.node_types:
@@ -24,14 +43,18 @@ def node_type_of(site: Site, job: Job, request: Request, ledger: Ledger) -> str:
     return str(kind)
 
 
-def layout_of(site: Site, kind: str, job: Job, request: Request, around: Surroundings, ledger: Ledger) -> Layout:
-    """Return the layout. ``nodes: auto`` is 1.
+def _implied(site: Site, asked: dict[str, str]) -> tuple[str, str | None]:
+    """Return the node type of a partition that was named, where the site's default one is not in it."""
+    partition = asked.get("partition", "")
+    kinds = list(site.partitions[partition].node_types) if partition in site.partitions else []
+    kinds += [kind for kind, node in site.node_types.items() if partition and node.partition == partition]
+    usual = not kinds or site.defaults.node_type in kinds
+    return f"partition {partition}", None if usual else kinds[0]
 
-    CPUs of a task: threads per core x floor(cores / tasks), the formula that NERSC teaches for Perlmutter and Cori
-    (2*floor(64/tasks) on a GPU node).
-    """
-    node, wants, origin = site.node_types[kind], job.resources, f"site {site.name}"
-    cores = around.cpus if site.scheduler == "local" and not request.hosts_file else node.cores_per_node
+
+def size_of(site: Site, kind: str, job: Job, request: Request, settings: Settings, ledger: Ledger) -> Size:
+    """Return how much is asked for. ``nodes: auto`` is 1; one GPU for every task unless somebody says otherwise."""
+    node, wants = site.node_types[kind], job.resources
     auto = wants.nodes == "auto"
     nodes = ledger.pick(
         "nodes",
@@ -42,48 +65,107 @@ def layout_of(site: Site, kind: str, job: Job, request: Request, around: Surroun
         "tasks per node",
         ("--tasks-per-node", request.tasks_per_node),
         ("job", wants.tasks_per_node),
-        (origin, node.default_tasks_per_node or node.gpus_per_node or 1),
+        (f"site {site.name}", node.tasks),
     )
-    tasks = tasks or 1
-    cpus = ledger.pick(
-        "cpus per task",
-        ("--cpus-per-task", request.cpus_per_task),
-        ("job", wants.cpus_per_task),
-        ("formula", node.threads_per_core * max(1, cores // tasks)),
+    walltime = ledger.pick(
+        "walltime",
+        ("--walltime", request.walltime),
+        ("job", wants.walltime),
+        settings.offer("walltime", site.name),
+        (f"site {site.name}", site.defaults.walltime),
     )
+    typed = request.gpus_per_node if request.gpus_per_node is not None else wants.gpus_per_node
+    gpus = min(tasks or 1, node.gpus_per_node) if typed is None else typed
+    return Size(nodes=nodes or 1, tasks=tasks or 1, gpus=gpus, walltime=walltime or 0)
+
+
+def layout_of(
+    site: Site,
+    kind: str,
+    size: Size,
+    job: Job,
+    request: Request,
+    around: Surroundings,
+    placement: Placement,
+    ledger: Ledger,
+) -> Layout:
+    """Return the layout.
+
+    CPUs of a task: Slurm's CPUs per core x floor(cores / tasks), the formula that NERSC teaches for Perlmutter and Cori
+    (2*floor(64/tasks) on a GPU node); of a shared node only the part that goes with its GPUs. On whole nodes all GPUs
+    are asked for, where they are asked for by the node.
+    """
+    node, wants = site.node_types[kind], job.resources
+    whole = placement.whole_nodes(node)
+    by_node = site.gpus is None or site.gpus.directive not in ("gpus-per-task", "none")
     gpus = ledger.pick(
         "gpus per node",
         ("--gpus-per-node", request.gpus_per_node),
         ("job", wants.gpus_per_node),
-        ("one per task", min(tasks, node.gpus_per_node)),
+        ("whole nodes", node.gpus_per_node if whole and by_node and size.gpus else None),
+        ("one per task", size.gpus),
     )
+    cpus = ledger.pick(
+        "cpus per task",
+        ("--cpus-per-task", request.cpus_per_task),
+        ("job", wants.cpus_per_task),
+        (f"site {site.name}", node.default_cpus_per_task if size.tasks == node.tasks else None),
+        ("formula", _cpus_by_formula(site, node, size, whole, request, around)),
+    )
+    if cpus is None:
+        ledger.fault(
+            f"how many cores a node has is not known at {site.name}",
+            where=f"{site.name} {kind}",
+            next="--cpus-per-task N",
+        )
     layout = Layout(
-        nodes=nodes or 1,
-        tasks_per_node=tasks,
+        nodes=size.nodes,
+        tasks_per_node=size.tasks,
         cpus_per_task=cpus or 1,
-        threads_per_core=node.threads_per_core,
+        cpus_per_core=node.slurm_cpus_per_core,
         gpus_per_node=gpus or 0,
         node_gpus=node.gpus_per_node,
+        whole_nodes=whole,
         stand_in_gpus=node.stand_in_gpus,
     )
-    _check(site, kind, layout, request, around, ledger)
+    ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
+    _check(site, ask, layout, request, around, ledger)
+    _warn_of_idle(layout, ledger)
     return layout
 
 
-def _check(site: Site, kind: str, layout: Layout, request: Request, around: Surroundings, ledger: Ledger) -> None:
-    node = site.node_types[kind]
-    place = f"{site.name} {kind}"
+def _cpus_by_formula(
+    site: Site, node: NodeType, size: Size, whole: bool, request: Request, around: Surroundings
+) -> int | None:
+    here = site.scheduler == "local" and not request.hosts_file
+    cores = around.cpus if here else node.cores
+    if cores is None:
+        return None
+    if not whole and size.gpus and node.gpus_per_node:
+        cores = cores * min(size.gpus, node.gpus_per_node) // node.gpus_per_node
+    return node.slurm_cpus_per_core * max(1, cores // size.tasks)
+
+
+def _check(site: Site, ask: Ask, layout: Layout, request: Request, around: Surroundings, ledger: Ledger) -> None:
+    node = site.node_types[ask.kind]
+    place = f"{site.name} {ask.kind}"
     if site.scheduler == "local":
         _check_hosts(site, layout, request, around, ledger)
     elif request.hosts_file is not None:
         ledger.fault("--hosts is for sites without a scheduler; Slurm names the hosts itself", next="leave --hosts out")
     if node.nodes is not None and layout.nodes > node.nodes:
-        ledger.fault(f"{layout.nodes} nodes asked for", where=place, allowed=f"at most {node.nodes} nodes")
-    if site.scheduler == "slurm" and layout.tasks_per_node * layout.cpus_per_task > node.logical_cpus:
+        ledger.fault(
+            f"{layout.nodes} nodes asked for",
+            where=place,
+            allowed=f"at most {node.nodes} nodes",
+            next=alternative(site, ask, {}),
+        )
+    most = node.slurm_cpus
+    if site.scheduler == "slurm" and most and layout.tasks_per_node * layout.cpus_per_task > most:
         ledger.fault(
             f"{layout.tasks_per_node} tasks x {layout.cpus_per_task} CPUs do not fit a node",
             where=place,
-            allowed=f"at most {node.logical_cpus} CPUs a node",
+            allowed=f"at most {most} CPUs a node",
             next="lower --tasks-per-node or --cpus-per-task",
         )
     if layout.gpus_per_node > node.gpus_per_node:
@@ -96,6 +178,13 @@ def _check(site: Site, kind: str, layout: Layout, request: Request, around: Surr
             where=place,
             allowed=f"at most {node.gpus_per_node} tasks a node, one per GPU",
             next="lower --tasks-per-node, or --gpus-per-node 0 for a run without GPUs",
+        )
+    by_task = site.gpus is not None and site.gpus.directive == "gpus-per-task"
+    if by_task and layout.gpus_per_node % layout.tasks_per_node:
+        ledger.fault(
+            f"{layout.gpus_per_node} GPUs cannot be shared out evenly to {layout.tasks_per_node} tasks",
+            where=f"{site.name}, where GPUs are asked for by the task",
+            allowed=f"a multiple of {layout.tasks_per_node} GPUs",
         )
 
 
@@ -114,8 +203,13 @@ def _check_hosts(site: Site, layout: Layout, request: Request, around: Surroundi
         )
 
 
-def exclusive_warnings(node: NodeType, layout: Layout, ledger: Ledger) -> None:
-    """Warn of GPUs that nobody will use."""
-    idle = node.gpus_per_node - layout.gpus_per_node
-    if idle > 0 and node.gpus_per_node:
-        ledger.warnings.append(f"{idle} of the {node.gpus_per_node} GPUs of every node are not asked for")
+def _warn_of_idle(layout: Layout, ledger: Ledger) -> None:
+    """Warn of GPUs that nobody will use, and of which the account may pay."""
+    used = min(layout.tasks_per_node, layout.gpus_per_node)
+    if used == layout.node_gpus:
+        return
+    what = f"{layout.node_gpus - used} of the {layout.node_gpus} GPUs of every node"
+    if layout.whole_nodes or layout.gpus_per_node > used:
+        ledger.warnings.append(f"{what} will be idle" + (", and whole nodes are charged" if layout.whole_nodes else ""))
+    else:
+        ledger.warnings.append(f"{what} are not asked for")

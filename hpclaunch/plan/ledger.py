@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from hpclaunch.errors import Fault
-from hpclaunch.spec import Choice
+from hpclaunch.spec import Choice, Declined
 
 T = TypeVar("T", str, int)
 
@@ -16,6 +16,7 @@ class Ledger:
     """The one mutable thing in planning; it is emptied into the spec, or into the refusal."""
 
     choices: list[Choice] = field(default_factory=list)
+    declined: list[Declined] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

@@ -1,140 +1,206 @@
-"""Account, partition, QOS and walltime: who chose them, and whether the site's limits admit them."""
+"""Account, partition, QOS and walltime: who chose them, and whether the site's limits admit them.
+
+Where nobody names a partition or a QOS, the cheapest that takes the request is chosen; of equally cheap ones the site's
+default, then the first in the site file. Why each other one was not is kept.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
 from hpclaunch.catalog import did_you_mean
-from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
+from hpclaunch.plan.limits import Ask, best_alternative, breaches
 from hpclaunch.settings import Settings, sbatch_variables
 from hpclaunch.site import Limits, NodeType, Site
-from hpclaunch.spec import Layout, Request, Surroundings
-from hpclaunch.units import format_walltime
+from hpclaunch.spec import Declined, Request, Surroundings
 
+SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")
+_FAMILIES = ("partition", "qos")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where the run goes; empty text and a walltime of 0 mean "not said, so the scheduler's own default"."""
+    """Where the run goes; empty text and a walltime of 0 mean "not said, so the scheduler's own default".
 
-    account: str
-    partition: str
-    qos: str
-    walltime: int
+    ``limits`` are those of the partition and the QOS, as far as the site file knows them.
+    """
+
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    walltime: int = 0
+    limits: tuple[Limits, ...] = ()
+
+    def whole_nodes(self, node: NodeType) -> bool:
+        """Whether no other job will run on these nodes."""
+        said = [limits.whole_nodes for limits in self.limits if limits.whole_nodes is not None]
+        return said[-1] if said else node.whole_nodes
 
 
-def placement_of(
-    site: Site,
-    kind: str,
-    layout: Layout,
-    job: Job,
-    request: Request,
-    settings: Settings,
-    around: Surroundings,
-    ledger: Ledger,
-) -> Placement:
-    """Return the placement; every limit that the request breaks is a fault."""
-    node = site.node_types[kind]
+def asked_names(
+    site: Site, request: Request, settings: Settings, around: Surroundings, ledger: Ledger
+) -> dict[str, str]:
+    """Return account, partition and QOS as far as a person named them."""
     if site.scheduler != "slurm":
         _refuse_slurm_words(site, request, ledger)
-        return Placement(account="", partition="", qos="", walltime=_walltime(site, job, request, ledger))
-    named = {key: _named(key, site, node, request, settings, around, ledger) for key in ("account", "partition", "qos")}
-    placement = Placement(**named, walltime=_walltime(site, job, request, ledger))
+        return {}
+    found = {}
+    for key in ("account", *_FAMILIES):
+        variable, from_shell = sbatch_variables(around.environment).get(key, ("", None))
+        value = ledger.pick(
+            key, (f"--{key}", getattr(request, key)), (variable, from_shell), settings.offer(key, site.name)
+        )
+        if value is None:
+            continue
+        found[key] = value
+        if not _NAME.fullmatch(value):
+            ledger.fault(f"{key} {value!r} holds a character that no Slurm {key} has", where=f"--{key}")
+    return found
+
+
+def placement_of(site: Site, ask: Ask, asked: dict[str, str], request: Request, ledger: Ledger) -> Placement:
+    """Return the placement; every limit that the request breaks is a fault."""
+    if site.scheduler != "slurm":
+        return Placement(walltime=ask.walltime)
+    account = asked.get("account") or site.defaults.account or ""
+    if account and "account" not in asked:
+        ledger.pick("account", (f"site {site.name}", account))
+    names = {"account": account}
+    limits: list[Limits] = []
+    for family, known in (("partition", site.partitions), ("qos", site.qos)):
+        name = asked.get(family)
+        if name is None:
+            name = _chosen(family, known, site, ask, asked, ledger)
+        elif known:
+            _check_named(family, name, known, site, ask, asked, ledger)
+        names[family] = "" if name in known and known[name].implicit and family not in asked else name
+        limits += [known[name]] if name in known else []
+    _check_required(site, names, ask, request, ledger)
+    return Placement(**names, walltime=ask.walltime, limits=tuple(limits))
+
+
+def _check_required(site: Site, names: dict[str, str], ask: Ask, request: Request, ledger: Ledger) -> None:
+    said = {**names, "walltime": ask.walltime, "memory": request.memory or site.node_types[ask.kind].request_memory}
+    refused = {fault.where for fault in ledger.faults}
     for key in site.required:
-        if not getattr(placement, key):
+        if not said[key] and f"{site.name} {key}" not in refused:
             ledger.fault(
                 f"{site.name} needs {key} to be said",
                 next=f"--{key}, or '{key}: …' in the settings file ({SETTINGS_HINT})",
             )
-    _check_family("partition", placement.partition, site.partitions, site, kind, layout, placement, ledger)
-    _check_family("qos", placement.qos, site.qos, site, kind, layout, placement, ledger)
-    return placement
 
 
-SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
+def _preferred(family: str, site: Site, kind: str) -> str | None:
+    own: str | None = getattr(site.node_types[kind], family)
+    default: str | None = getattr(site.defaults, family)
+    return own or default
 
 
-def _named(
-    key: str,
+def _chosen(family: str, known: dict[str, Limits], site: Site, ask: Ask, asked: dict[str, str], ledger: Ledger) -> str:
+    """Return the best fitting partition or QOS; nothing where the site neither prefers nor requires any."""
+    preferred = _preferred(family, site, ask.kind)
+    if not known or (preferred is None and family not in site.required):
+        return ledger.pick(family, (f"site {site.name}", preferred)) or ""
+    refusals = {name: breaches(limits, ask) for name, limits in known.items()}
+    fitting = [name for name in known if not refusals[name] and not known[name].only_if_asked]
+    if not fitting:
+        _nothing_fits(family, known, site, ask, asked, ledger)
+        return ""
+    order = list(known)
+    node = site.node_types[ask.kind]
+    best = min(fitting, key=lambda name: (_price(known[name], node, ask), name != preferred, order.index(name)))
+    others = [name for name in known if name != best]
+    for name in others:
+        reason = "; ".join(map(str, refusals[name])) or _passed_over(known[name], known[best], best, node, ask)
+        ledger.declined.append(Declined(key=family, value=name, reason=reason))
+    ledger.pick(family, ("best fit" if others else f"site {site.name}", best))
+    return best
+
+
+def _price(limits: Limits, node: NodeType, ask: Ask) -> float:
+    """Return what an hour costs in proportion to a whole node at factor 1."""
+    whole = node.whole_nodes if limits.whole_nodes is None else limits.whole_nodes
+    part = 1.0 if whole or not node.gpus_per_node else ask.gpus / node.gpus_per_node
+    return part * (1.0 if limits.charge_factor is None else limits.charge_factor)
+
+
+def _passed_over(limits: Limits, best: Limits, name: str, node: NodeType, ask: Ask) -> str:
+    if limits.only_if_asked:
+        return "only if asked for" + (f" ({limits.note})" if limits.note else "")
+    dearer = _price(limits, node, ask) > _price(best, node, ask)
+    return f"costs more than {name}" if dearer else f"would do; {name} comes first"
+
+
+def _nothing_fits(
+    family: str, known: dict[str, Limits], site: Site, ask: Ask, asked: dict[str, str], ledger: Ledger
+) -> None:
+    refused = [
+        f"{name} ({'; '.join(map(str, found)) if (found := breaches(limits, ask)) else 'only if asked for'})"
+        for name, limits in known.items()
+        if not limits.node_types or ask.kind in limits.node_types
+    ]
+    ledger.fault(
+        f"no {family} takes {ask}" + (f": {', '.join(refused)}" if refused else ""),
+        where=f"{site.name} {family}",
+        next=alternative(site, ask, asked),
+    )
+
+
+def _check_named(
+    family: str,
+    name: str,
+    known: dict[str, Limits],
     site: Site,
-    node: NodeType,
-    request: Request,
-    settings: Settings,
-    around: Surroundings,
+    ask: Ask,
+    asked: dict[str, str],
     ledger: Ledger,
-) -> str:
-    variable, from_shell = sbatch_variables(around.environment).get(key, ("", None))
-    value = ledger.pick(
-        key,
-        (f"--{key}", getattr(request, key)),
-        (variable, from_shell),
-        ("settings", settings.value(key, site.name)),
-        (f"node type of {site.name}", node.partition if key == "partition" else None),
-        (f"site {site.name}", getattr(site.defaults, key)),
-    )
-    if value and not _NAME.fullmatch(value):
-        ledger.fault(f"{key} {value!r} holds a character that no Slurm {key} has", where=f"--{key}")
-    return value or ""
+) -> None:
+    if name not in known:
+        near = did_you_mean(name, known)
+        ledger.fault(
+            f"{site.name} has no {family} {name!r}{near}", where=f"{site.name} {family}", allowed=", ".join(known)
+        )
+        return
+    for breach in breaches(known[name], ask):
+        ledger.fault(
+            breach.what,
+            where=f"{site.name} {family} {name}",
+            allowed=breach.allowed,
+            next=alternative(site, ask, asked),
+        )
 
 
-def _walltime(site: Site, job: Job, request: Request, ledger: Ledger) -> int:
-    seconds = ledger.pick(
-        "walltime",
-        ("--walltime", request.walltime),
-        ("job", job.resources.walltime),
-        (f"site {site.name}", site.defaults.walltime),
-    )
-    return seconds or 0
+def alternative(site: Site, ask: Ask, asked: dict[str, str]) -> str:
+    """Return what to type instead: the nearest request that some partition and QOS of the site take together."""
+    available = Limits(max_nodes=site.node_types[ask.kind].nodes)
+    pairs = itertools.product(_open("partition", site, ask, asked), _open("qos", site, ask, asked))
+    places = [
+        (" ".join(flag for flag, _ in pair if flag), [available, *(limits for _, limits in pair)]) for pair in pairs
+    ]
+    typed = best_alternative(places, ask)
+    return f"{typed} would be taken" if typed else "ask for less"
+
+
+def _open(family: str, site: Site, ask: Ask, asked: dict[str, str]) -> list[tuple[str, Limits]]:
+    """Return (flag, limits) of what a person may choose, what was named first."""
+    known: dict[str, Limits] = site.partitions if family == "partition" else site.qos
+    named = asked.get(family, "")
+    if not known or (not named and not _preferred(family, site, ask.kind) and family not in site.required):
+        return [("", Limits())]
+    members = [(name, one) for name, one in known.items() if name == named or not one.only_if_asked]
+    members.sort(key=lambda one: (one[0] != named, one[0] != _preferred(family, site, ask.kind)))
+    return [("" if one.implicit else f"--{family} {name}", one) for name, one in members]
 
 
 def _refuse_slurm_words(site: Site, request: Request, ledger: Ledger) -> None:
-    typed = [key for key in ("account", "partition", "qos") if getattr(request, key)]
+    typed = [key for key in ("account", "partition", "qos", "memory") if getattr(request, key)]
     typed += ["sbatch"] if request.sbatch else []
     for key in typed:
         ledger.fault(
             f"--{key} means nothing at {site.name}, which has no scheduler",
             next=f"leave --{key} out, or name a Slurm site (hpclaunch sites list)",
         )
-
-
-def _check_family(
-    family: str,
-    name: str,
-    known: dict[str, Limits],
-    site: Site,
-    kind: str,
-    layout: Layout,
-    placement: Placement,
-    ledger: Ledger,
-) -> None:
-    if not name or not known:
-        return
-    if name not in known:
-        near = did_you_mean(name, known)
-        ledger.fault(f"{site.name} has no {family} {name!r}{near}", allowed=", ".join(known))
-        return
-    for reason in breaches(known[name], kind, layout.nodes, placement.walltime):
-        fitting = [
-            other for other, limits in known.items() if not breaches(limits, kind, layout.nodes, placement.walltime)
-        ]
-        ledger.fault(
-            reason,
-            where=f"{site.name} {family} {name}",
-            next=f"--{family} {fitting[0]} would take it" if fitting else "ask for less",
-        )
-
-
-def breaches(limits: Limits, kind: str, nodes: int, walltime: int) -> list[str]:
-    """Return the reasons for which these limits refuse so many nodes of that type for so long (seconds)."""
-    reasons = []
-    if limits.node_types and kind not in limits.node_types:
-        reasons.append(f"node type {kind} asked for; allowed: {', '.join(limits.node_types)}")
-    if limits.max_nodes is not None and nodes > limits.max_nodes:
-        reasons.append(f"{nodes} nodes asked for; allowed: at most {limits.max_nodes} nodes")
-    if limits.max_walltime is not None and walltime > limits.max_walltime:
-        allowed = format_walltime(limits.max_walltime)
-        reasons.append(f"walltime {format_walltime(walltime)} asked for; allowed: at most {allowed}")
-    return reasons

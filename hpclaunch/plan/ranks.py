@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
+import shlex
+
 from hpclaunch.job import Job
 from hpclaunch.launchers import LAUNCHERS, Launch
+from hpclaunch.plan.containers import Box
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.site import LauncherOptions, Site
+from hpclaunch.settings import Settings
+from hpclaunch.site import LauncherOptions, NodeType, Site
 from hpclaunch.spec import Layout, Request, Surroundings
 
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
+_GENERIC = "srun"  # where a site file does not say which
 
 
-def launcher_of(site: Site, job: Job, request: Request, layout: Layout, ledger: Ledger) -> str:
+def launcher_of(site: Site, job: Job, request: Request, settings: Settings, layout: Layout, ledger: Ledger) -> str:
     """Return the launcher's name; what it cannot do here is a fault. One rank without a scheduler needs none."""
     alone = site.scheduler == "local" and layout.world_size == 1 and request.hosts_file is None
-    asked = ledger.pick(
+    known = site.launchers
+    launcher = ledger.pick(
         "launcher",
         ("--launcher", request.launcher),
         ("job", job.launcher),
+        settings.offer("launcher", site.name),
         ("one rank needs none", "direct" if alone else None),
-        (f"site {site.name}", site.launchers.default),
+        (f"site {site.name}", known.default if known else None),
+        ("not verified", _GENERIC),
     )
-    launcher = asked or site.launchers.default
-    if launcher not in (*site.launchers.options, "direct"):
+    launcher = launcher or _GENERIC
+    offered = [*known.options] if known else [_GENERIC]
+    # torchrun is started by the site's own srun, once on every node.
+    if launcher not in (*offered, "direct") and not (launcher == "torchrun" and "srun" in offered):
         ledger.fault(
             f"launcher {launcher!r} is not one that {site.name} has",
-            allowed=", ".join(site.launchers.options),
+            allowed=", ".join(offered),
             next="leave --launcher out for the site's own",
         )
-    _check_reach(site, launcher, layout, ledger)
-    if launcher != "srun":
+    options = _options(site, launcher)
+    if options.warn:
+        ledger.warnings.append(f"{launcher} at {site.name}: {options.warn}")
+    _check_reach(site, launcher, layout, options, ledger)
+    if launcher not in ("srun", "torchrun"):
         _check_signals(launcher, (*site.sbatch, *job.sbatch, *request.sbatch), ledger)
+    if launcher == "ibrun" and request.cpus_per_task is not None:
+        ledger.warnings.append("ibrun places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
     return launcher
 
 
-def _check_reach(site: Site, launcher: str, layout: Layout, ledger: Ledger) -> None:
+def _options(site: Site, launcher: str) -> LauncherOptions:
+    known = site.launchers.options.items() if site.launchers else ()
+    return next((options for name, options in known if name == launcher), LauncherOptions())
+
+
+def _check_reach(site: Site, launcher: str, layout: Layout, options: LauncherOptions, ledger: Ledger) -> None:
     if launcher == "direct" and layout.world_size > 1:
         ledger.fault(f"launcher 'direct' starts one rank, and {layout.world_size} were asked for")
-    if launcher == "horovodrun" and layout.nodes > 1 and site.scheduler == "slurm":
+    if launcher == "horovodrun" and layout.nodes > 1 and site.scheduler == "slurm" and not options.ssh:
         ledger.fault(
             f"horovodrun knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
-            next=f"leave --launcher out for the site's own ({site.launchers.default})",
+            next=f"leave --launcher out for the site's own ({site.launchers.default if site.launchers else _GENERIC})",
         )
-    if launcher == "srun" and site.scheduler == "local":
-        ledger.fault("srun needs a Slurm site", next="hpclaunch sites list")
+    if launcher in ("srun", "ibrun", "torchrun") and site.scheduler == "local":
+        ledger.fault(f"{launcher} needs a Slurm site", next="hpclaunch sites list")
 
 
 def _check_signals(launcher: str, sbatch: tuple[str, ...], ledger: Ledger) -> None:
@@ -56,25 +76,52 @@ def _check_signals(launcher: str, sbatch: tuple[str, ...], ledger: Ledger) -> No
             )
 
 
+def fills_node(node: NodeType, layout: Layout) -> bool:
+    """Whether all GPUs of the node and its default tasks are used: only then a fixed order or mask holds.
+
+    CUDA_VISIBLE_DEVICES=3,2,1,0 with two GPUs allocated leaves none visible.
+    """
+    gpus = layout.gpus_per_node == node.gpus_per_node
+    return gpus and layout.tasks_per_node == node.tasks and bool(node.gpus_per_node)
+
+
+def rank_setup_of(node: NodeType, layout: Layout, launcher: str, said: dict[str, str]) -> tuple[str, ...]:
+    """Return the lines that every rank runs first; a variable that site, settings or job say is not said again.
+
+    The order of the GPUs stands here because srun sets CUDA_VISIBLE_DEVICES anew for every task.
+    """
+    if not layout.gpus_per_node:
+        return ()
+    own = node.rank_setup if launcher == "srun" else ()
+    order = node.whole_node.variables if fills_node(node, layout) else {}
+    return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in said))
+
+
 def launch_of(
     site: Site,
+    node: NodeType,
     launcher: str,
     layout: Layout,
     job: Job,
     request: Request,
+    box: Box,
     around: Surroundings,
     names: tuple[str, ...],
 ) -> tuple[str, ...]:
     """Return the launcher's argv; ``names`` are the variables that the script exports."""
-    options = site.launchers.options.get(launcher, LauncherOptions())  # type: ignore[call-overload]
-    hosts = f"{around.run_dir}/hosts" if request.hosts_file is not None else ""
+    options = _options(site, "srun" if launcher == "torchrun" else launcher)
+    over_ssh = launcher == "horovodrun" and site.scheduler == "slurm" and layout.nodes > 1
+    hosts = f"{around.run_dir}/hosts" if request.hosts_file is not None or over_ssh else ""
+    bind = node.whole_node.cpu_bind if fills_node(node, layout) else None
+    contained = site.container.mpi if site.container and (box.prefix or box.srun) else None
     launch = Launch(
         layout=layout,
         exported=("PATH", "LD_LIBRARY_PATH", "HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", *names),
-        mpi=options.mpi or "",
-        cpu_bind=options.cpu_bind or "",
+        mpi=contained or options.mpi or "",
+        cpu_bind=bind or options.cpu_bind or "",
         gpu_bind=options.gpu_bind or "",
-        extra=options.extra,
+        gpus_by=(site.gpus.srun if site.gpus else None) or "",
+        extra=(*box.srun, *options.extra),
         exit_wait=job.resources.exit_wait,
         hosts_file=hosts,
     )

@@ -1,4 +1,4 @@
-"""Modules, venv or conda, Python and variables: what the ranks need around them, site first, then job."""
+"""Modules, venv, conda or container, Python and variables: what the ranks need around them; site, settings, job."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import shlex
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from hpclaunch.fileformat import Environment
 from hpclaunch.job import Job
 from hpclaunch.plan.folders import expanded
 from hpclaunch.plan.ledger import Ledger
+from hpclaunch.settings import Settings
 from hpclaunch.site import Site
 from hpclaunch.spec import Layout, Step, Surroundings
 
@@ -18,35 +20,49 @@ _STRAYS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "OMP_PLACE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Software:
-    """``python`` is what stands first in a Python job's command."""
+    """``python`` is what stands first in a Python job's command; ``image`` is the container's, if there is one."""
 
     python: str
     steps: tuple[Step, ...]
     variables: dict[str, str]
     unset: tuple[str, ...]
+    image: str | None = None
 
 
-def software_of(site: Site, job: Job, layout: Layout, around: Surroundings, ledger: Ledger) -> Software:
-    """Return the merged environment: a job that names modules, a venv, conda or Python replaces the site's choice."""
-    ours, theirs = site.environment, job.environment
-    own_python = bool(theirs.venv or theirs.conda or theirs.python)
-    base = theirs if own_python else ours
-    modules = theirs.modules or ours.modules
-    steps = [Step(line=f"module load {shlex.quote(name)}", failure=f"module load {name}") for name in modules]
-    steps += _activation(base.venv, base.conda, around)
-    asked = base.python or ("python" if base.venv or base.conda else "python3")
+def software_of(
+    site: Site, job: Job, layout: Layout, settings: Settings, around: Surroundings, ledger: Ledger
+) -> Software:
+    """Return the merged environment: a level that names a venv, conda, Python or container replaces a weaker one's."""
+    levels = [
+        (f"site {site.name}", site.environment),
+        ("settings", settings.environment_at(site.name)),
+        ("job", job.environment),
+    ]
+    whole = Environment()
+    for _, level in levels:
+        whole = whole.under(level)
+    origin = next((name for name, level in reversed(levels) if level.has_python), levels[0][0])
+    steps = [Step(line=f"module load {shlex.quote(name)}", failure=f"module load {name}") for name in whole.modules]
+    steps += _activation(whole.venv, whole.conda, around)
+    in_environment = whole.venv or whole.conda or whole.container
+    asked = whole.python or ("python" if in_environment else "python3")
     python = around.python if asked == "current" else asked
     if asked == "current":
         bin_folder = str(PurePosixPath(around.python).parent)
         steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
-    steps += [Step(line=line, failure=line) for line in (*ours.setup, *theirs.setup)]
-    ledger.pick("python", ("job" if own_python else f"site {site.name}", python))
-    variables: dict[str, str] = {"PYTHONUNBUFFERED": "1", **ours.variables, **theirs.variables}
+    steps += [Step(line=line, failure=line) for line in whole.setup]
+    ledger.pick("python", (origin, python))
+    if not (in_environment or whole.python or whole.modules) and not job.command:
+        ledger.warnings.append(
+            f"no Python with TensorFlow is known at {site.name}, so its own python3 runs: "
+            "say 'environment:' (modules, venv, conda or container) in the settings or the job file"
+        )
+    variables = dict(whole.variables)
     if site.scheduler == "local":
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(layout.gpus_per_node))))
     _check_values(variables, ledger)
     unset = tuple(name for name in _STRAYS if name not in variables) if site.scheduler == "local" else ()
-    return Software(python=python, steps=tuple(steps), variables=variables, unset=unset)
+    return Software(python=python, steps=tuple(steps), variables=variables, unset=unset, image=whole.container)
 
 
 def _activation(venv: str | None, conda: str | None, around: Surroundings) -> list[Step]:

@@ -1,4 +1,4 @@
-"""A table of schedulers, each a module with the same five functions; nothing here knows a particular one."""
+"""A table of schedulers, each a module with the same functions; nothing here knows a particular one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol, cast
 
 from hpclaunch.errors import Fault, NotFound
 from hpclaunch.runs import Run
+from hpclaunch.spec import JobSpec
 
 MODULES = {"slurm": "hpclaunch.schedulers.slurm", "local": "hpclaunch.schedulers.local"}
 
@@ -23,7 +24,15 @@ class Status:
 
 
 class Scheduler(Protocol):
-    """The seam. ``states`` answers for many runs with one call to each of the scheduler's programs."""
+    """The seam. ``states`` answers for many runs with one call to each of the scheduler's programs.
+
+    ``objections`` are reasons for which the scheduler itself would refuse the run or let it wait for ever, as far as it
+    can tell; ``estimate`` is its own word on when a script would start.
+    """
+
+    def objections(self, spec: JobSpec) -> list[Fault]: ...
+
+    def estimate(self, text: str) -> str: ...
 
     def submit(self, run: Run, text: str, walltime: int) -> str: ...
 

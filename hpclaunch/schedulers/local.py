@@ -13,11 +13,22 @@ from pathlib import Path
 from hpclaunch.errors import Fault, SchedulerError
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import Status
+from hpclaunch.spec import JobSpec
 
 _BACKSTOP_MINUTES = 10
 _YEAR_MINUTES = 365 * 24 * 60
 _TIMED_OUT = 124
 _SECONDS_TO_END = 45
+
+
+def objections(spec: JobSpec) -> list[Fault]:
+    """Return nothing: nobody but the person decides here."""
+    return []
+
+
+def estimate(text: str) -> str:
+    """Return when it would start."""
+    return "It would start at once: there is no scheduler."
 
 
 def submit(run: Run, text: str, walltime: int) -> str:

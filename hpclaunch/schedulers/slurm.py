@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.errors import Fault, SchedulerError
 from hpclaunch.runs import FINAL, Run, write_text
 from hpclaunch.schedulers import Status
+from hpclaunch.spec import JobSpec
 
 if TYPE_CHECKING:
     from submitit import SlurmExecutor
@@ -28,6 +29,30 @@ _STATE = re.compile("[A-Z_]+")
 def leaking(environment: Mapping[str, str]) -> list[str]:
     """Return the variables that sbatch must not see: they would override the script, or come from another job."""
     return sorted(name for name in environment if name.startswith(_LEAKING) and name not in _KEPT)
+
+
+def objections(spec: JobSpec) -> list[Fault]:
+    """Return why Slurm would let this job wait for ever; nothing where there is no Slurm to ask."""
+    from hpclaunch.schedulers.slurm_limits import objections as found
+
+    return found(spec)
+
+
+def estimate(text: str) -> str:
+    """Return what ``sbatch --test-only`` says of the script; nothing is queued. Raises SchedulerError if it refuses."""
+    kept = {name: value for name, value in os.environ.items() if name not in leaking(os.environ)}
+    command = ["sbatch", "--test-only"]
+    try:
+        done = subprocess.run(
+            command, input=text.encode("utf-8"), capture_output=True, timeout=_SECONDS, check=False, env=kept
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SchedulerError(Fault(where="sbatch --test-only", what=str(error))) from None
+    said = (done.stderr + done.stdout).decode("utf-8", errors="replace")
+    words = " ".join(said.replace("sbatch: error:", "").replace("sbatch:", "").split())
+    if done.returncode:
+        raise SchedulerError(Fault(where="sbatch --test-only", what=words or "refused without a word"))
+    return words
 
 
 def submit(run: Run, text: str, walltime: int) -> str:

@@ -12,8 +12,8 @@ from tests.builders import planned
     ("layout", "world_size", "cores"),
     [
         (Layout(nodes=4, tasks_per_node=2, cpus_per_task=6), 8, 6),
-        (Layout(nodes=1, tasks_per_node=1, cpus_per_task=32, threads_per_core=2), 1, 16),
-        (Layout(nodes=1, tasks_per_node=1, cpus_per_task=1, threads_per_core=2), 1, 1),
+        (Layout(nodes=1, tasks_per_node=1, cpus_per_task=32, cpus_per_core=2), 1, 16),
+        (Layout(nodes=1, tasks_per_node=1, cpus_per_task=1, cpus_per_core=2), 1, 1),
     ],
 )
 def test_a_layout_counts_ranks_and_cores(layout: Layout, world_size: int, cores: int) -> None:

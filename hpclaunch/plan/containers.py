@@ -1,0 +1,78 @@
+"""How a rank's command is put into a container: srun outside, container inside. A table of small pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hpclaunch.plan.ledger import Ledger
+from hpclaunch.site import Container, NodeType, Site
+from hpclaunch.spec import Pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What a container adds: directives, options of srun, and the words before the rank's command."""
+
+    directives: Pairs = ()
+    srun: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """What is known of a container: its image, the folders that it must see, and the maker of its GPUs, if any."""
+
+    image: str
+    folders: tuple[str, ...]
+    gpus: str
+
+
+def _shifter(site: Container, inside: Inside) -> Box:
+    """NERSC's: image and modules are directives; the site's own file systems are visible inside."""
+    modules = (("module", ",".join(site.modules)),) if site.modules else ()
+    return Box(directives=(("image", inside.image), *modules), prefix=("shifter", *site.options))
+
+
+def _apptainer(site: Container, inside: Inside) -> Box:
+    """Apptainer and Singularity: ``--nv`` and ``--rocm`` bring the host's GPU libraries in (their user guides)."""
+    gpu = {"amd": ("--rocm",), "nvidia": ("--nv",)}.get(inside.gpus, ())
+    binds = tuple(word for folder in inside.folders for word in ("--bind", folder))
+    return Box(prefix=(site.runtime, "exec", *gpu, *binds, *site.options, inside.image))
+
+
+def _pyxis(site: Container, inside: Inside) -> Box:
+    """A plug-in of srun: the container is an option of the step (pyxis' README)."""
+    mounts = ",".join(f"{folder}:{folder}" for folder in inside.folders)
+    return Box(srun=(f"--container-image={inside.image}", f"--container-mounts={mounts}", *site.options))
+
+
+RUNTIMES: dict[str, Callable[[Container, Inside], Box]] = {
+    "shifter": _shifter,
+    "apptainer": _apptainer,
+    "singularity": _apptainer,
+    "pyxis": _pyxis,
+}
+
+
+def box_of(
+    site: Site, node: NodeType, image: str | None, folders: tuple[str, ...], launcher: str, ledger: Ledger
+) -> Box:
+    """Return what the container adds; an empty box where no image is asked for."""
+    if not image:
+        return Box()
+    if site.container is None:
+        ledger.fault(
+            f"how {site.name} runs containers is not known",
+            where="environment.container",
+            next="'container: {runtime: …}' in a site file of your own (docs/site-files.md)",
+        )
+        return Box()
+    if site.container.runtime == "pyxis" and launcher != "srun":
+        ledger.fault(
+            f"at {site.name} containers are an option of srun, and the launcher is {launcher}", next="--launcher srun"
+        )
+    maker = (
+        "" if not node.gpus_per_node or node.stand_in_gpus else "amd" if "AMD" in (node.gpu_model or "") else "nvidia"
+    )
+    return RUNTIMES[site.container.runtime](site.container, Inside(image=image, folders=folders, gpus=maker))

@@ -1,0 +1,43 @@
+"""What a run can cost at most: it is charged until it ends, and it ends at its walltime."""
+
+from __future__ import annotations
+
+from hpclaunch.plan.placement import Placement
+from hpclaunch.site import Charging, Site
+from hpclaunch.spec import Cost, Layout
+from hpclaunch.units import count, format_walltime
+
+_HOUR = 3600
+
+
+def cost_of(site: Site, kind: str, layout: Layout, placement: Placement) -> Cost | None:
+    """Return the cost in the site's unit, else in hours of what it counts; None without scheduler or walltime.
+
+    Amount = what is counted x hours x rate x the charge factors of partition and QOS (the sites' charging pages).
+    """
+    if site.scheduler != "slurm" or not placement.walltime:
+        return None
+    charging = site.charging or Charging(unit="node-hour", counts="node")
+    node = site.node_types[kind]
+    rate = node.charge if node.charge is not None else charging.rate
+    counted = _counted(charging.counts, site, kind, layout)
+    amount = counted * placement.walltime / _HOUR * (1.0 if rate is None else rate)
+    for limits in placement.limits:
+        amount *= 1.0 if limits.charge_factor is None else limits.charge_factor
+    plain = f"{charging.counts}-hour"
+    unit = charging.unit if rate is not None or charging.unit == plain else plain
+    notes = [f"{count(layout.nodes, 'node')} x {format_walltime(placement.walltime)}"]
+    notes += [f"charged in {charging.unit}, at a rate that is not known here"] if unit != charging.unit else []
+    notes += [charging.note] if charging.note else []
+    return Cost(amount=round(amount, 4), unit=unit, note="; ".join(notes))
+
+
+def _counted(counts: str, site: Site, kind: str, layout: Layout) -> float:
+    node = site.node_types[kind]
+    part = layout.gpus_per_node / node.gpus_per_node if node.gpus_per_node and not layout.whole_nodes else 1.0
+    if counts == "gpu":
+        return layout.nodes * (node.gpus_per_node if layout.whole_nodes else layout.gpus_per_node)
+    if counts == "core":
+        used = layout.tasks_per_node * layout.cores_per_task
+        return layout.nodes * ((node.cores_per_node or used) if layout.whole_nodes else used)
+    return layout.nodes * (part or 1.0)
