@@ -79,7 +79,25 @@ def detect_own_site(catalog: Catalog, here: Machine) -> str | None:
 
 
 DETECTED: dict[str, Detect] = {
+    "anvil": Detect(hostname=r".+\.anvil\.rcac\.purdue\.edu"),
+    "bridges2": Detect(hostname=r".+\.bridges2\.psc\.edu"),
+    "cori": Detect(environment={"NERSC_HOST": "cori"}),
+    "daint_alps": Detect(hostname=r"daint-ln\d+(\..+)?"),
+    "delta": Detect(hostname=r"dt-login\d+\.delta\.(internal\.ncsa\.edu|ncsa\.illinois\.edu)"),
+    "deltaai": Detect(hostname=r"(dtai|gh)-login\d*\.delta\.(internal\.ncsa\.edu|ncsa\.illinois\.edu)|dtai-login\d*"),
+    "expanse": Detect(hostname=r".+\.expanse\.sdsc\.edu|expanse-ln\d+"),
+    "frontera": Detect(hostname=r"login\d+\.frontera(\.tacc\.utexas\.edu)?"),
+    "frontier": Detect(hostname=r".*\.frontier\.olcf\.ornl\.gov"),
+    "jupiter": Detect(environment={"SYSTEMNAME": "jupiter"}),
+    "juwels_booster": Detect(environment={"SYSTEMNAME": "juwelsbooster"}),
+    "leonardo_booster": Detect(hostname=r".+\.leonardo\.(local|cineca\.it)"),
+    "lonestar6": Detect(hostname=r"login\d+\.ls6(\.tacc\.utexas\.edu)?"),
+    "lumi": Detect(hostname=r"lumi-uan\d+(\.csc\.fi)?"),
+    "marconi100": Detect(hostname=r"login\d+\.m100\.cineca\.it"),
+    "marenostrum5_acc": Detect(environment={"BSC_MACHINE": "mn5"}, hostname=r"alogin\d+(\..+)?"),
     "perlmutter": Detect(environment={"NERSC_HOST": "perlmutter"}),
+    "snellius": Detect(hostname=r"int\d+(\.local)?\.snellius\.surf\.nl"),
     "testcluster": Detect(cluster_name="hpctest"),
+    "vista": Detect(hostname=r"login\d+\.vista(\.tacc\.utexas\.edu)?"),
 }
 """A copy of ``detect`` in the bundled site files; a test holds the two equal."""

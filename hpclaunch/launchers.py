@@ -15,7 +15,7 @@ LauncherName = Literal["direct", "srun", "mpirun", "horovodrun", "ibrun", "torch
 class Launch:
     """What a launcher needs to know. ``exported`` names variables that mpirun must carry; empty text omits an option.
 
-    ``gpus_by`` (``gpus-per-node`` or ``gpus-per-task``): srun asks for the GPUs once more.
+    ``gpus_by`` (``gpus-per-node`` or ``gpus-per-task``): srun asks for the GPUs once more. ``tcp``: MPI keeps to TCP.
     ``exit_wait`` is how long (seconds) the other tasks may go on after one has ended; ``hosts_file`` names the hosts
     where no scheduler does.
     """
@@ -27,6 +27,7 @@ class Launch:
     gpu_bind: str = ""
     gpus_by: str = ""
     extra: tuple[str, ...] = ()
+    tcp: bool = False
     exit_wait: int = 60
     hosts_file: str = ""
 
@@ -78,12 +79,12 @@ def _srun(launch: Launch, tasks: int, cpus: int, cpu_bind: str, gpu_bind: str) -
 def mpirun(launch: Launch) -> tuple[str, ...]:
     """Open MPI, with the flags that Horovod documents (mpi.rst).
 
-    ``--bind-to none``: since Open MPI 3 a rank is otherwise pinned to one core. With GPUs NCCL carries the tensors and
-    MPI only the control messages, so it keeps to TCP (``pml ob1``, no openib); without GPUs it takes the best network.
+    ``--bind-to none``: since Open MPI 3 a rank is otherwise pinned to one core. With ``tcp`` NCCL carries the
+    tensors and MPI only the control messages (``pml ob1``, no openib).
     """
     layout = launch.layout
     options = ["-np", str(layout.world_size), "--map-by", f"ppr:{layout.tasks_per_node}:node", "--bind-to", "none"]
-    if layout.gpus_per_node:
+    if launch.tcp:
         options += ["-mca", "pml", "ob1", "-mca", "btl", "^openib"]
     if launch.hosts_file:
         options += ["--hostfile", launch.hosts_file]

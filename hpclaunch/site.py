@@ -78,11 +78,24 @@ class Nics:
 class WholeNode:
     """What holds only with all GPUs of the node and its default tasks: an order of GPUs, a map or mask of CPUs.
 
-    Every rank sets the ``variables`` itself.
+    Every rank sets the ``variables`` itself; ``cpu_bind`` also needs a node that no other job shares.
     """
 
     variables: dict[VariableName, Scalar] = field(default_factory=dict)
     cpu_bind: Line | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charging:
+    """What a run costs: ``unit`` for every hour of what is counted, times ``rate`` and the charge factors.
+
+    Whole nodes count as all that is in them. Without ``rate`` it is not known, unless the unit is the hour itself.
+    """
+
+    unit: str
+    counts: Literal["node", "gpu", "core"]
+    rate: NotNegative | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +105,7 @@ class NodeType:
     ``usable_cores``: without those that the site keeps for itself. ``cpus_per_core``: what Slurm counts as CPUs, where
     that is not every hardware thread. ``whole_nodes``: jobs never share one. ``request_memory`` (MB) is asked for with
     a whole node, and in proportion with some of its GPUs. ``gpu_type`` stands in ``--gres=gpu:TYPE:N``. ``rank_setup``:
-    lines that every rank runs first under srun. ``charge`` is in the site's unit for an hour of what it counts.
+    lines that every rank runs first under srun. ``environment`` and ``charging`` take the place of the site's.
     ``stand_in_gpus``: the scheduler hands GPUs out, but nothing can compute on them (a test cluster).
     """
 
@@ -123,7 +136,8 @@ class NodeType:
     default_cpus_per_task: PositiveInt | None = None
     whole_node: WholeNode = field(default_factory=WholeNode)
     rank_setup: tuple[Line, ...] = ()
-    charge: NotNegative | None = None
+    environment: Environment | None = None
+    charging: Charging | None = None
 
     @property
     def slurm_cpus_per_core(self) -> int:
@@ -256,19 +270,6 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Charging:
-    """What a run costs: ``unit`` for every hour of what is counted, times ``rate`` and the charge factors.
-
-    Whole nodes count as all that is in them. ``rate``: 1 unless the site or the node type says otherwise.
-    """
-
-    unit: str
-    counts: Literal["node", "gpu", "core"]
-    rate: NotNegative | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Folders:
     """Paths in which ``$NAME`` is taken from the submitting environment. ``node_private`` ones are not shared."""
 
@@ -281,6 +282,8 @@ class Folders:
 class Site:
     """A cluster as one YAML describes it.
 
+    ``export: all`` where the site forbids ``--export=NONE``: what could mislead the ranks is then unset by the script.
+    ``provides``: what ``environment`` brings.
     ``origins`` says for dotted keys (and all below them) which of ``sources`` they are from; ``third_party`` ones were
     seen in users' files only, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
     """
@@ -291,6 +294,7 @@ class Site:
     scheduler: SchedulerName
     interconnect: str | None = None
     login_shell: bool = False
+    export: Literal["none", "all"] = "none"
     detect: Detect | None = None
     defaults: Defaults
     required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = ()
@@ -303,6 +307,7 @@ class Site:
     task_directives: tuple[TaskDirective, ...] = ("ntasks-per-node", "cpus-per-task")
     container: Container | None = None
     environment: Environment = field(default_factory=Environment)
+    provides: tuple[Literal["tensorflow", "horovod"], ...] = ()
     folders: Folders = field(default_factory=Folders)
     sbatch: tuple[Line, ...] = ()
     remove: tuple[Line, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.job import Job
@@ -15,13 +16,13 @@ from hpclaunch.plan.layout import layout_of, node_type_of, size_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import Ask
 from hpclaunch.plan.marks import third_party_of, unverified_of
-from hpclaunch.plan.placement import asked_names, placement_of
+from hpclaunch.plan.placement import Placement, asked_names, placement_of
 from hpclaunch.plan.ranks import launch_of, launcher_of, rank_setup_of
 from hpclaunch.plan.removal import without
-from hpclaunch.plan.software import software_of
+from hpclaunch.plan.software import Software, software_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
-from hpclaunch.spec import Code, JobSpec, Layout, Request, Surroundings
+from hpclaunch.spec import Code, DataNeed, JobSpec, Layout, Request, Surroundings
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 
@@ -41,24 +42,16 @@ def draft(
     ledger = Ledger()
     asked = asked_names(site, request, settings, around, ledger)
     kind = node_type_of(site, job, request, settings, asked, ledger)
-    node = site.node_types[kind]
     size = size_of(site, kind, job, request, settings, ledger)
     ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
     placement = placement_of(site, ask, asked, request, ledger)
     layout = layout_of(site, kind, size, job, request, around, placement, ledger)
     launcher = launcher_of(site, job, request, settings, layout, ledger)
-    software = software_of(site, job, layout, settings, around, ledger)
+    software = software_of(site, kind, job, layout, settings, around, ledger)
     data = data_need(site, job, request, settings, around, ledger)
-    command = command_of(job, request, software, around, ledger)
-    folders = (around.run_dir, *((data.folder,) if data and data.folder else ()))
-    box = box_of(site, node, software.image, folders, launcher, ledger)
-    directives = directives_of(site, kind, job, request, settings, layout, placement, box, around, ledger)
     private_faults(site, job, around, software, data, ledger)
     marks = third_party_of(site, kind, launcher, placement, software.image)
     marks += unverified_of(site, layout, request.accept_unverified, ledger)
-    usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
-    environment = {**usual, **software.variables, **_contract(layout, data.folder if data else "")}
-    slurm = site.scheduler == "slurm"
     spec = JobSpec(
         name=job.name,
         target=request.target,
@@ -79,25 +72,52 @@ def draft(
         version=around.version,
         shell="/bin/bash -l" if site.login_shell else "/bin/bash",
         chdir=around.cwd if job.source_only else around.run_dir,
-        directives=directives if slurm else (),
         steps=software.steps,
-        environment=tuple(environment.items()),
         unset=software.unset,
-        interpreter=command[0] if not box.prefix and not box.srun else "",
-        rank_setup=rank_setup_of(node, layout, launcher, software.variables) if slurm else (),
-        command=(*box.prefix, *command),
-        launch=launch_of(site, node, launcher, layout, job, request, box, around, tuple(environment)),
         hosts=tuple(f"{host} slots={layout.tasks_per_node}" for host in around.hosts[: layout.nodes]),
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
         data=data,
+        marks=tuple(marks),
+        **_lines(site, job, request, settings, around, kind, layout, placement, launcher, software, data, ledger),
         choices=tuple(ledger.choices),
         declined=tuple(ledger.declined),
-        marks=tuple(marks),
         warnings=tuple(ledger.warnings),
     )
     spec, faults, warnings = without(spec, (*site.remove, *settings.all("remove", site.name)))
-    ledger.faults += faults
-    return replace(spec, warnings=(*spec.warnings, *warnings)), ledger.faults
+    return replace(spec, warnings=(*spec.warnings, *warnings)), [*ledger.faults, *faults]
+
+
+def _lines(
+    site: Site,
+    job: Job,
+    request: Request,
+    settings: Settings,
+    around: Surroundings,
+    kind: str,
+    layout: Layout,
+    placement: Placement,
+    launcher: str,
+    software: Software,
+    data: DataNeed | None,
+    ledger: Ledger,
+) -> dict[str, Any]:
+    """Return what of the spec becomes lines of the script: directives, variables, the rank's command, the launch."""
+    node, slurm = site.node_types[kind], site.scheduler == "slurm"
+    folder = data.folder if data else ""
+    box = box_of(site, node, software.image, (around.run_dir, *([folder] if folder else [])), launcher, ledger)
+    usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
+    environment = {**usual, **software.variables, **_contract(layout, folder)}
+    command = command_of(job, request, software, around, ledger)
+    directives = directives_of(site, kind, job, request, settings, layout, placement, box, around, ledger)
+    contained = bool(box.prefix or box.srun)
+    return {
+        "directives": directives if slurm else (),
+        "environment": tuple(environment.items()),
+        "interpreter": "" if contained else command[0],
+        "rank_setup": rank_setup_of(node, layout, launcher, software.variables) if slurm else (),
+        "command": (*box.prefix, *command),
+        "launch": launch_of(site, node, launcher, layout, job, request, box, around, tuple(environment)),
+    }
 
 
 def _entry(job: Job) -> str:

@@ -17,17 +17,17 @@ def cost_of(site: Site, kind: str, layout: Layout, placement: Placement) -> Cost
     """
     if site.scheduler != "slurm" or not placement.walltime:
         return None
-    charging = site.charging or Charging(unit="node-hour", counts="node")
-    node = site.node_types[kind]
-    rate = node.charge if node.charge is not None else charging.rate
+    charging = site.node_types[kind].charging or site.charging or Charging(unit="node-hour", counts="node")
+    rate, known = charging.rate, charging.rate is not None or "charging.rate" not in site.unverified
     counted = _counted(charging.counts, site, kind, layout)
     amount = counted * placement.walltime / _HOUR * (1.0 if rate is None else rate)
     for limits in placement.limits:
         amount *= 1.0 if limits.charge_factor is None else limits.charge_factor
     plain = f"{charging.counts}-hour"
-    unit = charging.unit if rate is not None or charging.unit == plain else plain
+    named = charging.unit.lower() == plain and known
+    unit = charging.unit if rate is not None or named else plain
     notes = [f"{count(layout.nodes, 'node')} x {format_walltime(placement.walltime)}"]
-    notes += [f"charged in {charging.unit}, at a rate that is not known here"] if unit != charging.unit else []
+    notes += [f"charged in {charging.unit}, at a rate that is not known here"] if rate is None and not named else []
     notes += [charging.note] if charging.note else []
     return Cost(amount=round(amount, 4), unit=unit, note="; ".join(notes))
 

@@ -68,7 +68,7 @@ def directives_of(
     pairs = [*_placed(node, job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
     pairs = [(name, value) for name, value in pairs if value]
-    pairs += [*_conduct(around), *_mail(settings, site.name), *box.directives]
+    pairs += [*_conduct(site, around), *_mail(settings, site.name), *box.directives]
     typed = dict(extra)
     replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
     dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
@@ -98,15 +98,15 @@ def _tasks(site: Site, layout: Layout) -> list[tuple[str, str]]:
 
 def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
     """Return how the site wants GPUs asked for."""
-    gpus = layout.gpus_per_node
+    gpus, of_type = layout.gpus_per_node, f"{node.gpu_type}:" if node.gpu_type else ""
     directive = site.gpus.directive if site.gpus else "gpus-per-node"
     if not gpus or directive == "none":
         return []
     values = {
-        "gpus-per-node": f"{gpus}",
-        "gpus-per-task": f"{gpus // layout.tasks_per_node}",
-        "gpus": f"{gpus * layout.nodes}",
-        "gres": f"gpu:{node.gpu_type}:{gpus}" if node.gpu_type else f"gpu:{gpus}",
+        "gpus-per-node": f"{of_type}{gpus}",
+        "gpus-per-task": f"{of_type}{gpus // layout.tasks_per_node}",
+        "gpus": f"{of_type}{gpus * layout.nodes}",
+        "gres": f"gpu:{of_type}{gpus}",
     }
     return [(directive, values[directive])]
 
@@ -136,14 +136,14 @@ def _mail(settings: Settings, site: str) -> list[tuple[str, str]]:
     return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
 
 
-def _conduct(around: Surroundings) -> list[tuple[str, str]]:
+def _conduct(site: Site, around: Surroundings) -> list[tuple[str, str]]:
     """How the job behaves. A % in a path of logs is a pattern, also in what Slurm 22.05 would add from --chdir."""
     return [
         ("chdir", around.run_dir),
         ("output", f"{around.run_dir.replace('%', '%%')}/logs/slurm-%j.out"),
         ("open-mode", "append"),
         ("no-requeue", ""),
-        ("export", "NONE"),
+        *([("export", "NONE")] if site.export == "none" else []),
     ]
 
 

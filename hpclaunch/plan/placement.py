@@ -103,22 +103,28 @@ def _preferred(family: str, site: Site, kind: str) -> str | None:
 def _chosen(family: str, known: dict[str, Limits], site: Site, ask: Ask, asked: dict[str, str], ledger: Ledger) -> str:
     """Return the best fitting partition or QOS; nothing where the site neither prefers nor requires any."""
     preferred = _preferred(family, site, ask.kind)
+    node = site.node_types[ask.kind]
     if not known or (preferred is None and family not in site.required):
-        return ledger.pick(family, (f"site {site.name}", preferred)) or ""
+        return ledger.pick(family, (_chooser(family, preferred or "", site, node), preferred)) or ""
     refusals = {name: breaches(limits, ask) for name, limits in known.items()}
     fitting = [name for name in known if not refusals[name] and not known[name].only_if_asked]
     if not fitting:
         _nothing_fits(family, known, site, ask, asked, ledger)
         return ""
     order = list(known)
-    node = site.node_types[ask.kind]
     best = min(fitting, key=lambda name: (_price(known[name], node, ask), name != preferred, order.index(name)))
     others = [name for name in known if name != best]
     for name in others:
         reason = "; ".join(map(str, refusals[name])) or _passed_over(known[name], known[best], best, node, ask)
         ledger.declined.append(Declined(key=family, value=name, reason=reason))
-    ledger.pick(family, ("best fit" if others else f"site {site.name}", best))
+    ledger.pick(family, (_chooser(family, best, site, node), best))
     return best
+
+
+def _chooser(family: str, name: str, site: Site, node: NodeType) -> str:
+    if name == getattr(node, family):
+        return f"node type of {site.name}"
+    return f"site {site.name}" if name == getattr(site.defaults, family) else "best fit"
 
 
 def _price(limits: Limits, node: NodeType, ask: Ask) -> float:

@@ -46,7 +46,7 @@ def launcher_of(site: Site, job: Job, request: Request, settings: Settings, layo
         _check_signals(launcher, (*site.sbatch, *job.sbatch, *request.sbatch), ledger)
     if launcher == "ibrun" and request.cpus_per_task is not None:
         ledger.warnings.append("ibrun places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
-    return launcher
+    return launcher if launcher in LAUNCHERS else offered[0]
 
 
 def _options(site: Site, launcher: str) -> LauncherOptions:
@@ -58,9 +58,10 @@ def _check_reach(site: Site, launcher: str, layout: Layout, options: LauncherOpt
     if launcher == "direct" and layout.world_size > 1:
         ledger.fault(f"launcher 'direct' starts one rank, and {layout.world_size} were asked for")
     if launcher == "horovodrun" and layout.nodes > 1 and site.scheduler == "slurm" and not options.ssh:
+        others = [name for name in (site.launchers.options if site.launchers else (_GENERIC,)) if name != launcher]
         ledger.fault(
             f"horovodrun knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
-            next=f"leave --launcher out for the site's own ({site.launchers.default if site.launchers else _GENERIC})",
+            next=f"--launcher {others[0]}" if others else "--nodes 1",
         )
     if launcher in ("srun", "ibrun", "torchrun") and site.scheduler == "local":
         ledger.fault(f"{launcher} needs a Slurm site", next="hpclaunch sites list")
@@ -112,7 +113,8 @@ def launch_of(
     options = _options(site, "srun" if launcher == "torchrun" else launcher)
     over_ssh = launcher == "horovodrun" and site.scheduler == "slurm" and layout.nodes > 1
     hosts = f"{around.run_dir}/hosts" if request.hosts_file is not None or over_ssh else ""
-    bind = node.whole_node.cpu_bind if fills_node(node, layout) else None
+    bind = node.whole_node.cpu_bind if layout.whole_nodes and fills_node(node, layout) else None
+    own_transport = any(name in ("OMPI_MCA_btl", "OMPI_MCA_pml") for name in names)
     contained = site.container.mpi if site.container and (box.prefix or box.srun) else None
     launch = Launch(
         layout=layout,
@@ -122,6 +124,7 @@ def launch_of(
         gpu_bind=options.gpu_bind or "",
         gpus_by=(site.gpus.srun if site.gpus else None) or "",
         extra=(*box.srun, *options.extra),
+        tcp=bool(layout.gpus_per_node) and not own_transport,
         exit_wait=job.resources.exit_wait,
         hosts_file=hosts,
     )

@@ -30,11 +30,11 @@ class Software:
 
 
 def software_of(
-    site: Site, job: Job, layout: Layout, settings: Settings, around: Surroundings, ledger: Ledger
+    site: Site, kind: str, job: Job, layout: Layout, settings: Settings, around: Surroundings, ledger: Ledger
 ) -> Software:
     """Return the merged environment: a level that names a venv, conda, Python or container replaces a weaker one's."""
     levels = [
-        (f"site {site.name}", site.environment),
+        (f"site {site.name}", site.node_types[kind].environment or site.environment),
         ("settings", settings.environment_at(site.name)),
         ("job", job.environment),
     ]
@@ -50,19 +50,30 @@ def software_of(
     if asked == "current":
         bin_folder = str(PurePosixPath(around.python).parent)
         steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
-    steps += [Step(line=line, failure=line) for line in whole.setup]
+    steps += [Step(line=line, failure=_failure(line)) for line in whole.setup]
     ledger.pick("python", (origin, python))
-    if not (in_environment or whole.python or whole.modules) and not job.command:
+    if origin == levels[0][0] and not whole.modules[len(levels[0][1].modules) :] and _lacks_horovod(site, job):
         ledger.warnings.append(
-            f"no Python with TensorFlow is known at {site.name}, so its own python3 runs: "
+            f"no TensorFlow with Horovod is known at {site.name}, so its plain {python} runs: "
             "say 'environment:' (modules, venv, conda or container) in the settings or the job file"
         )
     variables = dict(whole.variables)
     if site.scheduler == "local":
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(layout.gpus_per_node))))
     _check_values(variables, ledger)
-    unset = tuple(name for name in _STRAYS if name not in variables) if site.scheduler == "local" else ()
+    shared = site.scheduler == "local" or site.export == "all"
+    unset = tuple(name for name in _STRAYS if name not in variables) if shared else ()
     return Software(python=python, steps=tuple(steps), variables=variables, unset=unset, image=whole.container)
+
+
+def _failure(line: str) -> str:
+    """Return what the script says when this line fails; a variable in it would look like one to be expanded."""
+    return line if "$" not in line else f"the set-up line that starts with {line.partition('$')[0].rstrip(' ="{')}"
+
+
+def _lacks_horovod(site: Site, job: Job) -> bool:
+    """Whether a Python job gets the site's own Python, and that has no Horovod as far as is known."""
+    return job.script is not None and site.scheduler == "slurm" and "horovod" not in site.provides
 
 
 def _activation(venv: str | None, conda: str | None, around: Surroundings) -> list[Step]:

@@ -124,7 +124,9 @@ def test_a_partition_that_has_not_the_node_type_is_refused(desk: Desk) -> None:
         "partitions: {thin: {node_types: [cpu]}, fat: {node_types: [gpu]}}\n"
         "launchers: {default: srun, options: {srun: {}}}\n",
     )
-    done = desk.type("submit", "cifar", "--synthetic", "--dry-run", "--site", "ours")
+    done = desk.type(
+        "submit", "cifar", "--synthetic", "--dry-run", "--site", "ours", "--partition", "thin", "--node-type", "gpu"
+    )
     assert done.code == 1
     assert "ours partition thin: node type gpu asked for; allowed: cpu" in done.err
-    assert "--partition fat would take it" in done.err
+    assert "--partition fat would be taken" in done.err

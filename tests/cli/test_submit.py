@@ -198,7 +198,7 @@ def test_errors_as_json(cluster: Desk) -> None:
     done = cluster.type("submit", "./train.py", "--nodes", "9", "--json")
     assert done.code == 1
     assert done.json["error"] == "Refused"
-    assert [fault["where"] for fault in done.json["faults"]] == ["slurmsite cpu", "slurmsite partition batch"]
+    assert [fault["where"] for fault in done.json["faults"]] == ["slurmsite partition", "slurmsite cpu"]
 
 
 def test_a_missing_sbatch_is_told_before_anything_is_written(cluster: Desk) -> None:

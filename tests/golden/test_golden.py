@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.catalog import JOB, SITE
+from hpclaunch.errors import Refused
 from hpclaunch.job import script_job
 from hpclaunch.plan import plan
 from hpclaunch.render import render
@@ -39,36 +40,45 @@ def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
             if kind != site.defaults.node_type:
                 yield site.name, f"{jobs[0]}-1-{kind}", {"target": jobs[0], "node_type": kind}
         yield site.name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
+        if site.launchers and "srun" in site.launchers.options:
+            yield site.name, "script-4-torchrun", {"target": SCRIPT, "nodes": 4, "launcher": "torchrun"}
 
 
 def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
     if site.scheduler == "local":
         yield "1", {}
-        for launcher in site.launchers.options:
+        for launcher in site.launchers.options if site.launchers else ():
             yield f"1-{launcher}", {"tasks_per_node": 2, "launcher": launcher}
             yield f"4-{launcher}", {"nodes": 4, "tasks_per_node": 2, "launcher": launcher, "hosts_file": "hosts"}
         return
-    most = site.node_types[site.defaults.node_type].nodes or 1
-    for nodes in (nodes for nodes in (1, 4) if nodes <= most):
+    for nodes in (1, 4):
         yield f"{nodes}", {"nodes": nodes}
-        for launcher in site.launchers.options:
-            if launcher != site.launchers.default and (launcher != "horovodrun" or nodes == 1):
-                yield f"{nodes}-{launcher}", {"nodes": nodes, "launcher": launcher}
+        for launcher in _launchers(site):
+            yield f"{nodes}-{launcher}", {"nodes": nodes, "launcher": launcher}
+
+
+def _launchers(site: Site) -> list[str]:
+    """The launchers beside the default one; torchrun starts scripts of one's own, never the bundled Horovod jobs."""
+    known = site.launchers
+    return [name for name in known.options if name not in (known.default, "torchrun")] if known else []
 
 
 CASES = {f"{site}/{name}": (site, typed) for site, name, typed in cases()}
 
 
-def rendered(site_name: str, typed: dict[str, Any]) -> str:
-    """The script for fixed surroundings."""
+def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
+    """The script for fixed surroundings (.sh); where the site takes no such request, the reasons (.txt)."""
     site = bundled_site(site_name)
     is_script = typed["target"] == SCRIPT
     job = script_job(Path(AROUND.cwd, SCRIPT)) if is_script else bundled_job(typed["target"])
     variables = {"SCRATCH": "/scratch/ada"}
     surroundings = replace(around(environment=variables), hosts=("node-a", "node-b", "node-c", "node-d"))
     if site.scheduler == "slurm":
-        typed = {"account": "m1234", **typed}
-    return render(plan(site, job, Request(**typed), Settings(), surroundings), ROOTS)
+        typed = {"account": "m1234", "accept_unverified": True, **typed}
+    try:
+        return ".sh", render(plan(site, job, Request(**typed), Settings(), surroundings), ROOTS)
+    except Refused as refusal:
+        return ".txt", f"{refusal}\n"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,20 +90,22 @@ def rewrite(request: pytest.FixtureRequest) -> None:
         if folder.is_dir():
             shutil.rmtree(folder)
     for name, (site, typed) in CASES.items():
-        path = HERE / f"{name}.sh"
+        suffix, text = rendered(site, typed)
+        path = HERE / f"{name}{suffix}"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(rendered(site, typed), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
 
 
 def test_there_is_a_golden_for_every_case_and_no_other() -> None:
-    there = {str(path.relative_to(HERE)).removesuffix(".sh") for path in HERE.glob("*/*") if path.suffix != ".pyc"}
-    assert there == set(CASES), "pytest tests/golden --rewrite-golden"
+    there = sorted(str(path.relative_to(HERE).with_suffix("")) for path in HERE.glob("*/*") if path.suffix != ".pyc")
+    assert there == sorted(CASES), "pytest tests/golden --rewrite-golden"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_is_the_golden_one(name: str) -> None:
     site, typed = CASES[name]
-    assert rendered(site, typed) == (HERE / f"{name}.sh").read_text(encoding="utf-8")
+    suffix, text = rendered(site, typed)
+    assert text == (HERE / f"{name}{suffix}").read_text(encoding="utf-8")
 
 
 def test_every_golden_passes_bash_n() -> None:

@@ -42,6 +42,10 @@ def test_row_06_srun_ends_the_other_ranks_when_one_has_failed() -> None:
     ("launch", "command"),
     [
         (Launch(layout=TWO_BY_FOUR), "mpirun -np 8 --map-by ppr:4:node --bind-to none"),
+        (
+            Launch(layout=TWO_BY_FOUR, tcp=True),
+            "mpirun -np 8 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl ^openib",
+        ),
         (Launch(layout=TWO_BY_FOUR, exported=("A", "B")), "mpirun -np 8 --map-by ppr:4:node --bind-to none -x A -x B"),
         (
             Launch(layout=TWO_BY_FOUR, hosts_file="/run/hosts", extra=("--mca", "a", "b")),
@@ -69,4 +73,6 @@ def test_the_table_names_every_launcher_as_its_program_is_called() -> None:
         "srun": ("srun",),
         "mpirun": ("mpirun",),
         "horovodrun": ("horovodrun",),
+        "ibrun": ("ibrun",),
+        "torchrun": ("srun",),
     }

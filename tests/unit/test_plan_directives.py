@@ -40,7 +40,7 @@ def test_row_16_nothing_is_written_that_nobody_asked_for(unasked: str) -> None:
 
 
 def test_row_16_a_site_can_remove_any_line() -> None:
-    names = dict(planned(a_site(omit=("open-mode", "export"))).directives)
+    names = dict(planned(a_site(remove=("--open-mode", "--export"))).directives)
     assert {"open-mode", "export"}.isdisjoint(names)
 
 

@@ -12,12 +12,12 @@ from tests.builders import a_desk, a_job, a_site, around, bundled_site, planned
 @pytest.mark.parametrize(
     ("typed", "expected"),
     [
-        # nodes, tasks per node, CPUs per task (2 x floor(16 / tasks)), GPUs per node
+        # nodes, tasks per node, CPUs per task (2 x floor(the GPUs' part of 16 cores / tasks)), GPUs per node
         ({}, (1, 4, 8, 4)),
         ({"nodes": 4}, (4, 4, 8, 4)),
-        ({"tasks_per_node": 1}, (1, 1, 32, 1)),
-        ({"tasks_per_node": 2}, (1, 2, 16, 2)),
-        ({"tasks_per_node": 3}, (1, 3, 10, 3)),
+        ({"tasks_per_node": 1}, (1, 1, 8, 1)),
+        ({"tasks_per_node": 2}, (1, 2, 8, 2)),
+        ({"tasks_per_node": 3}, (1, 3, 8, 3)),
         ({"tasks_per_node": 2, "gpus_per_node": 4}, (1, 2, 16, 4)),
         ({"tasks_per_node": 8, "gpus_per_node": 0}, (1, 8, 4, 0)),
         ({"tasks_per_node": 32, "gpus_per_node": 0, "cpus_per_task": 1}, (1, 32, 1, 0)),
@@ -33,7 +33,7 @@ def test_layouts(typed: dict[str, Any], expected: tuple[int, int, int, int]) -> 
 
 @pytest.mark.parametrize(("tasks", "cpus"), [(1, 128), (2, 64), (4, 32)])
 def test_cpus_per_task_on_perlmutter_are_those_that_nersc_prints(tasks: int, cpus: int) -> None:
-    spec = planned(bundled_site("perlmutter"), account="m1234", tasks_per_node=tasks)
+    spec = planned(bundled_site("perlmutter"), account="m1234", qos="regular", tasks_per_node=tasks)
     assert spec.layout.cpus_per_task == cpus
 
 

@@ -27,9 +27,9 @@ JOB = a_job(parameters={"epochs": Parameter(default=1), "optimizer": Parameter(d
         ({"cpus_per_task": 9}, "4 tasks x 9 CPUs do not fit a node; allowed: at most 32 CPUs a node"),
         ({"partition": "debgu"}, "cluster has no partition 'debgu'; did you mean 'debug'?; allowed: batch, debug"),
         ({"partition": "debug", "nodes": 3}, "cluster partition debug: 3 nodes asked for; allowed: at most 2 nodes"),
-        ({"partition": "debug", "nodes": 3, "walltime": 60}, "next: --partition batch would take it"),
+        ({"partition": "debug", "nodes": 3, "walltime": 60}, "next: --partition batch would be taken"),
         ({"walltime": 25 * HOUR}, "walltime 1-01:00:00 asked for; allowed: at most 1-00:00:00"),
-        ({"walltime": 25 * HOUR}, "next: ask for less"),
+        ({"walltime": 25 * HOUR}, "next: --walltime 1-00:00:00 --partition batch would be taken"),
         ({"account": "a b"}, "--account: account 'a b' holds a character that no Slurm account has"),
         ({"qos": "x\n#SBATCH --nodes=99"}, "holds a character that no Slurm qos has"),
         ({"launcher": "jsrun"}, "launcher 'jsrun' is not one that cluster has; allowed: srun, mpirun, horovodrun"),
@@ -78,12 +78,13 @@ def test_every_reason_is_told_at_once() -> None:
         sbatch=("--nodes=3",),
         arguments=("\0",),
     )
-    assert len(faults) == 9  # the walltime and the nodes of the partition count each
+    assert len(faults) == 8  # no partition takes it, and the nodes of that type are too few
 
 
 @pytest.mark.parametrize("key", ["account", "partition", "qos", "walltime"])
 def test_what_a_site_requires_must_be_said(key: Any) -> None:
-    site = a_site(required=(key,), defaults=replace(a_site().defaults, partition=None, walltime=None))
+    nothing = replace(a_site().defaults, partition=None, walltime=None)
+    site = a_site(required=(key,), defaults=nothing, partitions={})
     (fault,) = refused(site)
     assert fault.what == f"cluster needs {key} to be said"
     assert f"--{key}" in fault.next

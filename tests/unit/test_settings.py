@@ -9,23 +9,69 @@ from hpclaunch.settings import Settings, load_settings, sbatch_variables
 
 
 def test_an_absent_file_is_an_empty_one(tmp_path: Path) -> None:
-    assert load_settings(tmp_path) == Settings()
+    assert load_settings(tmp_path / "user", tmp_path / "project") == Settings()
 
 
 def test_a_value_for_one_site_wins_over_the_one_for_all(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text("site: here\naccount: all\nqos: low\nsites: {there: {account: special}}\n")
-    settings = load_settings(tmp_path)
-    assert settings.site == "here"
-    assert settings.value("account", "there") == "special"
-    assert settings.value("account", "here") == "all"
-    assert settings.value("qos", "there") == "low"
-    assert settings.value("partition", "there") is None
+    settings = load_settings(tmp_path, tmp_path)
+    assert settings.default_site() == ("settings", "here")
+    assert settings.offer("account", "there") == ("settings", "special")
+    assert settings.offer("account", "here") == ("settings", "all")
+    assert settings.offer("qos", "there") == ("settings", "low")
+    assert settings.offer("partition", "there") == ("settings", None)
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Settings:
+    """A user's settings and, over them, a project's."""
+    user, project = tmp_path / "user", tmp_path / "project"
+    user.mkdir()
+    project.mkdir()
+    (user / "settings.yaml").write_text("""
+site: here
+account: mine
+mail: {to: ada@example.org}
+sbatch: [--user]
+remove: [--a]
+environment: {modules: [m], venv: /v, setup: [one], variables: {A: user, B: user}}
+sites: {here: {qos: special, sbatch: [--user-here]}}
+""")
+    (project / "hpclaunch.yaml").write_text("""
+account: the-projects
+sbatch: [--project]
+remove: [--b]
+environment: {setup: [two], variables: {B: project}}
+sites: {there: {walltime: 2h}}
+""")
+    return load_settings(user, project)
+
+
+def test_the_projects_settings_win_over_the_users(both: Settings) -> None:
+    assert both.default_site() == ("settings", "here")
+    assert both.offer("account", "here") == ("project hpclaunch.yaml", "the-projects")
+    assert both.offer("qos", "here") == ("settings", "special")
+    assert both.offer("walltime", "there") == ("project hpclaunch.yaml", 7200)
+    assert both.offer("mail", "here")[1].events == ("END", "FAIL")
+    assert both.named_sites() == ["there", "here"]
+
+
+def test_lists_of_all_levels_follow_each_other_weakest_first(both: Settings) -> None:
+    assert both.all("sbatch", "here") == ("--user", "--user-here", "--project")
+    assert both.all("sbatch", "there") == ("--user", "--project")
+    assert both.all("remove", "here") == ("--a", "--b")
+
+
+def test_environments_of_all_levels_are_one(both: Settings) -> None:
+    whole = both.environment_at("here")
+    assert (whole.modules, whole.venv, whole.setup) == (("m",), "/v", ("one", "two"))
+    assert whole.variables == {"A": "user", "B": "project"}
 
 
 def test_every_fault_of_the_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text("acount: x\nsites: {there: {qso: low}}\n")
     with pytest.raises(InvalidFile) as caught:
-        load_settings(tmp_path)
+        load_settings(tmp_path, tmp_path)
     text = str(caught.value)
     assert "settings.yaml: acount: unknown key; did you mean 'account'?" in text
     assert "settings.yaml: sites.there.qso: unknown key; did you mean 'qos'?" in text

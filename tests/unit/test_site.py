@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import re
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpclaunch.catalog import SITE, Catalog
 from hpclaunch.errors import InvalidFile
+from hpclaunch.fileformat import read_yaml
 from hpclaunch.launchers import LAUNCHERS
+from hpclaunch.provenance import useless, values
 from hpclaunch.schedulers import MODULES
-from hpclaunch.site import DETECTED, cluster_name, detect_site, load_site
-from tests.builders import BUNDLED, bundled_site
+from hpclaunch.site import Source, load_site
+from tests.builders import BUNDLED, a_site, bundled_site
 
 SITES = [found.name for found in BUNDLED.names(SITE)]
 MINIMAL = """
@@ -40,47 +44,48 @@ def test_every_bundled_site_loads_and_can_be_planned_for(name: str) -> None:
     site = bundled_site(name)
     assert site.name == name
     assert site.scheduler in MODULES
-    assert set(site.launchers.options) <= set(LAUNCHERS)
-    assert site.sources or site.status == "test" or site.scheduler == "local"
+    assert site.launchers is None or set(site.launchers.options) <= set(LAUNCHERS)
 
 
-def test_the_detection_table_says_what_the_site_files_say() -> None:
-    written = {}
-    for name in SITES:
-        detect = bundled_site(name).detect
-        if detect:
-            written[name] = (tuple(detect.environment.items()), detect.cluster_name or "")
-    assert {name: (variables, cluster) for name, variables, cluster in DETECTED} == written
+@pytest.mark.parametrize("name", SITES)
+def test_every_value_has_its_source_and_every_source_its_date(name: str) -> None:
+    site, content = bundled_site(name), read_yaml(BUNDLED.find(SITE, name).path)
+    assert [value.key for value in values(site, content) if not value.sources] == []
+    assert useless(site, content) == []
+    cited = {source for value in values(site, content) for source in value.sources}
+    assert set(site.sources) <= cited, "a source that nothing is from"
+    assert all(re.fullmatch(r"undated|\d{4}(-\d\d){0,2}", source.read) for source in site.sources.values())
 
 
-@pytest.mark.parametrize(
-    ("environment", "cluster", "site"),
-    [
-        ({"NERSC_HOST": "perlmutter"}, "", "perlmutter"),
-        ({"NERSC_HOST": "cori"}, "", None),
-        ({}, "hpctest", "testcluster"),
-        ({}, "hpctest2", None),
-        ({}, "", None),
-    ],
-)
-def test_detection(environment: dict[str, str], cluster: str, site: str | None) -> None:
-    assert detect_site(environment, cluster) == site
+@pytest.mark.parametrize("name", SITES)
+def test_what_is_not_verified_is_not_shipped(name: str) -> None:
+    site, content = bundled_site(name), read_yaml(BUNDLED.find(SITE, name).path)
+    shipped = [value.key for value in values(site, content)]
+    for left_out in site.unverified:
+        assert not [key for key in shipped if key == left_out or key.startswith(f"{left_out}.")]
 
 
-@pytest.mark.parametrize(
-    ("content", "name"),
-    [
-        ("ClusterName=hpctest\n", "hpctest"),
-        ("# ClusterName=old\n  clustername = new # it\n", "new"),
-        ("SlurmctldHost=x\n", ""),
-        ("", ""),
-    ],
-)
-def test_the_cluster_name_is_read_from_slurm_conf(tmp_path: Path, content: str, name: str) -> None:
-    conf = tmp_path / "slurm.conf"
-    conf.write_text(content)
-    assert cluster_name({"SLURM_CONF": str(conf)}) == name
-    assert cluster_name({"SLURM_CONF": str(tmp_path / "missing")}) == ""
+def test_the_longest_key_that_leads_to_a_value_says_where_it_is_from() -> None:
+    content = {"title": "t", "qos": {"a": {"max_nodes": 3, "note": "n"}, "ab": {"note": "m"}}}
+    site = replace(
+        a_site(),
+        origins={"qos": ("x",), "qos.a.max_nodes": ("y", "z"), "title": ("hpclaunch",), "gone": ("x",)},
+        sources={
+            "x": Source(ref="x", read="2026"),
+            "y": Source(ref="y", read="2026"),
+            "z": Source(ref="z", read="2026"),
+        },
+        third_party=("qos.a",),
+        derived={"qos.ab.note": "from a"},
+    )
+    found = {value.key: (value.sources, value.mark, value.how) for value in values(site, content)}
+    assert found == {
+        "title": (("hpclaunch",), "", ""),
+        "qos.a.max_nodes": (("y", "z"), "third-party", ""),
+        "qos.a.note": (("x",), "third-party", ""),
+        "qos.ab.note": (("x",), "derived", "from a"),
+    }
+    assert useless(site, content) == ["gone"]
 
 
 def test_a_small_site_file_is_enough(tmp_path: Path) -> None:
@@ -101,6 +106,9 @@ def test_a_small_site_file_is_enough(tmp_path: Path) -> None:
         ("title: mine", "titel: mine", "titel: unknown key; did you mean 'title'?"),
         ("title: mine", "title: mine\nname: x", "name: this key is set by hpclaunch itself"),
         ("title: mine", "title: mine\npartitions: {a: {node_types: [x]}}", "partitions.a.node_types names 'x'"),
+        ("title: mine", "title: mine\nqos: {a: {by_node_type: {x: {max_nodes: 1}}}}", "qos.a.by_node_type names 'x'"),
+        ("title: mine", "title: mine\norigins: {title: [x]}", "origins.title names 'x', which is not among hpclaunch"),
+        ("title: mine", 'title: mine\ndetect: {hostname: "a("}', "detect.hostname: is not a regular expression"),
         ("title: mine", 'title: mine\nsbatch: ["--a\\n#SBATCH --b"]', "sbatch.0: "),
     ],
 )

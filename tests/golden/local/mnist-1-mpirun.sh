@@ -34,10 +34,10 @@ unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KM
 export PATH=/opt/hpc/bin:"$PATH"
 check 'setting PATH'
 export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=4
 export CUDA_VISIBLE_DEVICES=''
 export HPCLAUNCH_WORLD_SIZE=2
 export HPCLAUNCH_EXPECT_GPU=0
-export OMP_NUM_THREADS=4
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns of a variable that it shall pass on and that is not set
 cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
 need /opt/hpc/bin/python
@@ -63,8 +63,8 @@ trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
 trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
 # 00:15:00 of walltime; timeout also passes signals on to all that the launcher started.
 timeout --kill-after=30 900 mpirun -np 2 --map-by ppr:2:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
-  HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x CUDA_VISIBLE_DEVICES -x HPCLAUNCH_WORLD_SIZE -x \
-  HPCLAUNCH_EXPECT_GPU -x OMP_NUM_THREADS \
+  HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x CUDA_VISIBLE_DEVICES -x \
+  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU \
   bash -c "$rank" &
 launcher=$!
 while :; do

@@ -34,10 +34,10 @@ unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KM
 export PATH=/opt/hpc/bin:"$PATH"
 check 'setting PATH'
 export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=1
 export CUDA_VISIBLE_DEVICES=''
 export HPCLAUNCH_WORLD_SIZE=8
 export HPCLAUNCH_EXPECT_GPU=0
-export OMP_NUM_THREADS=1
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns of a variable that it shall pass on and that is not set
 cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
 need /opt/hpc/bin/python
@@ -64,8 +64,8 @@ trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
 # 00:15:00 of walltime; timeout also passes signals on to all that the launcher started.
 timeout --kill-after=30 900 mpirun -np 8 --map-by ppr:2:node --bind-to none --hostfile \
   /home/ada/project/runs/train-20260102-030405-abcd/hosts -x PATH -x LD_LIBRARY_PATH -x \
-  HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x CUDA_VISIBLE_DEVICES -x \
-  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x OMP_NUM_THREADS \
+  HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x \
+  CUDA_VISIBLE_DEVICES -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU \
   bash -c "$rank" &
 launcher=$!
 while :; do

@@ -2,6 +2,7 @@
 # cifar at perlmutter (cpu): 1 node x 1 task = 1 rank
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
+# Seen in users' files only, not in the centre's own pages: qos.regular.max_walltime, folders.runs, folders.data
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
@@ -44,12 +45,12 @@ export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
 module load tensorflow/2.9.0
 check 'module load tensorflow/2.9.0'
 export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=128
 export HDF5_USE_FILE_LOCKING=FALSE
 export FI_MR_CACHE_MONITOR=userfaultfd
 export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=0
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
-export OMP_NUM_THREADS=128
 cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
 need python
 need srun

@@ -2,6 +2,7 @@
 # mnist at perlmutter (gpu40): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
+# Seen in users' files only, not in the centre's own pages: qos.regular.max_walltime, folders.runs, folders.data
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=mnist
 #SBATCH --account=m1234
@@ -45,12 +46,12 @@ export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
 module load tensorflow/2.9.0
 check 'module load tensorflow/2.9.0'
 export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=16
 export HDF5_USE_FILE_LOCKING=FALSE
 export FI_MR_CACHE_MONITOR=userfaultfd
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
-export OMP_NUM_THREADS=16
 cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
 need python
 need srun
@@ -58,6 +59,7 @@ need srun
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'
 trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
+export CUDA_VISIBLE_DEVICES=3,2,1,0
 python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --epochs=6 \
   --batch-size-per-rank=256 --learning-rate=0.001 --scale-learning-rate=none --warmup-epochs=0.0 \
   --optimizer=adam --seed=1337 --synthetic=false --synthetic-samples=4096 --train-samples=0 \

@@ -2,6 +2,7 @@
 # my-train-date at perlmutter (gpu40): 1 node x 4 tasks = 4 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
+# Seen in users' files only, not in the centre's own pages: qos.regular.max_walltime, folders.runs, folders.data
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=my-train-date
 #SBATCH --account=m1234
@@ -45,11 +46,11 @@ export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
 module load tensorflow/2.9.0
 check 'module load tensorflow/2.9.0'
 export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=16
 export HDF5_USE_FILE_LOCKING=FALSE
 export FI_MR_CACHE_MONITOR=userfaultfd
 export HPCLAUNCH_WORLD_SIZE=4
 export HPCLAUNCH_EXPECT_GPU=1
-export OMP_NUM_THREADS=16
 cd /home/ada/project || stop 'the folder /home/ada/project is not there'
 need python
 need srun
@@ -57,6 +58,7 @@ need srun
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'
 trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
+export CUDA_VISIBLE_DEVICES=3,2,1,0
 python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py' --lr 0.1 \
   'it'"'"'s' 'a b' '$HOME' '' $'two\nlines' END_OF_RANK '#SBATCH --nodes=99'
 code=$?

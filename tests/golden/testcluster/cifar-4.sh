@@ -44,11 +44,11 @@ export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
 export PATH=/opt/hpc/bin:"$PATH"
 check 'setting PATH'
 export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=2
 export OMPI_ALLOW_RUN_AS_ROOT=1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=0
-export OMP_NUM_THREADS=2
 cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
 need /opt/hpc/bin/python
 need srun

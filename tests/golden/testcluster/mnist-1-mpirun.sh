@@ -44,11 +44,11 @@ export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
 export PATH=/opt/hpc/bin:"$PATH"
 check 'setting PATH'
 export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=2
 export OMPI_ALLOW_RUN_AS_ROOT=1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export HPCLAUNCH_WORLD_SIZE=4
 export HPCLAUNCH_EXPECT_GPU=0
-export OMP_NUM_THREADS=2
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns of a variable that it shall pass on and that is not set
 cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
 need /opt/hpc/bin/python
@@ -72,9 +72,10 @@ END_OF_RANK
 trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
 trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
 trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
-mpirun -np 4 --map-by ppr:4:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
-  HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x OMPI_ALLOW_RUN_AS_ROOT -x OMPI_ALLOW_RUN_AS_ROOT_CONFIRM \
-  -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x OMP_NUM_THREADS \
+mpirun -np 4 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x \
+  LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x OMP_NUM_THREADS \
+  -x OMPI_ALLOW_RUN_AS_ROOT -x OMPI_ALLOW_RUN_AS_ROOT_CONFIRM -x HPCLAUNCH_WORLD_SIZE -x \
+  HPCLAUNCH_EXPECT_GPU \
   bash -c "$rank" &
 launcher=$!
 while :; do

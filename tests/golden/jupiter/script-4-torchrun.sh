@@ -1,0 +1,81 @@
+#!/bin/bash -l
+# my-train-date at jupiter (gh200x4): 4 nodes x 4 tasks = 16 ranks
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# Submit it by hand with: sbatch FILE
+#SBATCH --job-name=my-train-date
+#SBATCH --account=m1234
+#SBATCH --partition=booster
+#SBATCH --nodes=4
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=72
+#SBATCH --gres=gpu:4
+#SBATCH --time=00:30:00
+#SBATCH --chdir=/home/ada/project/runs/train-20260102-030405-abcd
+#SBATCH --output=/home/ada/project/runs/train-20260102-030405-abcd/logs/slurm-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+#SBATCH --export=NONE
+
+set -o pipefail
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+job="${SLURM_JOB_ID:-by-hand-$$}"
+# --export=NONE kept the submitting shell out of this job; the ranks get all that is set here.
+export SLURM_EXPORT_ENV=ALL
+stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+  printf 'hpclaunch: %s\n' "$1" >&2
+  exit 78
+}
+need() { # stop if a program is not there
+  command -v "$1" > /dev/null || stop "there is no program $1 on $HOSTNAME: \
+load its module, or set 'environment:' in the job file or the site file"
+}
+attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
+mkdir -p "$attempt" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
+trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
+date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
+export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
+
+# --- environment
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=72
+export HPCLAUNCH_WORLD_SIZE=16
+export HPCLAUNCH_EXPECT_GPU=1
+cd /home/ada/project || stop 'the folder /home/ada/project is not there'
+need python
+need srun
+
+# --- what every rank runs; the first rank to fail leaves its exit code
+IFS= read -r -d '' rank <<'END_OF_RANK'
+trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
+python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
+code=$?
+# Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
+[ "$code" -ne 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3
+[ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+exit "$code"
+END_OF_RANK
+
+# --- launch; in the background, because bash runs a trap only between its foreground commands
+trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
+trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
+trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
+# Where the ranks meet: this is the first host of the job.
+export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$((20000 + ${SLURM_JOB_ID:-0} % 10000))"
+srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=288 --cpu-bind=none \
+  --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc-per-node=4 --rdzv-backend=c10d \
+  --no-python \
+  bash -c "$rank" &
+launcher=$!
+while :; do
+  interrupted=no
+  wait "$launcher"
+  code=$?
+  [ "$interrupted" = yes ] || break
+done
+
+# --- the launch's exit code is this script's; the first failing rank knows it better than its launcher
+if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
+  code=$(< "$HPCLAUNCH_EXIT_FILE")
+fi
+exit "$code"

@@ -1,0 +1,95 @@
+#!/bin/bash -l
+# my-train-date at lumi (gpu): 1 node x 8 tasks = 8 ranks
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# Submit it by hand with: sbatch FILE
+#SBATCH --job-name=my-train-date
+#SBATCH --account=m1234
+#SBATCH --partition=standard-g
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+#SBATCH --cpus-per-task=7
+#SBATCH --gpus-per-node=8
+#SBATCH --mem=480G
+#SBATCH --time=00:30:00
+#SBATCH --chdir=/home/ada/project/runs/train-20260102-030405-abcd
+#SBATCH --output=/home/ada/project/runs/train-20260102-030405-abcd/logs/slurm-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+#SBATCH --export=NONE
+
+set -o pipefail
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+job="${SLURM_JOB_ID:-by-hand-$$}"
+# --export=NONE kept the submitting shell out of this job; the ranks get all that is set here.
+export SLURM_EXPORT_ENV=ALL
+stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+  printf 'hpclaunch: %s\n' "$1" >&2
+  exit 78
+}
+check() { # stop if the command before this line failed
+  local code=$?
+  [ "$code" -eq 0 ] || stop "$1: failed with exit code $code"
+}
+need() { # stop if a program is not there
+  command -v "$1" > /dev/null || stop "there is no program $1 on $HOSTNAME: \
+load its module, or set 'environment:' in the job file or the site file"
+}
+attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
+mkdir -p "$attempt" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
+trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
+date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
+export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
+
+# --- environment
+export MIOPEN_USER_DB_PATH="/tmp/${USER}-miopen-cache-${SLURM_JOB_ID}"
+check 'export MIOPEN_USER_DB_PATH="/tmp/${USER}-miopen-cache-${SLURM_JOB_ID}"'
+export MIOPEN_CUSTOM_CACHE_DIR="$MIOPEN_USER_DB_PATH"
+check 'export MIOPEN_CUSTOM_CACHE_DIR="$MIOPEN_USER_DB_PATH"'
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=7
+export NCCL_SOCKET_IFNAME=hsn
+export NCCL_NET_GDR_LEVEL=3
+export CXI_FORK_SAFE=1
+export CXI_FORK_SAFE_HP=1
+export FI_CXI_DISABLE_CQ_HUGETLB=1
+export HPCLAUNCH_WORLD_SIZE=8
+export HPCLAUNCH_EXPECT_GPU=1
+cd /home/ada/project || stop 'the folder /home/ada/project is not there'
+need python
+need srun
+
+# --- what every rank runs; the first rank to fail leaves its exit code
+IFS= read -r -d '' rank <<'END_OF_RANK'
+trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
+export ROCR_VISIBLE_DEVICES=$SLURM_LOCALID
+python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py' --lr 0.1 \
+  'it'"'"'s' 'a b' '$HOME' '' $'two\nlines' END_OF_RANK '#SBATCH --nodes=99'
+code=$?
+# Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
+[ "$code" -ne 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3
+[ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+exit "$code"
+END_OF_RANK
+
+# --- launch; in the background, because bash runs a trap only between its foreground commands
+trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
+trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
+trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
+srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 \
+  --cpu-bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000 \
+  --kill-on-bad-exit=1 --wait=60 \
+  bash -c "$rank" &
+launcher=$!
+while :; do
+  interrupted=no
+  wait "$launcher"
+  code=$?
+  [ "$interrupted" = yes ] || break
+done
+
+# --- the launch's exit code is this script's; the first failing rank knows it better than its launcher
+if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
+  code=$(< "$HPCLAUNCH_EXIT_FILE")
+fi
+exit "$code"

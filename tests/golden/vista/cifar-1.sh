@@ -1,0 +1,77 @@
+#!/bin/bash -l
+# cifar at vista (gh): 1 node x 1 task = 1 rank
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# Submit it by hand with: sbatch FILE
+#SBATCH --job-name=cifar
+#SBATCH --account=m1234
+#SBATCH --partition=gh
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --time=00:30:00
+#SBATCH --chdir=/home/ada/project/runs/train-20260102-030405-abcd
+#SBATCH --output=/home/ada/project/runs/train-20260102-030405-abcd/logs/slurm-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+
+set -o pipefail
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+job="${SLURM_JOB_ID:-by-hand-$$}"
+stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+  printf 'hpclaunch: %s\n' "$1" >&2
+  exit 78
+}
+need() { # stop if a program is not there
+  command -v "$1" > /dev/null || stop "there is no program $1 on $HOSTNAME: \
+load its module, or set 'environment:' in the job file or the site file"
+}
+attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
+mkdir -p "$attempt" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
+trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
+date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
+export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
+
+# --- environment
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=72
+export HPCLAUNCH_WORLD_SIZE=1
+export HPCLAUNCH_EXPECT_GPU=1
+export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
+cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
+need python3
+need ibrun
+
+# --- what every rank runs; the first rank to fail leaves its exit code
+IFS= read -r -d '' rank <<'END_OF_RANK'
+trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
+python3 /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --epochs=12 \
+  --batch-size-per-rank=512 --learning-rate=0.001 --scale-learning-rate=none --warmup-epochs=0.0 \
+  --batch-norm=true --optimizer=adam --seed=1337 --synthetic=false --synthetic-samples=4096 \
+  --train-samples=0 --record-shards=false
+code=$?
+[ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+exit "$code"
+END_OF_RANK
+
+# --- launch; in the background, because bash runs a trap only between its foreground commands
+trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
+trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
+trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
+# ibrun puts its command together as text, so the rank's stands in a file.
+printf '%s' "$rank" > "$attempt/rank"
+ibrun bash "$attempt/rank" &
+launcher=$!
+while :; do
+  interrupted=no
+  wait "$launcher"
+  code=$?
+  [ "$interrupted" = yes ] || break
+done
+
+# --- the launch's exit code is this script's; the first failing rank knows it better than its launcher
+if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
+  code=$(< "$HPCLAUNCH_EXIT_FILE")
+fi
+exit "$code"
