@@ -68,7 +68,8 @@ def software_of(
 
 def _failure(line: str) -> str:
     """Return what the script says when this line fails; a variable in it would look like one to be expanded."""
-    return line if "$" not in line else f"the set-up line that starts with {line.partition('$')[0].rstrip(' ="{')}"
+    start = line.partition("$")[0].rstrip(' ="{')
+    return line if start == line else f"the set-up line that starts with {start}"
 
 
 def _lacks_horovod(site: Site, job: Job) -> bool:
