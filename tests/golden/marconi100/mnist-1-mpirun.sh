@@ -49,9 +49,10 @@ module load autoload
 check 'module load autoload'
 module load cineca-ai/1.0.0
 check 'module load cineca-ai/1.0.0'
+# shellcheck source=/dev/null
 source /cineca/prod/opt/tools/anaconda/2020.11/none/etc/profile.d/conda.sh
 check 'source /cineca/prod/opt/tools/anaconda/2020.11/none/etc/profile.d/conda.sh'
-conda activate $CINECA_AI_ENV
+conda activate "$CINECA_AI_ENV"
 check 'the set-up line that starts with conda activate'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=8
