@@ -11,10 +11,11 @@ from typing import Any
 from hpclaunch.errors import Fault, HpclaunchError
 from hpclaunch.runs import Run
 from hpclaunch.spec import JobSpec
-from hpclaunch.units import count, format_walltime
+from hpclaunch.units import count, format_memory, format_walltime
 
 _SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
 _SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
+_SPELLED = {"walltime": format_walltime, "memory": format_memory}
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
 
 
@@ -75,14 +76,23 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     rows = [("site", spec.site, site_origin)]
     rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
     for key, value, origin in rows:
-        text = format_walltime(int(value)) if key == "walltime" else value
+        text = _SPELLED[key](int(value)) if key in _SPELLED else value
         say(f"  {key:<15} {text:<24} ({origin})")
     if spec.cost:
         say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {spec.cost.unit}s ({spec.cost.note})")
-    for other in spec.declined:
-        say(f"  not {other.key} {other.value}: {other.reason}")
+    _show_declined(spec)
     for notice in (*spec.marks, *notices):
         warn(notice)
+
+
+def _show_declined(spec: JobSpec) -> None:
+    """Say why the other partitions and QOS were not chosen; those for other nodes on one line."""
+    elsewhere = [other for other in spec.declined if other.reason.startswith("node type ")]
+    for other in spec.declined:
+        if other not in elsewhere:
+            say(f"  not {other.key} {other.value}: {other.reason}")
+    if elsewhere:
+        say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in elsewhere)}")
 
 
 def show_amount(amount: float) -> str:
@@ -164,7 +174,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
     for title in header:
         grid.add_column(title, overflow="fold")
     for row in rows:
-        style = _STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
+        style = _SPELLED = {"walltime": format_walltime, "memory": format_memory}
+_STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
         grid.add_row(*(Text(_printable(cell), style=style if i == state_column else "") for i, cell in enumerate(row)))
     Console(no_color=bool(os.environ.get("NO_COLOR"))).print(grid)
 

@@ -13,6 +13,7 @@ _HOUR = 3600
 def cost_of(site: Site, kind: str, layout: Layout, placement: Placement) -> Cost | None:
     """Return the cost in the site's unit, else in hours of what it counts; None without scheduler or walltime.
 
+    What else the site says of its charging is shown by ``sites show``.
     Amount = what is counted x hours x rate x the charge factors of partition and QOS (the sites' charging pages).
     """
     if site.scheduler != "slurm" or not placement.walltime:
@@ -27,8 +28,8 @@ def cost_of(site: Site, kind: str, layout: Layout, placement: Placement) -> Cost
     named = charging.unit.lower() == plain and known
     unit = charging.unit if rate is not None or named else plain
     notes = [f"{count(layout.nodes, 'node')} x {format_walltime(placement.walltime)}"]
-    notes += [f"charged in {charging.unit}, at a rate that is not known here"] if rate is None and not named else []
-    notes += [charging.note] if charging.note else []
+    if rate is None and not named:
+        notes.append(f"charged in {charging.unit}s, at a rate that is not known here")
     return Cost(amount=round(amount, 4), unit=unit, note="; ".join(notes))
 
 
