@@ -174,8 +174,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
     for title in header:
         grid.add_column(title, overflow="fold")
     for row in rows:
-        style = _SPELLED = {"walltime": format_walltime, "memory": format_memory}
-_STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
+        style = _STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
         grid.add_row(*(Text(_printable(cell), style=style if i == state_column else "") for i, cell in enumerate(row)))
     Console(no_color=bool(os.environ.get("NO_COLOR"))).print(grid)
 
