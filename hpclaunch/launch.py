@@ -74,21 +74,27 @@ def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prep
     """
     from hpclaunch.job import load_job
     from hpclaunch.plan import draft
-    from hpclaunch.render import override_of, render
 
     settings = load_settings(user_folder(world.environment), world.cwd)
     _check_settings(world, settings)
     site, origin = choose_site(world, request.site, settings)
     job = load_job(world.catalog, request.target, world.cwd)
     spec, faults = draft(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
+    notices = [*spec.warnings, *_own_files(world, request, site)]
+    if faults:
+        return Prepared(spec=spec, text="", site_origin=origin, notices=tuple(notices), faults=tuple(faults))
+    text, more = _rendered(world, spec)
+    return Prepared(spec=spec, text=text, site_origin=origin, notices=(*notices, *more))
+
+
+def _rendered(world: World, spec: JobSpec) -> tuple[str, list[str]]:
+    """Return the script, and a notice if it is from a person's own template."""
+    from hpclaunch.render import override_of, render  # 40 ms, which a refusal does not need
+
     roots = world.catalog.roots("templates")
-    notices = list(spec.warnings)
     override = override_of(spec, roots)
-    if override:
-        notices.append(f"the template {override} takes the place of the bundled one")
-    notices += _own_files(world, request, site)
-    text = "" if faults else render(spec, roots)
-    return Prepared(spec=spec, text=text, site_origin=origin, notices=tuple(notices), faults=tuple(faults))
+    notices = [f"the template {override} takes the place of the bundled one"] if override else []
+    return render(spec, roots), notices
 
 
 def _check_settings(world: World, settings: Settings) -> None:
