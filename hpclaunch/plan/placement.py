@@ -108,9 +108,11 @@ def _check_required(site: Site, names: dict[str, str], ask: Ask, request: Reques
 
 
 def _preferred(family: str, site: Site, kind: str) -> str | None:
+    """Return what the node type or the site prefers, else what is in force there by itself."""
     own: str | None = getattr(site.node_types[kind], family)
     default: str | None = getattr(site.defaults, family)
-    return own or default
+    known: dict[str, Limits] = site.partitions if family == "partition" else site.qos
+    return own or default or next((name for name, limits in known.items() if limits.implicit), None)
 
 
 def _chosen(family: str, known: dict[str, Limits], site: Site, ask: Ask, asked: dict[str, str], ledger: Ledger) -> str:
