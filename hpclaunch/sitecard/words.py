@@ -93,7 +93,7 @@ def text_of(key: str, value: Any) -> str:
         return f"{key.split('.')[1]}: {text_of(name, value)}"
     if isinstance(value, bool):
         return _SWITCHES.get((name, value), f"{spaced(key)}: {'yes' if value else 'no'}")
-    if value in ({}, [], "none"):
+    if value in ({}, [], "none", None):
         return _NONE.get(key, f"{spaced(key)}: none")
     return _phrase(key, name, value)
 

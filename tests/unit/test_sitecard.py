@@ -123,6 +123,7 @@ def test_a_retired_site_says_that_it_is_never_submitted_to() -> None:
         ("", {}, "nothing more is said"),
         ("setup", ["a", "b"], "a; b"),
         ("some_new.key", 3, "some new key 3"),
+        ("cores_per_node", None, "cores per node: none"),
     ],
 )
 def test_how_a_value_is_said(key: str, value: object, text: str) -> None:
