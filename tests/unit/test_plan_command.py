@@ -106,6 +106,13 @@ def test_row_24_without_a_scheduler_strays_of_the_shell_are_unset_unless_they_ar
     assert planned().unset == ()
 
 
+def test_row_24_where_all_of_the_shell_travels_along_strays_are_unset_too() -> None:
+    spec = planned(a_site(export="all"))
+    assert {"PYTHONPATH", "PYTHONHOME", "LD_PRELOAD"} <= set(spec.unset)
+    job = a_job(environment=Environment(variables={"LD_PRELOAD": "/mine.so"}))
+    assert "LD_PRELOAD" not in planned(a_site(export="all"), job).unset
+
+
 @pytest.mark.parametrize(("asked", "threads"), [({}, "4"), ({"OMP_NUM_THREADS": "1"}, "1")])
 def test_threads_are_the_cores_of_a_task(asked: dict[str, str], threads: str) -> None:
     assert dict(planned(job=a_job(environment=Environment(variables=asked))).environment)["OMP_NUM_THREADS"] == threads
