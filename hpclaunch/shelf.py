@@ -126,7 +126,7 @@ def usual_site() -> tuple[str, str]:
     from hpclaunch.settings import load_settings
 
     world = World()
-    site, origin = choose_site(world, None, load_settings(user_folder(world.environment), world.cwd))
+    site, origin, _ = choose_site(world, None, load_settings(user_folder(world.environment), world.cwd))
     return site.name, origin
 
 
@@ -174,7 +174,7 @@ def fetch(
     if loaded.data is None:
         raise Refused(Fault(what=f"{job} reads no data set"))
     settings = load_settings(user_folder(world.environment), world.cwd)
-    chosen, _ = choose_site(world, site, settings)
+    chosen = choose_site(world, site, settings).site
     around = Surroundings(now="", cwd=str(world.cwd), run_dir="", python="", version="", environment=world.environment)
     folder, _ = data_folder(chosen, data_dir, settings, around, Ledger())
     if not folder:

@@ -83,7 +83,9 @@ def draft(
         declined=tuple(ledger.declined),
         warnings=tuple(ledger.warnings),
     )
-    spec, faults, warnings = without(spec, (*site.remove, *settings.all("remove", site.name)))
+    typed = {option.partition("=")[0] for option in request.sbatch}
+    unwanted = [item for item in (*site.remove, *settings.all("remove", site.name)) if item not in typed]
+    spec, faults, warnings = without(spec, unwanted)
     return replace(spec, warnings=(*spec.warnings, *warnings)), [*ledger.faults, *faults]
 
 

@@ -22,6 +22,7 @@ def unverified_of(site: Site, layout: Layout, accepted: bool, ledger: Ledger) ->
                 f"{what} is not verified for {site.name}" + (f" ({why})" if why else ""),
                 next=f"--accept-unverified takes Slurm's usual way ({taken}); or a site file of your own that says it",
             )
+        return []
     return [f"Not verified for this site: {what}; Slurm's usual way is taken ({taken})." for what, taken, _ in gaps]
 
 

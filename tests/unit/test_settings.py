@@ -53,7 +53,7 @@ def test_the_projects_settings_win_over_the_users(both: Settings) -> None:
     assert both.offer("qos", "here") == ("settings", "special")
     assert both.offer("walltime", "there") == ("project hpclaunch.yaml", 7200)
     assert both.offer("mail", "here")[1].events == ("END", "FAIL")
-    assert both.named_sites() == ["there", "here"]
+    assert both.named_sites() == [("project hpclaunch.yaml", "there"), ("settings", "here")]
 
 
 def test_lists_of_all_levels_follow_each_other_weakest_first(both: Settings) -> None:
