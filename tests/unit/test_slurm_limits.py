@@ -19,8 +19,8 @@ ME = pwd.getpwuid(os.geteuid()).pw_name
 USUAL = (
     "PartitionName={name} AllowGroups=ALL AllowAccounts={accounts} {deny}AllowQos={qos} AllocNodes=ALL "
     "Default={default} QoS=N/A DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO "
-    "MaxNodes={most} MaxTime={longest} MinNodes={least} LLN=NO MaxCPUsPerNode=UNLIMITED Nodes=n[1-4] PriorityJobFactor=1 "
-    "PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE PreemptMode=REQUEUE State={state} "
+    "MaxNodes={most} MaxTime={longest} MinNodes={least} LLN=NO MaxCPUsPerNode=UNLIMITED Nodes=n[1-4] "
+    "PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE PreemptMode=REQUEUE State={state} "
     "TotalCPUs=32 TotalNodes={total} SelectTypeParameters=NONE JobDefaults=(null) DefMemPerNode=UNLIMITED "
     "MaxMemPerNode=UNLIMITED TRES=cpu=32,mem=32000M,node=4,billing=32{tres}"
 )
