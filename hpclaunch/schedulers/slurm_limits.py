@@ -56,7 +56,7 @@ def _associations_command(user: str) -> list[str]:
 
 
 def _associations(text: str) -> list[Association]:
-    rows = [[*line.split("|"), ""][:2] for line in text.splitlines() if line.strip()]
+    rows = [line.split("|")[:2] for line in text.splitlines() if "|" in line]
     return [Association(account=account, qos=tuple(filter(None, qos.split(",")))) for account, qos in rows if account]
 
 
