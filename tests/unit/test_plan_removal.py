@@ -97,3 +97,10 @@ def test_row_16_a_removed_option_can_be_said_otherwise() -> None:
     site = a_site(remove=("--gpus-per-node",), sbatch=("--gres=lustre:1",))
     names = dict(planned(site).directives)
     assert "gpus-per-node" not in names and names["gres"] == "lustre:1"
+
+
+def test_row_16_what_is_typed_outlives_a_removal() -> None:
+    users = Settings(remove=("--comment", "--hold"))
+    spec = planned(a_site(sbatch=("--comment=site", "--hold")), users=users, sbatch=("--comment=typed",))
+    assert ("comment", "typed") in spec.directives
+    assert "hold" not in dict(spec.directives)

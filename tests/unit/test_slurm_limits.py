@@ -20,9 +20,9 @@ USUAL = (
     "PartitionName={name} AllowGroups=ALL AllowAccounts={accounts} {deny}AllowQos={qos} AllocNodes=ALL "
     "Default={default} QoS=N/A DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO "
     "MaxNodes={most} MaxTime={longest} MinNodes={least} LLN=NO MaxCPUsPerNode=UNLIMITED Nodes=n[1-4] "
-    "PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE PreemptMode=REQUEUE State={state} "
-    "TotalCPUs=32 TotalNodes={total} SelectTypeParameters=NONE JobDefaults=(null) DefMemPerNode=UNLIMITED "
-    "MaxMemPerNode=UNLIMITED TRES=cpu=32,mem=32000M,node=4,billing=32{tres}"
+    "PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE "
+    "PreemptMode=REQUEUE State={state} TotalCPUs=32 TotalNodes={total} SelectTypeParameters=NONE JobDefaults=(null) "
+    "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED TRES=cpu=32,mem=32000M,node=4,billing=32{tres}"
 )
 
 
@@ -228,7 +228,7 @@ def test_only_the_persons_own_rows_are_asked_for(slurm: Any, tmp_path: Path) -> 
 
 def test_what_slurm_cannot_tell_is_not_refused(slurm: Any) -> None:
     assert told(partition="x", account="y", qos="z", nodes=10**6, walltime=10**9) == []  # no program at all
-    slurm(scontrol="slurm_load_partitions: Unable to contact slurm controller\n", sacctmgr="\n", sshare="||||\n")
+    slurm(scontrol="slurm_load_partitions: Unable to contact slurm controller\n", sacctmgr="Sorry\n\n", sshare="||||\n")
     assert told(partition="x", account="y", qos="z", nodes=10**6, walltime=10**9) == []
 
 
