@@ -115,8 +115,9 @@ class Desk:
         return Done(process.returncode, out, err)
 
     def listing(self) -> dict[str, bytes | None]:
-        """All files and folders under the desk."""
-        return {str(path): path.read_bytes() if path.is_file() else None for path in self.root.rglob("*")}
+        """All files and folders under the desk but those in which the fake programs remember what they were given."""
+        written = [path for path in self.root.rglob("*") if self.spool not in path.parents]
+        return {str(path): path.read_bytes() if path.is_file() else None for path in written}
 
 
 @pytest.fixture
