@@ -135,7 +135,9 @@ def with_node(directive: Any = "gpus-per-node", **changes: Any) -> Site:
         ("gpus-per-task", None, {}, {"gpus-per-task": "1"}),
         ("gpus-per-task", None, {"tasks_per_node": 2, "gpus_per_node": 4}, {"gpus-per-task": "2"}),
         ("gpus", None, {}, {"gpus": "8"}),
-        ("gpus", "v100", {"tasks_per_node": 1}, {"gpus": "v100:2"}),
+        # A part of several nodes: the job's total alone may be spread unevenly.
+        ("gpus", "v100", {"tasks_per_node": 1}, {"gpus": "v100:2", "gpus-per-node": "v100:1"}),
+        ("gpus", "v100", {"tasks_per_node": 1, "nodes": 1}, {"gpus": "v100:1"}),
         ("gres", None, {}, {"gres": "gpu:4"}),
         ("gres", "v100-32", {}, {"gres": "gpu:v100-32:4"}),
         ("none", "a100", {}, {}),
@@ -146,7 +148,7 @@ def with_node(directive: Any = "gpus-per-node", **changes: Any) -> Site:
 def test_gpus_are_asked_for_as_the_site_wants(
     directive: str, gpu_type: str | None, typed: dict[str, Any], written: dict[str, str]
 ) -> None:
-    names = dict(planned(with_node(directive, gpu_type=gpu_type), nodes=2, **typed).directives)
+    names = dict(planned(with_node(directive, gpu_type=gpu_type), **{"nodes": 2, **typed}).directives)
     assert {name: value for name, value in names.items() if name.startswith(("gpus", "gres"))} == written
 
 

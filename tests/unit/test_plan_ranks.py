@@ -13,7 +13,7 @@ from hpclaunch.launchers import LauncherName
 from hpclaunch.render import render
 from hpclaunch.settings import Settings
 from hpclaunch.site import Container, GpuRequest, LauncherOptions, Launchers, Limits, Site, WholeNode
-from tests.builders import AROUND, ROOTS, a_job, a_site, bundled_site, origin_of, planned, refused
+from tests.builders import AROUND, ROOTS, a_job, a_site, around, bundled_site, origin_of, planned, refused
 
 ORDER = "export CUDA_VISIBLE_DEVICES=3,2,1,0"
 MASK = "mask_cpu:ff,ff00,ff0000,ff000000"
@@ -234,3 +234,12 @@ def test_row_06_how_long_the_others_may_go_on_is_the_jobs() -> None:
 def test_mpirun_keeps_to_tcp_unless_the_site_says_another_transport(variables: dict[str, str], tcp: bool) -> None:
     site = a_site(environment=Environment(variables=variables))
     assert ("^openib" in planned(site, launcher="mpirun").launch) is tcp
+
+
+@pytest.mark.parametrize("folder", ["/runs/two words", "/runs/a$b", "/runs/it's", "/runs/a;b", "/runs/é"])
+def test_row_17_a_run_directory_that_ibruns_shell_would_take_apart_is_refused(folder: str) -> None:
+    site = bundled_site("frontera")
+    (fault,) = refused(site, surroundings=around(run_dir=folder), account="m")
+    assert "ibrun's shell would take apart" in fault.what
+    assert "--runs-dir" in fault.next
+    planned(site, surroundings=around(run_dir="/runs/a-b_c.d/e+f=g:h,i@j%k"), account="m")

@@ -74,7 +74,7 @@ trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
 trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
 trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
 # ibrun puts its command together as text, so the rank's stands in a file.
-printf '%s' "$rank" > "$attempt/rank"
+printf '%s' "$rank" > "$attempt/rank" || stop "$attempt/rank cannot be written"
 ibrun bash "$attempt/rank" &
 launcher=$!
 while :; do
