@@ -212,7 +212,8 @@ def read(path: Path, kind: type[T], **extra: Any) -> T:
     own = {*extra, *(one.name for one in dataclasses.fields(kind) if one.metadata == INTERNAL)}  # type: ignore[arg-type]
     taken = "this key is set by hpclaunch itself"
     faults = [Fault(where=f"{path}: {key}", what=taken, next="leave it out") for key in content if key in own]
-    value = _value(kind, {**content, **extra}, _Place(str(path), ()), faults)
+    rest = {key: member for key, member in content.items() if key not in own}
+    value = _value(kind, {**rest, **extra}, _Place(str(path), ()), faults)
     if faults:
         raise InvalidFile(faults)
     return typing.cast(T, value)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hpclaunch.catalog import SITE
 from hpclaunch.errors import Fault
 from hpclaunch.plan import draft
+from hpclaunch.plan.limits import Ask, breaches
 from hpclaunch.settings import Settings
 from hpclaunch.site import Limits, Site
 from hpclaunch.spec import Request
@@ -132,3 +133,35 @@ def test_what_is_proposed_is_taken_where_settings_and_variables_name_the_rest(
     said = {name: typed.pop(name) for name in ("partition", "node_type", "walltime") if name in typed}
     variables = {"SBATCH_QOS": typed.pop("qos")} if "qos" in typed else {}
     check_proposals(site, typed, Settings(**said), **variables)
+
+
+@given(requests())
+def test_what_is_chosen_takes_the_request_and_every_other_is_declined_with_a_reason(
+    request: tuple[Site, dict[str, Any]],
+) -> None:
+    site, drawn = request
+    typed = {name: value for name, value in drawn.items() if value is not None and name not in ("partition", "qos")}
+    spec, faults = draft(
+        site,
+        a_job(),
+        Request(target="train", account="m1234", accept_unverified=True, **typed),
+        Settings(),
+        around(),
+    )
+    if faults:
+        event("refused")
+        return
+    chosen = {choice.key: choice.value for choice in spec.choices}
+    ask = Ask(
+        kind=spec.node_type,
+        nodes=spec.layout.nodes,
+        gpus=min(spec.layout.gpus_per_node, spec.layout.tasks_per_node),
+        walltime=spec.walltime,
+    )
+    for family, known in (("partition", site.partitions), ("qos", site.qos)):
+        others = {one.value: one.reason for one in spec.declined if one.key == family}
+        if family in chosen and known:
+            assert breaches(known[chosen[family]], ask) == []
+            assert not known[chosen[family]].only_if_asked
+            assert others.keys() == known.keys() - {chosen[family]}
+            assert all(others.values())
