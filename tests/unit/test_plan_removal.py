@@ -52,6 +52,29 @@ def test_row_16_an_option_is_removed_by_its_whole_name_only() -> None:
     assert [word for word in spec.launch if word.startswith("--ntasks")] == ["--ntasks-per-node=4"]
 
 
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        ("--bind-to", "--bind-to none"),
+        ("--map-by", "--map-by ppr:4:node"),
+        ("-mca", "-mca pml ob1 -mca btl ^openib"),
+        ("OMP_NUM_THREADS", "-x OMP_NUM_THREADS"),
+        ("MINE", "-x MINE"),
+    ],
+)
+def test_row_16_mpiruns_options_and_variables_go_with_their_values(item: str, words: str) -> None:
+    spec = planned(job=a_job(environment=SETUP), launcher="mpirun")
+    assert words in " ".join(spec.launch)
+    left = " ".join(kept(item, launcher="mpirun").launch)
+    assert left.split() == " ".join(spec.launch).replace(words, "").split()
+
+
+@pytest.mark.parametrize("item", ["mpirun", "pml", "none", "-no-such"])
+def test_what_is_no_option_and_no_variable_stays_in_the_launchers_words(item: str) -> None:
+    spec = planned(job=a_job(environment=SETUP), launcher="mpirun")
+    assert kept(item, launcher="mpirun").launch == spec.launch
+
+
 def test_row_16_a_variable_is_removed() -> None:
     spec = kept("OMP_NUM_THREADS")
     assert dict(spec.environment) == {k: v for k, v in whole().environment if k != "OMP_NUM_THREADS"}
