@@ -101,10 +101,8 @@ def _check_required(site: Site, names: dict[str, str], ask: Ask, request: Reques
     refused = {fault.where for fault in ledger.faults}
     for key in site.required:
         if not said[key] and f"{site.name} {key}" not in refused:
-            ledger.fault(
-                f"{site.name} needs {key} to be said",
-                next=f"--{key}, or '{key}: …' in the settings file ({SETTINGS_HINT})",
-            )
+            in_settings = f", or '{key}: …' in the settings file ({SETTINGS_HINT})" if key != "memory" else ""
+            ledger.fault(f"{site.name} needs {key} to be said", next=f"--{key}{in_settings}")
 
 
 def _preferred(family: str, site: Site, kind: str) -> str | None:
