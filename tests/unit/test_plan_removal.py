@@ -9,7 +9,7 @@ import pytest
 
 from hpclaunch.fileformat import Environment
 from hpclaunch.settings import Settings, SiteSettings
-from hpclaunch.site import WholeNode
+from hpclaunch.site import LauncherOptions, Launchers, WholeNode
 from tests.builders import a_job, a_site, planned, refused
 
 SETUP = Environment(modules=("tf/2",), setup=("ulimit -n 4096",), variables={"MINE": "1"})
@@ -127,3 +127,14 @@ def test_row_16_what_is_typed_outlives_a_removal() -> None:
     spec = planned(a_site(sbatch=("--comment=site", "--hold")), users=users, sbatch=("--comment=typed",))
     assert ("comment", "typed") in spec.directives
     assert "hold" not in dict(spec.directives)
+
+
+@pytest.mark.parametrize("item", ["mpirun", "none", "4", "ob1"])
+def test_a_word_of_the_launcher_that_is_no_option_stays(item: str) -> None:
+    assert kept(item, launcher="mpirun").launch == planned(job=a_job(environment=SETUP), launcher="mpirun").launch
+
+
+def test_row_16_the_program_after_srun_is_not_taken_for_a_value() -> None:
+    site = a_site(launchers=Launchers(default="srun", options={"srun": LauncherOptions(extra=("--exclusive",))}))
+    launch = planned(site, users=Settings(remove=("--exclusive",)), launcher="torchrun").launch
+    assert "torchrun" in launch and "--exclusive" not in launch
