@@ -138,3 +138,18 @@ def test_row_16_the_program_after_srun_is_not_taken_for_a_value() -> None:
     site = a_site(launchers=Launchers(default="srun", options={"srun": LauncherOptions(extra=("--exclusive",))}))
     launch = planned(site, users=Settings(remove=("--exclusive",)), launcher="torchrun").launch
     assert "torchrun" in launch and "--exclusive" not in launch
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        ("--bind-to", ("--bind-to", "none")),
+        ("--map-by", ("--map-by", "ppr:4:node")),
+        ("-mca", ("-mca", "pml", "ob1", "-mca", "btl", "^openib")),
+        ("OMP_NUM_THREADS", ("-x", "OMP_NUM_THREADS")),
+    ],
+)
+def test_row_16_an_option_of_mpirun_is_removed_with_its_values(item: str, words: tuple[str, ...]) -> None:
+    before = planned(job=a_job(environment=SETUP), launcher="mpirun").launch
+    place = before.index(words[1]) - 1
+    assert kept(item, launcher="mpirun").launch == before[:place] + before[place + len(words) :]
