@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -39,7 +41,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     knows, by way of sacctmgr, which takes a quarter of a second; it is asked where it matters.
     """
     user = pwd.getpwuid(os.geteuid()).pw_name
-    show, shares = ["scontrol", "show", "partition", "--oneliner"], _shares_command(user)
+    show, shares = ["scontrol", "show", "partition", "--all", "--oneliner"], _shares_command(user)  # hidden ones too
     commands = [show, *([shares] if spec.account else []), *([_associations_command(user)] if spec.qos else [])]
     answers = dict(zip((command[0] for command in commands), _ask_all(*commands), strict=True))
     partitions = [
@@ -70,10 +72,11 @@ def _shares(text: str, user: str) -> list[Association]:
     return [Association(account=account.strip(), qos=()) for account, name in rows if name.strip() == user]
 
 
-def _ask_all(*commands: Sequence[str]) -> list[str]:
+def _ask_all(*commands: Sequence[str], seconds: float = _SECONDS) -> list[str]:
     """Return the programs' answers, asked side by side; nothing for one that is missing, refuses or is silent."""
     running = [_start(command) for command in commands]
-    return [_answer(process) for process in running]
+    deadline = time.monotonic() + seconds
+    return [_answer(process, deadline) for process in running]
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[str] | None:
@@ -85,18 +88,20 @@ def _start(command: Sequence[str]) -> subprocess.Popen[str] | None:
             stderr=subprocess.DEVNULL,
             text=True,
             errors="replace",
+            start_new_session=True,
         )
     except OSError:
         return None
 
 
-def _answer(process: subprocess.Popen[str] | None) -> str:
+def _answer(process: subprocess.Popen[str] | None, deadline: float) -> str:
     if process is None:
         return ""
     try:
-        text, _ = process.communicate(timeout=_SECONDS)
+        # What has answered by the deadline is still read after it.
+        text, _ = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # a wrapper's children, too: they would keep the pipe open
         process.communicate()
         return ""
     return text if process.returncode == 0 else ""
@@ -120,8 +125,9 @@ def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]
     typed = _alternative(spec, name, known)
     would = f"{typed} would be taken" if typed else ""
     if name not in known:
-        what = f"Slurm has no partition {name!r}{did_you_mean(name, known)}"
-        return [Fault(what=what, allowed=", ".join(known), next=would)]
+        shown = [other for other in known if known[other].get("Hidden", "NO") == "NO"]
+        what = f"Slurm has no partition {name!r}{did_you_mean(name, shown)}"
+        return [Fault(what=what, allowed=", ".join(shown), next=would)]
     where = f"Slurm's partition {name}"
     faults = [
         Fault(where=where, what=breach.what, allowed=breach.allowed, next=would or "ask for less")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.errors import Fault
-from hpclaunch.schedulers.slurm_limits import limits_of, objections
+from hpclaunch.schedulers.slurm_limits import _ask_all, limits_of, objections
 from hpclaunch.site import Defaults, Limits
 from tests.builders import HOUR, a_site, planned
 
@@ -62,6 +64,16 @@ def against(**typed: Any) -> list[Fault]:
 
 def told(**typed: Any) -> list[str]:
     return [str(fault) for fault in against(**typed)]
+
+
+def test_a_hidden_partition_may_be_named_and_is_never_proposed(slurm: Any, tmp_path: Path) -> None:
+    """Without --all scontrol leaves hidden partitions out (its manual), and who may use one would be refused."""
+    hidden = partition("secret").replace("Hidden=NO", "Hidden=YES")
+    slurm(scontrol=f"{BATCH}\n{hidden}\n")
+    assert told(partition="secret", walltime=60) == []
+    assert "--all" in (tmp_path / "scontrol.args").read_text().splitlines()
+    (fault,) = against(partition="secrte", walltime=60)
+    assert (fault.allowed, fault.next) == ("batch", "--partition batch would be taken")
 
 
 def test_what_slurm_admits_is_not_objected_to(slurm: Any) -> None:
@@ -262,3 +274,15 @@ def test_a_program_that_cannot_be_started_is_as_good_as_none(slurm: Any, tmp_pat
 def test_limits_of_a_partition_as_scontrol_tells_them(changes: dict[str, Any], limits: Limits) -> None:
     fields = dict(word.split("=", 1) for word in partition("x", **changes).split())
     assert limits_of(fields) == limits
+
+
+def test_a_program_that_hangs_is_given_up_with_all_that_it_started_and_the_others_count(
+    slurm: Any, tmp_path: Path
+) -> None:
+    slurm(sshare="an answer\n")
+    for name in ("scontrol", "sacctmgr"):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{shutil.which('sleep', path='/usr/bin:/bin')} 60\n")
+        (tmp_path / name).chmod(0o755)
+    begun = time.monotonic()
+    assert _ask_all(["scontrol"], ["sacctmgr"], ["sshare"], seconds=0.3) == ["", "", "an answer\n"]
+    assert time.monotonic() - begun < 10
