@@ -30,6 +30,7 @@ def third_party_of(site: Site, kind: str, launcher: str, placement: Placement, i
     """Return the third-party values among those that this script uses."""
     used = [f"node_types.{kind}", "required", "charging", "gpus", "task_directives", "environment", "folders", "sbatch"]
     used += ["defaults", "login_shell", "launchers.default", f"launchers.options.{launcher}"]
+    used += ["launchers.options.srun"] if launcher == "torchrun" else []  # which starts it
     used += [f"partitions.{placement.partition}"] if placement.partition else []
     used += [f"qos.{placement.qos}"] if placement.qos else []
     used += ["container"] if image else []

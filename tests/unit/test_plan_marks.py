@@ -80,6 +80,11 @@ def test_third_party_values_are_marked_where_the_script_uses_them(third_party: t
     assert (f"# {THIRD}" in render(spec, ROOTS)) is bool(marked)
 
 
+def test_torchrun_is_started_as_the_sites_srun_is() -> None:
+    site = a_site(third_party=("launchers.options.srun",))
+    assert planned(site, launcher="torchrun").marks == (f"{THIRD}launchers.options.srun",)
+
+
 def test_a_third_party_container_is_marked_where_one_is_used() -> None:
     site = a_site(third_party=("container",), container=Container(runtime="apptainer"))
     assert planned(site).marks == ()
