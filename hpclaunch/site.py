@@ -298,9 +298,9 @@ class Site:
     detect: Detect | None = None
     defaults: Defaults
     required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = ()
-    node_types: Annotated[dict[str, NodeType], AtLeast(1)]
-    partitions: dict[str, Limits] = field(default_factory=dict)
-    qos: dict[str, Limits] = field(default_factory=dict)
+    node_types: Annotated[dict[Line, NodeType], AtLeast(1)]
+    partitions: dict[Line, Limits] = field(default_factory=dict)
+    qos: dict[Line, Limits] = field(default_factory=dict)
     charging: Charging | None = None
     gpus: GpuRequest | None = None
     launchers: Launchers | None = None
