@@ -14,7 +14,7 @@ from hpclaunch.plan.containers import RUNTIMES
 from hpclaunch.render import render
 from hpclaunch.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.spec import JobSpec
-from tests.builders import AROUND, ROOTS, a_job, a_site, bundled_site, planned, refused
+from tests.builders import AROUND, ROOTS, a_job, a_site, around, bundled_site, planned, refused
 
 RUN = AROUND.run_dir
 IMAGE = "nersc/tensorflow:2.12"
@@ -154,3 +154,38 @@ def test_row_23_perlmutters_shifter_and_lumis_singularity() -> None:
     assert "--mpi=pmi2" in shifter.launch
     lumi = contained(bundled_site("lumi"), account="m1", data_dir="/scratch/project_1/data")
     assert lumi.command[:3] == ("singularity", "exec", "--rocm")
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "singularity", "pyxis"])
+@pytest.mark.parametrize("folder", ["/runs/a,b", "/runs/a:b"])
+def test_a_folder_that_the_runtime_would_take_apart_is_refused(runtime: str, folder: str) -> None:
+    (fault,) = reasons(boxed(runtime), surroundings=around(run_dir=folder))
+    assert fault.what == f"{runtime} would take {folder!r} apart at a comma or a colon"
+
+
+def test_a_folder_with_a_blank_is_bound_as_one_word() -> None:
+    spec = contained(boxed("apptainer"), surroundings=around(run_dir="/runs/a b"))
+    assert spec.command[spec.command.index("--bind") + 1] == "/runs/a b"
+
+
+def test_shifter_binds_nothing_so_every_folder_will_do() -> None:
+    assert contained(boxed("shifter"), surroundings=around(run_dir="/runs/a,b:c")).run_dir == "/runs/a,b:c"
+
+
+@pytest.mark.parametrize("runtime", sorted(RUNTIMES))
+def test_an_image_that_looks_like_an_option_is_refused(runtime: str) -> None:
+    job = a_job(environment=Environment(container="--writable"))
+    (fault,) = refused(boxed(runtime), job)
+    assert fault.what == "the image '--writable' would be taken for an option"
+
+
+@pytest.mark.parametrize(("runtime", "fits"), [("apptainer", False), ("pyxis", False), ("shifter", True)])
+def test_a_folder_that_the_runtime_would_split_is_refused(runtime: Any, fits: bool) -> None:
+    site = a_site(container=Container(runtime=runtime))
+    job = a_job(environment=Environment(container="image.sif"))
+    for run_dir in ("/home/a:b/run", "/home/a,b/run"):
+        if fits:
+            planned(site, job, surroundings=around(run_dir=run_dir))
+        else:
+            (fault,) = refused(site, job, surroundings=around(run_dir=run_dir))
+            assert f"the folder {run_dir} holds a ':' or ','" in fault.what
