@@ -44,7 +44,7 @@ def draft(
     kind = node_type_of(site, job, request, settings, asked, ledger)
     size = size_of(site, kind, job, request, settings, ledger)
     ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
-    placement = placement_of(site, ask, asked, request, ledger)
+    placement = placement_of(site, ask, asked, request.memory or job.resources.memory, ledger)
     layout = layout_of(site, kind, size, job, request, around, placement, ledger)
     launcher = launcher_of(site, job, request, settings, layout, around, ledger)
     software = software_of(site, kind, job, layout, launcher, settings, around, ledger)

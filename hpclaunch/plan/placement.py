@@ -62,8 +62,8 @@ def asked_names(
     return found
 
 
-def placement_of(site: Site, ask: Ask, asked: dict[str, str], request: Request, ledger: Ledger) -> Placement:
-    """Return the placement; every limit that the request breaks is a fault."""
+def placement_of(site: Site, ask: Ask, asked: dict[str, str], memory: int | None, ledger: Ledger) -> Placement:
+    """Return the placement; every limit that the request breaks is a fault. ``memory`` (MB) as typed or in the job."""
     if site.scheduler != "slurm":
         _check_available(site, ask, asked, ledger)
         return Placement(walltime=ask.walltime)
@@ -79,9 +79,9 @@ def placement_of(site: Site, ask: Ask, asked: dict[str, str], request: Request, 
         elif known:
             _check_named(family, name, known, site, ask, asked, ledger)
         names[family] = "" if name in known and known[name].implicit and family not in asked else name
-        limits += [known[name]] if name in known else []
+        limits += _first_fitting(name, known, ask)
     _check_available(site, ask, asked, ledger)
-    _check_required(site, names, ask, request, ledger)
+    _check_required(site, names, ask, memory, ledger)
     return Placement(**names, walltime=ask.walltime, limits=tuple(limits))
 
 
@@ -96,8 +96,14 @@ def _check_available(site: Site, ask: Ask, asked: dict[str, str], ledger: Ledger
         )
 
 
-def _check_required(site: Site, names: dict[str, str], ask: Ask, request: Request, ledger: Ledger) -> None:
-    said = {**names, "walltime": ask.walltime, "memory": request.memory or site.node_types[ask.kind].request_memory}
+def _first_fitting(name: str, known: dict[str, Limits], ask: Ask) -> list[Limits]:
+    """Return the limits of the first of several partitions (``a,b``) that takes the request, else of the first."""
+    named = [known[one] for one in name.split(",") if one in known]
+    return [one for one in named if not breaches(one, ask)][:1] or named[:1]
+
+
+def _check_required(site: Site, names: dict[str, str], ask: Ask, memory: int | None, ledger: Ledger) -> None:
+    said = {**names, "walltime": ask.walltime, "memory": memory or site.node_types[ask.kind].request_memory}
     refused = {fault.where for fault in ledger.faults}
     for key in site.required:
         if not said[key] and f"{site.name} {key}" not in refused:
@@ -178,18 +184,20 @@ def _check_named(
     asked: dict[str, str],
     ledger: Ledger,
 ) -> None:
-    if name not in known:
+    names = name.split(",") if family == "partition" else [name]  # Slurm starts a job in the first that is free
+    unknown = [one for one in names if one not in known]
+    for one in unknown:
         from difflib import get_close_matches  # costs 5 ms, and only an error needs it
 
-        like = get_close_matches(name, known, n=1) or [name]
+        like = get_close_matches(one, known, n=1) or [one]
         ledger.fault(
-            f"{site.name} has no {family} {name!r}{did_you_mean(name, known)}",
+            f"{site.name} has no {family} {one!r}{did_you_mean(one, known)}",
             where=f"{site.name} {family}",
             allowed=", ".join(known),
             next=alternative(site, ask, {**asked, family: like[0]}),
         )
-        return
-    for breach in breaches(known[name], ask):
+    refusals = [breaches(known[one], ask) for one in names if one in known]
+    for breach in refusals[0] if refusals and not unknown and all(refusals) else ():
         ledger.fault(
             breach.what,
             where=f"{site.name} {family} {name}",

@@ -72,8 +72,11 @@ def software_of(
     if site.scheduler == "local":
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(layout.gpus_per_node))))
     _check_values(variables, ledger)
-    shared = site.scheduler == "local" or site.export == "all"
-    unset = tuple(name for name in _STRAYS if name not in variables) if shared else ()
+    # Where Slurm hands out GPUs it sets this one itself, and without a scheduler it is set above.
+    unmanaged = site.gpus is not None and site.gpus.directive == "none"
+    strays = (*_STRAYS, "CUDA_VISIBLE_DEVICES") if unmanaged else _STRAYS
+    leaks = site.scheduler == "local" or site.export == "all"
+    unset = tuple(name for name in strays if name not in variables) if leaks else ()
     return Software(python=python, steps=tuple(steps), variables=variables, unset=unset, image=whole.container)
 
 

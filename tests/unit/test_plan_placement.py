@@ -299,3 +299,35 @@ def only_next_of(job: Any) -> str:
 def test_a_node_without_a_known_number_of_nodes_sets_no_limit() -> None:
     site = a_site(node_types={"gpu": NodeType(title="x", cores_per_node=8)}, partitions={}, defaults=ANY)
     assert planned(site, nodes=100_000).layout.nodes == 100_000
+
+
+@pytest.mark.parametrize(
+    ("partition", "typed", "messages"),
+    [
+        ("batch,debug", {}, []),
+        ("debug,batch", {"nodes": 3}, []),
+        (
+            "debug,batch",
+            {"nodes": 9},
+            ["cluster partition debug,batch: 9 nodes asked for", "cluster gpu: 9 nodes asked"],
+        ),
+        ("batch,debgu", {}, ["cluster has no partition 'debgu'; did you mean 'debug'?"]),
+    ],
+)
+def test_of_several_partitions_one_that_takes_it_is_enough(
+    partition: str, typed: dict[str, Any], messages: list[str]
+) -> None:
+    words = {"walltime": 60, "partition": partition, **typed}
+    if not messages:
+        assert dict(planned(**words).directives)["partition"] == partition
+        return
+    faults = [str(fault) for fault in refused(**words)]
+    assert len(faults) == len(messages)
+    assert all(message in fault for message, fault in zip(messages, faults, strict=True))
+
+
+def test_memory_of_the_job_file_is_memory_that_was_said() -> None:
+    site = a_site(required=("memory",))
+    planned(site, a_job(resources=Resources(memory=1024)))
+    (fault,) = refused(site)
+    assert fault.what == "cluster needs memory to be said"

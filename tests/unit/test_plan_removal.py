@@ -69,12 +69,6 @@ def test_row_16_mpiruns_options_and_variables_go_with_their_values(item: str, wo
     assert left.split() == " ".join(spec.launch).replace(words, "").split()
 
 
-@pytest.mark.parametrize("item", ["mpirun", "pml", "none", "-no-such"])
-def test_what_is_no_option_and_no_variable_stays_in_the_launchers_words(item: str) -> None:
-    spec = planned(job=a_job(environment=SETUP), launcher="mpirun")
-    assert kept(item, launcher="mpirun").launch == spec.launch
-
-
 def test_row_16_a_variable_is_removed() -> None:
     spec = kept("OMP_NUM_THREADS")
     assert dict(spec.environment) == {k: v for k, v in whole().environment if k != "OMP_NUM_THREADS"}
