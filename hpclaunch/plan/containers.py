@@ -68,12 +68,6 @@ def box_of(
             next="'container: {runtime: …}' in a site file of your own (docs/site-files.md)",
         )
         return Box()
-    for folder in folders if site.container.runtime != "shifter" else ():
-        if ":" in folder or "," in folder:
-            ledger.fault(
-                f"the folder {folder} holds a ':' or ',', which {site.container.runtime} takes for the end of a path",
-                next="choose another with --runs-dir or --data-dir",
-            )
     if site.container.runtime == "pyxis" and launcher != "srun":
         ledger.fault(
             f"at {site.name} containers are an option of srun, and the launcher is {launcher}", next="--launcher srun"

@@ -177,15 +177,3 @@ def test_an_image_that_looks_like_an_option_is_refused(runtime: str) -> None:
     job = a_job(environment=Environment(container="--writable"))
     (fault,) = refused(boxed(runtime), job)
     assert fault.what == "the image '--writable' would be taken for an option"
-
-
-@pytest.mark.parametrize(("runtime", "fits"), [("apptainer", False), ("pyxis", False), ("shifter", True)])
-def test_a_folder_that_the_runtime_would_split_is_refused(runtime: Any, fits: bool) -> None:
-    site = a_site(container=Container(runtime=runtime))
-    job = a_job(environment=Environment(container="image.sif"))
-    for run_dir in ("/home/a:b/run", "/home/a,b/run"):
-        if fits:
-            planned(site, job, surroundings=around(run_dir=run_dir))
-        else:
-            (fault,) = refused(site, job, surroundings=around(run_dir=run_dir))
-            assert f"the folder {run_dir} holds a ':' or ','" in fault.what
