@@ -53,6 +53,16 @@ def test_a_rate_makes_units_of_the_hours() -> None:
     assert cost(charging("node", unit="SU", rate=2.5)) == Cost(amount=15, unit="SU", note=cost(charging("node")).note)
 
 
+@pytest.mark.parametrize(
+    ("site", "typed", "place"),
+    [("delta", {"node_type": "a100x8"}, "gpuA100x8"), ("perlmutter", {"qos": "premium"}, "premium")],
+)
+def test_a_charge_factor_that_is_not_known_is_said(site: str, typed: dict[str, Any], place: str) -> None:
+    said = f"without the charge factor of {place}, which is not known here"
+    assert cost(bundled_site(site), account="m1", **typed).note.endswith(said)
+    assert "charge factor" not in cost(bundled_site(site), account="m1").note
+
+
 def test_the_factors_of_partition_and_qos_multiply() -> None:
     site = charging("node", Limits(whole_nodes=True, charge_factor=3))
     site = replace(site, qos={"low": Limits(charge_factor=0.5), "free": Limits(charge_factor=0)})
