@@ -18,6 +18,7 @@ from hpclaunch.fileformat import (
     NotNegative,
     PositiveInt,
     Scalar,
+    ScalarLine,
     VariableName,
     Walltime,
     read,
@@ -81,7 +82,7 @@ class WholeNode:
     Every rank sets the ``variables`` itself; ``cpu_bind`` also needs a node that no other job shares.
     """
 
-    variables: dict[VariableName, Scalar] = field(default_factory=dict)
+    variables: dict[VariableName, ScalarLine] = field(default_factory=dict)
     cpu_bind: Line | None = None
 
 

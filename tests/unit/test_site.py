@@ -112,6 +112,7 @@ def test_a_small_site_file_is_enough(tmp_path: Path) -> None:
         ("title: mine", 'title: mine\nsbatch: ["--a\\n#SBATCH --b"]', "sbatch.0: "),
         ("title: mine", 'title: mine\npartitions: {"a\\ntouch x": {}}', "may not stand here"),
         ("title: mine", 'title: mine\nqos: {"a\\ntouch x": {}}', "may not stand here"),
+        ("{title: one,", '{title: one, whole_node: {variables: {A: "1\\nEND_OF_RANK"}},', "may not stand here"),
         ("gpu: {", '"g\\ntouch x": {title: t}\n  gpu: {', "may not stand here"),
     ],
 )
