@@ -11,7 +11,7 @@ from typing import Any
 
 from hpclaunch.errors import Fault, HpclaunchError
 from hpclaunch.runs import Run
-from hpclaunch.spec import JobSpec
+from hpclaunch.spec import Cost, JobSpec
 from hpclaunch.units import count, format_memory, format_walltime
 
 _SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
@@ -90,7 +90,7 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
         text = _SPELLED[key](int(value)) if key in _SPELLED else value
         say(f"  {key:<15} {text:<24} ({origin})")
     if spec.cost:
-        say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {spec.cost.unit}s ({spec.cost.note})")
+        say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_plural(spec.cost)} ({spec.cost.note})")
     _show_declined(spec)
     for notice in (*spec.marks, *notices):
         warn(notice)
@@ -104,6 +104,10 @@ def _show_declined(spec: JobSpec) -> None:
             say(f"  not {other.key} {other.value}: {other.reason}")
     if elsewhere:
         say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in elsewhere)}")
+
+
+def _plural(cost: Cost) -> str:
+    return cost.unit if cost.amount == 1 else f"{cost.unit}s"
 
 
 def show_amount(amount: float) -> str:

@@ -103,7 +103,9 @@ def choice_of(catalog: Catalog, here: Machine, asked: str | None, settings: Sett
         site = load_site(catalog, name)
     except NotFound as error:
         raise NotFound([replace(fault, where=origin) for fault in error.faults]) from None
-    meant = site.scheduler == "local" or (site.detect is not None and holds(site.detect, here))
+    # A site file of one's own may describe this very machine without saying how it is known.
+    own = catalog.find(SITE, name).origin != "bundled"
+    meant = own or site.scheduler == "local" or (site.detect is not None and holds(site.detect, here))
     return Choice(site, origin, "" if meant or detected in (None, name) else str(detected))
 
 

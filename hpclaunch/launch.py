@@ -183,7 +183,12 @@ def check(prepared: Prepared) -> None:
         what=f"{spec.site} is retired: its scripts can be rendered, not submitted",
         next="--dry-run shows the script; hpclaunch sites list",
     )
-    faults = [*([retired] if spec.site_status == "retired" else []), *prepared.faults, *missing(prepared)]
+    astray = Fault(
+        what=f"this machine is {prepared.elsewhere}'s: its sbatch does not lead to {spec.site}",
+        next=f"log in at {spec.site}; or --dry-run shows the script",
+    )
+    faults = [retired] if spec.site_status == "retired" else [astray] if prepared.elsewhere else []
+    faults += [*prepared.faults, *missing(prepared)]
     told = {(fault.what, fault.allowed) for fault in faults}
     # Another cluster's Slurm says nothing of this site's, nor does any of one that is retired.
     foreign = prepared.elsewhere or spec.site_status == "retired"

@@ -284,7 +284,7 @@ class Site:
     """A cluster as one YAML describes it.
 
     ``export: all`` where the site forbids ``--export=NONE``: what could mislead the ranks is then unset by the script.
-    ``provides``: what ``environment`` brings.
+    ``provides``: what ``environment`` brings. ``refuses``: options (``--mem``) with which the site accepts no job.
     ``origins`` says for dotted keys (and all below them) which of ``sources`` they are from; ``third_party`` ones were
     seen in users' files only, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
     """
@@ -311,6 +311,7 @@ class Site:
     provides: tuple[Literal["tensorflow", "horovod"], ...] = ()
     folders: Folders = field(default_factory=Folders)
     sbatch: tuple[Line, ...] = ()
+    refuses: tuple[Line, ...] = ()
     remove: tuple[Line, ...] = ()
     notes: tuple[str, ...] = ()
     sources: dict[str, Source] = field(default_factory=dict)

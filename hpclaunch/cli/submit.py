@@ -36,7 +36,10 @@ Walltime = Annotated[str | None, typer.Option(help=f"The longest it may run: {WA
 Memory = Annotated[str | None, typer.Option(help=f"Memory of a node: {MEMORY_FORMS}.")]
 AcceptUnverified = Annotated[
     bool,
-    typer.Option("--accept-unverified", help="Use Slurm's usual way where the site file does not know the site's."),
+    typer.Option(
+        "--accept-unverified",
+        help="Take what the site file does not know: names of partitions and QOS, Slurm's usual launcher.",
+    ),
 ]
 DataDir = Annotated[str | None, typer.Option(help="The folder that holds the job's data set.")]
 Synthetic = Annotated[bool, typer.Option("--synthetic", help="Train on stand-in images of the same shape.")]

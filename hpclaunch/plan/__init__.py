@@ -18,7 +18,7 @@ from hpclaunch.plan.limits import Ask
 from hpclaunch.plan.marks import third_party_of, unverified_of
 from hpclaunch.plan.placement import Placement, asked_names, placement_of
 from hpclaunch.plan.ranks import launch_of, launcher_of, rank_setup_of
-from hpclaunch.plan.removal import without
+from hpclaunch.plan.removal import unwanted_lines, without
 from hpclaunch.plan.software import Software, software_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
@@ -40,11 +40,15 @@ def draft(
 ) -> tuple[JobSpec, list[Fault]]:
     """Return the spec and every reason for refusing it; a caller that knows more reasons tells them all together."""
     ledger = Ledger()
+    unwanted = unwanted_lines(site, request, settings)
+    site = replace(site, export="all") if "--export" in unwanted else site
     asked = asked_names(site, request, settings, around, ledger)
     kind = node_type_of(site, job, request, settings, asked, ledger)
     size = size_of(site, kind, job, request, settings, ledger)
     ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
-    placement = placement_of(site, ask, asked, request.memory or job.resources.memory, ledger)
+    placement = placement_of(
+        site, ask, asked, request.memory or job.resources.memory, request.accept_unverified, ledger
+    )
     layout = layout_of(site, kind, size, job, request, around, placement, ledger)
     launcher = launcher_of(site, job, request, settings, layout, around, ledger)
     software = software_of(site, kind, job, layout, launcher, settings, around, ledger)
@@ -83,9 +87,7 @@ def draft(
         declined=tuple(ledger.declined),
         warnings=tuple(ledger.warnings),
     )
-    typed = {option.partition("=")[0] for option in request.sbatch}
-    unwanted = [item for item in (*site.remove, *settings.all("remove", site.name)) if item not in typed]
-    spec, faults, warnings = without(spec, unwanted)
+    spec, faults, warnings = without(spec, [item for item in unwanted if item != "--export"])
     return replace(spec, warnings=(*spec.warnings, *warnings)), [*ledger.faults, *faults]
 
 

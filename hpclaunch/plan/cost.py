@@ -11,12 +11,13 @@ _HOUR = 3600
 
 
 def cost_of(site: Site, kind: str, layout: Layout, placement: Placement) -> Cost | None:
-    """Return the cost in the site's unit, else in hours of what it counts; None without scheduler or walltime.
+    """Return the cost in the site's unit, else in hours of what it counts.
 
+    None without scheduler or walltime, and where it is not known what the site charges for.
     What else the site says of its charging is shown by ``sites show``.
     Amount = what is counted x hours x rate x the charge factors of partition and QOS (the sites' charging pages).
     """
-    if site.scheduler != "slurm" or not placement.walltime:
+    if site.scheduler != "slurm" or not placement.walltime or "charging" in site.unverified:
         return None
     charging = site.node_types[kind].charging or site.charging or Charging(unit="node-hour", counts="node")
     rate, known = charging.rate, charging.rate is not None or "charging.rate" not in site.unverified

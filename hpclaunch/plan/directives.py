@@ -73,6 +73,9 @@ def directives_of(
     replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
     dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
     kept = [(name, value) for name, value in pairs if name not in dropped]
+    for name in dict([*kept, *typed.items()]):
+        if f"--{name}" in site.refuses:
+            ledger.fault(f"{site.name} accepts no job with --{name}", next=f"leave {OWNED.get(name) or name} out")
     return (*kept, *typed.items())
 
 

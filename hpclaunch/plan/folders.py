@@ -38,6 +38,8 @@ def data_need(
 ) -> DataNeed | None:
     """Return what the job reads, or None where it reads nothing (or makes stand-in images up)."""
     if job.data is None or _synthetic(job, request):
+        if request.data_dir is not None:
+            ledger.warnings.append("--data-dir means nothing here: no data set is read")
         return None
     folder, origin = data_folder(site, request.data_dir, settings, around, ledger)
     return DataNeed(name=job.data.name, folder=folder, layouts=job.data.layouts, origin=origin)

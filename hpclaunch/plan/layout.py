@@ -120,7 +120,7 @@ def layout_of(
         stand_in_gpus=node.stand_in_gpus,
     )
     _check(site, kind, layout, request, around, ledger)
-    _warn_of_idle(layout, ledger)
+    _warn_of_idle(layout, "charging" not in site.unverified, ledger)
     return layout
 
 
@@ -186,13 +186,14 @@ def _check_hosts(site: Site, layout: Layout, request: Request, around: Surroundi
         )
 
 
-def _warn_of_idle(layout: Layout, ledger: Ledger) -> None:
+def _warn_of_idle(layout: Layout, charged: bool, ledger: Ledger) -> None:
     """Warn of GPUs that nobody will use, and of which the account may pay."""
     used = min(layout.tasks_per_node, layout.gpus_per_node)
     if used == layout.node_gpus:
         return
     what = f"{layout.node_gpus - used} of the {layout.node_gpus} GPUs of every node"
     if layout.whole_nodes or layout.gpus_per_node > used:
-        ledger.warnings.append(f"{what} will be idle" + (", and whole nodes are charged" if layout.whole_nodes else ""))
+        paid = ", and whole nodes are charged" if charged and layout.whole_nodes else ""
+        ledger.warnings.append(f"{what} will be idle{paid}")
     else:
         ledger.warnings.append(f"{what} are not asked for")

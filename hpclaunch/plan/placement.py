@@ -62,8 +62,13 @@ def asked_names(
     return found
 
 
-def placement_of(site: Site, ask: Ask, asked: dict[str, str], memory: int | None, ledger: Ledger) -> Placement:
-    """Return the placement; every limit that the request breaks is a fault. ``memory`` (MB) as typed or in the job."""
+def placement_of(
+    site: Site, ask: Ask, asked: dict[str, str], memory: int | None, accepted: bool, ledger: Ledger
+) -> Placement:
+    """Return the placement; every limit that the request breaks is a fault.
+
+    ``memory`` (MB) as typed or in the job. ``accepted``: names that the site file does not know are taken as they are.
+    """
     if site.scheduler != "slurm":
         _check_available(site, ask, asked, ledger)
         return Placement(walltime=ask.walltime)
@@ -77,7 +82,7 @@ def placement_of(site: Site, ask: Ask, asked: dict[str, str], memory: int | None
         if name is None:
             name = _chosen(family, known, site, ask, asked, ledger)
         elif known:
-            _check_named(family, name, known, site, ask, asked, ledger)
+            _check_named(family, name, known, site, ask, asked, accepted, ledger)
         names[family] = "" if name in known and known[name].implicit and family not in asked else name
         limits += _first_fitting(name, known, ask)
     _check_available(site, ask, asked, ledger)
@@ -182,10 +187,14 @@ def _check_named(
     site: Site,
     ask: Ask,
     asked: dict[str, str],
+    accepted: bool,
     ledger: Ledger,
 ) -> None:
     names = name.split(",") if family == "partition" else [name]  # Slurm starts a job in the first that is free
     unknown = [one for one in names if one not in known]
+    if unknown and accepted:
+        ledger.warnings.append(f"{family} {', '.join(unknown)} is not in the site file: its limits are not checked")
+        return
     for one in unknown:
         from difflib import get_close_matches  # costs 5 ms, and only an error needs it
 
@@ -194,7 +203,7 @@ def _check_named(
             f"{site.name} has no {family} {one!r}{did_you_mean(one, known)}",
             where=f"{site.name} {family}",
             allowed=", ".join(known),
-            next=alternative(site, ask, {**asked, family: like[0]}),
+            next=f"{alternative(site, ask, {**asked, family: like[0]})}; --accept-unverified takes {one!r} as it is",
         )
     refusals = [breaches(known[one], ask) for one in names if one in known]
     for breach in refusals[0] if refusals and not unknown and all(refusals) else ():

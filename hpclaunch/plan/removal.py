@@ -7,9 +7,17 @@ from dataclasses import replace
 
 from hpclaunch.errors import Fault
 from hpclaunch.launchers import VALUES
-from hpclaunch.spec import JobSpec
+from hpclaunch.settings import Settings
+from hpclaunch.site import Site
+from hpclaunch.spec import JobSpec, Request
 
 _OURS = "HPCLAUNCH_"
+
+
+def unwanted_lines(site: Site, request: Request, settings: Settings) -> list[str]:
+    """Return what site, user and project do not want, in their order; what is typed outlives it."""
+    typed = {option.partition("=")[0] for option in request.sbatch}
+    return [item for item in (*site.remove, *settings.all("remove", site.name)) if item not in typed]
 
 
 def without(spec: JobSpec, unwanted: Iterable[str]) -> tuple[JobSpec, list[Fault], list[str]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hpclaunch.catalog import did_you_mean
+from hpclaunch.detection import cluster_name
 from hpclaunch.errors import Fault
 from hpclaunch.plan.limits import Ask, best_alternative, breaches
 from hpclaunch.site import Limits
@@ -54,7 +55,9 @@ def objections(spec: JobSpec) -> list[Fault]:
 
 
 def _associations_command(user: str) -> list[str]:
-    return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={user}", "format=Account,QOS"]
+    here = cluster_name(os.environ)  # one slurmdbd may serve several clusters
+    where = [f"user={user}", *([f"cluster={here}"] if here else [])]
+    return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", *where, "format=Account,QOS"]
 
 
 def _associations(text: str) -> list[Association]:

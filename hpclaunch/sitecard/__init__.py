@@ -96,7 +96,7 @@ def sections_of(site: Site, content: Mapping[str, Any], file: str) -> list[Secti
         Section(title="Containers", rows=_each(left, "container", ("runtime", "modules", "options", "mpi"))),
         Section(title="Environment", rows=_environment(left)),
         Section(title="Folders", rows=_each(left, "folders", ("runs", "data", "node_private"))),
-        Section(title="In every script", rows=_each(left, "", ("sbatch", "remove"))),
+        Section(title="In every script", rows=_each(left, "", ("sbatch", "refuses", "remove"))),
         Section(title="Notes", rows=_notes(site, left)),
         Section(title="Other", rows=tuple(left.rest())),
         Section(title="Not verified, and left out", rows=_unverified(site)),

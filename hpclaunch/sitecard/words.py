@@ -55,7 +55,19 @@ _WORDS: dict[str, str] = {
 """How another value is said; what is not here is said as ``key value``, or as the value where the row says the key."""
 _PLAIN = {"title", "status", "scheduler", "interconnect", "note", "cpu", "gpu_model", "gpu_links.type", "nics.model"}
 _PLAIN |= {"local_storage", "unit", "required", "rank_setup", "provides", "warn", "extra", "task_directives", "notes"}
-_PLAIN |= {"modules", "container", "venv", "conda", "python", "setup", "runtime", "options", "default", "remove"}
+_PLAIN |= {
+    "modules",
+    "container",
+    "venv",
+    "conda",
+    "python",
+    "setup",
+    "runtime",
+    "options",
+    "default",
+    "refuses",
+    "remove",
+}
 _PLAIN |= {"runs", "data", "node_private"}
 _JOINED = {"setup": "; ", "rank_setup": "; ", "options": " ", "extra": " "}
 _SWITCHES = {

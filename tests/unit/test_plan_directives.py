@@ -9,7 +9,7 @@ from hpclaunch.job import Resources
 from hpclaunch.plan.directives import OWNED
 from hpclaunch.settings import Mail, Settings, SiteSettings
 from hpclaunch.site import GpuRequest, Limits, NodeType, Site
-from tests.builders import AROUND, a_job, a_site, around, planned, refused
+from tests.builders import AROUND, a_job, a_site, around, bundled_site, planned, refused
 
 
 def test_the_directives_are_what_user_job_and_site_asked_for_each_once() -> None:
@@ -250,3 +250,17 @@ def test_other_resources_can_be_asked_for() -> None:
 
 def test_row_24_where_the_centre_forbids_it_export_is_not_written() -> None:
     assert "export" not in dict(planned(a_site(export="all")).directives)
+
+
+def test_row_16_an_option_with_which_the_site_accepts_no_job_is_refused() -> None:
+    (fault,) = refused(bundled_site("frontera"), account="m1", memory=1024)
+    assert fault.what == "frontera accepts no job with --mem"
+    (fault,) = refused(a_site(refuses=("--nice",)), sbatch=("--nice=5",))
+    assert (fault.what, fault.next) == ("cluster accepts no job with --nice", "leave nice out")
+
+
+def test_row_24_without_the_export_line_the_script_cleans_up_itself() -> None:
+    spec = planned(users=Settings(remove=("--export",)))
+    assert "export" not in dict(spec.directives)
+    assert "PYTHONPATH" in spec.unset
+    assert not [warning for warning in spec.warnings if "remove" in warning]

@@ -176,7 +176,7 @@ def test_a_node_type_that_is_typed_is_not_changed_by_the_partition() -> None:
     ],
 )
 def test_what_would_be_taken_is_proposed(typed: dict[str, Any], proposed: str) -> None:
-    assert {fault.next for fault in refused(**typed)} == {proposed}
+    assert {fault.next.partition("; --accept-unverified")[0] for fault in refused(**typed)} == {proposed}
 
 
 def test_too_many_nodes_for_the_node_type_are_told_with_what_the_named_qos_takes() -> None:
@@ -331,3 +331,11 @@ def test_memory_of_the_job_file_is_memory_that_was_said() -> None:
     planned(site, a_job(resources=Resources(memory=1024)))
     (fault,) = refused(site)
     assert fault.what == "cluster needs memory to be said"
+
+
+def test_a_name_that_the_site_file_does_not_know_is_taken_as_it_is_with_consent() -> None:
+    (fault,) = refused(bundled_site("perlmutter"), account="m1", qos="special_m1")
+    assert "--accept-unverified takes 'special_m1' as it is" in fault.next
+    spec = planned(bundled_site("perlmutter"), account="m1", qos="special_m1", accept_unverified=True)
+    assert dict(spec.directives)["qos"] == "special_m1"
+    assert "qos special_m1 is not in the site file: its limits are not checked" in spec.warnings
