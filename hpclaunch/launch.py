@@ -222,7 +222,7 @@ def write_run(world: World, prepared: Prepared) -> Run:
     from hpclaunch.preflight import missing_code
     from hpclaunch.snapshot import choose
 
-    faults = missing_code(prepared.spec)
+    faults = [*prepared.faults, *missing_code(prepared.spec)]
     if faults:
         raise Refused(faults)
     return runs.create(prepared.spec, prepared.text, choose(prepared.spec.code), os.uname().nodename, world.index)

@@ -59,7 +59,9 @@ def _environment(roots: Roots) -> ImmutableSandboxedEnvironment:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters.update(quote=quote, argv=argv, directive=directive, oneline=oneline, clock=clock, count=count)
+    environment.filters.update(
+        quote=quote, argv=argv, directive=directive, oneline=oneline, clock=clock, count=count, message=message
+    )
     return environment
 
 
@@ -67,6 +69,15 @@ def quote(text: str) -> str:
     r"""Return text as one bash word on one line: a newline or another control character becomes ``$'\n'``."""
     if not CONTROL.search(text):
         return shlex.quote(text)
+    return _escaped(text)
+
+
+def message(text: str) -> str:
+    """Return text as one bash word; to ShellCheck a ``$`` or a backtick in single quotes looks like a slip (SC2016)."""
+    return _escaped(text) if "$" in text or "`" in text else quote(text)
+
+
+def _escaped(text: str) -> str:
     escaped = (_ESCAPES.get(c) or (f"\\x{ord(c) & 0xFF:02x}" if CONTROL.match(c) else c) for c in text)
     return "$'" + "".join(escaped) + "'"
 

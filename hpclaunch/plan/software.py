@@ -57,7 +57,7 @@ def software_of(
     if asked == "current":
         bin_folder = str(PurePosixPath(around.python).parent)
         steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
-    steps += [Step(line=line, failure=_failure(line)) for line in whole.setup]
+    steps += [Step(line=line, failure=line) for line in whole.setup]
     ledger.pick("python", (origin, python))
     if (
         origin == levels[0][0]
@@ -78,12 +78,6 @@ def software_of(
     leaks = site.scheduler == "local" or site.export == "all"
     unset = tuple(name for name in strays if name not in variables) if leaks else ()
     return Software(python=python, steps=tuple(steps), variables=variables, unset=unset, image=whole.container)
-
-
-def _failure(line: str) -> str:
-    """Return what the script says when this line fails; a variable in it would look like one to be expanded."""
-    start = line.partition("$")[0].rstrip(' ="{')
-    return line if start == line else f"the set-up line that starts with {start}"
 
 
 def _lacks_horovod(site: Site, job: Job, launcher: str) -> bool:

@@ -144,12 +144,11 @@ def test_any_path_of_a_script_a_project_and_its_runs_works_or_is_refused(
     )
     request = Request(target=f"./{script}{suffix}", arguments=("x y",))
     try:
-        prepared = prepare(world, request, runs_dir=runs)
+        run = write_run(world, prepare(world, request, runs_dir=runs))
     except Refused as refusal:
         # A control character, or a byte that is not UTF-8 (as Python spells one): the script could not name the folder.
         assert any(ord(c) < 32 or c in "\x7f\\" or "\udc80" <= c <= "\udcff" for c in folder + runs), refusal
         return
-    run = write_run(world, prepared)
     seen = look(run.script, run.path, bench, project)
     assert seen.argv[-1] == "x y" if suffix == ".py" else seen.argv[-1].endswith(path.name)
     assert seen.cwd == str(project)

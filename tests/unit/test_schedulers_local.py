@@ -52,7 +52,7 @@ def test_a_run_of_another_machine_is_unknown_here(run: Run) -> None:
 
 def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:
     attempt = f"{run.path}/attempts/$SUBMITIT_LOCAL_JOB_ID.0"
-    line = f"ps -o sid= -p $$ > {run.path}/sid; sleep 0.5; mkdir -p {attempt}; echo 5 > {attempt}/exit-code\n"
+    line = f"ps -o sid= -p $$ > {run.path}/sid; sleep 2; mkdir -p {attempt}; echo 5 > {attempt}/exit-code\n"
     run.script.write_text(line)
     started = replace(run, job_id=local.submit(run, "", 60))
     assert state(started) == Status(state="RUNNING")

@@ -43,9 +43,9 @@ export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
 
 # --- environment
 export MIOPEN_USER_DB_PATH="/tmp/${USER}-miopen-cache-${SLURM_JOB_ID}"
-check 'the set-up line that starts with export MIOPEN_USER_DB_PATH="/tmp/'
+check $'export MIOPEN_USER_DB_PATH="/tmp/${USER}-miopen-cache-${SLURM_JOB_ID}"'
 export MIOPEN_CUSTOM_CACHE_DIR="$MIOPEN_USER_DB_PATH"
-check 'the set-up line that starts with export MIOPEN_CUSTOM_CACHE_DIR'
+check $'export MIOPEN_CUSTOM_CACHE_DIR="$MIOPEN_USER_DB_PATH"'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=7
 export NCCL_SOCKET_IFNAME=hsn

@@ -53,7 +53,7 @@ check 'module load cineca-ai/1.0.0'
 source /cineca/prod/opt/tools/anaconda/2020.11/none/etc/profile.d/conda.sh
 check 'source /cineca/prod/opt/tools/anaconda/2020.11/none/etc/profile.d/conda.sh'
 conda activate "$CINECA_AI_ENV"
-check 'the set-up line that starts with conda activate'
+check $'conda activate "$CINECA_AI_ENV"'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=8
 export HPCLAUNCH_WORLD_SIZE=4
