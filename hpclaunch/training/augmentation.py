@@ -1,6 +1,7 @@
-"""Random flips, crops, scales, colours and mixing of image batches; every number is a function of (seed, rank, epoch, sample).
+"""Random flips, crops, scales, colours and mixing of image batches; holds no random state.
 
-Nothing here holds a state: a resumed run draws what the first would have drawn, whatever the batch size.
+Every number is a function of (seed, rank, epoch, sample): a resumed run draws what the first would
+have drawn, whatever the batch size.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ class Augmentation:
     """What is done to training images; the defaults do nothing.
 
     flip_horizontal, flip_vertical: mirror every second image. crop: shift by up to so many pixels in each direction,
-    zeros come in (the same as zero padding and a random crop). scale: enlarge or shrink by a factor in 1 - scale .. 1 + scale.
-    brightness, contrast, saturation: a factor in 1 - x .. 1 + x. mixup, cutmix: the alpha of Beta(alpha, alpha) from
-    which an image's share in the mixture is drawn (0: off; with both, one of them by chance). Mixing makes labels
-    float32 [b, classes]: train with a categorical, not a sparse categorical loss.
+    zeros come in (the same as zero padding and a random crop). scale: enlarge or shrink by a factor in
+    1 - scale .. 1 + scale. brightness, contrast, saturation: a factor in 1 - x .. 1 + x. mixup, cutmix: the alpha of
+    Beta(alpha, alpha) from which an image's share in the mixture is drawn (0: off; with both, one of them by chance).
+    Mixing makes labels float32 [b, classes]: train with a categorical, not a sparse categorical loss.
     """
 
     flip_horizontal: bool = False

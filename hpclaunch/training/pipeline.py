@@ -38,7 +38,7 @@ def training_batches(
         order = tf.ensure_shape(order, [len(labels)])
 
         def batch(step: Any) -> Any:
-            # One slice of the order for the whole batch: handing on positions one by one would take longer than the images.
+            # One slice for the whole batch: handing on positions one by one would take longer than the images.
             start = step * batch_size
             return finish(*gather(order[start : start + batch_size]), epoch, start)
 
@@ -60,7 +60,7 @@ def evaluation_batches(images: Any, labels: Any, batch_size: int) -> tf.data.Dat
 
 
 def finisher(seed: int, rank: int, augment: augmentation.Augmentation | None) -> Callable[..., tuple[Any, Any]]:
-    """What makes a batch of (uint8 images, labels, epoch, number of its first sample in the epoch) ready to train on."""
+    """What makes (uint8 images, labels, epoch, number of their first sample in the epoch) ready to train on."""
 
     def finish(images: Any, labels: Any, epoch: Any, start: Any) -> tuple[Any, Any]:
         if augment is None:

@@ -62,8 +62,8 @@ def training_shard(order: np.ndarray, rank: int, size: int) -> Shard:
 def record_shard(counts: Sequence[int], seed: int, rank: int, size: int) -> Shard:
     """Rank's part of samples that lie in files of `counts` samples; positions count through the files in order.
 
-    Where there are at least as many files as ranks, the files are put in the order of `seed` and cut into `size` runs of
-    equal length: a rank opens its own files only, at most two of them shared with a neighbour. Otherwise every rank
+    Where there are at least as many files as ranks, the files are put in the order of `seed` and cut into `size` parts
+    of equal length: a rank opens its own files only, at most two of them shared with a neighbour. Otherwise every rank
     opens all files and takes every size-th sample. Equally long on all ranks, padded like training_shard.
     Raises TrainingError if a rank would be left without a sample.
     """
@@ -77,6 +77,28 @@ def record_shard(counts: Sequence[int], seed: int, rank: int, size: int) -> Shar
     if total < size:
         raise _too_few(total, size)
     return Shard(indices=np.resize(own, -(-total // size)), samples=len(own))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Samples of one file: `samples` of them, from number `first` (from 0), every `stride`-th."""
+
+    file: int
+    first: int
+    stride: int
+    samples: int
+
+
+def runs(indices: np.ndarray, counts: Sequence[int]) -> list[Run]:
+    """The own indices of record_shard as one run for each file that holds some, in the files' order."""
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    indices = np.sort(indices)
+    found = []
+    for file in np.unique(np.searchsorted(starts, indices, side="right") - 1):
+        own = indices[(indices >= starts[file]) & (indices < starts[file + 1])] - starts[file]
+        stride = int(own[1] - own[0]) if len(own) > 1 else 1
+        found.append(Run(int(file), int(own[0]), stride, len(own)))
+    return found
 
 
 def evaluation_shard(total: int, rank: int, size: int) -> np.ndarray:
