@@ -37,6 +37,7 @@ def training_stream(
     finish = finisher(seed, rank, augment)
     steps = steps_per_epoch(len(shard.indices), batch_size)
 
+    @tf.autograph.experimental.do_not_convert  # nothing to convert; AutoGraph would warn about what it cannot read
     def epoch_batches(epoch: Any) -> Any:
         def order(length: Any, name: Any) -> Any:
             found = tf.numpy_function(lambda *given: _order(seed, rank, *given), [epoch, length, name], tf.int64)

@@ -96,20 +96,23 @@ class TFRecords(Source):
         from hpclaunch.training import decoding
 
         own = runs(shard.indices[: shard.samples], self.file_counts[split])
-        paths = tf.constant([os.fsencode(self._at(self._names[split][run.file])) for run in own])
-        places = tf.constant([[run.first, run.stride, run.samples] for run in own], tf.int64)
+        padding = runs(shard.indices[shard.samples :], self.file_counts[split])
+        paths = tf.constant([os.fsencode(self._at(self._names[split][run.file])) for run in own + padding])
+        # Three tensors, not one to be unstacked: tf.data's optimizer crashes where skip or take is given the second
+        # output of an operation (seen with TensorFlow 2.15).
+        first, stride, count = np.array([[run.first, run.stride, run.samples] for run in own + padding], np.int64).T
 
         def records(number: Any) -> Any:
-            first, stride, count = tf.unstack(tf.gather(places, number), num=3)
-            return tf.data.TFRecordDataset(tf.gather(paths, number)).skip(first).shard(stride, 0).take(count)
+            begun = tf.data.TFRecordDataset(tf.gather(paths, number)).skip(tf.gather(first, number))
+            return begun.shard(tf.gather(stride, number), 0).take(tf.gather(count, number))
 
         def shuffled(window: Any, content: Any) -> Any:
             name = tf.strings.join(["window ", tf.strings.as_string(window)])
             return tf.gather(content, order(tf.shape(content)[0], name))
 
         found = tf.data.Dataset.from_tensor_slices(order(len(own), "files")).interleave(records, cycle_length=AHEAD)
-        if shard.padding:  # the rank's first sample once more, as in shards.training_shard
-            found = found.concatenate(records(0).take(shard.padding))
+        if padding:
+            found = found.concatenate(records(len(own)))
         found = found.batch(WINDOW).enumerate().map(shuffled).unbatch().skip(skip)
         return decoding.in_parallel(found, lambda content: self._parse(split, content), threads)
 

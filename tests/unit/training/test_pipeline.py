@@ -114,9 +114,9 @@ def test_what_a_stream_finds_damaged_is_named(tmp_path: Path) -> None:
     source = write_folders(tmp_path, 8)
     shard = shards.training_shard(shards.shuffled(8, 1), 0, 1)
     (tmp_path / "train" / "class1" / "3.png").write_bytes(b"\x89PNG but no more")
-    with pytest.raises(datasets.DataError, match=r"class1/3\.png: not a readable image \(16 bytes"):
-        with streaming.damage_named(source, shard):
-            taken(streaming.training_stream(source, shard, 4, 1, 0), 2)
+    named = pytest.raises(datasets.DataError, match=r"class1/3\.png: not a readable image \(16 bytes")
+    with named, streaming.damage_named(source, shard):
+        taken(streaming.training_stream(source, shard, 4, 1, 0), 2)
     (tmp_path / "train" / "class1" / "3.png").unlink()
     with pytest.raises(datasets.DataError, match=r"class1/3\.png: not a readable image .*No such file"):
         source.read("train", shard.indices)
