@@ -75,10 +75,18 @@ class Augmentation:
         """Augment a batch: uint8 [b, h, w, c], int64 [b], draws [b, DRAWS] -> float32 in 0..1, labels (see above)."""
         if self.moves:
             images = moved(images, self, draws)
-        images = tf.cast(images, tf.float32) * (1.0 / 255.0)
+        images = to_float(images)
         if self.colours:
             images = coloured(images, self, draws)
         return mixed(images, tf.one_hot(labels, self.classes), self, draws) if self.mixes else (images, labels)
+
+
+def to_float(images: Any) -> Any:
+    """Images uint8 as float32 in 0..1.
+
+    The same numbers as tf.cast and a multiplication, but written once: a batch is larger than the processor's caches.
+    """
+    return tf.quantization.dequantize(tf.bitcast(images, tf.quint8), 0.0, 1.0, mode="MIN_FIRST")
 
 
 def random_numbers(seed: int, rank: Any, epoch: Any, first: Any, count: Any) -> Any:

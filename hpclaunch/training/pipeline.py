@@ -56,7 +56,8 @@ def evaluation_batches(images: Any, labels: Any, batch_size: int) -> tf.data.Dat
     """One pass over the samples in order, same types as training_batches."""
     gather = _gather(images, labels)
     positions = tf.data.Dataset.range(len(labels)).batch(batch_size)
-    return positions.map(lambda found: scaled(*gather(found))).prefetch(1).with_options(frugal())
+    finish = finisher(0, 0, None)
+    return positions.map(lambda found: finish(*gather(found), 0, 0)).prefetch(1).with_options(frugal())
 
 
 def finisher(seed: int, rank: int, augment: augmentation.Augmentation | None) -> Callable[..., tuple[Any, Any]]:
@@ -64,16 +65,11 @@ def finisher(seed: int, rank: int, augment: augmentation.Augmentation | None) ->
 
     def finish(images: Any, labels: Any, epoch: Any, start: Any) -> tuple[Any, Any]:
         if augment is None:
-            return scaled(images, labels)
+            return augmentation.to_float(images), labels
         draws = augmentation.random_numbers(seed, rank, epoch, start, tf.shape(labels)[0])
         return augment.apply(images, labels, draws)
 
     return finish
-
-
-def scaled(images: Any, labels: Any) -> tuple[Any, Any]:
-    """Images uint8 as float32 in 0..1."""
-    return tf.cast(images, tf.float32) * (1.0 / 255.0), labels
 
 
 def frugal(threads: int = 1) -> tf.data.Options:

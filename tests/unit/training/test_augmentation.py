@@ -59,6 +59,11 @@ def test_the_trap_that_this_avoids_is_real() -> None:
     assert np.intersect1d(first, second).size > 0
 
 
+def test_every_grey_level_becomes_its_part_of_255() -> None:
+    levels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    assert np.allclose(augmentation.to_float(levels), levels / 255.0, rtol=1e-7, atol=1e-7)
+
+
 def test_doing_nothing_only_scales_to_0_to_1() -> None:
     images, labels = Augmentation().apply(IMAGES, LABELS, draws())
     assert images.dtype == tf.float32 and np.allclose(images, IMAGES / 255.0) and labels is LABELS
