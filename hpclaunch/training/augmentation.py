@@ -71,10 +71,15 @@ class Augmentation:
     def colours(self) -> bool:
         return self.brightness > 0 or self.contrast > 0 or self.saturation > 0
 
-    def apply(self, images: Any, labels: Any, draws: Any) -> tuple[Any, Any]:
-        """Augment a batch: uint8 [b, h, w, c], int64 [b], draws [b, DRAWS] -> float32 in 0..1, labels (see above)."""
+    def apply(self, images: Any, labels: Any, draws: Any, as_uint8: bool = False) -> tuple[Any, Any]:
+        """Augment a batch: uint8 [b, h, w, c], int64 [b], draws [b, DRAWS] -> float32 in 0..1, labels (see above).
+
+        as_uint8: images stay uint8; only where neither colours nor mixing are asked for.
+        """
         if self.moves:
             images = moved(images, self, draws)
+        if as_uint8:
+            return images, labels
         images = to_float(images)
         if self.colours:
             images = coloured(images, self, draws)

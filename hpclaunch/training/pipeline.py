@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training import augmentation
+from hpclaunch.training.failure import TrainingError
 from hpclaunch.training.shards import epoch_order, steps_per_epoch
 
 
@@ -21,6 +22,7 @@ def training_batches(
     first_step: int = 0,
     augment: augmentation.Augmentation | None = None,
     threads: int = 1,
+    as_uint8: bool = False,
 ) -> tf.data.Dataset:
     """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), epoch after epoch.
 
@@ -28,10 +30,11 @@ def training_batches(
     last batch may be smaller. Starts with step `first_step` of `first_epoch` (both from 0), with the samples and the
     random numbers that an unbroken run would have there. Samples stay uint8 in memory: only the batch at hand and
     one ahead are float32. augment: changes images, and with mixing makes labels float32 [b, classes]. threads: how
-    many batches are made at the same time; worth more than 1 with augmentation.
+    many batches are made at the same time; worth more than 1 with augmentation. as_uint8: images stay uint8 0..255, a
+    quarter of the bytes to write here and to bring to the device: then the model begins with Rescaling(1 / 255).
     """
     gather = _gather(images, labels)
-    finish = finisher(seed, rank, augment)
+    finish = finisher(seed, rank, augment, as_uint8)
 
     def epoch_batches(epoch: Any) -> Any:
         order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, int(e), rank), [epoch], tf.int64)
@@ -52,22 +55,29 @@ def training_batches(
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
 
 
-def evaluation_batches(images: Any, labels: Any, batch_size: int) -> tf.data.Dataset:
+def evaluation_batches(images: Any, labels: Any, batch_size: int, as_uint8: bool = False) -> tf.data.Dataset:
     """One pass over the samples in order, same types as training_batches."""
     gather = _gather(images, labels)
     positions = tf.data.Dataset.range(len(labels)).batch(batch_size)
-    finish = finisher(0, 0, None)
+    finish = finisher(0, 0, None, as_uint8)
     return positions.map(lambda found: finish(*gather(found), 0, 0)).prefetch(1).with_options(frugal())
 
 
-def finisher(seed: int, rank: int, augment: augmentation.Augmentation | None) -> Callable[..., tuple[Any, Any]]:
-    """What makes (uint8 images, labels, epoch, number of their first sample in the epoch) ready to train on."""
+def finisher(
+    seed: int, rank: int, augment: augmentation.Augmentation | None, as_uint8: bool
+) -> Callable[..., tuple[Any, Any]]:
+    """What makes (uint8 images, labels, epoch, number of their first sample in the epoch) ready to train on.
+
+    Raises TrainingError if the augmentation needs more than uint8 can hold.
+    """
+    if as_uint8 and augment is not None and (augment.colours or augment.mixes):
+        raise TrainingError("changed colours and mixed images are float32: they cannot stay uint8")
 
     def finish(images: Any, labels: Any, epoch: Any, start: Any) -> tuple[Any, Any]:
         if augment is None:
-            return augmentation.to_float(images), labels
+            return (images if as_uint8 else augmentation.to_float(images)), labels
         draws = augmentation.random_numbers(seed, rank, epoch, start, tf.shape(labels)[0])
-        return augment.apply(images, labels, draws)
+        return augment.apply(images, labels, draws, as_uint8)
 
     return finish
 

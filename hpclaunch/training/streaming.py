@@ -27,6 +27,7 @@ def training_stream(
     first_step: int = 0,
     augment: augmentation.Augmentation | None = None,
     threads: int = 0,
+    as_uint8: bool = False,
 ) -> tf.data.Dataset:
     """Endless batches of the training split, as pipeline.training_batches makes them from memory.
 
@@ -34,7 +35,7 @@ def training_stream(
     Holds about two batches. Wrap the training in `damage_named`: what is damaged is found while training.
     """
     threads = threads or rank_threads()
-    finish = finisher(seed, rank, augment)
+    finish = finisher(seed, rank, augment, as_uint8)
     steps = steps_per_epoch(len(shard.indices), batch_size)
 
     @tf.autograph.experimental.do_not_convert  # nothing to convert; AutoGraph would warn about what it cannot read

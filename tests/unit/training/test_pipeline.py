@@ -80,6 +80,18 @@ def test_a_resumed_run_goes_on_as_the_first_would_have(augment: Augmentation | N
     assert not same(whole[:3], whole[3:6])
 
 
+def test_images_may_stay_uint8() -> None:
+    images, labels = np.random.RandomState(0).randint(0, 256, (9, 4, 4, 3)).astype(np.uint8), np.arange(9)
+    how = Augmentation(flip_horizontal=True, crop=1)
+    whole = taken(pipeline.training_batches(images, labels, 4, 1, 0, augment=how), 3)
+    small = taken(pipeline.training_batches(images, labels, 4, 1, 0, augment=how, as_uint8=True), 3)
+    assert small[0][0].dtype == np.uint8
+    assert all(np.allclose(x / 255.0, u) and (y == v).all() for (x, y), (u, v) in zip(small, whole, strict=True))
+    assert taken(pipeline.evaluation_batches(images, labels, 9, as_uint8=True), 1)[0][0].dtype == np.uint8
+    with pytest.raises(TrainingError, match="cannot stay uint8"):
+        pipeline.training_batches(images, labels, 4, 1, 0, augment=Augmentation(contrast=0.1), as_uint8=True)
+
+
 def test_random_changes_differ_between_ranks_and_epochs() -> None:
     images, labels = np.full((1, 8, 8, 3), 200, np.uint8), np.zeros(1, np.int64)
     how = Augmentation(brightness=0.5)
