@@ -121,3 +121,16 @@ def test_with_few_files_every_rank_takes_every_size_th_sample() -> None:
 def test_a_step_has_one_place(step: int, steps: int) -> None:
     epoch, within = shards.place_of(step, steps)
     assert epoch * steps + within == step and 0 <= within < steps
+
+
+@pytest.mark.parametrize("size", range(1, 65))
+def test_every_world_size_shares_out_uneven_totals(size: int) -> None:
+    for total in (size, size + 1, 2 * size - 1, 997):
+        order = shards.shuffled(total, size)
+        for parts in (
+            [shards.training_shard(order, rank, size) for rank in range(size)],
+            [shards.record_shard([total // 2, 0, total - total // 2], 1, rank, size) for rank in range(size)],
+        ):
+            own = np.concatenate([part.indices[: part.samples] for part in parts])
+            assert (np.sort(own) == np.arange(total)).all()
+            assert {len(part.indices) for part in parts} == {-(-total // size)}
