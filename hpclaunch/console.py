@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hpclaunch.errors import Fault, HpclaunchError
@@ -17,6 +18,16 @@ _SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
 _SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
 _SPELLED = {"walltime": format_walltime, "memory": format_memory}
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
+_STATE_STYLES |= {"production": "", "test": "dim", "retired": "dim", "unverified": "yellow", "faulty": "red"}
+_CARD_STYLES = {
+    "": "",
+    "heading": "bold",
+    "label": "cyan",
+    "source": "dim",
+    "third-party": "yellow",
+    "derived": "green",
+}
+_WIDEST = 100
 
 
 def say(text: str) -> None:
@@ -177,6 +188,25 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
         style = _STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
         grid.add_row(*(Text(_printable(cell), style=style if i == state_column else "") for i, cell in enumerate(row)))
     Console(no_color=bool(os.environ.get("NO_COLOR"))).print(grid)
+
+
+def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> None:
+    """Write lines of (text, style) pieces, made for a width in columns: in colour on a terminal, else as plain text."""
+    terminal = sys.stdout.isatty()
+    width = min(_WIDEST, shutil.get_terminal_size().columns) if terminal else _WIDEST
+    made = [[(_printable(text), style) for text, style in line] for line in lines(width)]
+    if not terminal or os.environ.get("NO_COLOR"):
+        write("".join("".join(text for text, _ in line).rstrip() + "\n" for line in made))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    terminal_console = Console()
+    for line in made:
+        shown = Text()
+        for text, style in line:
+            shown.append(text, style=_CARD_STYLES[style])
+        terminal_console.print(shown, soft_wrap=True)
 
 
 def _printable(text: str) -> str:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from hpclaunch.catalog import SITE, Catalog
-from hpclaunch.errors import InvalidFile
-from hpclaunch.site import Detect, load_site
+from hpclaunch.catalog import SITE, Catalog, did_you_mean
+from hpclaunch.errors import Fault, InvalidFile, NotFound
+from hpclaunch.settings import Settings
+from hpclaunch.site import Detect, Site, load_site
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,51 @@ def detect_own_site(catalog: Catalog, here: Machine) -> str | None:
         if detect is not None and holds(detect, here):
             return found.name
     return None
+
+
+class Choice(NamedTuple):
+    """A site, who chose it, and the site that this machine belongs to if that is another one."""
+
+    site: Site
+    origin: str
+    elsewhere: str
+
+
+def choice_of(catalog: Catalog, here: Machine, asked: str | None, settings: Settings) -> Choice:
+    """Return the site: flag, HPCLAUNCH_SITE, settings, detection, else this machine. Raises NotFound, InvalidFile."""
+    chooser, usual = settings.default_site()
+    detected = detect_own_site(catalog, here) or detect_site(here)
+    offers = [
+        (asked, "--site"),
+        (here.environment.get("HPCLAUNCH_SITE") or None, "HPCLAUNCH_SITE"),
+        (usual, chooser),
+        (detected, "detected"),
+    ]
+    name, origin = next(((name, origin) for name, origin in offers if name), ("local", "no cluster was detected"))
+    try:
+        site = load_site(catalog, name)
+    except NotFound as error:
+        raise NotFound([replace(fault, where=origin) for fault in error.faults]) from None
+    meant = site.scheduler == "local" or (site.detect is not None and holds(site.detect, here))
+    return Choice(site, origin, "" if meant or detected in (None, name) else str(detected))
+
+
+def check_settings(catalog: Catalog, settings: Settings) -> None:
+    """Refuse settings for a site that does not exist: they would never apply, without a word. Raises InvalidFile."""
+    named = settings.named_sites()
+    known = [found.name for found in catalog.names(SITE)] if named else []
+    faults = [
+        Fault(
+            where=f"{origin}: sites.{name}",
+            what=f"no such site{did_you_mean(name, known)}",
+            allowed=", ".join(known),
+            next="hpclaunch sites list",
+        )
+        for origin, name in named
+        if name not in known
+    ]
+    if faults:
+        raise InvalidFile(faults)
 
 
 DETECTED: dict[str, Detect] = {

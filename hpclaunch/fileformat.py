@@ -150,8 +150,11 @@ Scalar = Annotated[str, Before(_scalar)]
 """Text or a number, kept as text."""
 PositiveInt = Annotated[int, AtLeast(1)]
 NotNegative = Annotated[float, AtLeast(0)]
-Line = Annotated[str, Matching(re.compile(r"[^\x00-\x1f\x7f]+"), "text on one line, not empty, no control character")]
+_ONE_LINE = Matching(re.compile(r"[^\x00-\x1f\x7f]+"), "text on one line, not empty, no control character")
+Line = Annotated[str, _ONE_LINE]
 """Text that stays on one line of a script."""
+ScalarLine = Annotated[str, Before(_scalar), _ONE_LINE]
+"""Text or a number that stays on one line of a script."""
 VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "letters, digits and _, no digit first")]
 """A name that a shell can export."""
 
@@ -212,7 +215,8 @@ def read(path: Path, kind: type[T], **extra: Any) -> T:
     own = {*extra, *(one.name for one in dataclasses.fields(kind) if one.metadata == INTERNAL)}  # type: ignore[arg-type]
     taken = "this key is set by hpclaunch itself"
     faults = [Fault(where=f"{path}: {key}", what=taken, next="leave it out") for key in content if key in own]
-    value = _value(kind, {**content, **extra}, _Place(str(path), ()), faults)
+    rest = {key: member for key, member in content.items() if key not in own}
+    value = _value(kind, {**rest, **extra}, _Place(str(path), ()), faults)
     if faults:
         raise InvalidFile(faults)
     return typing.cast(T, value)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from hpclaunch import __version__
 from hpclaunch.catalog import Catalog, user_folder
-from hpclaunch.detection import detect_own_site, detect_site, machine
+from hpclaunch.detection import Choice, check_settings, choice_of, machine
 from hpclaunch.errors import Fault, InvalidRequest, Refused
 from hpclaunch.settings import PROJECT_FILE, Settings, load_settings
-from hpclaunch.site import Site, load_site
+from hpclaunch.site import Site
 from hpclaunch.spec import JobSpec, Request, Surroundings
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class World:
 class Prepared:
     """What planning and rendering made: the spec, the script, and what a person should be told.
 
-    With ``faults`` there is no script.
+    With ``faults`` there is no script. ``elsewhere`` names the site that this machine belongs to, if it is another one.
     """
 
     spec: JobSpec
@@ -64,6 +64,7 @@ class Prepared:
     site_origin: str
     notices: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
+    elsewhere: str = ""
 
 
 def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prepared:
@@ -74,54 +75,40 @@ def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prep
     """
     from hpclaunch.job import load_job
     from hpclaunch.plan import draft
-    from hpclaunch.render import override_of, render
 
     settings = load_settings(user_folder(world.environment), world.cwd)
-    _check_settings(world, settings)
-    site, origin = choose_site(world, request.site, settings)
+    check_settings(world.catalog, settings)
+    site, origin, elsewhere = choose_site(world, request.site, settings)
     job = load_job(world.catalog, request.target, world.cwd)
     spec, faults = draft(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
+    notices = [*spec.warnings, *_own_files(world, request, site)]
+    if elsewhere:
+        notices.append(f"this machine is {elsewhere}'s, and the script is for {site.name}")
+    text, more = ("", []) if faults else _rendered(world, spec)
+    return Prepared(
+        spec=spec,
+        text=text,
+        site_origin=origin,
+        notices=(*notices, *more),
+        faults=tuple(faults),
+        elsewhere=elsewhere,
+    )
+
+
+def choose_site(world: World, asked: str | None, settings: Settings) -> Choice:
+    """Return the site of a request, and who chose it. Raises NotFound or InvalidFile."""
+    here = machine(world.environment, os.uname().nodename)
+    return choice_of(world.catalog, here, asked, settings)
+
+
+def _rendered(world: World, spec: JobSpec) -> tuple[str, list[str]]:
+    """Return the script, and a notice if it is from a person's own template."""
+    from hpclaunch.render import override_of, render  # 40 ms, which a refusal does not need
+
     roots = world.catalog.roots("templates")
-    notices = list(spec.warnings)
     override = override_of(spec, roots)
-    if override:
-        notices.append(f"the template {override} takes the place of the bundled one")
-    notices += _own_files(world, request, site)
-    text = "" if faults else render(spec, roots)
-    return Prepared(spec=spec, text=text, site_origin=origin, notices=tuple(notices), faults=tuple(faults))
-
-
-def _check_settings(world: World, settings: Settings) -> None:
-    """Refuse settings for a site that does not exist: they would never apply, without a word. Raises InvalidFile."""
-    from hpclaunch.catalog import SITE, did_you_mean
-    from hpclaunch.errors import InvalidFile
-
-    named = settings.named_sites()
-    known = [found.name for found in world.catalog.names(SITE)] if named else []
-    faults = [
-        Fault(
-            where=f"settings: sites.{name}",
-            what=f"no such site{did_you_mean(name, known)}",
-            allowed=", ".join(known),
-        )
-        for name in named
-        if name not in known
-    ]
-    if faults:
-        raise InvalidFile(faults)
-
-
-def choose_site(world: World, asked: str | None, settings: Settings) -> tuple[Site, str]:
-    """Return the site and who chose it: flag, HPCLAUNCH_SITE, settings, detection, else this machine."""
-    variable = world.environment.get("HPCLAUNCH_SITE") or None
-    chooser, usual = settings.default_site()
-    detected = None
-    if not (asked or variable or usual):
-        here = machine(world.environment, os.uname().nodename)
-        detected = detect_own_site(world.catalog, here) or detect_site(here)
-    offers = [(asked, "--site"), (variable, "HPCLAUNCH_SITE"), (usual, chooser), (detected, "detected")]
-    name, origin = next(((name, origin) for name, origin in offers if name), ("local", "no cluster was detected"))
-    return load_site(world.catalog, name), origin
+    notices = [f"the template {override} takes the place of the bundled one"] if override else []
+    return render(spec, roots), notices
 
 
 def _own_files(world: World, request: Request, site: Site) -> list[str]:
@@ -198,7 +185,9 @@ def check(prepared: Prepared) -> None:
     )
     faults = [*([retired] if spec.site_status == "retired" else []), *prepared.faults, *missing(prepared)]
     told = {(fault.what, fault.allowed) for fault in faults}
-    objections = scheduler_of(spec.scheduler).objections(spec)
+    # Another cluster's Slurm says nothing of this site's, nor does any of one that is retired.
+    foreign = prepared.elsewhere or spec.site_status == "retired"
+    objections = [] if foreign else scheduler_of(spec.scheduler).objections(spec)
     faults += [fault for fault in objections if (fault.what, fault.allowed) not in told]
     if faults:
         raise Refused(faults)

@@ -114,3 +114,6 @@ LAUNCHERS: dict[str, Callable[[Launch], tuple[str, ...]]] = {
     "ibrun": ibrun,
     "torchrun": torchrun,
 }
+
+VALUES = {"-np": 1, "--map-by": 1, "--bind-to": 1, "-mca": 2, "--hostfile": 1, "-H": 1, "-x": 1}
+"""How many words belong to an option that these launchers write without ``=``."""

@@ -81,9 +81,10 @@ class Settings(SiteSettings):
             return self.origin, self.site
         return self.weaker.default_site()
 
-    def named_sites(self) -> list[str]:
-        """Return every site that has settings of its own."""
-        return [*self.sites, *(self.weaker.named_sites() if self.weaker else [])]
+    def named_sites(self) -> list[tuple[str, str]]:
+        """Return (origin, site) for every site that has settings of its own."""
+        own = [(self.origin, name) for name in self.sites]
+        return [*own, *(self.weaker.named_sites() if self.weaker else [])]
 
 
 def load_settings(user: Path, project: Path) -> Settings:

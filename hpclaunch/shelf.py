@@ -6,12 +6,19 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from hpclaunch.catalog import JOB, NAME, SITE, Catalog, Found, user_folder
 from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, Refused
+from hpclaunch.fileformat import read_yaml
 from hpclaunch.job import Job, load_job
-from hpclaunch.site import Site, load_site
+from hpclaunch.provenance import values
+from hpclaunch.site import load_site
+from hpclaunch.sitecard import sections_of
+from hpclaunch.sitecard.lines import Section
+from hpclaunch.sitecard.short import gpus_in_short, lacks
 
 _NEW_JOB = """\
 # What may stand here: docs/job-files.md. Try it with: hpclaunch submit {name} --dry-run
@@ -59,21 +66,68 @@ def show_job(catalog: Catalog, name: str) -> tuple[Found, Job]:
     return catalog.find(JOB, name), load_job(catalog, name, Path.cwd())
 
 
-def list_sites(catalog: Catalog) -> list[tuple[str, str, str, str]]:
-    """Return (name, origin, status, title) of all sites; a faulty file says so in its place."""
-    rows: list[tuple[str, str, str, str]] = []
-    for found in catalog.names(SITE):
-        try:
-            site = load_site(catalog, found.name)
-            rows.append((found.name, found.origin, site.status, site.title))
-        except InvalidFile as error:
-            rows.append((found.name, found.origin, "faulty", f"cannot be used: {error.faults[0]}"))
-    return rows
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteLine:
+    """A site in a list. ``gpus`` are those of its usual node type; ``unverified``: essential keys its file lacks."""
+
+    name: str
+    origin: str
+    status: str
+    title: str
+    gpus: str = ""
+    launcher: str = ""
+    unverified: tuple[str, ...] = ()
 
 
-def show_site(catalog: Catalog, name: str) -> tuple[Found, Site]:
-    """Return a site and where it was found. Raises NotFound or InvalidFile."""
-    return catalog.find(SITE, name), load_site(catalog, name)
+def list_sites(catalog: Catalog) -> list[SiteLine]:
+    """Return all sites, one line each; a faulty file says so in its place."""
+    return [_line(catalog, found) for found in catalog.names(SITE)]
+
+
+def _line(catalog: Catalog, found: Found) -> SiteLine:
+    try:
+        site = load_site(catalog, found.name)
+    except InvalidFile as error:
+        title = f"cannot be used: {error.faults[0]}"
+        return SiteLine(name=found.name, origin=found.origin, status="faulty", title=title)
+    return SiteLine(
+        name=found.name,
+        origin=found.origin,
+        status=site.status,
+        title=site.title,
+        gpus=gpus_in_short(site),
+        launcher=site.launchers.default if site.launchers else "",
+        unverified=tuple(lacks(site)),
+    )
+
+
+def site_file(catalog: Catalog, name: str) -> Found:
+    """Return where a site was found. Raises NotFound."""
+    return catalog.find(SITE, name)
+
+
+def site_card(catalog: Catalog, name: str) -> list[Section]:
+    """Return what a person wants to read of a site. Raises NotFound or InvalidFile."""
+    found = site_file(catalog, name)
+    return sections_of(load_site(catalog, name), read_yaml(found.path), f"{found.path} ({found.origin})")
+
+
+def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
+    """Return a site, and under ``provenance`` every value as its file writes it, with its sources."""
+    found, site = site_file(catalog, name), load_site(catalog, name)
+    provenance = [asdict(value) for value in values(site, read_yaml(found.path))]
+    place = {"path": str(found.path), "origin": found.origin}
+    return {**place, **asdict(site), "needs_accept_unverified": lacks(site), "provenance": provenance}
+
+
+def usual_site() -> tuple[str, str]:
+    """Return the site that a submission would go to if nobody named one, and who chose it. Raises HpclaunchError."""
+    from hpclaunch.launch import World, choose_site
+    from hpclaunch.settings import load_settings
+
+    world = World()
+    site, origin, _ = choose_site(world, None, load_settings(user_folder(world.environment), world.cwd))
+    return site.name, origin
 
 
 def new_job(catalog: Catalog, name: str, script: str | None) -> Path:
@@ -120,7 +174,7 @@ def fetch(
     if loaded.data is None:
         raise Refused(Fault(what=f"{job} reads no data set"))
     settings = load_settings(user_folder(world.environment), world.cwd)
-    chosen, _ = choose_site(world, site, settings)
+    chosen = choose_site(world, site, settings).site
     around = Surroundings(now="", cwd=str(world.cwd), run_dir="", python="", version="", environment=world.environment)
     folder, _ = data_folder(chosen, data_dir, settings, around, Ledger())
     if not folder:

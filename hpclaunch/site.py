@@ -18,6 +18,7 @@ from hpclaunch.fileformat import (
     NotNegative,
     PositiveInt,
     Scalar,
+    ScalarLine,
     VariableName,
     Walltime,
     read,
@@ -81,7 +82,7 @@ class WholeNode:
     Every rank sets the ``variables`` itself; ``cpu_bind`` also needs a node that no other job shares.
     """
 
-    variables: dict[VariableName, Scalar] = field(default_factory=dict)
+    variables: dict[VariableName, ScalarLine] = field(default_factory=dict)
     cpu_bind: Line | None = None
 
 
@@ -298,9 +299,9 @@ class Site:
     detect: Detect | None = None
     defaults: Defaults
     required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = ()
-    node_types: Annotated[dict[str, NodeType], AtLeast(1)]
-    partitions: dict[str, Limits] = field(default_factory=dict)
-    qos: dict[str, Limits] = field(default_factory=dict)
+    node_types: Annotated[dict[Line, NodeType], AtLeast(1)]
+    partitions: dict[Line, Limits] = field(default_factory=dict)
+    qos: dict[Line, Limits] = field(default_factory=dict)
     charging: Charging | None = None
     gpus: GpuRequest | None = None
     launchers: Launchers | None = None

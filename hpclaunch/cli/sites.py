@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import complete
+from hpclaunch.errors import Fault, InvalidRequest
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
@@ -18,22 +19,47 @@ def list_(json: Json = False) -> None:
     """List the sites: the project's, yours, and the bundled ones."""
     from hpclaunch import console, shelf
 
-    rows = shelf.list_sites(shelf.catalog())
+    sites = shelf.list_sites(shelf.catalog())
     if json:
-        console.write_json([dict(zip(("name", "origin", "status", "title"), row, strict=True)) for row in rows])
-    else:
-        console.table(("site", "from", "status", "what it is"), rows)
+        console.write_json([asdict(site) for site in sites])
+        return
+    rows = [
+        (
+            site.name,
+            site.origin,
+            "unverified" if site.unverified and site.status == "production" else site.status,
+            site.gpus or "-",
+            site.launcher or "-",
+            site.title,
+        )
+        for site in sites
+    ]
+    console.table(("site", "from", "status", "GPUs a node", "launcher", "what it is"), rows, state_column=2)
 
 
 @app.command()
 def show(
-    site: Annotated[str, typer.Argument(metavar="SITE", autocompletion=complete.sites)], json: Json = False
+    site: Annotated[
+        str | None, typer.Argument(metavar="[SITE]", autocompletion=complete.sites, help="[default: detected]")
+    ] = None,
+    yaml: Annotated[bool, typer.Option("--yaml", help="Print the site file as it is, to copy and change.")] = False,
+    json: Json = False,
 ) -> None:
-    """Show a site's nodes, limits, launchers and sources."""
+    """Show a site's nodes, limits and launchers, each value with its sources."""
     from hpclaunch import console, shelf
+    from hpclaunch.sitecard.lines import lines_of
 
-    found, loaded = shelf.show_site(shelf.catalog(), site)
+    if yaml and json:
+        raise InvalidRequest(Fault(where="--yaml and --json", what="exclude each other", next="leave one of them out"))
+    catalog = shelf.catalog()
+    if site is None:
+        site, chosen_by = shelf.usual_site()
+        console.say(f"{site} ({chosen_by})")
+    if yaml:
+        console.write_bytes(shelf.site_file(catalog, site).path.read_bytes())
+        return
     if json:
-        console.write_json({"path": str(found.path), "origin": found.origin, **asdict(loaded)})
-    else:
-        console.write(f"# {found.path} ({found.origin})\n{found.path.read_text(encoding='utf-8')}")
+        console.write_json(shelf.site_as_json(catalog, site))
+        return
+    sections = shelf.site_card(catalog, site)
+    console.show_lines(lambda width: lines_of(sections, width))

@@ -44,10 +44,10 @@ def draft(
     kind = node_type_of(site, job, request, settings, asked, ledger)
     size = size_of(site, kind, job, request, settings, ledger)
     ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
-    placement = placement_of(site, ask, asked, request, ledger)
+    placement = placement_of(site, ask, asked, request.memory or job.resources.memory, ledger)
     layout = layout_of(site, kind, size, job, request, around, placement, ledger)
-    launcher = launcher_of(site, job, request, settings, layout, ledger)
-    software = software_of(site, kind, job, layout, settings, around, ledger)
+    launcher = launcher_of(site, job, request, settings, layout, around, ledger)
+    software = software_of(site, kind, job, layout, launcher, settings, around, ledger)
     data = data_need(site, job, request, settings, around, ledger)
     private_faults(site, job, around, software, data, ledger)
     marks = third_party_of(site, kind, launcher, placement, software.image)
@@ -83,7 +83,9 @@ def draft(
         declined=tuple(ledger.declined),
         warnings=tuple(ledger.warnings),
     )
-    spec, faults, warnings = without(spec, (*site.remove, *settings.all("remove", site.name)))
+    typed = {option.partition("=")[0] for option in request.sbatch}
+    unwanted = [item for item in (*site.remove, *settings.all("remove", site.name)) if item not in typed]
+    spec, faults, warnings = without(spec, unwanted)
     return replace(spec, warnings=(*spec.warnings, *warnings)), [*ledger.faults, *faults]
 
 

@@ -72,6 +72,14 @@ def box_of(
         ledger.fault(
             f"at {site.name} containers are an option of srun, and the launcher is {launcher}", next="--launcher srun"
         )
+    for folder in folders if site.container.runtime != "shifter" else ():
+        if "," in folder or ":" in folder:
+            ledger.fault(
+                f"{site.container.runtime} would take {folder!r} apart at a comma or a colon",
+                next="choose another folder with --runs-dir or --data-dir",
+            )
+    if image.startswith("-"):
+        ledger.fault(f"the image {image!r} would be taken for an option", where="environment.container")
     maker = (
         "" if not node.gpus_per_node or node.stand_in_gpus else "amd" if "AMD" in (node.gpu_model or "") else "nvidia"
     )

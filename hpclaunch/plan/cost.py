@@ -30,6 +30,9 @@ def cost_of(site: Site, kind: str, layout: Layout, placement: Placement) -> Cost
     notes = [f"{count(layout.nodes, 'node')} x {format_walltime(placement.walltime)}"]
     if rate is None and not named:
         notes.append(f"charged in {charging.unit}s, at a rate that is not known here")
+    for family, name in (("partitions", placement.partition), ("qos", placement.qos)):
+        if f"{family}.{name}.charge_factor" in site.unverified:
+            notes.append(f"without the charge factor of {name}, which is not known here")
     return Cost(amount=round(amount, 4), unit=unit, note="; ".join(notes))
 
 

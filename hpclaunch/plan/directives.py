@@ -97,7 +97,10 @@ def _tasks(site: Site, layout: Layout) -> list[tuple[str, str]]:
 
 
 def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
-    """Return how the site wants GPUs asked for."""
+    """Return how the site wants GPUs asked for.
+
+    ``--gpus`` is the job's total, which Slurm may spread unevenly over nodes of which only a part is asked for.
+    """
     gpus, of_type = layout.gpus_per_node, f"{node.gpu_type}:" if node.gpu_type else ""
     directive = site.gpus.directive if site.gpus else "gpus-per-node"
     if not gpus or directive == "none":
@@ -108,7 +111,8 @@ def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
         "gpus": f"{of_type}{gpus * layout.nodes}",
         "gres": f"gpu:{of_type}{gpus}",
     }
-    return [(directive, values[directive])]
+    evenly = directive == "gpus" and layout.nodes > 1 and gpus < node.gpus_per_node
+    return [(name, values[name]) for name in ((directive, "gpus-per-node") if evenly else (directive,))]
 
 
 def _memory(site: Site, kind: str, job: Job, request: Request, layout: Layout, ledger: Ledger) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import Ask
-from hpclaunch.plan.placement import Placement, alternative
+from hpclaunch.plan.placement import Placement, implied_kind
 from hpclaunch.settings import Settings
 from hpclaunch.site import NodeType, Site
 from hpclaunch.spec import Layout, Request, Surroundings
@@ -28,11 +27,12 @@ def node_type_of(
     site: Site, job: Job, request: Request, settings: Settings, asked: dict[str, str], ledger: Ledger
 ) -> str:
     """Return the name of the node type; an unknown one is a fault, and the site's default goes on in its place."""
+    partition = asked.get("partition", "")
     kind = ledger.pick(
         "node type",
         ("--node-type", request.node_type),
         ("job", job.resources.node_type),
-        _implied(site, asked),
+        (f"partition {partition}", implied_kind(site, partition)),
         settings.offer("node_type", site.name),
         (f"site {site.name}", site.defaults.node_type),
     )
@@ -41,15 +41,6 @@ def node_type_of(
         ledger.fault(f"{site.name} has no node type {kind!r}{near}", allowed=", ".join(site.node_types))
         return site.defaults.node_type
     return str(kind)
-
-
-def _implied(site: Site, asked: dict[str, str]) -> tuple[str, str | None]:
-    """Return the node type of a partition that was named, where the site's default one is not in it."""
-    partition = asked.get("partition", "")
-    kinds = list(site.partitions[partition].node_types) if partition in site.partitions else []
-    kinds += [kind for kind, node in site.node_types.items() if partition and node.partition == partition]
-    usual = not kinds or site.defaults.node_type in kinds
-    return f"partition {partition}", None if usual else kinds[0]
 
 
 def size_of(site: Site, kind: str, job: Job, request: Request, settings: Settings, ledger: Ledger) -> Size:
@@ -128,8 +119,7 @@ def layout_of(
         whole_nodes=whole,
         stand_in_gpus=node.stand_in_gpus,
     )
-    ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
-    _check(site, ask, layout, request, around, ledger)
+    _check(site, kind, layout, request, around, ledger)
     _warn_of_idle(layout, ledger)
     return layout
 
@@ -146,20 +136,13 @@ def _cpus_by_formula(
     return node.slurm_cpus_per_core * max(1, cores // size.tasks)
 
 
-def _check(site: Site, ask: Ask, layout: Layout, request: Request, around: Surroundings, ledger: Ledger) -> None:
-    node = site.node_types[ask.kind]
-    place = f"{site.name} {ask.kind}"
+def _check(site: Site, kind: str, layout: Layout, request: Request, around: Surroundings, ledger: Ledger) -> None:
+    node = site.node_types[kind]
+    place = f"{site.name} {kind}"
     if site.scheduler == "local":
         _check_hosts(site, layout, request, around, ledger)
     elif request.hosts_file is not None:
         ledger.fault("--hosts is for sites without a scheduler; Slurm names the hosts itself", next="leave --hosts out")
-    if node.nodes is not None and layout.nodes > node.nodes:
-        ledger.fault(
-            f"{layout.nodes} nodes asked for",
-            where=place,
-            allowed=f"at most {node.nodes} nodes",
-            next=alternative(site, ask, {}),
-        )
     most = node.slurm_cpus
     if site.scheduler == "slurm" and most and layout.tasks_per_node * layout.cpus_per_task > most:
         ledger.fault(

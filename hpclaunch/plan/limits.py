@@ -40,8 +40,9 @@ def breaches(limits: Limits, ask: Ask) -> list[Breach]:
     broken = []
     if limits.node_types and ask.kind not in limits.node_types:
         broken.append(Breach(what=f"node type {ask.kind} asked for", allowed=", ".join(limits.node_types)))
-    if limits.max_nodes is not None and ask.nodes > limits.max_nodes:
-        broken.append(Breach(what=_nodes(ask), allowed=f"at most {count(limits.max_nodes, 'node')}"))
+    most = most_nodes(limits)
+    if most is not None and ask.nodes > most:
+        broken.append(Breach(what=_nodes(ask), allowed=f"at most {count(most, 'node')}"))
     if limits.min_nodes is not None and ask.nodes < limits.min_nodes:
         broken.append(Breach(what=_nodes(ask), allowed=f"at least {count(limits.min_nodes, 'node')}"))
     if limits.max_gpus_per_node is not None and ask.gpus > limits.max_gpus_per_node:
@@ -59,6 +60,12 @@ def _nodes(ask: Ask) -> str:
     return f"{count(ask.nodes, 'node')} asked for"
 
 
+def most_nodes(limits: Limits) -> int | None:
+    """Return how many nodes one job may have, or None; without a walltime for all others the bins are all there is."""
+    binned = max((one.max_nodes for one in limits.bins), default=None) if limits.max_walltime is None else None
+    return min((most for most in (limits.max_nodes, binned) if most is not None), default=None)
+
+
 def longest_walltime(limits: Limits, nodes: int) -> tuple[int | None, str]:
     """Return the longest walltime (seconds) for so many nodes, or None, and a remark where it depends on them."""
     fitting = [one for one in limits.bins if nodes <= one.max_nodes]
@@ -71,7 +78,7 @@ def longest_walltime(limits: Limits, nodes: int) -> tuple[int | None, str]:
 def nearest(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
     """Return the request closest to this one that all the limits take, or None; the node type is kept."""
     several = [limits.of(ask.kind) for limits in all_limits]
-    nodes = min([ask.nodes, *(limits.max_nodes for limits in several if limits.max_nodes)])
+    nodes = min([ask.nodes, *(most for limits in several if (most := most_nodes(limits)))])
     nodes = max([nodes, *(limits.min_nodes for limits in several if limits.min_nodes)])
     gpus = min([ask.gpus, *(limits.max_gpus_per_node for limits in several if limits.max_gpus_per_node)])
     times = [longest for limits in several if (longest := longest_walltime(limits, nodes)[0])]
@@ -100,13 +107,18 @@ def distance(ask: Ask, near: Ask) -> float:
     return ratio
 
 
-def best_alternative(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str:
-    """Return what to type for the nearest request that one of the places takes, or nothing.
+def closest(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str | None:
+    """Return what to type for the nearest request that one of the places takes, or None where none takes any.
 
     A place is the flags that name it, and its limits; of equally near ones the first counts.
     """
     near = [(distance(ask, found), place, found) for place, limits in places if (found := nearest(limits, ask))]
     if not near:
-        return ""
+        return None
     _, place, found = min(near, key=lambda one: one[0])
     return f"{flags(ask, found)} {place}".strip()
+
+
+def best_alternative(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str:
+    """Return the same, and nothing where no place takes any: for places that all have to be named."""
+    return closest(places, ask) or ""

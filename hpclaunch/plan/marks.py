@@ -22,6 +22,7 @@ def unverified_of(site: Site, layout: Layout, accepted: bool, ledger: Ledger) ->
                 f"{what} is not verified for {site.name}" + (f" ({why})" if why else ""),
                 next=f"--accept-unverified takes Slurm's usual way ({taken}); or a site file of your own that says it",
             )
+        return []
     return [f"Not verified for this site: {what}; Slurm's usual way is taken ({taken})." for what, taken, _ in gaps]
 
 
@@ -29,6 +30,7 @@ def third_party_of(site: Site, kind: str, launcher: str, placement: Placement, i
     """Return the third-party values among those that this script uses."""
     used = [f"node_types.{kind}", "required", "charging", "gpus", "task_directives", "environment", "folders", "sbatch"]
     used += ["defaults", "login_shell", "launchers.default", f"launchers.options.{launcher}"]
+    used += ["launchers.options.srun"] if launcher == "torchrun" else []  # which starts it
     used += [f"partitions.{placement.partition}"] if placement.partition else []
     used += [f"qos.{placement.qos}"] if placement.qos else []
     used += ["container"] if image else []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import Ask, best_alternative, breaches
+from hpclaunch.plan.limits import Ask, breaches, closest
 from hpclaunch.settings import Settings, sbatch_variables
 from hpclaunch.site import Limits, NodeType, Site
 from hpclaunch.spec import Declined, Request, Surroundings
@@ -62,9 +62,10 @@ def asked_names(
     return found
 
 
-def placement_of(site: Site, ask: Ask, asked: dict[str, str], request: Request, ledger: Ledger) -> Placement:
-    """Return the placement; every limit that the request breaks is a fault."""
+def placement_of(site: Site, ask: Ask, asked: dict[str, str], memory: int | None, ledger: Ledger) -> Placement:
+    """Return the placement; every limit that the request breaks is a fault. ``memory`` (MB) as typed or in the job."""
     if site.scheduler != "slurm":
+        _check_available(site, ask, asked, ledger)
         return Placement(walltime=ask.walltime)
     account = asked.get("account") or site.defaults.account or ""
     if account and "account" not in asked:
@@ -78,26 +79,44 @@ def placement_of(site: Site, ask: Ask, asked: dict[str, str], request: Request, 
         elif known:
             _check_named(family, name, known, site, ask, asked, ledger)
         names[family] = "" if name in known and known[name].implicit and family not in asked else name
-        limits += [known[name]] if name in known else []
-    _check_required(site, names, ask, request, ledger)
+        limits += _first_fitting(name, known, ask)
+    _check_available(site, ask, asked, ledger)
+    _check_required(site, names, ask, memory, ledger)
     return Placement(**names, walltime=ask.walltime, limits=tuple(limits))
 
 
-def _check_required(site: Site, names: dict[str, str], ask: Ask, request: Request, ledger: Ledger) -> None:
-    said = {**names, "walltime": ask.walltime, "memory": request.memory or site.node_types[ask.kind].request_memory}
+def _check_available(site: Site, ask: Ask, asked: dict[str, str], ledger: Ledger) -> None:
+    most = site.node_types[ask.kind].nodes
+    if most is not None and ask.nodes > most:
+        ledger.fault(
+            f"{ask.nodes} nodes asked for",
+            where=f"{site.name} {ask.kind}",
+            allowed=f"at most {most} nodes",
+            next=alternative(site, ask, asked),
+        )
+
+
+def _first_fitting(name: str, known: dict[str, Limits], ask: Ask) -> list[Limits]:
+    """Return the limits of the first of several partitions (``a,b``) that takes the request, else of the first."""
+    named = [known[one] for one in name.split(",") if one in known]
+    return [one for one in named if not breaches(one, ask)][:1] or named[:1]
+
+
+def _check_required(site: Site, names: dict[str, str], ask: Ask, memory: int | None, ledger: Ledger) -> None:
+    said = {**names, "walltime": ask.walltime, "memory": memory or site.node_types[ask.kind].request_memory}
     refused = {fault.where for fault in ledger.faults}
     for key in site.required:
         if not said[key] and f"{site.name} {key}" not in refused:
-            ledger.fault(
-                f"{site.name} needs {key} to be said",
-                next=f"--{key}, or '{key}: …' in the settings file ({SETTINGS_HINT})",
-            )
+            in_settings = f", or '{key}: …' in the settings file ({SETTINGS_HINT})" if key != "memory" else ""
+            ledger.fault(f"{site.name} needs {key} to be said", next=f"--{key}{in_settings}")
 
 
 def _preferred(family: str, site: Site, kind: str) -> str | None:
+    """Return what the node type or the site prefers, else what is in force there by itself."""
     own: str | None = getattr(site.node_types[kind], family)
     default: str | None = getattr(site.defaults, family)
-    return own or default
+    known: dict[str, Limits] = site.partitions if family == "partition" else site.qos
+    return own or default or next((name for name, limits in known.items() if limits.implicit), None)
 
 
 def _chosen(family: str, known: dict[str, Limits], site: Site, ask: Ask, asked: dict[str, str], ledger: Ledger) -> str:
@@ -165,13 +184,20 @@ def _check_named(
     asked: dict[str, str],
     ledger: Ledger,
 ) -> None:
-    if name not in known:
-        near = did_you_mean(name, known)
+    names = name.split(",") if family == "partition" else [name]  # Slurm starts a job in the first that is free
+    unknown = [one for one in names if one not in known]
+    for one in unknown:
+        from difflib import get_close_matches  # costs 5 ms, and only an error needs it
+
+        like = get_close_matches(one, known, n=1) or [one]
         ledger.fault(
-            f"{site.name} has no {family} {name!r}{near}", where=f"{site.name} {family}", allowed=", ".join(known)
+            f"{site.name} has no {family} {one!r}{did_you_mean(one, known)}",
+            where=f"{site.name} {family}",
+            allowed=", ".join(known),
+            next=alternative(site, ask, {**asked, family: like[0]}),
         )
-        return
-    for breach in breaches(known[name], ask):
+    refusals = [breaches(known[one], ask) for one in names if one in known]
+    for breach in refusals[0] if refusals and not unknown and all(refusals) else ():
         ledger.fault(
             breach.what,
             where=f"{site.name} {family} {name}",
@@ -182,13 +208,25 @@ def _check_named(
 
 def alternative(site: Site, ask: Ask, asked: dict[str, str]) -> str:
     """Return what to type instead: the nearest request that some partition and QOS of the site take together."""
+    typed = _nearest(site, ask, asked)
+    if typed is not None:
+        return f"{typed} would be taken"
+    for family in _FAMILIES:  # what was named may be of no use for these nodes, and not needed either
+        rest = {key: name for key, name in asked.items() if key != family}
+        typed = _nearest(site, ask, rest) if family in asked else None
+        if typed is not None:
+            return f"{typed or 'the same'} without {family} {asked[family]!r} would be taken"
+    return "ask for less"
+
+
+def _nearest(site: Site, ask: Ask, asked: dict[str, str]) -> str | None:
+    """Return the flags to type, or None; there are none to type where leaving a name out is enough."""
     available = Limits(max_nodes=site.node_types[ask.kind].nodes)
     pairs = itertools.product(_open("partition", site, ask, asked), _open("qos", site, ask, asked))
     places = [
         (" ".join(flag for flag, _ in pair if flag), [available, *(limits for _, limits in pair)]) for pair in pairs
     ]
-    typed = best_alternative(places, ask)
-    return f"{typed} would be taken" if typed else "ask for less"
+    return closest(places, ask)
 
 
 def _open(family: str, site: Site, ask: Ask, asked: dict[str, str]) -> list[tuple[str, Limits]]:
@@ -199,7 +237,23 @@ def _open(family: str, site: Site, ask: Ask, asked: dict[str, str]) -> list[tupl
         return [("", Limits())]
     members = [(name, one) for name, one in known.items() if name == named or not one.only_if_asked]
     members.sort(key=lambda one: (one[0] != named, one[0] != _preferred(family, site, ask.kind)))
-    return [("" if one.implicit else f"--{family} {name}", one) for name, one in members]
+    return [(_flag(family, name, one, site, ask, named), one) for name, one in members]
+
+
+def _flag(family: str, name: str, limits: Limits, site: Site, ask: Ask, named: str) -> str:
+    """Return what to type for it: nothing where it holds by itself, and the node type where another would follow."""
+    if limits.implicit and not named:
+        return ""
+    follows = implied_kind(site, name) or site.defaults.node_type if family == "partition" else ask.kind
+    return f"--{family} {name}" + (f" --node-type {ask.kind}" if follows != ask.kind else "")
+
+
+def implied_kind(site: Site, partition: str) -> str | None:
+    """Return the node type of a partition that was named, where the site's default one is not in it."""
+    kinds = list(site.partitions[partition].node_types) if partition in site.partitions else []
+    kinds += [kind for kind, node in site.node_types.items() if partition and node.partition == partition]
+    usual = not kinds or site.defaults.node_type in kinds
+    return None if usual else kinds[0]
 
 
 def _refuse_slurm_words(site: Site, request: Request, ledger: Ledger) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from hpclaunch.job import Job
@@ -13,10 +14,19 @@ from hpclaunch.site import LauncherOptions, NodeType, Site
 from hpclaunch.spec import Layout, Request, Surroundings
 
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
 _GENERIC = "srun"  # where a site file does not say which
 
 
-def launcher_of(site: Site, job: Job, request: Request, settings: Settings, layout: Layout, ledger: Ledger) -> str:
+def launcher_of(
+    site: Site,
+    job: Job,
+    request: Request,
+    settings: Settings,
+    layout: Layout,
+    around: Surroundings,
+    ledger: Ledger,
+) -> str:
     """Return the launcher's name; what it cannot do here is a fault. One rank without a scheduler needs none."""
     alone = site.scheduler == "local" and layout.world_size == 1 and request.hosts_file is None
     known = site.launchers
@@ -44,9 +54,20 @@ def launcher_of(site: Site, job: Job, request: Request, settings: Settings, layo
     _check_reach(site, launcher, layout, options, ledger)
     if launcher not in ("srun", "torchrun"):
         _check_signals(launcher, (*site.sbatch, *job.sbatch, *request.sbatch), ledger)
-    if launcher == "ibrun" and request.cpus_per_task is not None:
-        ledger.warnings.append("ibrun places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
+    if launcher == "ibrun":
+        _check_ibrun(request, around, ledger)
     return launcher if launcher in LAUNCHERS else offered[0]
+
+
+def _check_ibrun(request: Request, around: Surroundings, ledger: Ledger) -> None:
+    if request.cpus_per_task is not None:
+        ledger.warnings.append("ibrun places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
+    if not _PLAIN_PATH.fullmatch(around.run_dir):
+        ledger.fault(
+            f"the run directory {around.run_dir!r} holds a character that ibrun's shell would take apart",
+            allowed="letters, digits and _ . / + - = : , @ %",
+            next="choose another with --runs-dir",
+        )
 
 
 def _options(site: Site, launcher: str) -> LauncherOptions:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hpclaunch.errors import Fault
+from hpclaunch.launchers import VALUES
 from hpclaunch.spec import JobSpec
 
 _OURS = "HPCLAUNCH_"
@@ -34,8 +35,21 @@ def _without(spec: JobSpec, item: str) -> JobSpec:
     return replace(
         spec,
         directives=tuple(pair for pair in spec.directives if f"--{pair[0]}" != item),
-        launch=tuple(word for word in spec.launch if word.partition("=")[0] != item),
+        launch=_words_without(spec.launch, item),
         environment=tuple(pair for pair in spec.environment if pair[0] != item),
         steps=tuple(step for step in spec.steps if step.line != item),
         rank_setup=tuple(line for line in spec.rank_setup if line != item and not line.startswith(f"export {item}=")),
     )
+
+
+def _words_without(launch: tuple[str, ...], item: str) -> tuple[str, ...]:
+    """Return the launcher's words without an option and its values, or without mpirun's ``-x`` of a variable."""
+    kept: list[str] = []
+    position = 0
+    while position < len(launch):
+        words = launch[position : position + 1 + VALUES.get(launch[position], 0)]
+        is_option = item.startswith("-") and words[0].partition("=")[0] == item
+        if not is_option and words != ("-x", item):
+            kept += words
+        position += len(words)
+    return tuple(kept)

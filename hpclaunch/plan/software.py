@@ -30,7 +30,14 @@ class Software:
 
 
 def software_of(
-    site: Site, kind: str, job: Job, layout: Layout, settings: Settings, around: Surroundings, ledger: Ledger
+    site: Site,
+    kind: str,
+    job: Job,
+    layout: Layout,
+    launcher: str,
+    settings: Settings,
+    around: Surroundings,
+    ledger: Ledger,
 ) -> Software:
     """Return the merged environment: a level that names a venv, conda, Python or container replaces a weaker one's."""
     levels = [
@@ -52,7 +59,11 @@ def software_of(
         steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
     steps += [Step(line=line, failure=_failure(line)) for line in whole.setup]
     ledger.pick("python", (origin, python))
-    if origin == levels[0][0] and not whole.modules[len(levels[0][1].modules) :] and _lacks_horovod(site, job):
+    if (
+        origin == levels[0][0]
+        and not whole.modules[len(levels[0][1].modules) :]
+        and _lacks_horovod(site, job, launcher)
+    ):
         ledger.warnings.append(
             f"no TensorFlow with Horovod is known at {site.name}, so its plain {python} runs: "
             "say 'environment:' (modules, venv, conda or container) in the settings or the job file"
@@ -61,8 +72,11 @@ def software_of(
     if site.scheduler == "local":
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(layout.gpus_per_node))))
     _check_values(variables, ledger)
-    shared = site.scheduler == "local" or site.export == "all"
-    unset = tuple(name for name in _STRAYS if name not in variables) if shared else ()
+    # Where Slurm hands out GPUs it sets this one itself, and without a scheduler it is set above.
+    unmanaged = site.gpus is not None and site.gpus.directive == "none"
+    strays = (*_STRAYS, "CUDA_VISIBLE_DEVICES") if unmanaged else _STRAYS
+    leaks = site.scheduler == "local" or site.export == "all"
+    unset = tuple(name for name in strays if name not in variables) if leaks else ()
     return Software(python=python, steps=tuple(steps), variables=variables, unset=unset, image=whole.container)
 
 
@@ -72,9 +86,10 @@ def _failure(line: str) -> str:
     return line if start == line else f"the set-up line that starts with {start}"
 
 
-def _lacks_horovod(site: Site, job: Job) -> bool:
-    """Whether a Python job gets the site's own Python, and that has no Horovod as far as is known."""
-    return job.script is not None and site.scheduler == "slurm" and "horovod" not in site.provides
+def _lacks_horovod(site: Site, job: Job, launcher: str) -> bool:
+    """Whether a Python job that may want Horovod gets the site's own Python, which has none as far as is known."""
+    wanted = job.script is not None and launcher != "torchrun"
+    return wanted and site.scheduler == "slurm" and "horovod" not in site.provides
 
 
 def _activation(venv: str | None, conda: str | None, around: Surroundings) -> list[Step]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.errors import Fault
@@ -32,35 +35,48 @@ class Association:
 
 
 def objections(spec: JobSpec) -> list[Fault]:
-    """Return why Slurm would let this job wait for ever, as its own programs tell."""
-    asked = _ask_all(["scontrol", "show", "partition", "--oneliner"], _associations_command())
-    partitions = [dict(_FIELD.findall(line)) for line in asked[0].splitlines() if line.startswith("PartitionName=")]
-    allowed = _associations(asked[1]) or _shares()
+    """Return why Slurm would let this job wait for ever, as its own programs tell.
+
+    scontrol and sshare have their answers from slurmctld within milliseconds. Who may use which QOS only slurmdbd
+    knows, by way of sacctmgr, which takes a quarter of a second; it is asked where it matters.
+    """
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    show, shares = ["scontrol", "show", "partition", "--all", "--oneliner"], _shares_command(user)  # hidden ones too
+    commands = [show, *([shares] if spec.account else []), *([_associations_command(user)] if spec.qos else [])]
+    answers = dict(zip((command[0] for command in commands), _ask_all(*commands), strict=True))
+    partitions = [
+        dict(_FIELD.findall(line)) for line in answers["scontrol"].splitlines() if line.startswith("PartitionName=")
+    ]
+    allowed = _associations(answers.get("sacctmgr", "")) or _shares(answers.get("sshare", ""), user)
+    if spec.account and not spec.qos and not allowed:
+        allowed = _associations(_ask_all(_associations_command(user))[0])
     return [*_of_partition(spec, partitions), *_of_account(spec, allowed)]
 
 
-def _associations_command() -> list[str]:
-    user = pwd.getpwuid(os.geteuid()).pw_name
+def _associations_command(user: str) -> list[str]:
     return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={user}", "format=Account,QOS"]
 
 
 def _associations(text: str) -> list[Association]:
-    rows = [[*line.split("|"), ""][:2] for line in text.splitlines() if line.strip()]
+    rows = [line.split("|")[:2] for line in text.splitlines() if "|" in line]
     return [Association(account=account, qos=tuple(filter(None, qos.split(",")))) for account, qos in rows if account]
 
 
-def _shares() -> list[Association]:
-    """Ask sshare where sacctmgr knows nothing of this user: some sites let users see their shares only."""
-    user = pwd.getpwuid(os.geteuid()).pw_name
-    (text,) = _ask_all(["sshare", "--noheader", "--parsable2", f"--users={user}", "--format=Account,User"])
+def _shares_command(user: str) -> list[str]:
+    return ["sshare", "--noheader", "--parsable2", f"--users={user}", "--format=Account,User"]
+
+
+def _shares(text: str, user: str) -> list[Association]:
+    """Return the accounts in sshare's answer: a tree of accounts, in which the user's own rows name the user."""
     rows = [[*line.split("|"), ""][:2] for line in text.splitlines()]
     return [Association(account=account.strip(), qos=()) for account, name in rows if name.strip() == user]
 
 
-def _ask_all(*commands: Sequence[str]) -> list[str]:
+def _ask_all(*commands: Sequence[str], seconds: float = _SECONDS) -> list[str]:
     """Return the programs' answers, asked side by side; nothing for one that is missing, refuses or is silent."""
     running = [_start(command) for command in commands]
-    return [_answer(process) for process in running]
+    deadline = time.monotonic() + seconds
+    return [_answer(process, deadline) for process in running]
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[str] | None:
@@ -72,18 +88,20 @@ def _start(command: Sequence[str]) -> subprocess.Popen[str] | None:
             stderr=subprocess.DEVNULL,
             text=True,
             errors="replace",
+            start_new_session=True,
         )
     except OSError:
         return None
 
 
-def _answer(process: subprocess.Popen[str] | None) -> str:
+def _answer(process: subprocess.Popen[str] | None, deadline: float) -> str:
     if process is None:
         return ""
     try:
-        text, _ = process.communicate(timeout=_SECONDS)
+        # What has answered by the deadline is still read after it.
+        text, _ = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # a wrapper's children, too: they would keep the pipe open
         process.communicate()
         return ""
     return text if process.returncode == 0 else ""
@@ -104,25 +122,50 @@ def _of_partition(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault
 
 
 def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> list[Fault]:
+    typed = _alternative(spec, name, known)
+    would = f"{typed} would be taken" if typed else ""
     if name not in known:
-        what = f"Slurm has no partition {name!r}{did_you_mean(name, known)}"
-        return [Fault(what=what, allowed=", ".join(known), next="--partition NAME")]
-    ask = Ask(kind=spec.node_type, nodes=spec.layout.nodes, gpus=spec.layout.gpus_per_node, walltime=spec.walltime)
-    order = sorted(known, key=lambda other: other != name)
-    places = [(f"--partition {other}", [limits_of(known[other])]) for other in order]
-    typed = best_alternative(places, ask)
+        shown = [other for other in known if known[other].get("Hidden", "NO") == "NO"]
+        what = f"Slurm has no partition {name!r}{did_you_mean(name, shown)}"
+        return [Fault(what=what, allowed=", ".join(shown), next=would)]
+    where = f"Slurm's partition {name}"
     faults = [
-        Fault(
-            where=f"Slurm's partition {name}",
-            what=breach.what,
-            allowed=breach.allowed,
-            next=f"{typed} would be taken" if typed else "ask for less",
-        )
-        for breach in breaches(limits_of(known[name]), ask)
+        Fault(where=where, what=breach.what, allowed=breach.allowed, next=would or "ask for less")
+        for breach in breaches(limits_of(known[name]), _ask(spec))
     ]
-    for key, asked in (("Accounts", spec.account), ("Qos", spec.qos)):
-        faults += _of_list(name, known[name], key, asked)
-    return faults
+    return faults + [
+        Fault(where=where, what=f"{noun} {asked!r} may not use it", allowed=allowed, next=would)
+        for noun, asked, allowed in _not_admitted(spec, known[name])
+    ]
+
+
+def _ask(spec: JobSpec) -> Ask:
+    return Ask(kind=spec.node_type, nodes=spec.layout.nodes, gpus=spec.layout.gpus_per_node, walltime=spec.walltime)
+
+
+def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> str:
+    """Return what to type for the nearest request that a partition takes, or nothing.
+
+    Those are proposed that are up, open to everybody, and have GPUs where GPUs are asked for; of equally near ones the
+    named one, one of a like name, the default.
+    """
+    like = get_close_matches(name, known, n=1)
+    order = sorted(known, key=lambda other: (other != name, other not in like, known[other].get("Default") != "YES"))
+    with_gpus = {other for other in known if "gres/gpu" in known[other].get("TRES", "")}
+    needed = with_gpus if spec.layout.gpus_per_node and with_gpus else set(known)  # not every cluster counts GPUs
+    places = [
+        (f"--partition {other}", [limits_of(known[other])])
+        for other in order
+        if other == name or (other in needed and _is_open(known[other]))
+        if not _not_admitted(spec, known[other])
+    ]
+    return best_alternative(places, _ask(spec))
+
+
+def _is_open(partition: dict[str, str]) -> bool:
+    """Whether jobs of everybody start there; a field that an older Slurm does not show is no obstacle."""
+    usual = {"State": "UP", "AllowGroups": "ALL", "RootOnly": "NO", "Hidden": "NO"}
+    return all(partition.get(key, value) == value for key, value in usual.items())
 
 
 def limits_of(partition: dict[str, str]) -> Limits:
@@ -140,31 +183,38 @@ def limits_of(partition: dict[str, str]) -> Limits:
     )
 
 
-def _of_list(name: str, partition: dict[str, str], key: str, asked: str) -> list[Fault]:
-    if not asked:
-        return []
-    allowed, denied = partition.get(f"Allow{key}", "ALL"), partition.get(f"Deny{key}", "")
-    noun = {"Accounts": "account", "Qos": "QOS"}[key]
-    if allowed not in ("ALL", "") and asked not in allowed.split(","):
-        return [Fault(where=f"Slurm's partition {name}", what=f"{noun} {asked!r} may not use it", allowed=allowed)]
-    if asked in denied.split(","):
-        return [Fault(where=f"Slurm's partition {name}", what=f"{noun} {asked!r} may not use it")]
-    return []
+def _not_admitted(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Return (noun, what was asked for, who may) where the partition's lists exclude the account or the QOS."""
+    found = []
+    for key, noun, asked in (("Accounts", "account", spec.account), ("Qos", "QOS", spec.qos)):
+        allowed, denied = partition.get(f"Allow{key}", "ALL"), partition.get(f"Deny{key}", "")
+        if asked and allowed not in ("ALL", "") and asked.lower() not in allowed.lower().split(","):
+            found.append((noun, asked, allowed))
+        elif asked and asked.lower() in denied.lower().split(","):
+            found.append((noun, asked, ""))
+    return found
 
 
 def _of_account(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
+    """Return the faults of the account and of the QOS there. Slurm keeps the names of both in small letters."""
     if not allowed:
         return []
-    accounts = sorted({one.account for one in allowed})
-    if spec.account and spec.account.lower() not in accounts:  # Slurm keeps accounts in small letters
-        near = did_you_mean(spec.account, accounts)
-        what = f"you have no account {spec.account!r}{near}"
-        return [
-            Fault(where="Slurm's accounting", what=what, allowed=", ".join(accounts), next=f"--account {accounts[0]}")
-        ]
-    mine = [one for one in allowed if not spec.account or one.account == spec.account.lower()]
-    qos = sorted({name for one in mine for name in one.qos})
-    if spec.qos and qos and spec.qos.lower() not in qos:
-        what = f"account {spec.account or accounts[0]} may not use QOS {spec.qos!r}{did_you_mean(spec.qos, qos)}"
-        return [Fault(where="Slurm's accounting", what=what, allowed=", ".join(qos), next=f"--qos {qos[0]}")]
-    return []
+    where, account, qos = "Slurm's accounting", spec.account.lower(), spec.qos.lower()
+    accounts, faults = sorted({one.account for one in allowed}), []
+    if account and account not in accounts:
+        usable = sorted({one.account for one in allowed if not qos or not one.qos or qos in one.qos}) or accounts
+        what = f"you have no account {spec.account!r}{did_you_mean(account, accounts)}"
+        said = ", ".join(accounts)
+        faults.append(Fault(where=where, what=what, allowed=said, next=f"--account {_like(account, usable)}"))
+    mine = [one for one in allowed if one.account == account] or allowed
+    names = sorted({name for one in mine for name in one.qos})
+    if qos and names and qos not in names:
+        who = f"account {spec.account}" if account in accounts else "you"
+        what = f"{who} may not use QOS {spec.qos!r}{did_you_mean(qos, names)}"
+        faults.append(Fault(where=where, what=what, allowed=", ".join(names), next=f"--qos {_like(qos, names)}"))
+    return faults
+
+
+def _like(name: str, known: list[str]) -> str:
+    """Return the most similar of the known names, else the first."""
+    return (get_close_matches(name, known, n=1) or known)[0]

@@ -21,7 +21,10 @@ TOOLS = ["bash", "cat", "date", "env", "git", "mkdir", "sleep", "timeout"]
 FAKE = """#!/bin/bash
 printf '%s\\0' "$@" > {spool}/{name}.args
 env -0 > {spool}/{name}.env
-[ {name} != sbatch ] || cat -- "${{@: -1}}" > {spool}/script
+case {name},"${{@: -1}}" in
+  sbatch,--test-only) cat > {spool}/script ;;
+  sbatch,*) cat -- "${{@: -1}}" > {spool}/script ;;
+esac
 cat {spool}/{name}.out
 cat {spool}/{name}.err >&2
 exit {code}
@@ -112,8 +115,9 @@ class Desk:
         return Done(process.returncode, out, err)
 
     def listing(self) -> dict[str, bytes | None]:
-        """All files and folders under the desk."""
-        return {str(path): path.read_bytes() if path.is_file() else None for path in self.root.rglob("*")}
+        """All files and folders under the desk but those in which the fake programs remember what they were given."""
+        written = [path for path in self.root.rglob("*") if self.spool not in path.parents]
+        return {str(path): path.read_bytes() if path.is_file() else None for path in written}
 
 
 @pytest.fixture
@@ -137,7 +141,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 @pytest.fixture
 def cluster(desk: Desk) -> Desk:
-    """A desk at a Slurm site called ``slurmsite``, with a fake sbatch, squeue, sacct and scancel."""
+    """A desk at a Slurm site called ``slurmsite``, with fakes of Slurm's programs; those of its limits tell nothing."""
     desk.write(
         "site_configs/slurmsite.yaml",
         """
@@ -153,7 +157,7 @@ def cluster(desk: Desk) -> Desk:
     desk.write("train.py", "print('hello')\n")
     desk.environment["HPCLAUNCH_SITE"] = "slurmsite"
     desk.fake("sbatch", out="Submitted batch job 4711\n")
-    for name in ("squeue", "sacct", "scancel", "srun"):
+    for name in ("squeue", "sacct", "scancel", "srun", "scontrol", "sacctmgr", "sshare"):
         desk.fake(name)
     return desk
 

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
 import pytest
 
 from tests.cli.conftest import Desk
@@ -89,7 +97,88 @@ def test_sites_are_listed_and_shown(desk: Desk) -> None:
     ]
     shown = desk.type("sites", "show", "perlmutter", "--json").json
     assert shown["node_types"]["gpu40"]["gpus_per_node"] == 4
-    assert "gpu40:" in desk.type("sites", "show", "perlmutter").out
+    assert "gpu40 (usual)" in desk.type("sites", "show", "perlmutter").out
+
+
+def test_a_list_of_sites_says_gpus_launcher_and_what_a_person_should_beware_of(desk: Desk) -> None:
+    desk.write(
+        "site_configs/ours.yaml",
+        "title: x\nscheduler: slurm\ndefaults: {node_type: a}\nnode_types: {a: {title: x, gpus_per_node: 2}}\n",
+    )
+    rows = {row["name"]: row for row in desk.type("sites", "list", "--json").json}
+    assert (rows["perlmutter"]["gpus"], rows["perlmutter"]["launcher"]) == ("4 x A100 40 GB (+1 type)", "srun")
+    assert rows["ours"]["unverified"] == ["the launcher", "how GPUs are asked for"]
+    lines = {line.split("\t")[0]: line.split("\t") for line in desk.type("sites", "list").out.splitlines()}
+    assert lines["ours"] == ["ours", "project", "unverified", "2 x GPU", "-", "x"]
+    assert lines["cori"][2] == "retired"
+    assert lines["local"][3] == "-"
+
+
+def test_a_shown_site_names_the_source_of_its_values(desk: Desk) -> None:
+    shown = desk.type("sites", "show", "perlmutter").out
+    assert "  debug            at most 00:30:00 [iri, epic; third-party] at most 8 nodes [epic; third-party]" in shown
+    assert "charging.rate              the machine's charge factor" in shown
+    assert "tft        github NERSC/nersc-tf-tests @591d546 (2024-03-13)" in shown
+    assert "\x1b" not in shown
+    found = {value["key"]: value for value in desk.type("sites", "show", "perlmutter", "--json").json["provenance"]}
+    assert found["qos.debug.max_nodes"] == {
+        "key": "qos.debug.max_nodes",
+        "value": 8,
+        "sources": ["epic"],
+        "mark": "third-party",
+        "how": "",
+    }
+
+
+def test_the_site_file_is_printed_as_it_is(desk: Desk) -> None:
+    path = desk.write("site_configs/broken.yaml", "title: x # half written\n")
+    done = desk.type("sites", "show", "broken", "--yaml")
+    assert (done.code, done.out) == (0, path.read_text())
+    assert desk.type("sites", "show", "broken", "--yaml", "--json").code == 2
+
+
+def test_without_a_name_the_site_of_a_submission_is_shown(desk: Desk) -> None:
+    done = desk.type("sites", "show")
+    assert (done.out.splitlines()[0], done.err) == ("local", "local (no cluster was detected)\n")
+    done = desk.type("sites", "show", NERSC_HOST="perlmutter")
+    assert (done.out.splitlines()[0], done.err) == ("perlmutter", "perlmutter (detected)\n")
+    assert desk.type("sites", "show", HPCLAUNCH_SITE="lumi").out.splitlines()[0] == "lumi"
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colour_is_for_terminals_and_can_be_switched_off(desk: Desk, no_color: str, coloured: bool) -> None:
+    text = on_a_terminal(desk, "sites", "show", "vista", NO_COLOR=no_color, TERM="xterm")
+    assert ("\x1b[33m 1 not verified" in text) == coloured
+    assert ("\x1b" in text) == coloured
+    assert "1 not verified" in text
+
+
+def on_a_terminal(desk: Desk, *words: str, **variables: str) -> str:
+    """What ``hpclaunch WORDS`` writes to a terminal of 100 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 100, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpclaunch", *words],
+        cwd=desk.project,
+        env={**desk.environment, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+    )
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            read = os.read(ours, 65536)
+        except OSError:  # what Linux says when the other side has closed
+            read = b""
+        if not read:
+            break
+        text += read
+    _, err = process.communicate(timeout=60)
+    os.close(ours)
+    assert process.returncode == 0, err
+    return text.decode()
 
 
 def test_a_faulty_site_is_listed_as_faulty_and_shown_with_its_faults(desk: Desk) -> None:

@@ -17,4 +17,10 @@ mount -t tmpfs -o mode=1777 shm /dev/shm
 mount --bind "$root/etc/hosts" /etc/hosts
 # Jobs with --export=NONE find the configuration without SLURM_CONF.
 mount --bind "$root/etc" /etc/slurm
+# The ranks of all nodes share this machine's few cores: one that waits must give its core away instead of spinning on it.
+parameters=/etc/openmpi/openmpi-mca-params.conf
+if [ -f "$parameters" ]; then
+  { cat "$parameters" && printf '\nmpi_yield_when_idle = 1\n'; } > "$root/nodes/$node/openmpi-mca-params.conf"
+  mount --bind "$root/nodes/$node/openmpi-mca-params.conf" "$parameters"
+fi
 exec slurmd -D -N "$node" -f "$root/etc/slurm.conf"

@@ -70,11 +70,16 @@ def flags() -> list[str]:
     return sorted({flag for span in spans for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", span)})
 
 
+@pytest.fixture(scope="module")
+def help_texts(tmp_path_factory: pytest.TempPathFactory) -> str:
+    verbs = ("", "submit", "render", "jobs new")
+    return "".join(hpclaunch([*verb.split(), "--help"], tmp_path_factory.mktemp("help")).stdout for verb in verbs)
+
+
 @pytest.mark.parametrize("flag", flags())
-def test_every_flag_that_the_readme_names_exists(flag: str, tmp_path: Path) -> None:
-    texts = [hpclaunch([*verb.split(), "--help"], tmp_path).stdout for verb in ("", "submit", "render", "jobs new")]
+def test_every_flag_that_the_readme_names_exists(flag: str, help_texts: str) -> None:
     passed_on = "--mail-type"  # an example of an sbatch option
-    assert flag in "".join(texts) + passed_on
+    assert flag in help_texts + passed_on
 
 
 def test_every_file_that_the_documents_name_exists() -> None:

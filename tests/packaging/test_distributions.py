@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,32 +44,49 @@ def test_the_sdist_holds_sources_and_tests(distributions: tuple[Path, Path]) -> 
 ENVIRONMENTS = [("3.10", "lowest-direct"), ("3.11", "highest"), ("3.12", "highest"), ("3.13", "highest")]
 
 
+@pytest.fixture(scope="module")
+def suites(
+    uv: str, distributions: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[None]]]:
+    """Every environment's installation and tests, by Python; two at a time, for each keeps one core busy."""
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        yield {
+            python: pool.submit(
+                check_the_core, uv, distributions[0], tmp_path_factory.mktemp(f"python-{python}"), python, resolution
+            )
+            for python, resolution in ENVIRONMENTS
+        }
+
+
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("python", "resolution"), ENVIRONMENTS)
-def test_the_core_works_where_only_its_dependencies_are(
-    uv: str, distributions: tuple[Path, Path], tmp_path: Path, python: str, resolution: str
-) -> None:
-    found = run(uv, "python", "find", "--no-python-downloads", python, cwd=tmp_path, check=False)
+@pytest.mark.parametrize("python", [python for python, _ in ENVIRONMENTS])
+def test_the_core_works_where_only_its_dependencies_are(suites: dict[str, Future[None]], python: str) -> None:
+    suites[python].result()
+
+
+def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: str) -> None:
+    """Install the wheel alone into a new environment, and run the core's tests there."""
+    found = run(uv, "python", "find", "--no-python-downloads", python, cwd=folder, check=False)
     if found.returncode:
         pytest.skip(f"group python-{python}: Python {python} is not installed")
-    environment = tmp_path / "env"
-    run(uv, "venv", "--quiet", "--python", found.stdout.strip(), environment, cwd=tmp_path)
+    environment = folder / "env"
+    run(uv, "venv", "--quiet", "--python", found.stdout.strip(), environment, cwd=folder)
     interpreter = environment / "bin" / "python"
-    wheel = f"hpclaunch @ {distributions[0].as_uri()}"
     install = (uv, "pip", "install", "--quiet", "--python", interpreter, "--resolution", resolution)
-    run(*install, wheel, "pytest>=8.3", "pytest-timeout>=2.3", "hypothesis>=6.112", cwd=tmp_path)
+    tools = ("pytest>=8.3", "pytest-timeout>=2.3", "hypothesis>=6.112")
+    run(*install, f"hpclaunch @ {wheel.as_uri()}", *tools, cwd=folder)
     # The tests run beside the checkout, not in it, so that the installed package is what they import.
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "tests").symlink_to(ROOT / "tests")
+    (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
     hpclaunch = environment / "bin" / "hpclaunch"
-    listed = run(hpclaunch, "sites", "list", cwd=tmp_path).stdout
+    listed = run(hpclaunch, "sites", "list", cwd=folder).stdout
     assert "perlmutter\tbundled" in listed
     render = (hpclaunch, "render", "cifar", "--site", "perlmutter", "--account", "m1", "--runs-dir", "/scratch")
-    assert run(*render, cwd=tmp_path).stdout.startswith("#!/bin/bash")
+    assert run(*render, cwd=folder).stdout.startswith("#!/bin/bash")
     # The slower property tests run where something could differ: with the oldest and the newest Python.
     folders = ["tests/unit", *(["tests/property"] if python in (ENVIRONMENTS[0][0], ENVIRONMENTS[-1][0]) else [])]
     options = ["-q", "-x", "-p", "no:cacheprovider", "--ignore=tests/unit/training"]
-    suite = run(interpreter, "-m", "pytest", *options, *folders, cwd=tmp_path, check=False)
+    suite = run(interpreter, "-m", "pytest", *options, *folders, cwd=folder, check=False)
     assert suite.returncode == 0, suite.stdout[-4000:]
 
 

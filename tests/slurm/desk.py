@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -100,6 +101,18 @@ class Desk:
         folder.mkdir(exist_ok=True)
         content["partitions"], content["defaults"]["walltime"] = {}, "00:30:00"  # plain YAML reads 04:00:00 otherwise
         (folder / f"{name}.yaml").write_text(json.dumps(content))
+
+    def settings(self, **keys: Any) -> None:
+        """Write the project's settings file."""
+        (self.folder / "hpclaunch.yaml").write_text(json.dumps(keys))
+
+    def program(self, name: str, code: str) -> str:
+        """Put a program into the folder of stand-ins; return the line of set-up that finds it there."""
+        folder = self.folder / "programs"
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(code)
+        (folder / name).chmod(0o755)
+        return f'export PATH={shlex.quote(str(folder))}:"$PATH"'
 
     def run(
         self, *arguments: str, env: Mapping[str, str] | None = None, seconds: float = PATIENCE_S

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.launchers import LAUNCHERS, Launch, direct, horovodrun, mpirun, srun
+from hpclaunch.launchers import LAUNCHERS, Launch, direct, horovodrun, ibrun, mpirun, srun, torchrun
 from hpclaunch.spec import Layout
 
 TWO_BY_FOUR = Layout(nodes=2, tasks_per_node=4, cpus_per_task=8, gpus_per_node=4)
@@ -17,6 +17,8 @@ END = "--kill-on-bad-exit=1 --wait=60"
         (Launch(layout=TWO_BY_FOUR, mpi="pmix"), f"{SRUN} --mpi=pmix {END}"),
         (Launch(layout=TWO_BY_FOUR, cpu_bind="cores"), f"{SRUN} --cpu-bind=cores {END}"),
         (Launch(layout=TWO_BY_FOUR, gpu_bind="none"), f"{SRUN} --gpu-bind=none {END}"),
+        (Launch(layout=TWO_BY_FOUR, gpus_by="gpus-per-node"), f"{SRUN} --gpus-per-node=4 {END}"),
+        (Launch(layout=TWO_BY_FOUR, gpus_by="gpus-per-task"), f"{SRUN} --gpus-per-task=1 {END}"),
         (Launch(layout=TWO_BY_FOUR, exit_wait=5), f"{SRUN} --kill-on-bad-exit=1 --wait=5"),
         (Launch(layout=TWO_BY_FOUR, extra=("--network=x",)), f"{SRUN} {END} --network=x"),
     ],
@@ -28,6 +30,34 @@ def test_srun(launch: Launch, command: str) -> None:
 def test_srun_binds_no_gpu_where_none_is_asked_for() -> None:
     layout = Layout(nodes=1, tasks_per_node=2, cpus_per_task=1)
     assert not [word for word in srun(Launch(layout=layout, gpu_bind="none")) if "gpu" in word]
+
+
+@pytest.mark.parametrize("by", ["gpus-per-node", "gpus-per-task"])
+def test_srun_asks_for_no_gpu_where_there_is_none(by: str) -> None:
+    layout = Layout(nodes=1, tasks_per_node=2, cpus_per_task=1)
+    assert not [word for word in srun(Launch(layout=layout, gpus_by=by)) if "gpu" in word]
+
+
+@pytest.mark.parametrize(
+    ("launch", "step"),
+    [
+        (Launch(layout=TWO_BY_FOUR), "--cpu-bind=none"),
+        (Launch(layout=TWO_BY_FOUR, cpu_bind="cores", gpu_bind="closest"), "--cpu-bind=none --gpu-bind=none"),
+        (Launch(layout=TWO_BY_FOUR, gpus_by="gpus-per-task"), "--gpus-per-task=4 --cpu-bind=none"),
+        (
+            Launch(layout=TWO_BY_FOUR, gpus_by="gpus-per-node", mpi="pmix"),
+            "--gpus-per-node=4 --cpu-bind=none --mpi=pmix",
+        ),
+    ],
+)
+def test_torchrun_is_one_task_on_every_node_that_starts_the_nodes_ranks(launch: Launch, step: str) -> None:
+    command = f"srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=32 {step} {END} torchrun"
+    ranks = "--nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --no-python"
+    assert torchrun(launch) == (*command.split(), *ranks.split())
+
+
+def test_ibrun_needs_no_numbers() -> None:
+    assert ibrun(Launch(layout=TWO_BY_FOUR, extra=("-v",))) == ("ibrun", "-v")
 
 
 def test_row_02_srun_always_says_cpus_per_task() -> None:

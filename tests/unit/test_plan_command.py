@@ -4,7 +4,7 @@ import pytest
 
 from hpclaunch.fileformat import Environment
 from hpclaunch.job import DataSet, Parameter
-from hpclaunch.site import Folders
+from hpclaunch.site import Folders, GpuRequest
 from tests.builders import AROUND, a_desk, a_job, a_site, around, planned
 
 CODE = f"{AROUND.run_dir}/code"
@@ -104,6 +104,16 @@ def test_row_24_without_a_scheduler_strays_of_the_shell_are_unset_unless_they_ar
     job = a_job(environment=Environment(variables={"PYTHONPATH": "/mine"}))
     assert "PYTHONPATH" not in planned(a_desk(), job).unset
     assert planned().unset == ()
+
+
+def test_row_24_where_all_of_the_shell_travels_along_strays_are_unset_too() -> None:
+    spec = planned(a_site(export="all"))
+    assert {"PYTHONPATH", "PYTHONHOME", "LD_PRELOAD"} <= set(spec.unset)
+    job = a_job(environment=Environment(variables={"LD_PRELOAD": "/mine.so"}))
+    assert "LD_PRELOAD" not in planned(a_site(export="all"), job).unset
+    by_slurm, by_nobody = (a_site(export="all", gpus=GpuRequest(directive=how)) for how in ("gpus-per-node", "none"))
+    assert "CUDA_VISIBLE_DEVICES" not in planned(by_slurm).unset
+    assert "CUDA_VISIBLE_DEVICES" in planned(by_nobody).unset
 
 
 @pytest.mark.parametrize(("asked", "threads"), [({}, "4"), ({"OMP_NUM_THREADS": "1"}, "1")])

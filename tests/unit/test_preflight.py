@@ -50,6 +50,19 @@ def test_no_sbatch_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "--dry-run" in fault.next
 
 
+def test_all_that_is_missing_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    data, sbatch = missing_here(planned(job=a_job(data=DATA)))
+    assert data.what == "no data folder is known for cifar10 at cluster"
+    assert sbatch.what.startswith("there is no sbatch on this machine")
+
+
+def test_a_slurm_sites_own_programs_are_not_looked_for_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sbatch").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert missing_here(planned(launcher="mpirun")) == []  # mpirun may come with a module on the node
+
+
 def test_no_launcher_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     spec = planned(a_desk(), tasks_per_node=2)

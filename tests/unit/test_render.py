@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from hpclaunch.errors import InvalidFile
 from hpclaunch.fileformat import Environment
+from hpclaunch.launchers import LAUNCHERS, LauncherName
 from hpclaunch.render import Roots, argv, directive, oneline, override_of, quote, render
+from hpclaunch.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.spec import JobSpec
 from tests.builders import ROOTS, a_desk, a_job, a_site, planned
 
@@ -149,3 +153,85 @@ def test_a_template_that_is_not_text_is_named(tmp_path: Path, mine: Roots) -> No
     (tmp_path / "slurm.sh.j2").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidFile, match=r"slurm\.sh\.j2"):
         render(planned(), mine)
+
+
+def everywhere() -> Site:
+    """A Slurm site with every launcher, where nodes may be entered by ssh."""
+    names = [name for name in get_args(LauncherName) if name != "direct"]
+    return a_site(launchers=Launchers(default="srun", options={name: LauncherOptions(ssh=True) for name in names}))
+
+
+@pytest.mark.parametrize("launcher", sorted(set(LAUNCHERS) - {"direct"}))
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("export", ["none", "all"])
+@pytest.mark.parametrize("image", [None, "it's $HOME; #x"])
+def test_bash_can_read_the_script_of_every_launcher(launcher: str, nodes: int, export: str, image: str | None) -> None:
+    site = replace(everywhere(), export=export, container=Container(runtime="apptainer", options=("--bind", "/a b")))
+    hostile = Environment(container=image, setup=("echo x",), variables={"A": "it's"})
+    spec = planned(site, a_job(environment=hostile), launcher=launcher, nodes=nodes, arguments=("it's", "$(x)"))
+    done = subprocess.run(["bash", "-n"], input=script(spec), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_under_ibrun_the_ranks_command_stands_in_a_file() -> None:
+    lines = script(planned(everywhere(), launcher="ibrun")).splitlines()
+    written = next(line for line in lines if line.startswith("""printf '%s' "$rank" > "$attempt/rank" || stop """))
+    assert lines.index(written) + 1 == lines.index('ibrun bash "$attempt/rank" &')
+    assert 'bash -c "$rank"' not in "\n".join(lines)
+
+
+def test_under_torchrun_the_script_says_where_the_ranks_meet() -> None:
+    lines = script(planned(everywhere(), launcher="torchrun", nodes=2)).splitlines()
+    (meeting,) = [line for line in lines if "PET_RDZV" in line]
+    assert meeting == (
+        'export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$((20000 + ${SLURM_JOB_ID:-0} % 10000))"'
+    )
+    assert lines.index(meeting) < next(n for n, line in enumerate(lines) if line.startswith("srun "))
+    assert '  bash -c "$rank" &' in lines
+
+
+@pytest.mark.parametrize(("job_id", "port"), [("4711", 24711), ("99999999", 29999), ("", 20000)])
+def test_the_port_where_torchruns_ranks_meet_is_one_that_users_may_open(job_id: str, port: int) -> None:
+    (meeting,) = [
+        line for line in script(planned(everywhere(), launcher="torchrun")).splitlines() if "PET_RDZV" in line
+    ]
+    done = subprocess.run(
+        ["bash", "-c", f'{meeting}; echo "$PET_RDZV_ENDPOINT"'],
+        env={"HOSTNAME": "n1", "job": "j", **({"SLURM_JOB_ID": job_id} if job_id else {})},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"n1:{port}\n"
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun", "ibrun", "horovodrun"])
+def test_nothing_of_torchruns_meeting_is_written_for_others(launcher: str) -> None:
+    assert "PET_RDZV" not in script(planned(everywhere(), launcher=launcher))
+
+
+def test_row_05_the_hosts_are_listed_for_horovodrun_on_several_nodes_only() -> None:
+    assert "scontrol show hostnames" in script(planned(everywhere(), launcher="horovodrun", nodes=2))
+    assert "scontrol" not in script(planned(everywhere(), launcher="horovodrun"))
+    assert "scontrol" not in script(planned(everywhere(), launcher="srun", nodes=2))
+
+
+def test_row_24_where_all_of_the_shell_travels_along_the_script_unsets_what_misleads() -> None:
+    text = script(planned(a_site(export="all")))
+    assert "--export" not in text and "SLURM_EXPORT_ENV" not in text
+    assert "unset PYTHONPATH PYTHONHOME " in text
+    assert "\nunset " not in script(planned())
+
+
+def test_row_24_a_stray_of_the_submitting_shell_does_not_reach_what_follows() -> None:
+    lines = script(planned(a_site(export="all"))).splitlines()
+    unset = next(line for line in lines if line.startswith("unset "))
+    done = subprocess.run(
+        ["bash", "-c", f"{unset}; env"],
+        env={"PYTHONPATH": "/stray", "LD_PRELOAD": "", "KEPT": "1", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "KEPT=1" in done.stdout.splitlines()
+    assert "PYTHONPATH" not in done.stdout

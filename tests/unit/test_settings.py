@@ -53,7 +53,7 @@ def test_the_projects_settings_win_over_the_users(both: Settings) -> None:
     assert both.offer("qos", "here") == ("settings", "special")
     assert both.offer("walltime", "there") == ("project hpclaunch.yaml", 7200)
     assert both.offer("mail", "here")[1].events == ("END", "FAIL")
-    assert both.named_sites() == ["there", "here"]
+    assert both.named_sites() == [("project hpclaunch.yaml", "there"), ("settings", "here")]
 
 
 def test_lists_of_all_levels_follow_each_other_weakest_first(both: Settings) -> None:
@@ -94,3 +94,44 @@ def test_row_01_sbatch_variables_count_outside_a_job_only(
     environment: dict[str, str], found: dict[str, tuple[str, str]]
 ) -> None:
     assert sbatch_variables(environment) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("mail: {to: a@b, events: [DONE]}\n", "mail.events.0: 'DONE' is not allowed"),
+        ("mail: {to: a@b, events: []}\n", "mail.events: has too few members"),
+        ("mail: {events: [END]}\n", "mail.to: this key is needed and not there"),
+        ('mail: {to: "a@b\\n#SBATCH --nodes=99"}\n', "mail.to: "),
+        ("launcher: mprun\n", "launcher: 'mprun' is not allowed; did you mean 'mpirun'?"),
+        ("walltime: soon\n", "walltime: 'soon' is not a walltime"),
+        ("sbatch: --comment=x\n", "sbatch: '--comment=x' is not a list"),
+        ('remove: ["a\\nb"]\n', "remove.0: "),
+        ("weaker: {account: x}\n", "weaker: this key is set by hpclaunch itself"),
+        ("origin: x\n", "origin: this key is set by hpclaunch itself"),
+    ],
+)
+@pytest.mark.parametrize("file", ["settings.yaml", "hpclaunch.yaml"])
+def test_what_settings_may_not_say_is_told_with_file_and_key(
+    tmp_path: Path, file: str, content: str, message: str
+) -> None:
+    (tmp_path / file).write_text(content)
+    with pytest.raises(InvalidFile) as caught:
+        load_settings(tmp_path, tmp_path)
+    assert f"{tmp_path / file}: {message}" in str(caught.value)
+
+
+def test_the_projects_value_for_all_sites_wins_over_the_users_for_one(tmp_path: Path) -> None:
+    user, project = tmp_path / "user", tmp_path / "project"
+    for folder, content in ((user, "sites: {here: {qos: a}}\n"), (project, "qos: b\n")):
+        folder.mkdir()
+        (folder / ("settings.yaml" if folder == user else "hpclaunch.yaml")).write_text(content)
+    settings = load_settings(user, project)
+    assert settings.offer("qos", "here") == ("project hpclaunch.yaml", "b")
+    assert [origin for origin, _ in settings.levels("here")] == ["project hpclaunch.yaml"] * 2 + ["settings"] * 2
+
+
+def test_only_a_projects_file_is_read_in_the_project(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/settings.yaml").write_text("account: x\n")
+    assert load_settings(tmp_path / "user", tmp_path / "project") == Settings()

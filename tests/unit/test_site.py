@@ -110,6 +110,10 @@ def test_a_small_site_file_is_enough(tmp_path: Path) -> None:
         ("title: mine", "title: mine\norigins: {title: [x]}", "origins.title names 'x', which is not among hpclaunch"),
         ("title: mine", 'title: mine\ndetect: {hostname: "a("}', "detect.hostname: is not a regular expression"),
         ("title: mine", 'title: mine\nsbatch: ["--a\\n#SBATCH --b"]', "sbatch.0: "),
+        ("title: mine", 'title: mine\npartitions: {"a\\ntouch x": {}}', "may not stand here"),
+        ("title: mine", 'title: mine\nqos: {"a\\ntouch x": {}}', "may not stand here"),
+        ("{title: one,", '{title: one, whole_node: {variables: {A: "1\\nEND_OF_RANK"}},', "may not stand here"),
+        ("gpu: {", '"g\\ntouch x": {title: t}\n  gpu: {', "may not stand here"),
     ],
 )
 def test_a_fault_names_file_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:

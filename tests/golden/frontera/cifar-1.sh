@@ -37,7 +37,7 @@ date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
 export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
 
 # --- environment
-unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY CUDA_VISIBLE_DEVICES
 module load python3/3.7.0
 check 'module load python3/3.7.0'
 module load cuda/10.1
@@ -74,7 +74,7 @@ trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
 trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
 trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
 # ibrun puts its command together as text, so the rank's stands in a file.
-printf '%s' "$rank" > "$attempt/rank"
+printf '%s' "$rank" > "$attempt/rank" || stop "$attempt/rank cannot be written"
 ibrun bash "$attempt/rank" &
 launcher=$!
 while :; do

@@ -57,6 +57,7 @@ export HPCLAUNCH_EXPECT_GPU=1
 cd /home/ada/project || stop 'the folder /home/ada/project is not there'
 need python
 need srun
+need torchrun
 
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'

@@ -52,6 +52,7 @@ export HPCLAUNCH_EXPECT_GPU=0
 cd /home/ada/project || stop 'the folder /home/ada/project is not there'
 need /opt/hpc/bin/python
 need srun
+need torchrun
 
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'
