@@ -41,7 +41,11 @@ class CifarPickles(Source):
             self._lengths[split] = [len(part) for part in labels]
             self._labels[split] = np.concatenate(labels)
             self.counts[split] = len(self._labels[split])
+        self.check_classes(self._labels["train"], self._labels["test"])
         self.fingerprint = "labels-" + digest.hexdigest()[:16]
+
+    def files(self) -> list[str]:
+        return [os.path.join(self.path, name) for names in FILES.values() for name in names]
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
         """Rows `indices`, one file in memory at a time."""

@@ -7,7 +7,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Callable
 
+import numpy as np
+
 from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.shards import Shard
+
+# (length, name of the stream) -> a permutation of 0 .. length - 1, as tensors
+Order = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -25,13 +31,15 @@ class DataError(TrainingError):
 
 
 class Source(ABC):
-    """An opened data set. A layout implements the four members; images are uint8 [k, height, width, channels].
+    """An opened data set; images are uint8 [k, height, width, channels]. It holds no open file and can be pickled.
 
-    layout: its name. fingerprint: a short text that differs for other data. counts: samples by split.
+    layout: its name. fingerprint: a short text that differs for other data. counts: samples by split. streams: whether
+    `samples` works. A layout implements `read` and `files`, and `samples` where single samples can be read fast.
     """
 
     layout = ""
     fingerprint = ""
+    streams = False
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
         self.wanted = wanted
@@ -41,6 +49,27 @@ class Source(ABC):
     @abstractmethod
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
         """Images uint8 and labels int64 at the given positions (int64) of "train" or "test"; reads only these."""
+
+    @abstractmethod
+    def files(self) -> list[str]:
+        """The paths of all files that belong to the data set: each is `path` or lies below it."""
+
+    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+        """One pass over a shard without its first `skip` (a tensor): tf.data of (image uint8 [h, w, c], label int64).
+
+        order: the random order of this pass. threads: how many images are decoded at the same time.
+        """
+        raise DataError("{}: the layout {} is read into memory, not streamed".format(self.path, self.layout))
+
+    def fingerprint_here(self) -> str:
+        """The fingerprint of what this host holds at `path`; raises DataError. Cheap: called by every rank."""
+        return type(self)(self.wanted, self.path).fingerprint
+
+    def check_classes(self, train: Any, test: Any) -> None:
+        """Raise DataError if a class of the test labels (int64) is not among the training labels."""
+        unknown = sorted(set(np.unique(test).tolist()) - set(np.unique(train).tolist()))
+        if unknown:
+            raise self.wrong("classes differ: the test has {}, the training data do not".format(unknown), self.path)
 
     def wrong(self, what: str, where: str) -> DataError:
         """The error for a fault in this data set."""
@@ -52,7 +81,8 @@ def data_error(wanted: ImageSet, what: str, where: str) -> DataError:
     height, width, channels = wanted.shape
     return DataError(
         "{}: {}\n  expected: {} as uint8 images of {} x {} x {} in {} classes, as class folders "
-        "(train/CLASS/*.jpg|png, test/CLASS/…), {}or an .npz with x_train, y_train, x_test, y_test\n"
+        "(train/CLASS/*.jpg|png, test/CLASS/…), TFRecords (train*.tfrecord*, test*.tfrecord*), {}"
+        "or an .npz with x_train, y_train, x_test, y_test\n"
         "  next: hpclaunch data fetch {}, or name another folder with --data-dir".format(
             where,
             what,
@@ -85,9 +115,9 @@ def open_dataset(data_dir: str | None, wanted: ImageSet) -> Source:
 
 
 def _layouts() -> list[Callable[[ImageSet, str], Source | None]]:
-    from hpclaunch.training import cifar_pickles, image_folders, npz_file
+    from hpclaunch.training import cifar_pickles, image_folders, npz_file, tfrecords
 
-    return [image_folders.find, cifar_pickles.find, npz_file.find]
+    return [image_folders.find, tfrecords.find, cifar_pickles.find, npz_file.find]
 
 
 def _listing(folder: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads images from class folders (train/CLASS/*.jpg|png); opens only the files that are asked for, never resizes."""
+"""Reads images from class folders (train/CLASS/*.jpg|png); opens only the files asked for, never resizes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.datasets import ImageSet, Source
+from hpclaunch.training.datasets import ImageSet, Order, Source
+from hpclaunch.training.shards import Shard
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 SPLITS = ("train", "test")
+BATCH = 256  # images that are handed over at once while a shard is read into memory
 
 
 def find(wanted: ImageSet, folder: str) -> Source | None:
@@ -25,6 +27,7 @@ class ImageFolders(Source):
     """Class folders; a class's label is its place among the sorted folder names."""
 
     layout = "class folders"
+    streams = True
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
         super().__init__(wanted, path)
@@ -67,26 +70,72 @@ class ImageFolders(Source):
         self._files[split] = files
         self._labels[split] = np.array(labels, np.int64)
 
+    def files(self) -> list[str]:
+        return [os.path.join(self.path, name) for split in SPLITS for name in self._files[split]]
+
+    def fingerprint_here(self) -> str:
+        """Rank 0's fingerprint, if this host has the class folders; a file that is missing is named when it is read."""
+        for split in SPLITS:
+            for name in self.classes:
+                folder = os.path.join(self.path, split, name)
+                if not os.path.isdir(folder):
+                    raise self.wrong("the class folder is missing on this host", folder)
+        return self.fingerprint
+
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
         """Decode the images at `indices`; raises DataError naming the first file that is no image of the shape."""
+        import tensorflow as tf
+
+        from hpclaunch.training import decoding
+
         images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
-        for row, index in enumerate(indices):
-            images[row] = self._decode(os.path.join(self.path, self._files[split][index]))
+        paths = tf.data.Dataset.from_tensor_slices(self._paths(split, indices))
+        done = 0
+        try:
+            for batch in decoding.in_parallel(paths, self._load).batch(BATCH).prefetch(1):
+                images[done : done + len(batch)] = batch.numpy()
+                done += len(batch)
+        except tf.errors.OpError:
+            for index in indices[done:]:  # the error does not name the file
+                self._check_file(os.path.join(self.path, self._files[split][index]))
+            raise
         return images, self._labels[split][indices]
 
-    def _decode(self, path: str) -> np.ndarray:
+    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+        import tensorflow as tf
+
+        from hpclaunch.training import decoding
+
+        paths, labels = self._paths(split, shard.indices), tf.constant(self._labels[split][shard.indices])
+        found = tf.data.Dataset.from_tensor_slices(order(len(shard.indices), "samples")[skip:])
+        return decoding.in_parallel(
+            found, lambda place: (self._load(tf.gather(paths, place)), tf.gather(labels, place)), threads
+        )
+
+    def _paths(self, split: str, indices: Any) -> Any:
+        import tensorflow as tf
+
+        # As bytes: a file name need not be valid text.
+        return tf.constant([os.fsencode(os.path.join(self.path, self._files[split][i])) for i in indices], tf.string)
+
+    def _load(self, path: Any) -> Any:
+        import tensorflow as tf
+
+        from hpclaunch.training import decoding
+
+        return decoding.image(tf.io.read_file(path), self.wanted.shape)
+
+    def _check_file(self, path: str) -> None:
+        """Raise DataError if the file is no image of the shape."""
         import tensorflow as tf
 
         try:
             with open(path, "rb") as file:
                 content = file.read()
-            with tf.device("/CPU:0"):
-                image = tf.io.decode_image(content, channels=self.wanted.shape[2], expand_animations=False).numpy()
+            found = tf.io.decode_image(content, channels=self.wanted.shape[2], expand_animations=False).shape
         except (OSError, tf.errors.OpError) as error:
+            size = os.path.getsize(path) if os.path.exists(path) else 0
             reason = str(error).split("\n")[0]
-            raise self.wrong(
-                "not a readable image ({} bytes: {})".format(os.path.getsize(path), reason), path
-            ) from None
-        if image.shape != self.wanted.shape:
-            raise self.wrong("the image is {}".format(" x ".join(str(n) for n in image.shape)), path)
-        return image
+            raise self.wrong("not a readable image ({} bytes: {})".format(size, reason), path) from None
+        if tuple(found) != self.wanted.shape:
+            raise self.wrong("the image is {}".format(" x ".join(str(n) for n in found)), path)

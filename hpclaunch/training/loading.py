@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any
+import traceback
+from typing import Any, Callable
 
 import numpy as np
 
 from hpclaunch.training import datasets, options
-from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.failure import AgreedError, TrainingError
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.shards import Shard
 from hpclaunch.training.start import World
@@ -27,8 +28,10 @@ def open_source(world: World, asked: Any, wanted: datasets.ImageSet) -> datasets
                 )
             )
         return Synthetic(wanted, asked.synthetic_samples, asked.seed)
-    source = world.together(lambda: datasets.open_dataset(options.data_dir(asked.data_dir), wanted))
-    seen = world.gather((source.fingerprint, world.host))
+    # Rank 0 alone lists the folders: thousands of ranks doing so would strain a shared file system.
+    source = from_root(world, lambda: datasets.open_dataset(options.data_dir(asked.data_dir), wanted))
+    fingerprint = world.together(lambda: source.fingerprint if world.is_root else source.fingerprint_here())
+    seen = world.gather((fingerprint, world.host))
     others = [rank for rank, (fingerprint, _) in enumerate(seen) if fingerprint != seen[0][0]]
     if others:
         # Shards are positions in a list: with another list on some rank they would overlap without a word.
@@ -39,6 +42,22 @@ def open_source(world: World, asked: Any, wanted: datasets.ImageSet) -> datasets
             speaks=world.is_root,
         )
     return source
+
+
+def from_root(world: World, work: Callable[[], Any]) -> Any:
+    """Run `work` on rank 0 alone and give its (picklable) result to every rank; if it fails, all ranks fail."""
+    result, problem = None, None
+    if world.is_root:
+        try:
+            result = work()
+        except TrainingError as error:
+            problem = str(error)
+        except Exception:
+            problem = "unforeseen:\n" + traceback.format_exc()
+    result, problem = world.gather((result, problem))[0]
+    if problem:
+        raise AgreedError(problem, speaks=world.is_root)
+    return result
 
 
 def report_start(world: World, log: MetricsLog, asked: Any, source: datasets.Source, **facts: Any) -> None:

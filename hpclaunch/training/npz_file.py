@@ -46,6 +46,7 @@ class NpzFile(Source):
                     raise self.wrong("no array {}".format(", ".join(missing)), path)
                 for split in SPLITS:
                     self._check(archive, split)
+                self.check_classes(self._labels["train"], self._labels["test"])
                 # The archive's own checksums tell two data sets apart without reading either.
                 sums = "".join("{}:{:08x} ".format(name, members[name].CRC) for name in sorted(members))
         except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError) as error:
@@ -84,6 +85,9 @@ class NpzFile(Source):
         if fortran and len(shape) > 1:
             raise self.wrong("{} is stored by columns".format(name), self.path)
         return shape, dtype
+
+    def files(self) -> list[str]:
+        return [self.path]
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
         """Rows `indices`; the member is unpacked in pieces, so that only these rows are held in memory."""

@@ -2,36 +2,92 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training.shards import epoch_order
+from hpclaunch.training import augmentation
+from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.shards import epoch_order, steps_per_epoch
 
 
 def training_batches(
-    images: Any, labels: Any, batch_size: int, seed: int, rank: int, first_epoch: int = 0
+    images: Any,
+    labels: Any,
+    batch_size: int,
+    seed: int,
+    rank: int,
+    first_epoch: int = 0,
+    first_step: int = 0,
+    augment: augmentation.Augmentation | None = None,
+    threads: int = 1,
+    as_uint8: bool = False,
 ) -> tf.data.Dataset:
     """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), epoch after epoch.
 
     images uint8 [n, h, w, c], labels int64 [n]. Every epoch has its own order, given by (seed, epoch, rank); its
-    last batch may be smaller. Samples stay uint8 in memory: only the batch at hand and one ahead are float32.
+    last batch may be smaller. Starts with step `first_step` of `first_epoch` (both from 0), with the samples and the
+    random numbers that an unbroken run would have there. Samples stay uint8 in memory: only the batch at hand and
+    one ahead are float32. augment: changes images, and with mixing makes labels float32 [b, classes]. threads: how
+    many batches are made at the same time; worth more than 1 with augmentation. as_uint8: images stay uint8 0..255, a
+    quarter of the bytes to write here and to bring to the device: then the model begins with Rescaling(1 / 255).
     """
     gather = _gather(images, labels)
+    finish = finisher(seed, rank, augment, as_uint8)
 
-    def order(epoch: Any) -> Any:
-        found = tf.numpy_function(lambda e: epoch_order(len(labels), seed, int(e), rank), [epoch], tf.int64)
-        return tf.data.Dataset.from_tensor_slices(tf.ensure_shape(found, [len(labels)])).batch(batch_size)
+    def epoch_batches(epoch: Any) -> Any:
+        order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, int(e), rank), [epoch], tf.int64)
+        order = tf.ensure_shape(order, [len(labels)])
+
+        def batch(step: Any) -> Any:
+            # One slice for the whole batch: handing on positions one by one would take longer than the images.
+            start = step * batch_size
+            return finish(*gather(order[start : start + batch_size]), epoch, start)
+
+        return steps_of(epoch).map(batch, num_parallel_calls=threads if threads > 1 else None)
+
+    def steps_of(epoch: Any) -> Any:
+        begin = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_step, tf.int64), tf.constant(0, tf.int64))
+        return tf.data.Dataset.range(begin, steps_per_epoch(len(labels), batch_size))
 
     epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
-    return epochs.flat_map(order).map(gather).prefetch(1).with_options(_frugal())
+    return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
 
 
-def evaluation_batches(images: Any, labels: Any, batch_size: int) -> tf.data.Dataset:
+def evaluation_batches(images: Any, labels: Any, batch_size: int, as_uint8: bool = False) -> tf.data.Dataset:
     """One pass over the samples in order, same types as training_batches."""
+    gather = _gather(images, labels)
     positions = tf.data.Dataset.range(len(labels)).batch(batch_size)
-    return positions.map(_gather(images, labels)).prefetch(1).with_options(_frugal())
+    finish = finisher(0, 0, None, as_uint8)
+    return positions.map(lambda found: finish(*gather(found), 0, 0)).prefetch(1).with_options(frugal())
+
+
+def finisher(
+    seed: int, rank: int, augment: augmentation.Augmentation | None, as_uint8: bool
+) -> Callable[..., tuple[Any, Any]]:
+    """What makes (uint8 images, labels, epoch, number of their first sample in the epoch) ready to train on.
+
+    Raises TrainingError if the augmentation needs more than uint8 can hold.
+    """
+    if as_uint8 and augment is not None and (augment.colours or augment.mixes):
+        raise TrainingError("changed colours and mixed images are float32: they cannot stay uint8")
+
+    def finish(images: Any, labels: Any, epoch: Any, start: Any) -> tuple[Any, Any]:
+        if augment is None:
+            return (images if as_uint8 else augmentation.to_float(images)), labels
+        draws = augmentation.random_numbers(seed, rank, epoch, start, tf.shape(labels)[0])
+        return augment.apply(images, labels, draws, as_uint8)
+
+    return finish
+
+
+def frugal(threads: int = 1) -> tf.data.Options:
+    """No threads and buffers but those asked for: ranks share the node's cores and memory."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.threading.private_threadpool_size = threads
+    return options
 
 
 def _gather(images: Any, labels: Any) -> Any:
@@ -39,14 +95,6 @@ def _gather(images: Any, labels: Any) -> Any:
         all_images, all_labels = tf.constant(images), tf.constant(labels)
 
     def batch(positions: Any) -> tuple[Any, Any]:
-        return tf.cast(tf.gather(all_images, positions), tf.float32) / 255.0, tf.gather(all_labels, positions)
+        return tf.gather(all_images, positions), tf.gather(all_labels, positions)
 
     return batch
-
-
-def _frugal() -> tf.data.Options:
-    """No threads and buffers beyond the one batch ahead: ranks share the node's cores and memory."""
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.threading.private_threadpool_size = 1
-    return options

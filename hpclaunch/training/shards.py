@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -53,12 +53,52 @@ def training_shard(order: np.ndarray, rank: int, size: int) -> Shard:
     Raises TrainingError if a rank would be left without a sample.
     """
     if len(order) < size:
-        raise TrainingError(
-            "{} training samples do not go round {} ranks: each needs at least one.".format(len(order), size)
-        )
+        raise _too_few(len(order), size)
     own = order[rank::size]
     length = -(-len(order) // size)
     return Shard(indices=np.resize(own, length), samples=len(own))  # resize repeats from the start
+
+
+def record_shard(counts: Sequence[int], seed: int, rank: int, size: int) -> Shard:
+    """Rank's part of samples that lie in files of `counts` samples; positions count through the files in order.
+
+    Where there are at least as many files as ranks, the files are put in the order of `seed` and cut into `size` parts
+    of equal length: a rank opens its own files only, at most two of them shared with a neighbour. Otherwise every rank
+    opens all files and takes every size-th sample. Equally long on all ranks, padded like training_shard.
+    Raises TrainingError if a rank would be left without a sample.
+    """
+    total = int(sum(counts))
+    if len(counts) < size:
+        return training_shard(np.arange(total, dtype=np.int64), rank, size)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    files = np.random.RandomState(stream_seed(seed, "files")).permutation(len(counts))
+    order = np.concatenate([np.arange(starts[file], starts[file + 1], dtype=np.int64) for file in files])
+    own = order[rank * total // size : (rank + 1) * total // size]
+    if total < size:
+        raise _too_few(total, size)
+    return Shard(indices=np.resize(own, -(-total // size)), samples=len(own))
+
+
+@dataclass(frozen=True)
+class Run:
+    """Samples of one file: `samples` of them, from number `first` (from 0), every `stride`-th."""
+
+    file: int
+    first: int
+    stride: int
+    samples: int
+
+
+def runs(indices: np.ndarray, counts: Sequence[int]) -> list[Run]:
+    """The own indices of record_shard as one run for each file that holds some, in the files' order."""
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    indices = np.sort(indices)
+    found = []
+    for file in np.unique(np.searchsorted(starts, indices, side="right") - 1):
+        own = indices[(indices >= starts[file]) & (indices < starts[file + 1])] - starts[file]
+        stride = int(own[1] - own[0]) if len(own) > 1 else 1
+        found.append(Run(int(file), int(own[0]), stride, len(own)))
+    return found
 
 
 def evaluation_shard(total: int, rank: int, size: int) -> np.ndarray:
@@ -79,7 +119,16 @@ def epoch_order(length: int, seed: int, epoch: int, rank: int) -> np.ndarray:
     return np.random.RandomState(stream_seed(seed, "epoch", epoch, rank)).permutation(length).astype(np.int64)
 
 
+def place_of(step: int, steps: int) -> tuple[int, int]:
+    """(epoch, step in it), both from 0, where a run goes on that has made `step` steps of `steps` an epoch."""
+    return step // steps, step % steps
+
+
 def stream_seed(seed: int, *names: Any) -> int:
     """A 32-bit seed for one named random stream; other names give unrelated streams (seed + rank would overlap)."""
     text = "/".join(str(part) for part in (seed,) + names)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:4], "little")
+
+
+def _too_few(total: int, size: int) -> TrainingError:
+    return TrainingError("{} training samples do not go round {} ranks: each needs at least one.".format(total, size))

@@ -28,6 +28,9 @@ class Synthetic(Source):
         coarse = random.uniform(64, 192, (wanted.classes, -(-height // 4), -(-width // 4), channels))
         self._patterns = coarse.repeat(4, axis=1).repeat(4, axis=2)[:, :height, :width]
 
+    def files(self) -> list[str]:
+        return []
+
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
         labels = np.asarray(indices, np.int64) % self.wanted.classes
         images = np.empty((len(indices),) + self.wanted.shape, np.uint8)

@@ -76,3 +76,61 @@ def test_summary_describes_the_own_samples_only() -> None:
     part = shards.training_shard(np.array([4, 0, 3, 1, 2]), 1, 2)
     summary = part.summary()
     assert (summary["samples"], summary["padding"], summary["first"], summary["sum"]) == (2, 1, [0, 1], 1)
+
+
+@given(size=sizes, counts=st.lists(st.integers(0, 40), min_size=1, max_size=130), seed=st.integers(0, 2**32))
+def test_record_shards_are_disjoint_complete_and_equally_long(size: int, counts: list[int], seed: int) -> None:
+    total = sum(counts)
+    if total < size:
+        with pytest.raises(TrainingError, match=f"{total} training samples do not go round {size} ranks"):
+            shards.record_shard(counts, seed, 0, size)
+        return
+    parts = [shards.record_shard(counts, seed, rank, size) for rank in range(size)]
+    own = [part.indices[: part.samples] for part in parts]
+    assert sorted(np.concatenate(own)) == list(range(total))
+    assert {len(part.indices) for part in parts} == {-(-total // size)}
+    assert all(part.padding in (0, 1) for part in parts)
+    # What is read file by file is the same samples, each file as one run.
+    starts = np.cumsum([0, *counts])
+    for indices in own:
+        runs = shards.runs(indices, counts)
+        found = [starts[r.file] + r.first + r.stride * np.arange(r.samples) for r in runs]
+        assert list(np.concatenate(found)) == sorted(indices)
+        assert len({r.file for r in runs}) == len(runs)
+
+
+@pytest.mark.parametrize("size", range(1, 65))
+def test_with_enough_files_a_rank_opens_its_own_and_at_most_two_shared_ones(size: int) -> None:
+    counts = [100] * 128
+    opened = [
+        {run.file for run in shards.runs(shards.record_shard(counts, 1, rank, size).indices, counts)}
+        for rank in range(size)
+    ]
+    assert max(map(len, opened)) <= 128 // size + 2
+    assert sum(map(len, opened)) <= 128 + size - 1  # every cut shares one file at most
+    if 128 % size == 0:
+        assert sum(map(len, opened)) == 128
+
+
+def test_with_few_files_every_rank_takes_every_size_th_sample() -> None:
+    parts = [shards.record_shard([5, 6], 1, rank, 3) for rank in range(3)]
+    assert [list(part.indices[: part.samples]) for part in parts] == [[0, 3, 6, 9], [1, 4, 7, 10], [2, 5, 8]]
+
+
+@given(step=st.integers(0, 10**6), steps=st.integers(1, 5000))
+def test_a_step_has_one_place(step: int, steps: int) -> None:
+    epoch, within = shards.place_of(step, steps)
+    assert epoch * steps + within == step and 0 <= within < steps
+
+
+@pytest.mark.parametrize("size", range(1, 65))
+def test_every_world_size_shares_out_uneven_totals(size: int) -> None:
+    for total in (size, size + 1, 2 * size - 1, 997):
+        order = shards.shuffled(total, size)
+        for parts in (
+            [shards.training_shard(order, rank, size) for rank in range(size)],
+            [shards.record_shard([total // 2, 0, total - total // 2], 1, rank, size) for rank in range(size)],
+        ):
+            own = np.concatenate([part.indices[: part.samples] for part in parts])
+            assert (np.sort(own) == np.arange(total)).all()
+            assert {len(part.indices) for part in parts} == {-(-total // size)}

@@ -1,0 +1,27 @@
+"""Decodes JPEG and PNG images on several threads, in order; never resizes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable
+
+import tensorflow as tf
+
+from hpclaunch.training.pipeline import frugal
+
+
+def image(content: Any, shape: tuple[int, int, int]) -> Any:
+    """The image uint8 of `shape` in a string tensor; an InvalidArgumentError if it is none, or of another shape."""
+    found = tf.io.decode_image(content, channels=shape[2], expand_animations=False)
+    return tf.ensure_shape(found, shape)
+
+
+def in_parallel(samples: tf.data.Dataset, work: Callable[[Any], Any], threads: int = 0) -> tf.data.Dataset:
+    """`work` on every element, in their order, on so many threads (0: the rank's)."""
+    threads = threads or rank_threads()
+    return samples.map(work, num_parallel_calls=threads, deterministic=True).with_options(frugal(threads))
+
+
+def rank_threads() -> int:
+    """How many threads this rank may use: what hpclaunch.training.start has set, else the cores that it may use."""
+    return tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
