@@ -1,36 +1,39 @@
-"""Keras callbacks of a rank: warm-up, shared statistics, progress and metrics, checkpoints, the stop on a NaN loss."""
+"""Keras callbacks of a rank: learning rate, shared statistics, progress, checkpoints, the stop on a NaN loss."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import Any, Callable
 
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training import checkpoints, learning_rate
+from hpclaunch.training import checkpoints
 from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.learning_rate import Schedule
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.start import World
 
 
-class WarmUp(tf.keras.callbacks.Callback):
-    """Raises the learning rate from rate / size to `rate` over the first `epochs` epochs, step by step."""
+class LearningRate(tf.keras.callbacks.Callback):
+    """Sets the learning rate of a schedule before every step, or before every steps_per_execution steps.
 
-    def __init__(self, rate: float, epochs: float, size: int, steps: int) -> None:
+    gain: a further factor that is measured during training (AdaScale's).
+    """
+
+    def __init__(self, schedule: Schedule, steps: int, gain: Callable[[], float] = lambda: 1.0) -> None:
         super().__init__()
-        self._rate, self._epochs, self._size, self._steps = rate, epochs, size, steps
+        self._schedule, self._steps, self._gain = schedule, steps, gain
         self._epoch = 0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if self._epoch <= self._epochs:  # the first step after the warm-up sets the full rate
-            epoch = self._epoch + batch / self._steps
-            self.model.optimizer.learning_rate = learning_rate.warmed_up(self._rate, self._size, epoch, self._epochs)
+        epoch = self._epoch + batch / self._steps
+        self.model.optimizer.learning_rate = self._schedule.at(epoch) * self._gain()
 
 
 class AverageStatistics(tf.keras.callbacks.Callback):
@@ -59,9 +62,15 @@ class StopOnNaN(tf.keras.callbacks.Callback):
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
+        self._looks = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._looks = 0
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if (batch + 1) % self.EVERY == 0:
+        looks = (batch + 1) // self.EVERY
+        if looks > self._looks:  # with steps_per_execution not every step ends here
+            self._looks = looks
             loss = np.float32(logs["loss"])
             average = float(hvd.allreduce(tf.constant(loss), name="loss_check")) if self._world.size > 1 else loss
             self._stop_if_not_finite(average, "step {}".format(batch + 1))

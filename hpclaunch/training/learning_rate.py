@@ -1,18 +1,28 @@
-"""Learning-rate rules as functions of world size and epoch; pure."""
+"""Learning-rate rules as functions of world size and epoch: scaling, warm-up, decay; pure.
+
+Everything is stated in epochs, which mean the same for every world size and batch size; steps do not.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any, Callable
 
-SCALING = {
+ADASCALE = "adascale"  # its factor is measured during training (adascale.py); all other factors are known before
+
+SCALING: dict[str, Callable[[int], float]] = {
     "none": lambda size: 1.0,
-    "linear": float,  # Goyal et al. 2017: k times the batch, k times the rate
-    "sqrt": math.sqrt,  # keeps the variance of the update (Krizhevsky 2014)
+    "linear": float,  # Goyal et al. 2017 (arXiv 1706.02677): k times the batch, k times the rate
+    "sqrt": math.sqrt,  # keeps the variance of the update (Krizhevsky 2014, arXiv 1404.5997)
+    "power23": lambda size: float(size ** (2 / 3)),  # MLPerf HPC's AdamW runs follow a power of .67 to .79
+    ADASCALE: lambda size: 1.0,
 }
+DECAYS = ("constant", "step", "exponential", "inverse", "polynomial", "cosine")
 
 
 def scaled(base: float, size: int, rule: str) -> float:
-    """The learning rate for a world of `size` ranks whose base rate is for one; rule "none", "linear" or "sqrt"."""
+    """The learning rate where the batch is `size` times the one that `base` is for; rule: a key of SCALING."""
     return base * SCALING[rule](size)
 
 
@@ -25,3 +35,90 @@ def warmed_up(rate: float, size: int, epoch: float, warmup_epochs: float) -> flo
     if epoch >= warmup_epochs:
         return rate
     return rate / size * (epoch * (size - 1) / warmup_epochs + 1)
+
+
+def adascale_gain(variance: float, norm: float, size: int) -> float:
+    """The factor between 1 and `size` on the rate of one rank (Johnson et al. 2020, arXiv 2007.05105, section 3).
+
+    variance: the trace of the covariance of one rank's gradient; norm: the squared norm of the mean gradient.
+    Near `size` where noise dominates (linear scaling), near 1 where it does not. No information counts as no noise.
+    """
+    norm, variance = max(norm, 0.0), max(variance, 0.0)
+    mean_of_all = variance / size + norm
+    return (variance + norm) / mean_of_all if mean_of_all > 0 else 1.0
+
+
+def gradient_noise(one: float, both: float, size: int) -> tuple[float, float]:
+    """(variance, norm) for adascale_gain from squared gradient norms: `one` rank's, and of the average of `size` > 1.
+
+    E one = norm + variance, E both = norm + variance / size (McCandlish et al. 2018, arXiv 1812.06162, appendix A.1).
+    """
+    return (one - both) * size / (size - 1), (size * both - one) / (size - 1)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The learning rate of a whole run.
+
+    rate: after the warm-up, before decay; size: how many ranks' batches make a step; epochs: of the run.
+    decay: one of DECAYS. boundaries: epochs at which "step" multiplies by `factor`; "exponential" does so every epoch
+    after the warm-up; "inverse" is 1 / (1 + factor * epochs since the warm-up); power: of "polynomial".
+    """
+
+    rate: float
+    size: int
+    epochs: float
+    warmup_epochs: float = 0.0
+    decay: str = "constant"
+    factor: float = 0.1
+    power: float = 1.0
+    boundaries: tuple[float, ...] = ()
+
+    def at(self, epoch: float) -> float:
+        """The rate at a fractional epoch, from 0 (the first step) to epochs (after the last)."""
+        if epoch < self.warmup_epochs:
+            return warmed_up(self.rate, self.size, epoch, self.warmup_epochs)
+        return self.rate * self._decayed(epoch)
+
+    def _decayed(self, epoch: float) -> float:
+        """The factor of the decay; all but "step" begin at 1 when the warm-up ends."""
+        since = epoch - self.warmup_epochs
+        if self.decay == "step":
+            return self.factor ** sum(epoch >= boundary for boundary in self.boundaries)
+        if self.decay == "exponential":
+            return self.factor**since
+        if self.decay == "inverse":
+            return 1 / (1 + self.factor * since)
+        duration = self.epochs - self.warmup_epochs
+        left = max(0.0, 1 - since / duration) if duration > 0 else 1.0
+        if self.decay == "polynomial":  # LARS: power 2 (You et al. 2017), LAMB: power 1 (You et al. 2019)
+            return left**self.power
+        if self.decay == "cosine":  # Loshchilov and Hutter 2016 (arXiv 1608.03983), without restarts
+            return 0.5 * (1 + math.cos(math.pi * (1 - left)))
+        return 1.0
+
+
+def epochs_of(text: str) -> tuple[float, ...]:
+    """Epochs from a text such as "30,60,80", ascending; raises ValueError for anything else. "" has none."""
+    found = tuple(float(part) for part in text.split(",")) if text.strip() else ()
+    if not all(0 < epoch < math.inf for epoch in found) or list(found) != sorted(set(found)):
+        raise ValueError("{!r}: ascending epochs above 0 are expected, such as 30,60,80".format(text))
+    return found
+
+
+def schedule(asked: Any, size: int, steps_per_epoch: int) -> Schedule:
+    """The schedule that a job's options ask for (techniques.add_options), for a world of `size` ranks.
+
+    Accumulated batches count like ranks: what matters is how many batches one update averages.
+    """
+    batches = size * asked.accumulation
+    return Schedule(
+        rate=scaled(asked.learning_rate, batches, asked.scale_learning_rate),
+        size=batches,
+        epochs=asked.epochs,
+        warmup_epochs=asked.warmup_steps / steps_per_epoch if asked.warmup_steps else asked.warmup_epochs,
+        decay=asked.decay,
+        factor=asked.decay_factor,
+        power=asked.decay_power,
+        boundaries=tuple(asked.decay_epochs),
+    )

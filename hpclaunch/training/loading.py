@@ -71,7 +71,7 @@ def report_start(world: World, log: MetricsLog, asked: Any, source: datasets.Sou
         world_size=world.size,
         hosts=sorted(set(hosts)),
         options=vars(asked),
-        global_batch_size=asked.batch_size_per_rank * world.size,
+        global_batch_size=asked.batch_size_per_rank * world.size * asked.accumulation,
         data={
             "layout": source.layout,
             "path": source.path,

@@ -1,21 +1,40 @@
-"""Makes Keras optimizers that every supported Horovod can wrap; wraps none itself."""
+"""Makes the optimizers that a job can ask for, of classes that every supported Horovod wraps; wraps none itself."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
+from hpclaunch.training import legacy_keras
+from hpclaunch.training.lamb import AdamW, Lamb
+from hpclaunch.training.lars import Lars
 
-MOMENTUM = 0.9
+NAMES = ("adam", "adamw", "lamb", "larc", "lars", "sgd")
+LARC_TRUST = 0.02  # apex's default; LARS's 0.001 would leave the global rate without a say
 
 
-def make(name: str, rate: float) -> Any:
-    """The optimizer "adam" or "sgd" (momentum 0.9) with learning rate `rate`.
+def make(
+    name: str,
+    rate: float,
+    weight_decay: float = 0.0,
+    momentum: float = 0.9,
+    exclude_vectors: bool = True,
+) -> Any:
+    """The optimizer `name` (one of NAMES) with learning rate `rate`.
 
-    From Keras 2.11 on the old classes live in `optimizers.legacy`; Horovod before 0.28 wraps only those, and they are
-    what the published figures were made with.
+    momentum: of sgd, lars and larc. weight_decay: of adamw, lamb, lars and larc; exclude_vectors: leaves biases and
+    normalization out of it, and out of layer-wise rates.
     """
-    legacy = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
+    layer: dict[str, Any] = {"weight_decay": weight_decay, "exclude_vectors": exclude_vectors}
     if name == "sgd":
-        return legacy.SGD(rate, momentum=MOMENTUM)
-    return legacy.Adam(rate)
+        return legacy_keras.SGD(rate, momentum=momentum)
+    if name == "adam":
+        return legacy_keras.Adam(rate)
+    if name == "adamw":
+        return AdamW(rate, **layer)
+    if name == "lamb":
+        return Lamb(rate, **layer)
+    if name == "lars":
+        return Lars(rate, momentum=momentum, **layer)
+    if name == "larc":
+        return Lars(rate, momentum=momentum, trust=LARC_TRUST, clip=True, name="Larc", **layer)
+    raise ValueError("{!r} is none of {}".format(name, ", ".join(NAMES)))

@@ -7,16 +7,19 @@ from hpclaunch.training.datasets import ImageSet
 CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
 
 
-def mini_resnet(batch_norm: bool) -> tf.keras.Model:
-    """float32 [b, 32, 32, 3] in 0..1 -> probabilities [b, 10]; 482,442 parameters, with batch norm 490,378."""
+def mini_resnet(normalization) -> tf.keras.Model:
+    """float32 [b, 32, 32, 3] in 0..1 -> probabilities [b, 10]; 482,442 parameters, with batch norm 490,378.
+
+    normalization: makes the layer that follows every convolution (hpclaunch.training.batch_norm). The momentum of its
+    statistics decides only how fast they follow; Keras's 0.99 would need hundreds of steps, and with a global batch
+    of 4096 an epoch has 13.
+    """
     layers = tf.keras.layers
 
     def conv(x, filters, size, stride=1, padding="valid"):
         kernel = tf.keras.initializers.GlorotUniform(seed=0)
         x = layers.Conv2D(filters, size, strides=stride, padding=padding, kernel_initializer=kernel)(x)
-        # Momentum decides only how fast the statistics for evaluation follow; Keras's 0.99 would need hundreds of
-        # steps, and with a global batch of 4096 an epoch has 13.
-        return layers.BatchNormalization(axis=3, momentum=0.9)(x) if batch_norm else x
+        return normalization()(x)
 
     def residual(x, narrow, wide, stride):
         y = layers.ReLU()(conv(x, narrow, 1, stride))
@@ -33,5 +36,5 @@ def mini_resnet(batch_norm: bool) -> tf.keras.Model:
     x = layers.AveragePooling2D(2, padding="same")(x)  # 2 x 2
     x = layers.Flatten()(x)
     kernel = tf.keras.initializers.GlorotUniform(seed=0)
-    x = layers.Dense(CIFAR10.classes, activation="softmax", kernel_initializer=kernel)(x)
+    x = layers.Dense(CIFAR10.classes, activation="softmax", kernel_initializer=kernel, dtype="float32")(x)
     return tf.keras.Model(image, x, name="mini_resnet")

@@ -20,7 +20,7 @@ def cnn() -> tf.keras.Model:
             layers.Flatten(),  # 9216
             layers.Dense(128, activation="relu"),
             layers.Dropout(0.5),
-            layers.Dense(MNIST.classes, activation="softmax"),
+            layers.Dense(MNIST.classes, activation="softmax", dtype="float32"),
         ],
         name="mnist_cnn",
     )

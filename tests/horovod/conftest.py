@@ -18,6 +18,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
+GLOORUN = [sys.executable, "-m", "horovod.runner.launch", "--gloo"]
+# More ranks than cores, on cores that others use: a rank that waits lets the others work.
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 # What a surrounding job or a person's shell may have set and these tests decide themselves.
 OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_")
 
@@ -61,11 +64,11 @@ def horovod_is_there() -> None:
 
 @pytest.fixture(scope="session")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
-    def run(script: Path, *arguments: str, size: int = 2, **extra: str) -> Ended:
+    def run(script: Path, *arguments: str, size: int = 2, mpi: bool = False, **extra: str) -> Ended:
         run_dir = tmp_path_factory.mktemp(script.stem)
         command = [sys.executable, str(script), *arguments]
         if size:  # 0: no launcher at all
-            command = [sys.executable, "-m", "horovod.runner.launch", "--gloo", "-np", str(size), *command]
+            command = [*(MPIRUN if mpi else GLOORUN), "-np", str(size), *command]
         began = time.monotonic()
         done = subprocess.run(
             command,

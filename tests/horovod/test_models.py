@@ -15,7 +15,7 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import datasets
+from hpclaunch.training import batch_norm, datasets
 from tests.horovod.conftest import ROOT
 
 SMALL = datasets.ImageSet("small", shape=(8, 8, 3), classes=2, job="small")
@@ -30,9 +30,9 @@ def model_of(job: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("batch_norm", "parameters"), [(False, 482_442), (True, 490_378)])
-def test_mini_resnet_has_the_reference_parameters(batch_norm: bool, parameters: int) -> None:
-    model = model_of("cifar").mini_resnet(batch_norm)
+@pytest.mark.parametrize(("kind", "parameters"), [("none", 482_442), ("local", 490_378), ("ghost", 490_378)])
+def test_mini_resnet_has_the_reference_parameters(kind: str, parameters: int) -> None:
+    model = model_of("cifar").mini_resnet(batch_norm.maker(kind))
     assert model.count_params() == parameters
     assert model.output_shape == (None, 10)
 

@@ -1,0 +1,33 @@
+"""The number format of a model's arithmetic: float32, float16 with loss scaling, or bfloat16; weights stay float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+POLICIES = {"float32": "float32", "float16": "mixed_float16", "bfloat16": "mixed_bfloat16"}
+
+
+def use(precision: str) -> None:
+    """Compute in `precision` (a key of POLICIES) in all layers made from now on, unless one names its own dtype.
+
+    Let a model's last layer name float32: a softmax in 16 bits loses small probabilities.
+    """
+    tf.keras.mixed_precision.set_global_policy(POLICIES[precision])
+
+
+def scaled(optimizer: Any, precision: str) -> Any:
+    """The optimizer, with dynamic loss scaling for float16: gradients below 6e-8 would be zero there.
+
+    It goes around hvd.DistributedOptimizer, not into it: so ranks look at the same, averaged gradients when they
+    decide whether a step overflowed, and keep the same scale.
+    """
+    if precision != "float16":
+        return optimizer
+    return tf.keras.mixed_precision.LossScaleOptimizer(optimizer)
+
+
+def unscaled(optimizer: Any) -> Any:
+    """The optimizer inside the loss scaling, or the optimizer itself."""
+    return getattr(optimizer, "inner_optimizer", optimizer)

@@ -1,0 +1,71 @@
+"""A training step that computes the gradients of its batch in parts, or compiled by XLA; reduces them once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from hpclaunch.training import precision, reduction
+
+
+class StepInParts(tf.keras.Model):
+    """A model whose step computes the gradients of `parts` parts of its batch one after the other, then reduces once.
+
+    The result is that of the whole batch, for the memory of a part; batch normalization sees a part. Ranks may get a
+    smaller last batch: parts are weighted by their samples. Compile it with an optimizer of reduction.distributed.
+
+    Horovod's own backward_passes_per_step would do, but it counts every part as a step in Adam's bias correction, and
+    under float16 lets ranks choose different loss scales.
+    """
+
+    def __init__(self, *args: Any, parts: int = 1, xla: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._parts = parts
+        self._gradients = tf.function(self._gradients_of_all, jit_compile=True) if xla else self._gradients_of_all
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
+        if sample_weight is not None:
+            raise NotImplementedError("a step in parts takes no sample weights")
+        variables = self.trainable_variables
+        gradients = reduction.reduced(precision.unscaled(self.optimizer), self._gradients(x, y), variables)
+        if hasattr(self.optimizer, "get_unscaled_gradients"):
+            gradients = self.optimizer.get_unscaled_gradients(gradients)
+        self.optimizer.apply_gradients(zip(gradients, variables))
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def _gradients_of_all(self, x: Any, y: Any) -> list[Any]:
+        """The gradient of the mean loss over the batch (scaled under float16), per trainable variable."""
+        if self._parts == 1:
+            return self._gradients_of(x, y, 1.0)
+        samples = tf.shape(y)[0]
+        size = tf.maximum(1, -(-samples // self._parts))
+
+        def add(start: Any, sums: Any) -> Any:
+            mine = slice(start, tf.minimum(start + size, samples))
+            share = tf.cast(mine.stop - mine.start, tf.float32) / tf.cast(samples, tf.float32)
+            new = self._gradients_of(x[mine], y[mine], share)
+            return start + size, [total + gradient for total, gradient in zip(sums, new)]
+
+        zeros = [tf.zeros_like(variable) for variable in self.trainable_variables]
+        # One at a time: parts side by side would need the memory of the whole batch again.
+        return tf.while_loop(lambda start, sums: start < samples, add, (0, zeros), parallel_iterations=1)[1]
+
+    def _gradients_of(self, x: Any, y: Any, share: Any) -> list[Any]:
+        """The gradient of `share` times the mean loss of some samples; counts them in the metrics."""
+        with tf.GradientTape() as tape:
+            predicted = self(x, training=True)
+            loss = self.compute_loss(x, y, predicted) * share
+            if hasattr(self.optimizer, "get_scaled_loss"):
+                loss = self.optimizer.get_scaled_loss(loss)
+        self.compute_metrics(x, y, predicted, None)
+        found = tape.gradient(loss, self.trainable_variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+def in_parts(model: Any, parts: int, xla: bool = False) -> Any:
+    """The functional or sequential `model` with another training step, or itself if it needs none; same weights."""
+    if parts == 1 and not xla:
+        return model
+    return StepInParts(model.inputs, model.outputs[0], name=model.name, parts=parts, xla=xla)

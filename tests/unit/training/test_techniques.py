@@ -1,0 +1,78 @@
+"""The options of the techniques: defaults as in the job files, and what does not go together."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+try:
+    import numpy as np  # noqa: F401
+except ImportError:
+    pytest.skip("group training: numpy is not installed", allow_module_level=True)
+
+from hpclaunch.job import spell
+from hpclaunch.training import techniques
+from tests.builders import bundled_job
+from tests.unit.training.test_learning_rate import asked
+
+
+def train_of(job: str) -> ModuleType:
+    path = Path(bundled_job(job).folder) / "train.py"
+    spec = importlib.util.spec_from_file_location(f"{job}_train", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["cifar", "mnist"])
+def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = bundled_job(name).parameters
+    script = train_of(name)
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    plain = vars(script.parse())
+    as_launched = [f"--{key.replace('_', '-')}={spell(value.default)}" for key, value in parameters.items()]
+    monkeypatch.setattr(sys, "argv", ["train.py", *as_launched])
+    assert vars(script.parse()) == plain
+    assert set(plain) - set(parameters) == {"data_dir"}
+    for key, value in parameters.items():
+        for choice in value.choices:
+            monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={choice}"])
+            assert vars(script.parse())[key] == choice
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--warmup-epochs=1 --warmup-steps=9", "not both"),
+        ("--decay=step", "needs --decay-epochs"),
+        ("--decay-epochs=3,6", "--decay=step alone"),
+        ("--weight-decay=0.1", "no effect on adam"),
+        ("--momentum=1", "below 1"),
+        ("--scale-learning-rate=adascale --adasum=true", "averaged gradients"),
+        ("--scale-learning-rate=adascale --warmup-steps=9", "a warm-up itself"),
+        ("--scale-learning-rate=adascale --precision=float16", "loss scale"),
+        ("--xla=true --accumulation=2", "--accumulation above 1"),
+        ("--xla=true --batch-norm=synchronized", "XLA cannot compile"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments: str, message: str) -> None:
+    (found,) = techniques.faults(asked(*arguments.split()))
+    assert message in found
+
+
+def test_options_that_go_together() -> None:
+    assert techniques.faults(asked()) == []
+    assert techniques.faults(asked("--optimizer=lamb", "--weight-decay=0.01", "--decay=step", "--decay-epochs=3")) == []
+
+
+@pytest.mark.parametrize("argument", ["--decay-epochs=6,3", "--optimizer=lion", "--accumulation=0", "--momentum=-1"])
+def test_what_is_not_understood_ends_with_2(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        asked(argument)
+    assert stopped.value.code == 2
+    assert argument.split("=", maxsplit=1)[0] in capsys.readouterr().err
