@@ -53,8 +53,11 @@ need mpirun
 IFS= read -r -d '' rank <<'END_OF_RANK'
 trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
 python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --epochs=12 \
-  --batch-size-per-rank=512 --learning-rate=0.001 --scale-learning-rate=none --warmup-epochs=0.0 \
-  --batch-norm=true --optimizer=adam --seed=1337 --synthetic=false --synthetic-samples=4096 \
+  --batch-size-per-rank=512 --accumulation=1 --learning-rate=0.001 --scale-learning-rate=none \
+  --warmup-epochs=0.0 --warmup-steps=0 --decay=constant --decay-epochs= --decay-factor=0.1 \
+  --decay-power=1.0 --batch-norm=local --ghost-batch-size=32 --optimizer=adam --momentum=0.9 \
+  --weight-decay=0.0 --exclude-vectors=true --precision=float32 --compression=none --adasum=false \
+  --xla=false --steps-per-execution=1 --seed=1337 --synthetic=false --synthetic-samples=4096 \
   --train-samples=0 --record-shards=false
 code=$?
 # Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
