@@ -1,4 +1,4 @@
-"""Global batch size, batch size per rank, and how many nodes: the guidelines' caps; what a person types wins with a warning."""
+"""Global batch size, batch size per rank, most nodes: the guidelines' caps; it overrules nobody who types a value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def batch_cap(
         return BatchCap(batch=typed, origin="typed", reason=_kept(typed, root, samples, noise, critical))
     if noise is not None and noise.trustworthy:
         measured = max(1, int(noise.value))
-        verdict = f"at most {measured} samples: the measured noise scale, in place of sqrt(N) = {math.sqrt(samples):.0f}"
+        verdict = (
+            f"at most {measured} samples: the measured noise scale, in place of sqrt(N) = {math.sqrt(samples):.0f}"
+        )
         rule, source = "a measured noise scale is the largest useful global batch size", f"{SOURCE}; {MCCANDLISH}"
         origin: Origin = "profile"
     else:
@@ -161,7 +163,9 @@ def node_cap(available: int | None = None, *, typed: int | None = None) -> NodeC
     if typed is not None:
         positive(nodes=typed)
         above = typed > MOST_NODES
-        warning = f"{count(typed, 'node')} kept as typed: the guidelines recommend up to {MOST_NODES}, for a shorter wait"
+        warning = (
+            f"{count(typed, 'node')} kept as typed: the guidelines recommend up to {MOST_NODES}, for a shorter wait"
+        )
         return NodeCap(
             nodes=typed,
             origin="typed",

@@ -1,4 +1,4 @@
-"""Whether a data set is large enough to train such a model on many nodes, against projects that did; it reads no data."""
+"""Whether a data set is large enough for a model, held against projects that converged; it reads no data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many epochs a batch costs: the Pareto law of large-batch training and the gradient noise scale; it runs no step."""
+"""How many epochs a batch costs: the Pareto law of large batches and the gradient noise scale; it runs no step."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def fit_pareto(runs: Sequence[tuple[float, float]]) -> Pareto:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseScale:
-    """A measured gradient noise scale, samples: ``value`` = tr(Sigma) / |G|^2, its interval, and over how many steps."""
+    """A measured gradient noise scale, samples: tr(Sigma) / |G|^2, its interval, and over how many steps."""
 
     value: float
     low: float
@@ -120,7 +120,7 @@ def explain(law: Pareto, batch: float) -> Reason:
             Number(name="E_min", value=law.fewest_epochs, unit="epochs"),
             Number(name="B_crit", value=law.critical_batch, unit="samples"),
         ),
-        verdict=f"{law.epochs(batch):.3g} epochs to the target: {1 + ratio:.3g} times as many as with the smallest batch",
+        verdict=f"{law.epochs(batch):.3g} epochs to the target, {1 + ratio:.3g} times as many as tiny batches need",
         source=MCCANDLISH,
     )
 

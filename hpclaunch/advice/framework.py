@@ -1,4 +1,4 @@
-"""Which framework joins the ranks, how they agree on a gradient, and why the others are declined; it looks at no site."""
+"""Which framework joins the ranks, how they update, and why every other way is declined; it looks at no site."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def choose_framework() -> Selection:
         declined=(
             Passed(
                 name="Cray PE DL plugin",
-                why="its last version, 23.09.1, is for TensorFlow 2.11, and the manual of CPE 24.11 still names no newer one;"
+                why="its last version, 23.09.1, is for TensorFlow 2.11; CPE 24.11 has no newer one;"
                 " no site that hpclaunch knows offers it",
                 source=f"{_FRAMEWORK}; cpe.ext.hpe.com/docs/24.11/csml/cray_dl_plugin.html",
             ),
             Passed(
                 name="gRPC",
-                why="never on HPC: it runs on TCP sockets and uses no RDMA of the interconnect, needs a list of hosts and open"
-                " ports of its own, and knows nothing of the launcher; parameter servers and multi-worker tf.distribute"
-                " are declined with it",
+                why="never on HPC: it runs on TCP sockets and uses no RDMA of the interconnect, and needs a list of"
+                " hosts and open ports of its own beside the launcher; parameter servers and multi-worker"
+                " tf.distribute are declined with it",
                 source=_FRAMEWORK,
             ),
             Passed(
                 name="Horovod-MLSL",
-                why="MLSL was Intel's library for its own CPUs; Horovod 0.28 has oneCCL in its place, which MPI does not need",
+                why="MLSL was Intel's library for its own CPUs; Horovod 0.28 has oneCCL in its place",
                 source=_FRAMEWORK,
             ),
         ),
@@ -78,8 +78,8 @@ def choose_updates() -> Selection:
         declined=(
             Passed(
                 name="asynchronous",
-                why="stale gradients: no two runs are alike, and convergence must be studied anew; only for well-studied"
-                " algorithms",
+                why="stale gradients: no two runs are alike, and convergence must be studied anew; only for"
+                " well-studied algorithms",
                 source=_UPDATES,
             ),
             Passed(
@@ -90,7 +90,7 @@ def choose_updates() -> Selection:
             ),
             Passed(
                 name="hybrid",
-                why="synchronous groups under asynchronous servers: not straightforward with most frameworks, Horovod has none",
+                why="synchronous groups under asynchronous servers: not straightforward, and Horovod has none",
                 source=f"{_UPDATES}; Kurth et al. 2017, arXiv 1708.05256",
             ),
             Passed(

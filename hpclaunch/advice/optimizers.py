@@ -17,7 +17,9 @@ _LAYERWISE = ("lars", "larc", "lamb")
 LARS = "local rate = 0.001 |w| / (|g| + weight decay |w|), momentum 0.9; not for biases and batch norm"
 LARC = "like LARS, with the global rate as an upper limit"
 LAMB = "Adam's step, scaled to |w|; rate 0.005 sqrt(B / 32768)"
-SAME_BATCH = "tuned Nesterov or Adam reach LARS's and LAMB's accuracy at the same batches (Nado et al. 2021, arXiv 2102.06356)"
+SAME_BATCH = (
+    "tuned Nesterov or Adam reach LARS's and LAMB's accuracy at the same batches (Nado et al. 2021, arXiv 2102.06356)"
+)
 LOCAL_NORMS = "batch norm keeps each rank's own statistics; never synchronize them (Goyal et al. 2017)"
 BEST_ACCURACY = "SGD with momentum has the best accuracy, but is harder to tune"
 LEAST_TUNING = "Adam works well in most cases without difficult tuning, on one node and on many"
@@ -34,7 +36,9 @@ class OptimizerAdvice:
     reason: Reason
 
 
-def choose_optimizer(current: str, batch: int, *, critical: float | None = None, typed: bool = False) -> OptimizerAdvice:
+def choose_optimizer(
+    current: str, batch: int, *, critical: float | None = None, typed: bool = False
+) -> OptimizerAdvice:
     """Return the user's optimizer, or with an extreme global batch size (samples) LARS for SGD and LAMB for Adam.
 
     Extreme: above 8192 for SGD, or above 4 x ``critical`` (B_crit, samples; None: not known). A ``typed`` optimizer is

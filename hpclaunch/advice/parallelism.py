@@ -1,4 +1,4 @@
-"""Data, model or model-data parallel: the guidelines' decision table and the layout that follows; it measures nothing."""
+"""Data, model or model-data parallel: the guidelines' decision table, and how a replica is split; pure arithmetic."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def choose_parallelism(need: Need, room: Room, dataset_bytes: float | None) -> P
     if need.replicated_bytes >= usable and need.on_each(1) > usable:
         raise Refused(
             Fault(
-                what=f"the part of the model that cannot be split needs {need.replicated_bytes / 1e9:.1f} GB on every GPU",
+                what=f"what cannot be split of the model needs {need.replicated_bytes / 1e9:.1f} GB on every GPU",
                 allowed=f"less than {usable / 1e9:.1f} GB ({USABLE_MEMORY:.0%} of a GPU)",
                 next=f"try {', '.join(BEFORE_SPLITTING)}, or a node type with more memory",
             )
@@ -143,9 +143,11 @@ def _reason(
     size = "fits" if fits else ("does not fit" if dataset_bytes is not None else "may not fit")
     warning = ""
     if extent == "several nodes":
-        warning = f"a replica on {gpus} GPUs leaves the node: its layers speak over the network instead of the GPUs' links"
+        warning = (
+            f"a replica on {gpus} GPUs leaves the node: its layers speak over the network instead of the GPUs' links"
+        )
     return Reason(
-        rule="data parallel if the model fits one node; else model parallel if the data set does; else model-data parallel",
+        rule="the model fits one node: data parallel; only the data set does: model; neither: model-data",
         numbers=tuple(numbers),
         verdict=f"{strategy} parallel: a replica takes {extent}, the data set {size} one node",
         source=f"{GUIDELINES}, data parallel or model parallel",

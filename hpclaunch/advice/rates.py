@@ -1,4 +1,4 @@
-"""Learning rate for a larger global batch: scaling, warm-up and decay, in epochs; it sets no optimizer's rate itself."""
+"""Learning rate for a larger global batch: scaling, warm-up and decay, in epochs; it sets no optimizer's rate."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ SOURCES: dict[Rule, str] = {
     "none": SOURCE,
     "linear": f"{SOURCE}; Goyal et al. 2017, arXiv 1706.02677",
     "sqrt": f"{SOURCE}; You et al. 2017, arXiv 1708.03888",
-    "power 2/3": "Horovod article on training from hours to minutes; AdamW's rates in MLPerf HPC (OC20) have powers .67 to .79",
+    "power 2/3": "a project's article on Horovod; AdamW's rates for OC20 in MLPerf HPC's logs have powers .67 to .79",
     "adascale": "Johnson et al. 2020, arXiv 2007.05105",
 }
+POWERS: dict[Rule, float] = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "power 2/3": 2 / 3}
 _BY_ROOT = ("adam", "adamw", "lars", "lamb")
 LARGE_STEP = 8.0
 """From this growth of the batch on, the warm-up is long."""
@@ -32,7 +33,7 @@ DECAYS: dict[str, str] = {
     "polynomial": "(1 - epoch / epochs)^p",
     "cosine": "(1 + cos(pi epoch / epochs)) / 2",
 }
-"""The decay schedules that the guidelines name, as factors of the scaled rate. All in epochs: they survive a change of B."""
+"""The decay schedules that the guidelines name, as factors of the scaled rate; in epochs, to survive a change of B."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,7 @@ def factor(rule: Rule, growth: float, *, noise_to_base: float | None = None) -> 
         if noise_to_base is None:
             raise ValueError("AdaScale needs a measured noise scale")
         return (1 + noise_to_base) / (1 + noise_to_base / growth)
-    return {"none": 1.0, "linear": growth, "sqrt": math.sqrt(growth), "power 2/3": growth ** (2 / 3)}[rule]
+    return math.pow(growth, POWERS[rule])
 
 
 def scale_rate(
@@ -191,10 +192,11 @@ def decay_factor(name: str, epoch: float, epochs: float, *, power: float = 1.0, 
     done = min(max(epoch / epochs, 0.0), 1.0)
     if name not in DECAYS:
         raise ValueError(f"{name!r} is not one of {', '.join(DECAYS)}")
-    return {
-        "step": rate ** math.floor(3 * done) if done < 1 else rate**2,
+    factors: dict[str, float] = {
+        "step": math.pow(rate, min(2, math.floor(3 * done))),
         "exponential": math.exp(-rate * epoch),
         "1/t": 1 / (1 + rate * epoch),
-        "polynomial": (1 - done) ** power,
+        "polynomial": math.pow(1 - done, power),
         "cosine": (1 + math.cos(math.pi * done)) / 2,
-    }[name]
+    }
+    return factors[name]
