@@ -1,4 +1,4 @@
-"""What training needs of a GPU's memory: states, activations and the rest, and the largest batch that fits; no probing."""
+"""A GPU's memory in training: states, activations and the rest, and the largest batch that fits; it probes nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def transformer_layer_bytes(sequence: int, batch: int, hidden: int, heads: int, 
 
 
 def other_bytes(largest_gradient_bytes: float = 0.0) -> float:
-    """Return bytes that neither model nor batch need: fusion buffer, CUDA libraries, and the largest gradient once more."""
+    """Return bytes of fusion buffer, CUDA libraries, and the largest gradient once more (its copy on the way)."""
     return FUSION_BYTES + LIBRARY_BYTES + largest_gradient_bytes
 
 
