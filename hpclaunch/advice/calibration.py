@@ -24,7 +24,7 @@ REACH = 3.0
 COARSE, FINE = 0.25, 0.025
 """Steps of the search, in standard deviations: first everywhere, then around the best place."""
 SOLVING = 4
-"""Times that the compute time is corrected until the residuals have no common part; each leaves some per cent of it."""
+"""Times that the compute time is corrected, so that the residuals have no common part."""
 SOURCE = "maximum a posteriori; priors from published TensorFlow + Horovod tables"
 
 

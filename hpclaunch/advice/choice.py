@@ -83,7 +83,7 @@ def candidate(
 ) -> Candidate:
     """Return what a run on ``nodes`` nodes would take, with the uncertainty of throughput and of epochs.
 
-    time = ``overhead_s`` (start-up, staging, evaluation) + epochs x ``samples`` / throughput; cost goes by nodes x time.
+    time = ``overhead_s`` (start-up, staging, evaluation) + epochs x ``samples`` / throughput; cost by nodes x time.
     """
     epochs = law.epochs(batch.total)
     training = epochs * samples / samples_per_s.middle
