@@ -117,8 +117,3 @@ def closest(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str | N
         return None
     _, place, found = min(near, key=lambda one: one[0])
     return f"{flags(ask, found)} {place}".strip()
-
-
-def best_alternative(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str:
-    """Return the same, and nothing where no place takes any: for places that all have to be named."""
-    return closest(places, ask) or ""

@@ -18,7 +18,7 @@ from difflib import get_close_matches
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.detection import cluster_name
 from hpclaunch.errors import Fault
-from hpclaunch.plan.limits import Ask, best_alternative, breaches
+from hpclaunch.plan.limits import Ask, breaches, closest
 from hpclaunch.site import Limits
 from hpclaunch.spec import JobSpec
 from hpclaunch.units import parse_walltime
@@ -162,7 +162,7 @@ def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> 
         if other == name or (other in needed and _is_open(known[other]))
         if not _not_admitted(spec, known[other])
     ]
-    return best_alternative(places, _ask(spec))
+    return closest(places, _ask(spec)) or ""
 
 
 def _is_open(partition: dict[str, str]) -> bool:

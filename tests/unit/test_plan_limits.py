@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.plan.limits import Ask, best_alternative, breaches, closest, distance, flags, longest_walltime, nearest
+from hpclaunch.plan.limits import Ask, breaches, closest, distance, flags, longest_walltime, nearest
 from hpclaunch.site import Bin, Limits, Override
 from tests.builders import HOUR
 
@@ -118,9 +118,9 @@ def test_how_far_apart_two_requests_are() -> None:
 
 def test_of_several_places_the_nearest_then_the_first_is_proposed() -> None:
     half, quarter = [Limits(max_nodes=2)], [Limits(max_nodes=1)]
-    assert best_alternative([("-p a", quarter), ("-p b", half), ("-p c", half)], ASK) == "--nodes 2 -p b"
-    assert best_alternative([("-p a", half), ("-p b", [Limits()])], ASK) == "-p b"
-    assert best_alternative([("-p a", [Limits(node_types=("cpu",))])], ASK) == ""
+    assert closest([("-p a", quarter), ("-p b", half), ("-p c", half)], ASK) == "--nodes 2 -p b"
+    assert closest([("-p a", half), ("-p b", [Limits()])], ASK) == "-p b"
+    assert closest([("-p a", [Limits(node_types=("cpu",))])], ASK) is None
 
 
 def test_a_place_without_a_name_that_takes_all_is_not_taken_for_none() -> None:
