@@ -41,18 +41,18 @@ def reference(images: Any, labels: Any, batch_size: int) -> Any:
     return whole.repeat().shuffle(10_000).batch(batch_size)
 
 
-def hpclaunch(images: Any, labels: Any, batch_size: int, as_uint8: bool = True) -> Any:
-    """Batches of a rank as `start` leaves it; uint8, which the model's first layer scales."""
+def hpclaunch(images: Any, labels: Any, batch_size: int, as_pixels: bool = True) -> Any:
+    """Batches of a rank as in the bundled jobs: uint8, which the model's first layer scales."""
     from hpclaunch.training import pipeline
     from hpclaunch.training.start import start
 
     start("benchmark", 1)
-    return pipeline.training_batches(images, labels, batch_size, seed=1, rank=0, as_uint8=as_uint8)
+    return pipeline.training_batches(images, labels, batch_size, seed=1, rank=0, as_pixels=as_pixels)
 
 
 def hpclaunch_float32(images: Any, labels: Any, batch_size: int) -> Any:
     """The same, scaled to float32 in the pipeline, as the reference does."""
-    return hpclaunch(images, labels, batch_size, as_uint8=False)
+    return hpclaunch(images, labels, batch_size, as_pixels=False)
 
 
 def batches_of(variant: str, name: str) -> Any:

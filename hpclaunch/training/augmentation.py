@@ -34,7 +34,7 @@ class Augmentation:
     zeros come in (the same as zero padding and a random crop). scale: enlarge or shrink by a factor in
     1 - scale .. 1 + scale. brightness, contrast, saturation: a factor in 1 - x .. 1 + x. mixup, cutmix: the alpha of
     Beta(alpha, alpha) from which an image's share in the mixture is drawn (0: off; with both, one of them by chance).
-    Mixing makes labels float32 [b, classes]: train with a categorical, not a sparse categorical loss.
+    Mixing makes labels float32 [b, classes]; `loss` names the loss that fits.
     """
 
     flip_horizontal: bool = False
@@ -64,6 +64,16 @@ class Augmentation:
         return self.mixup > 0 or self.cutmix > 0
 
     @property
+    def loss(self) -> str:
+        """Keras's name of the cross-entropy for the labels as they come out."""
+        return "categorical_crossentropy" if self.mixes else "sparse_categorical_crossentropy"
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is asked for at all."""
+        return self.moves or self.colours or self.mixes
+
+    @property
     def moves(self) -> bool:
         return self.flip_horizontal or self.flip_vertical or self.crop > 0 or self.scale > 0
 
@@ -71,19 +81,37 @@ class Augmentation:
     def colours(self) -> bool:
         return self.brightness > 0 or self.contrast > 0 or self.saturation > 0
 
-    def apply(self, images: Any, labels: Any, draws: Any, as_uint8: bool = False) -> tuple[Any, Any]:
+    def apply(self, images: Any, labels: Any, draws: Any, as_pixels: bool = False) -> tuple[Any, Any]:
         """Augment a batch: uint8 [b, h, w, c], int64 [b], draws [b, DRAWS] -> float32 in 0..1, labels (see above).
 
-        as_uint8: images stay uint8; only where neither colours nor mixing are asked for.
+        as_pixels: images come out in 0..255: uint8, or float32 where colours or mixing make fractions of them.
         """
         if self.moves:
             images = moved(images, self, draws)
-        if as_uint8:
+        if as_pixels and not (self.colours or self.mixes):
             return images, labels
         images = to_float(images)
         if self.colours:
             images = coloured(images, self, draws)
-        return mixed(images, tf.one_hot(labels, self.classes), self, draws) if self.mixes else (images, labels)
+        if self.mixes:
+            images, labels = mixed(images, tf.one_hot(labels, self.classes), self, draws)
+        return (images * 255.0 if as_pixels else images), labels
+
+
+def asked_for(asked: Any, classes: int) -> Augmentation:
+    """What a job's options ask for (techniques.add_options), for a data set of so many classes."""
+    return Augmentation(
+        flip_horizontal=asked.flip_horizontal,
+        flip_vertical=asked.flip_vertical,
+        crop=asked.crop,
+        scale=asked.scale_images,
+        brightness=asked.brightness,
+        contrast=asked.contrast,
+        saturation=getattr(asked, "saturation", 0.0),  # a job with images in grey has none
+        mixup=asked.mixup,
+        cutmix=asked.cutmix,
+        classes=classes,
+    )
 
 
 def to_float(images: Any) -> Any:

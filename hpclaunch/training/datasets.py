@@ -10,7 +10,7 @@ from typing import Any, Callable
 import numpy as np
 
 from hpclaunch.training.failure import TrainingError
-from hpclaunch.training.shards import Shard
+from hpclaunch.training.shards import Shard, training_shard
 
 # (length, name of the stream) -> a permutation of 0 .. length - 1, as tensors
 Order = Callable[[Any, Any], Any]
@@ -59,7 +59,22 @@ class Source(ABC):
 
         order: the random order of this pass. threads: how many images are decoded at the same time.
         """
-        raise DataError("{}: the layout {} is read into memory, not streamed".format(self.path, self.layout))
+        raise self.cannot_stream()
+
+    def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
+        """Rank's part of the training samples, such that `samples` reads it fast; raises DataError if it cannot.
+
+        order: of all training samples, or of the chosen ones (shards.shuffled).
+        """
+        if not self.streams:
+            raise self.cannot_stream()
+        return training_shard(order, rank, size)
+
+    def cannot_stream(self) -> DataError:
+        return DataError(
+            "{}: the layout {} is read into memory, not streamed\n"
+            "  next: --input=memory, or bring the data as class folders or TFRecords".format(self.path, self.layout)
+        )
 
     def fingerprint_here(self) -> str:
         """The fingerprint of what this host holds at `path`; raises DataError. Cheap: called by every rank."""

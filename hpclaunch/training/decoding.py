@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Callable
 
 import tensorflow as tf
 
-from hpclaunch.training.pipeline import frugal
+from hpclaunch.training.pipeline import frugal, rank_threads
 
 
 def image(content: Any, shape: tuple[int, int, int]) -> Any:
@@ -20,8 +19,3 @@ def in_parallel(samples: tf.data.Dataset, work: Callable[[Any], Any], threads: i
     """`work` on every element, in their order, on so many threads (0: the rank's)."""
     threads = threads or rank_threads()
     return samples.map(work, num_parallel_calls=threads, deterministic=True).with_options(frugal(threads))
-
-
-def rank_threads() -> int:
-    """How many threads this rank may use: what hpclaunch.training.start has set, else the cores that it may use."""
-    return tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))

@@ -6,6 +6,7 @@ the published figures were made with.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import tensorflow as tf
@@ -17,10 +18,10 @@ SGD: Any = _HOME.SGD
 Adam: Any = _HOME.Adam
 
 
-class DenseUpdates(_Optimizer):
+class DenseUpdates(_Optimizer, ABC):
     """A base for optimizers whose update needs the whole gradient of a variable, such as its norm.
 
-    A subclass implements `_update(gradient, variable, rate)`. Horovod wraps an optimizer by making it anew from
+    Horovod wraps an optimizer by making it anew from
     get_config(), so what a subclass is told must be there.
     """
 
@@ -32,8 +33,9 @@ class DenseUpdates(_Optimizer):
         dense = tf.scatter_nd(tf.expand_dims(indices, 1), gradient, tf.shape(variable, out_type=indices.dtype))
         return self._resource_apply_dense(dense, variable, apply_state)
 
+    @abstractmethod
     def _update(self, gradient: Any, variable: Any, rate: Any) -> Any:
-        raise NotImplementedError("{} has no _update".format(type(self).__name__))
+        """Change `variable` by its (dense) gradient at this learning rate; returns the operation that does."""
 
 
 def is_excluded(variable: Any, exclude_vectors: bool) -> bool:

@@ -20,16 +20,26 @@ COPIES = 8  # files on their way at the same time: small files wait for the file
 def staged(world: World, source: Source, folder: str) -> Source:
     """The same data set, read from `folder` (for instance $TMPDIR or /dev/shm) on every node. A collective.
 
-    A copy that is there already, of the same fingerprint, is used. It stays when the run ends. All ranks fail together
-    if it does not fit or cannot be written.
+    An empty `folder` leaves the data where they are. Variables in it are those of the node. A copy that is there
+    already, of the same fingerprint, is used. It stays when the run ends. All ranks fail together if it does not fit or
+    cannot be written.
     """
-    if not source.files():  # made up in memory
+    if not folder or not source.files():  # without files it is made up in memory
         return source
+    folder = world.together(lambda: _expanded(folder, world.host))
     goal = os.path.join(folder, "{}-{}".format(source.wanted.name, source.fingerprint))
     world.together(lambda: _place(source, goal, world.host) if world.local_rank == 0 else None)
     local = copy.copy(source)
     local.path = os.path.join(goal, os.path.basename(os.path.normpath(source.path)))
     return local
+
+
+def _expanded(folder: str, host: str) -> str:
+    found = os.path.expanduser(os.path.expandvars(folder))
+    if "$" in found or not os.path.isabs(found):
+        what = "names a variable that is not set" if "$" in found else "is not an absolute path"
+        raise TrainingError("{} on {}: the folder to stage to {}\n{}".format(folder, host, what, NEXT))
+    return found
 
 
 def _place(source: Source, goal: str, host: str) -> None:

@@ -41,6 +41,14 @@ def positive(text: str) -> float:
     return value
 
 
+def below_one(text: str) -> float:
+    """A number from 0 and below 1."""
+    value = at_least(0, float)(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError("{!r}: a number from 0 and below 1 is expected".format(text))
+    return float(value)
+
+
 def parser(description: str, seed: int) -> argparse.ArgumentParser:
     """A parser with the options that every bundled job has: seed and data. `seed`: the default."""
     made = argparse.ArgumentParser(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training import augmentation
-from hpclaunch.training.failure import TrainingError
 from hpclaunch.training.shards import epoch_order, steps_per_epoch
+
+AT_ONCE = 4  # batches that are augmented at the same time: each is held as float32
 
 
 def training_batches(
@@ -21,8 +23,8 @@ def training_batches(
     first_epoch: int = 0,
     first_step: int = 0,
     augment: augmentation.Augmentation | None = None,
-    threads: int = 1,
-    as_uint8: bool = False,
+    threads: int = 0,
+    as_pixels: bool = False,
 ) -> tf.data.Dataset:
     """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), epoch after epoch.
 
@@ -30,11 +32,14 @@ def training_batches(
     last batch may be smaller. Starts with step `first_step` of `first_epoch` (both from 0), with the samples and the
     random numbers that an unbroken run would have there. Samples stay uint8 in memory: only the batch at hand and
     one ahead are float32. augment: changes images, and with mixing makes labels float32 [b, classes]. threads: how
-    many batches are made at the same time; worth more than 1 with augmentation. as_uint8: images stay uint8 0..255, a
-    quarter of the bytes to write here and to bring to the device: then the model begins with Rescaling(1 / 255).
+    many batches are made at the same time (0: one, but with augmentation up to AT_ONCE, as the rank's threads allow).
+    as_pixels: images stay in 0..255, as uint8 unless `augment` makes fractions of them: a quarter of the bytes to write
+    here and to bring to the device. Then the model begins with Rescaling(1 / 255).
     """
+    augments = augment is not None and augment.changes
+    threads = threads or (min(AT_ONCE, rank_threads()) if augments else 1)
     gather = _gather(images, labels)
-    finish = finisher(seed, rank, augment, as_uint8)
+    finish = finisher(seed, rank, augment, as_pixels)
 
     def epoch_batches(epoch: Any) -> Any:
         order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, int(e), rank), [epoch], tf.int64)
@@ -55,29 +60,24 @@ def training_batches(
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
 
 
-def evaluation_batches(images: Any, labels: Any, batch_size: int, as_uint8: bool = False) -> tf.data.Dataset:
+def evaluation_batches(images: Any, labels: Any, batch_size: int, as_pixels: bool = False) -> tf.data.Dataset:
     """One pass over the samples in order, same types as training_batches."""
     gather = _gather(images, labels)
     positions = tf.data.Dataset.range(len(labels)).batch(batch_size)
-    finish = finisher(0, 0, None, as_uint8)
+    finish = finisher(0, 0, None, as_pixels)
     return positions.map(lambda found: finish(*gather(found), 0, 0)).prefetch(1).with_options(frugal())
 
 
 def finisher(
-    seed: int, rank: int, augment: augmentation.Augmentation | None, as_uint8: bool
+    seed: int, rank: int, augment: augmentation.Augmentation | None, as_pixels: bool
 ) -> Callable[..., tuple[Any, Any]]:
-    """What makes (uint8 images, labels, epoch, number of their first sample in the epoch) ready to train on.
-
-    Raises TrainingError if the augmentation needs more than uint8 can hold.
-    """
-    if as_uint8 and augment is not None and (augment.colours or augment.mixes):
-        raise TrainingError("changed colours and mixed images are float32: they cannot stay uint8")
+    """What makes (uint8 images, labels, epoch, number of their first sample in the epoch) ready to train on."""
 
     def finish(images: Any, labels: Any, epoch: Any, start: Any) -> tuple[Any, Any]:
-        if augment is None:
-            return (images if as_uint8 else augmentation.to_float(images)), labels
+        if augment is None or not augment.changes:
+            return (images if as_pixels else augmentation.to_float(images)), labels
         draws = augmentation.random_numbers(seed, rank, epoch, start, tf.shape(labels)[0])
-        return augment.apply(images, labels, draws, as_uint8)
+        return augment.apply(images, labels, draws, as_pixels)
 
     return finish
 
@@ -88,6 +88,11 @@ def frugal(threads: int = 1) -> tf.data.Options:
     options.autotune.enabled = False
     options.threading.private_threadpool_size = threads
     return options
+
+
+def rank_threads() -> int:
+    """How many threads this rank may use: what hpclaunch.training.start has set, else the cores that it may use."""
+    return tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
 
 
 def _gather(images: Any, labels: Any) -> Any:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import time
 from typing import Any, Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training import augmentation
+from hpclaunch.training import augmentation, failure
 from hpclaunch.training.datasets import Source
-from hpclaunch.training.decoding import rank_threads
-from hpclaunch.training.pipeline import finisher, frugal
+from hpclaunch.training.pipeline import finisher, frugal, rank_threads
 from hpclaunch.training.shards import Shard, epoch_order, steps_per_epoch, stream_seed
 
 CHECKED = 1024  # samples that are read again at once to find a damaged one
+SEARCH_S = 60.0  # and for how long: all other ranks wait meanwhile
+READING = (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.UnknownError,
+)
 
 
 def training_stream(
@@ -27,15 +36,16 @@ def training_stream(
     first_step: int = 0,
     augment: augmentation.Augmentation | None = None,
     threads: int = 0,
-    as_uint8: bool = False,
+    as_pixels: bool = False,
 ) -> tf.data.Dataset:
     """Endless batches of the training split, as pipeline.training_batches makes them from memory.
 
     For class folders they are the same batches. threads: how many images are decoded at the same time (0: the rank's).
-    Holds about two batches. Wrap the training in `damage_named`: what is damaged is found while training.
+    Holds about two batches. Give it a shard of source.stream_shard, and wrap the training in `damage_named`: what is
+    damaged is found while training.
     """
     threads = threads or rank_threads()
-    finish = finisher(seed, rank, augment, as_uint8)
+    finish = finisher(seed, rank, augment, as_pixels)
     steps = steps_per_epoch(len(shard.indices), batch_size)
 
     @tf.autograph.experimental.do_not_convert  # nothing to convert; AutoGraph would warn about what it cannot read
@@ -54,14 +64,44 @@ def training_stream(
 
 
 @contextlib.contextmanager
-def damage_named(source: Source, shard: Shard) -> Iterator[None]:
-    """Turn a reading error of the block into a DataError that names the file, by reading the shard once more."""
+def damage_named(source: Source, shard: Shard, streams: bool = True) -> Iterator[None]:
+    """Turn a reading error of the block into one message that names the file; streams: whether the block reads at all.
+
+    The other ranks are in a collective of the step that this rank cannot make, so nothing can be agreed on with them:
+    this rank speaks, unless another one that met damage has done so, and ends; the launcher ends the rest. The file is
+    looked for by reading the shard once more, for SEARCH_S at most.
+    """
     try:
         yield
-    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, tf.errors.NotFoundError):
-        for start in range(0, len(shard.indices), CHECKED):
+    except READING as error:
+        # Horovod reports a rank that has gone as one of these errors.
+        if not streams or "Horovod" in str(error):
+            raise
+        text = _damage(source, shard, error)
+        if text is None:
+            raise  # the data are sound: the error came from elsewhere
+        raise failure.AgreedError("{}: {}".format(failure.who(), text), speaks=_is_first_to_fail()) from None
+
+
+def _damage(source: Source, shard: Shard, error: Exception) -> str | None:
+    """What is wrong with the shard, in words; None if all of it can be read."""
+    began = time.monotonic()
+    for start in range(0, len(shard.indices), CHECKED):
+        if time.monotonic() - began > SEARCH_S:
+            what = "a training image cannot be read ({}); the file was not found in {:.0f} s, after {} of {} images"
+            reason = str(error).split("\n")[0]
+            return str(source.wrong(what.format(reason, SEARCH_S, start, len(shard.indices)), source.path))
+        try:
             source.read("train", shard.indices[start : start + CHECKED])
-        raise  # the data are sound: the error came from elsewhere
+        except failure.TrainingError as found:
+            return str(found)
+    return None
+
+
+def _is_first_to_fail() -> bool:
+    """Whether no rank has left its exit code yet; leaves this one's. Without a launcher's exit file, always."""
+    written = failure.record_exit_code(failure.TrainingError.exit_code)
+    return written or not os.path.exists(os.environ.get(failure.EXIT_FILE_VARIABLE, ""))
 
 
 def _order(seed: int, rank: int, epoch: Any, length: Any, name: Any) -> np.ndarray:

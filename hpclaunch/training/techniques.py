@@ -7,7 +7,7 @@ from typing import Any
 
 from hpclaunch.training import learning_rate
 from hpclaunch.training.failure import AgreedError
-from hpclaunch.training.options import at_least, boolean, positive
+from hpclaunch.training.options import at_least, below_one, boolean, positive
 from hpclaunch.training.start import World
 
 # Said here and not imported, as those modules import TensorFlow; a test compares them.
@@ -15,10 +15,16 @@ OPTIMIZERS = ("adam", "adamw", "lamb", "larc", "lars", "sgd")
 WITH_WEIGHT_DECAY = ("adamw", "lamb", "larc", "lars")
 BATCH_NORMS = ("none", "local", "ghost", "synchronized")
 PRECISIONS = ("float32", "float16", "bfloat16")
+INPUTS = ("memory", "stream")
 
 
-def add_options(parser: argparse.ArgumentParser, epochs: int, batch_size: int, batch_norm: bool) -> None:
-    """Add the techniques to a job's parser; epochs, batch_size: defaults; batch_norm: the model can have it."""
+def add_options(
+    parser: argparse.ArgumentParser, epochs: int, batch_size: int, batch_norm: bool, colours: bool = True
+) -> None:
+    """Add the techniques to a job's parser; epochs, batch_size: defaults; batch_norm: the model can have it.
+
+    colours: the images have some; in grey, a saturation would do nothing.
+    """
     add = parser.add_argument
     add("--epochs", type=at_least(1), default=epochs, help="passes over the training images")
     add("--batch-size-per-rank", type=at_least(1), default=batch_size, help="images that a rank computes at once")
@@ -33,11 +39,14 @@ def add_options(parser: argparse.ArgumentParser, epochs: int, batch_size: int, b
         add("--ghost-batch-size", type=at_least(1), default=32, help="images normalized together by ghost")
     _add_optimizer(add)
     _add_learning_rate(add)
+    _add_input(add)
+    _add_augmentation(add, colours)
 
 
 def _add_optimizer(add: Any) -> None:
     add("--optimizer", choices=OPTIMIZERS, default="adam", help="the optimizer")
     add("--momentum", type=at_least(0, float), default=0.9, help="of sgd, lars and larc")
+    add("--momentum-correction", type=boolean, default=True, help="sgd's steps in flight follow a changed rate")
     add("--weight-decay", type=at_least(0, float), default=0.0, help="of " + ", ".join(WITH_WEIGHT_DECAY))
     add(
         "--exclude-vectors",
@@ -63,6 +72,25 @@ def _add_learning_rate(add: Any) -> None:
     add("--decay-power", type=positive, default=1.0, help="of polynomial")
 
 
+def _add_input(add: Any) -> None:
+    add("--input", choices=INPUTS, default="memory", help="keep a rank's images in memory, or read them every epoch")
+    add("--stage-to", default="", help="a folder on every node, such as $TMPDIR, that gets a copy of the data first")
+
+
+def _add_augmentation(add: Any, colours: bool) -> None:
+    part = below_one
+    add("--flip-horizontal", type=boolean, default=False, help="mirror every second image, left to right")
+    add("--flip-vertical", type=boolean, default=False, help="turn every second image upside down")
+    add("--crop", type=at_least(0), default=0, help="shift images by up to so many pixels in each direction")
+    add("--scale-images", type=part, default=0.0, help="enlarge or shrink images by up to this part")
+    add("--brightness", type=part, default=0.0, help="change the brightness by up to this part")
+    add("--contrast", type=part, default=0.0, help="change the contrast by up to this part")
+    if colours:
+        add("--saturation", type=part, default=0.0, help="change the saturation by up to this part")
+    add("--mixup", type=at_least(0, float), default=0.0, help="mix two images and their labels: alpha of the shares")
+    add("--cutmix", type=at_least(0, float), default=0.0, help="put a box of one image into another: alpha")
+
+
 def check(asked: argparse.Namespace, world: World) -> None:
     """Raise AgreedError with everything in the options that does not go together."""
     found = faults(asked)
@@ -83,6 +111,12 @@ def faults(asked: Any) -> list[str]:
             "--weight-decay has no effect on {}, but on {}".format(asked.optimizer, ", ".join(WITH_WEIGHT_DECAY)),
         ),
         (asked.momentum >= 1, "--momentum must be below 1"),
+        (
+            not asked.momentum_correction and asked.optimizer != "sgd",
+            "--momentum-correction=false has an effect on sgd alone",
+        ),
+        (asked.synthetic and asked.stage_to, "made-up images (--synthetic=true) cannot be staged: drop --stage-to"),
+        (asked.synthetic and asked.input == "stream", "made-up images are in memory: --input=stream needs data"),
         (adascale and asked.adasum, "AdaScale measures averaged gradients: it does not go with --adasum=true"),
         (adascale and (asked.warmup_epochs or asked.warmup_steps), "AdaScale is a warm-up itself: set no other"),
         (adascale and asked.precision == "float16", "AdaScale's averages break when the loss scale of float16 changes"),

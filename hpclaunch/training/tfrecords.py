@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.datasets import ImageSet, Order, Source
-from hpclaunch.training.shards import Shard, runs
+from hpclaunch.training.datasets import DataError, ImageSet, Order, Source
+from hpclaunch.training.shards import Shard, record_shard, runs
 
 # train.tfrecord, train-00001.tfrecords, cifar-train.tfrecord-00000-of-00004, train-00000-of-01024 (as ImageNet's)
 NAME = re.compile(r"(^|[-_.])(?P<split>train|test|validation)([-_.].*)?(\.tfrecords?([-_.].*)?|-\d+-of-\d+)$")
@@ -89,6 +89,15 @@ class TFRecords(Source):
                     raise self.wrong("damaged, or not as expected ({})".format(reason), self._at(name)) from None
             start += count
         return images, labels
+
+    def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
+        """Whole files where there are enough: a rank opens no others; else every size-th record of every file."""
+        if len(order) != self.counts["train"]:
+            raise DataError(
+                "{}: TFRecords are streamed as a whole, not {} chosen samples of {}\n"
+                "  next: --input=memory, or without --train-samples".format(self.path, len(order), self.counts["train"])
+            )
+        return record_shard(self.file_counts["train"], seed, rank, size)
 
     def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
         import tensorflow as tf

@@ -26,40 +26,44 @@ class StepInParts(tf.keras.Model):
 
     def train_step(self, data: Any) -> dict[str, Any]:
         x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
-        if sample_weight is not None:
-            raise NotImplementedError("a step in parts takes no sample weights")
         variables = self.trainable_variables
-        gradients = reduction.reduced(precision.unscaled(self.optimizer), self._gradients(x, y), variables)
+        gradients = reduction.reduced(
+            precision.unscaled(self.optimizer), self._gradients(x, y, sample_weight), variables
+        )
         if hasattr(self.optimizer, "get_unscaled_gradients"):
             gradients = self.optimizer.get_unscaled_gradients(gradients)
         self.optimizer.apply_gradients(zip(gradients, variables))
         return {metric.name: metric.result() for metric in self.metrics}
 
-    def _gradients_of_all(self, x: Any, y: Any) -> list[Any]:
-        """The gradient of the mean loss over the batch (scaled under float16), per trainable variable."""
+    def _gradients_of_all(self, x: Any, y: Any, weight: Any) -> list[Any]:
+        """The gradient of the mean loss over the batch (scaled under float16), per trainable variable.
+
+        weight: of every sample, float [b], or None. As in Keras, the weighted losses are divided by b.
+        """
         if self._parts == 1:
-            return self._gradients_of(x, y, 1.0)
+            return self._gradients_of(x, y, weight, 1.0)
         samples = tf.shape(y)[0]
         size = tf.maximum(1, -(-samples // self._parts))
 
         def add(start: Any, sums: Any) -> Any:
             mine = slice(start, tf.minimum(start + size, samples))
             share = tf.cast(mine.stop - mine.start, tf.float32) / tf.cast(samples, tf.float32)
-            new = self._gradients_of(x[mine], y[mine], share)
+            part = None if weight is None else weight[mine]
+            new = self._gradients_of(x[mine], y[mine], part, share)
             return start + size, [total + gradient for total, gradient in zip(sums, new)]
 
         zeros = [tf.zeros_like(variable) for variable in self.trainable_variables]
         # One at a time: parts side by side would need the memory of the whole batch again.
         return tf.while_loop(lambda start, sums: start < samples, add, (0, zeros), parallel_iterations=1)[1]
 
-    def _gradients_of(self, x: Any, y: Any, share: Any) -> list[Any]:
+    def _gradients_of(self, x: Any, y: Any, weight: Any, share: Any) -> list[Any]:
         """The gradient of `share` times the mean loss of some samples; counts them in the metrics."""
         with tf.GradientTape() as tape:
             predicted = self(x, training=True)
-            loss = self.compute_loss(x, y, predicted) * share
+            loss = self.compute_loss(x, y, predicted, weight) * share
             if hasattr(self.optimizer, "get_scaled_loss"):
                 loss = self.optimizer.get_scaled_loss(loss)
-        self.compute_metrics(x, y, predicted, None)
+        self.compute_metrics(x, y, predicted, weight)
         found = tape.gradient(loss, self.trainable_variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return [tf.convert_to_tensor(gradient) for gradient in found]
 

@@ -7,8 +7,10 @@ from hpclaunch.training.datasets import ImageSet
 CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
 
 
-def mini_resnet(normalization) -> tf.keras.Model:
-    """float32 [b, 32, 32, 3] in 0..1 -> probabilities [b, 10]; 482,442 parameters, with batch norm 490,378.
+def mini_resnet(normalization, white=1) -> tf.keras.Model:
+    """Images [b, 32, 32, 3], 0..white -> probabilities [b, 10]; 482,442 parameters, with batch norm 490,378.
+
+    white: the value of a bright pixel: 255 for images as they are (uint8), 1 for scaled ones.
 
     normalization: makes the layer that follows every convolution (hpclaunch.training.batch_norm). The momentum of its
     statistics decides only how fast they follow; Keras's 0.99 would need hundreds of steps, and with a global batch
@@ -28,7 +30,8 @@ def mini_resnet(normalization) -> tf.keras.Model:
         return layers.ReLU()(layers.Add()([y, conv(x, wide, 1, stride)]))
 
     image = layers.Input(CIFAR10.shape)
-    x = layers.ZeroPadding2D(3)(image)
+    x = layers.Rescaling(1 / white, dtype="float32")(image)
+    x = layers.ZeroPadding2D(3)(x)
     x = layers.ReLU()(conv(x, 64, 7, stride=2))  # 16 x 16
     x = layers.MaxPooling2D(3, strides=2)(x)  # 7 x 7
     x = residual(x, 64, 256, stride=1)

@@ -7,12 +7,16 @@ from hpclaunch.training.datasets import ImageSet
 MNIST = ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist")
 
 
-def cnn() -> tf.keras.Model:
-    """float32 [b, 28, 28, 1] in 0..1 -> probabilities [b, 10]; 1,199,882 parameters."""
+def cnn(white=1) -> tf.keras.Model:
+    """Images [b, 28, 28, 1], 0..white -> probabilities [b, 10]; 1,199,882 parameters.
+
+    white: the value of a bright pixel: 255 for images as they are (uint8), 1 for scaled ones.
+    """
     layers = tf.keras.layers
     return tf.keras.Sequential(
         [
             layers.Input(MNIST.shape),
+            layers.Rescaling(1 / white, dtype="float32"),
             layers.Conv2D(32, 3, activation="relu"),  # 26 x 26
             layers.Conv2D(64, 3, activation="relu"),  # 24 x 24
             layers.MaxPooling2D(2),  # 12 x 12

@@ -14,7 +14,7 @@ from hpclaunch.training.start import World, start
 def parse() -> argparse.Namespace:
     """The options; the launcher passes a job's parameters as --name=value."""
     parser = options.parser("CNN on MNIST, sharded over Horovod ranks.", seed=1337)
-    techniques.add_options(parser, epochs=6, batch_size=256, batch_norm=False)
+    techniques.add_options(parser, epochs=6, batch_size=256, batch_norm=False, colours=False)
     return parser.parse_args()
 
 
@@ -26,47 +26,59 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     from hpclaunch.training import (
         adascale,
+        augmentation,
         callbacks,
         evaluation,
         loading,
         metrics,
+        node_storage,
         optimizers,
         pipeline,
         precision,
         reduction,
+        streaming,
         training_step,
     )
 
     techniques.check(asked, world)
 
-    # 1. Data. All ranks shuffle alike, then each takes every size-th image, and only these are read and kept, as uint8.
+    # 1. Data. All ranks shuffle alike, then each takes every size-th image and reads only these. They stay uint8 up to
+    # the model's first layer, which is a quarter of the bytes to keep and to move.
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     source = loading.open_source(world, asked, MNIST)
+    source = node_storage.staged(world, source, asked.stage_to)
+    augment = augmentation.asked_for(asked, MNIST.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
-    shard = world.together(lambda: shards.training_shard(order, world.rank, world.size))
-    images, labels = world.together(lambda: source.read("train", shard.indices))
     batch_size = asked.batch_size_per_rank * asked.accumulation  # of one rank, in one step
-    batches = pipeline.training_batches(images, labels, batch_size, asked.seed, world.rank)
+    if asked.input == "stream":  # read and decoded anew in every epoch: for data larger than memory
+        shard = world.together(lambda: source.stream_shard(order, asked.seed, world.rank, world.size))
+        batches = streaming.training_stream(
+            source, shard, batch_size, asked.seed, world.rank, augment=augment, as_pixels=True
+        )
+    else:
+        shard = world.together(lambda: shards.training_shard(order, world.rank, world.size))
+        images, labels = world.together(lambda: source.read("train", shard.indices))
+        batches = pipeline.training_batches(
+            images, labels, batch_size, asked.seed, world.rank, augment=augment, as_pixels=True
+        )
     # Shards have equal lengths, so all ranks make the same number of steps: a rank with one more would wait for ever.
-    steps = shards.steps_per_epoch(len(labels), batch_size)
+    steps = shards.steps_per_epoch(len(shard.indices), batch_size)
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
     test_images, test_labels = world.together(lambda: source.read("test", held_out))
 
     # 2. Model. All ranks begin with rank 0's weights.
     precision.use(asked.precision)
-    model = training_step.in_parts(cnn(), asked.accumulation, asked.xla)
+    model = training_step.in_parts(cnn(white=255), asked.accumulation, asked.xla)
     reduction.broadcast_weights(model, world)
 
     # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the global batch.
     schedule = learning_rate.schedule(asked, world.size, steps)
-    optimizer = optimizers.make(
-        asked.optimizer, schedule.rate, asked.weight_decay, asked.momentum, asked.exclude_vectors
-    )
+    optimizer = optimizers.asked_for(asked, schedule.rate)
     optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
     gain = adascale.gain_for(asked, optimizer, world)
     model.compile(
         precision.scaled(optimizer, asked.precision),
-        loss="sparse_categorical_crossentropy",
+        loss=augment.loss,
         metrics=["accuracy"],
         steps_per_execution=asked.steps_per_execution,
     )
@@ -91,12 +103,13 @@ def train(asked: argparse.Namespace, world: World) -> object:
     if world.is_root:
         steady.append(callbacks.Checkpoint(world.run_dir))
     began = time.perf_counter()
-    model.fit(batches, epochs=asked.epochs, steps_per_epoch=steps, callbacks=steady, verbose=0)
+    with streaming.damage_named(source, shard, asked.input == "stream"):
+        model.fit(batches, epochs=asked.epochs, steps_per_epoch=steps, callbacks=steady, verbose=0)
     seconds = time.perf_counter() - began
 
     # 6. Test. Every rank takes its part of the test images; correct answers are counted over all ranks.
     result = evaluation.evaluate(
-        model, pipeline.evaluation_batches(test_images, test_labels, asked.batch_size_per_rank), world
+        model, pipeline.evaluation_batches(test_images, test_labels, asked.batch_size_per_rank, as_pixels=True), world
     )
     log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
     if world.is_root:

@@ -16,6 +16,8 @@ CASES = {
     "lars": {"optimizer": "lars", "learning_rate": 10.0, "weight_decay": 0.1},
     "lamb": {"optimizer": "lamb", "weight_decay": 0.1, "steps_per_execution": STEPS},
     "accumulation": {"accumulation": 5},
+    "weights of samples": {"accumulation": 5, "weighted": True},
+    "changing rate": {"optimizer": "sgd", "warmup_steps": 2, "scale_learning_rate": "linear", "decay": "cosine"},
     "xla": {"xla": True},
     "adasum": {"adasum": True, "optimizer": "sgd"},
     # What follows is not exact: its weights are only near those of Keras, or only the same on all ranks.
@@ -28,7 +30,8 @@ CASES = {
 PLAIN = {
     "optimizer": "adam", "learning_rate": 0.05, "weight_decay": 0.0, "batch_norm": "none", "ghost_batch_size": 0,
     "accumulation": 1, "precision": "float32", "compression": "none", "adasum": False, "xla": False,
-    "steps_per_execution": 1, "scale_learning_rate": "none", "warmup_steps": 0, "warmup_epochs": 0.0, "epochs": 1,
+    "steps_per_execution": 1, "weighted": False, "momentum": 0.9, "momentum_correction": True, "exclude_vectors": True,
+    "scale_learning_rate": "none", "warmup_steps": 0, "warmup_epochs": 0.0, "epochs": 1,
     "decay": "constant", "decay_factor": 0.1, "decay_power": 1.0, "decay_epochs": (),
 }
 # fmt: on
@@ -42,9 +45,18 @@ def network(normalization):
     return tf.keras.Model(image, layers.Dense(3, "softmax", dtype="float32")(x))
 
 
-def on_ranks(asked, x, y):
+def on_ranks(asked, x, y, weight):
     """Weights before and after training on this rank's part of every batch, and AdaScale's gain."""
-    from hpclaunch.training import adascale, batch_norm, callbacks, learning_rate, precision, reduction, training_step
+    from hpclaunch.training import (
+        adascale,
+        batch_norm,
+        callbacks,
+        learning_rate,
+        optimizers,
+        precision,
+        reduction,
+        training_step,
+    )
 
     precision.use(asked.precision)
     model = network(batch_norm.maker(asked.batch_norm, asked.ghost_batch_size))
@@ -53,12 +65,14 @@ def on_ranks(asked, x, y):
     reduction.broadcast_weights(model, world)
     before = model.get_weights()
     asked.accumulation = 1  # it is inside the batch here
-    optimizer = made(asked)
+    plan = learning_rate.schedule(asked, world.size, STEPS)
+    optimizer = optimizers.asked_for(asked, plan.rate)
     optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
     gain = adascale.gain_for(asked, optimizer, world)
-    rate = callbacks.LearningRate(learning_rate.schedule(asked, world.size, STEPS), STEPS, gain)
+    rate = callbacks.LearningRate(plan, STEPS, gain)
     steady = [rate, callbacks.AverageStatistics(world)]
-    mine = tf.data.Dataset.from_tensor_slices((x[:, world.rank :: world.size], y[:, world.rank :: world.size]))
+    given = (x, y, weight) if asked.weighted else (x, y)
+    mine = tf.data.Dataset.from_tensor_slices(tuple(part[:, world.rank :: world.size] for part in given))
     optimizer = precision.scaled(optimizer, asked.precision)
     model.compile(
         optimizer, "sparse_categorical_crossentropy", ["accuracy"], steps_per_execution=asked.steps_per_execution
@@ -67,32 +81,30 @@ def on_ranks(asked, x, y):
     return before, model.get_weights(), gain()
 
 
-def made(asked):
-    from hpclaunch.training import optimizers
-
-    return optimizers.make(asked.optimizer, asked.learning_rate, asked.weight_decay)
-
-
-def alone(asked, before, x, y):
+def alone(asked, before, x, y, weight):
     """Weights after training on the whole batches, without Horovod and fit."""
+    from hpclaunch.training import learning_rate, optimizers
+
     normalized = asked.batch_norm != "none"
     model = network(lambda: tf.keras.layers.BatchNormalization(fused=False) if normalized else lambda x: x)
     model.set_weights(before)
-    optimizer = made(asked)
-    for batch, label in zip(x, y, strict=True):
+    plan = learning_rate.schedule(asked, world.size, STEPS)
+    optimizer = optimizers.asked_for(asked, plan.rate)
+    for step, (batch, label) in enumerate(zip(x, y, strict=True)):
+        optimizer.learning_rate = plan.at(step / STEPS)
         if asked.adasum:
             parts = [gradients(model, batch[r :: world.size], label[r :: world.size]) for r in range(world.size)]
             average = [adasum(list(layer)) for layer in zip(*parts, strict=True)]
         else:
-            average = gradients(model, batch, label)
+            average = gradients(model, batch, label, weight[step] if asked.weighted else 1.0)
         optimizer.apply_gradients(zip(average, model.trainable_variables, strict=True))
     return model.get_weights()
 
 
-def gradients(model, batch, label):
+def gradients(model, batch, label, weight=1.0):
     with tf.GradientTape() as tape:
         losses = tf.keras.losses.sparse_categorical_crossentropy(label, model(batch, training=True))
-        loss = tf.reduce_mean(losses)
+        loss = tf.reduce_mean(losses * weight)
     return tape.gradient(loss, model.trainable_variables)
 
 
@@ -116,12 +128,13 @@ with failure.reported():
     random = np.random.RandomState(5)
     images = random.normal(size=(STEPS, BATCH, 6, 6, 2)).astype("float32")
     labels = random.randint(0, 3, (STEPS, BATCH))
+    importance = random.uniform(0, 2, (STEPS, BATCH)).astype("float32")
     for case in sys.argv[1:]:
         # Layers are numbered anew: Horovod matches what ranks send by name, and rank 0 has made another model.
         tf.keras.backend.clear_session()
         wanted = argparse.Namespace(**{**PLAIN, **CASES[case]})
-        start_weights, trained, gain_then = on_ranks(wanted, images, labels)
-        reference = alone(wanted, start_weights, images, labels) if world.is_root else []
+        start_weights, trained, gain_then = on_ranks(wanted, images, labels, importance)
+        reference = alone(wanted, start_weights, images, labels, importance) if world.is_root else []
         kinds = {"before": start_weights, "ranks": trained, "alone": reference}
         weights = {f"{kind}-{n}": weight for kind, held in kinds.items() for n, weight in enumerate(held)}
         np.savez(os.path.join(world.run_dir, f"{case}-{world.rank}.npz"), gain=gain_then, **weights)

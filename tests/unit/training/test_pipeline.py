@@ -16,7 +16,7 @@ from typing import Any
 
 from hpclaunch.training import datasets, pipeline, shards, streaming
 from hpclaunch.training.augmentation import Augmentation
-from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.failure import AgreedError, TrainingError
 from hpclaunch.training.synthetic import Synthetic
 
 SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=2, job="small")
@@ -84,12 +84,15 @@ def test_images_may_stay_uint8() -> None:
     images, labels = np.random.RandomState(0).randint(0, 256, (9, 4, 4, 3)).astype(np.uint8), np.arange(9)
     how = Augmentation(flip_horizontal=True, crop=1)
     whole = taken(pipeline.training_batches(images, labels, 4, 1, 0, augment=how), 3)
-    small = taken(pipeline.training_batches(images, labels, 4, 1, 0, augment=how, as_uint8=True), 3)
+    small = taken(pipeline.training_batches(images, labels, 4, 1, 0, augment=how, as_pixels=True), 3)
     assert small[0][0].dtype == np.uint8
     assert all(np.allclose(x / 255.0, u) and (y == v).all() for (x, y), (u, v) in zip(small, whole, strict=True))
-    assert taken(pipeline.evaluation_batches(images, labels, 9, as_uint8=True), 1)[0][0].dtype == np.uint8
-    with pytest.raises(TrainingError, match="cannot stay uint8"):
-        pipeline.training_batches(images, labels, 4, 1, 0, augment=Augmentation(contrast=0.1), as_uint8=True)
+    assert taken(pipeline.evaluation_batches(images, labels, 9, as_pixels=True), 1)[0][0].dtype == np.uint8
+    # Colours and mixing make fractions: float32, on the same scale.
+    whole = taken(pipeline.training_batches(images % 2, labels % 2, 4, 1, 0, augment=EVERYTHING), 3)
+    pixels = taken(pipeline.training_batches(images % 2, labels % 2, 4, 1, 0, augment=EVERYTHING, as_pixels=True), 3)
+    assert pixels[0][0].dtype == np.float32
+    assert all(np.allclose(x / 255.0, u) and (y == v).all() for (x, y), (u, v) in zip(pixels, whole, strict=True))
 
 
 def test_random_changes_differ_between_ranks_and_epochs() -> None:
@@ -126,7 +129,7 @@ def test_what_a_stream_finds_damaged_is_named(tmp_path: Path) -> None:
     source = write_folders(tmp_path, 8)
     shard = shards.training_shard(shards.shuffled(8, 1), 0, 1)
     (tmp_path / "train" / "class1" / "3.png").write_bytes(b"\x89PNG but no more")
-    named = pytest.raises(datasets.DataError, match=r"class1/3\.png: not a readable image \(16 bytes")
+    named = pytest.raises(AgreedError, match=r"class1/3\.png: not a readable image \(16 bytes")
     with named, streaming.damage_named(source, shard):
         taken(streaming.training_stream(source, shard, 4, 1, 0), 2)
     (tmp_path / "train" / "class1" / "3.png").unlink()

@@ -110,7 +110,7 @@ def test_a_flipped_byte_is_found_by_the_checksum(tmp_path: Path) -> None:
     assert "train-00000-of-00002: damaged, or not as expected" in refused(tmp_path)
     shard = shards.record_shard([3, 3], 1, 0, 1)
     with (
-        pytest.raises(datasets.DataError, match="train-00000-of-00002: damaged"),
+        pytest.raises(AgreedError, match="train-00000-of-00002: damaged"),
         streaming.damage_named(source, shard),
     ):
         list(itertools.islice(streaming.training_stream(source, shard, 2, 1, 0), 3))
