@@ -1,4 +1,4 @@
-"""Two real ranks read class folders: rank 0 lists, one rank a node copies, each image is read once."""
+"""A job on two real ranks reads class folders: one rank a node copies them, each rank streams its own part."""
 
 from __future__ import annotations
 
@@ -13,35 +13,56 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from tests.horovod.conftest import PROGRAMS
+from tests.horovod.conftest import PROGRAMS, ROOT
 
-PROGRAM = PROGRAMS / "read_input.py"
+IMAGES = 33
+STREAM = ("--input=stream", "--batch-size-per-rank=4")
 
 
-def write_images(folder: Path, count: int = 11) -> None:
+def write_images(folder: Path, shape: tuple[int, int, int]) -> Path:
+    random = np.random.RandomState(3)
     for split in ("train", "test"):
-        for number in range(count):
-            place = folder / split / f"class{number % 2}"
+        for number in range(IMAGES):
+            place = folder / split / f"class{number % 10}"
             place.mkdir(parents=True, exist_ok=True)
-            image = np.full((8, 8, 3), number, np.uint8)
+            image = random.randint(0, 256, shape).astype(np.uint8)
             (place / f"{number}.png").write_bytes(tf.io.encode_png(image).numpy())
+    return folder
 
 
-def test_every_image_is_read_once_from_the_nodes_copy(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    write_images(tmp_path / "data")
-    ended = ranks(PROGRAM, str(tmp_path / "data"), str(tmp_path / "local"))
+def test_a_job_streams_from_the_nodes_copy_and_augments(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    data = write_images(tmp_path / "data", (32, 32, 3))
+    ended = ranks(
+        PROGRAMS / "train_and_hash.py",
+        str(ROOT / "jobs" / "cifar"),
+        *STREAM,
+        "--epochs=2",
+        "--train-samples=30",
+        "--stage-to=$NODE_DISK/sets",
+        *("--flip-horizontal=true", "--crop=2", "--scale-images=0.1", "--contrast=0.2", "--mixup=0.2", "--cutmix=1"),
+        *("--optimizer=sgd", "--warmup-epochs=1", "--accumulation=2", "--precision=bfloat16"),
+        HPCLAUNCH_DATA_DIR=str(data),
+        NODE_DISK=str(tmp_path / "disk"),
+    )
     assert ended.code == 0, ended.text
-    parts = [json.loads((ended.run_dir / f"read-{rank}.json").read_text()) for rank in (0, 1)]
-    seen = [round(grey) for part in parts for grey in part["seen"]]
-    assert set(seen) == set(range(11)) and len(seen) == 12  # one is padding
-    assert parts[0]["steps"] == parts[1]["steps"] == 3
-    (copy,) = (tmp_path / "local").iterdir()
-    assert {part["path"] for part in parts} == {str(copy / "data")}
+    first, second = [json.loads((ended.run_dir / f"weights-{rank}.json").read_text()) for rank in (0, 1)]
+    assert first == second and len(first) > 40
+    (start,), (shards,), (end,) = ended.events("start"), ended.events("shards"), ended.events("end")
+    (copy,) = (tmp_path / "disk" / "sets").iterdir()
+    assert start["data"]["path"] == str(copy / "data") and start["steps_per_epoch"] == 2
+    assert [row["samples"] for row in shards["shards"]] == [15, 15]
+    assert end["test_samples"] == IMAGES
+    assert [epoch["epoch"] for epoch in ended.events("epoch")] == [1, 2]
 
 
-def test_a_damaged_image_is_named_once_and_stops_both(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    write_images(tmp_path / "data")
-    (tmp_path / "data" / "train" / "class1" / "5.png").write_bytes(b"\x89PNG")
-    ended = ranks(PROGRAM, str(tmp_path / "data"), str(tmp_path / "local"))
-    assert ended.code != 0 and len(ended.speakers("not a readable image")) == 1, ended.text
-    assert "class1/5.png" in ended.text
+def test_an_image_damaged_in_training_is_named_once_and_stops_both(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    data = write_images(tmp_path / "data", (28, 28, 1))
+    damaged = data / "train" / "class5" / "15.png"
+    damaged.write_bytes(damaged.read_bytes()[:60])
+    ended = ranks(ROOT / "jobs" / "mnist" / "train.py", *STREAM, HPCLAUNCH_DATA_DIR=str(data))
+    assert ended.code != 0 and ended.seconds < 120, ended.text
+    assert len(ended.speakers("not a readable image")) == len(ended.speakers("error: ")) == 1, ended.text
+    assert "train/class5/15.png" in ended.text and "next: hpclaunch data fetch mnist" in ended.text
+    assert not ended.speakers("Traceback")
+    assert (ended.run_dir / "exit-code").read_text() == "1\n"
+    assert not ended.events("end")

@@ -15,7 +15,7 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import batch_norm, datasets
+from hpclaunch.training import augmentation, batch_norm, datasets
 from tests.horovod.conftest import ROOT
 
 SMALL = datasets.ImageSet("small", shape=(8, 8, 3), classes=2, job="small")
@@ -39,6 +39,21 @@ def test_mini_resnet_has_the_reference_parameters(kind: str, parameters: int) ->
 
 def test_mnist_cnn_has_the_reference_parameters() -> None:
     assert model_of("mnist").cnn().count_params() == 1_199_882
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_images_as_they_are_give_what_scaled_ones_give(policy: str) -> None:
+    images = np.random.RandomState(1).randint(0, 256, (6, 28, 28, 1)).astype(np.uint8)
+    tf.keras.mixed_precision.set_global_policy(policy)
+    try:
+        scaled, whole = model_of("mnist").cnn(), model_of("mnist").cnn(white=255)
+    finally:
+        tf.keras.mixed_precision.set_global_policy("float32")
+    whole.set_weights(scaled.get_weights())
+    expected = scaled(augmentation.to_float(images), training=False)
+    for given in (images, images.astype(np.float32)):
+        np.testing.assert_allclose(whole(given, training=False), expected, atol=1e-6)
+    assert np.abs(whole(images // 2, training=False) - expected).max() > 1e-3  # it does depend on them
 
 
 def write_images(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -20,34 +21,30 @@ from tests.horovod.conftest import PROGRAMS, Ended
 MPI = shutil.which("mpirun") is not None and hvd.mpi_built()
 # How far weights may be from those of Keras alone; None: the technique changes what is computed.
 TOLERANCE = {
-    "synchronized": 1e-6,
+    "synchronized": 2e-6,  # SGD whose rate changes in every step
     "lars": 1e-4,  # its steps are of size 1 here
     "lamb": 2e-6,
-    "accumulation": 2e-6,  # Adam, in uneven parts
-    "weights of samples": 2e-6,
-    "changing rate": 2e-6,
+    "accumulation": 2e-6,  # Adam, in uneven parts, with sample weights
     "xla": 2e-6,
     "float16": 1e-3,
     "bfloat16": None,
     "ghost": None,
     "adascale": None,
-    "adasum": 2e-6,  # the last one, as it ends ranks that talk through Gloo
 }
 
 
 @pytest.fixture(scope="module")
-def two(ranks: Callable[..., Ended]) -> Ended:
-    """Every technique on two ranks that talk through Gloo, where Adasum is refused."""
-    return ranks(PROGRAMS / "techniques.py", *TOLERANCE, OMP_NUM_THREADS="1")
+def launches(ranks: Callable[..., Ended]) -> Callable[[int], Ended]:
+    """Every technique on so many ranks, one launch for all; on two also Adasum, which Gloo refuses."""
 
+    @functools.cache
+    def launch(size: int) -> Ended:
+        cases = [*TOLERANCE, "adasum"] if size == 2 else TOLERANCE
+        ended = ranks(PROGRAMS / "techniques.py", *cases, size=size, OMP_NUM_THREADS="1")
+        assert (ended.code == 0) == (size != 2), ended.text
+        return ended
 
-@pytest.fixture(scope="module")
-def four(ranks: Callable[..., Ended]) -> Ended:
-    """Every technique on four ranks, through MPI where there is one."""
-    cases = [case for case in TOLERANCE if MPI or case != "adasum"]
-    ended = ranks(PROGRAMS / "techniques.py", *cases, size=4, mpi=MPI, OMP_NUM_THREADS="1")
-    assert ended.code == 0, ended.text
-    return ended
+    return launch
 
 
 def weights(ended: Ended, case: str, rank: int, kind: str) -> list[Any]:
@@ -71,35 +68,35 @@ def as_one_process(ended: Ended, case: str, tolerance: float) -> None:
     assert max(np.abs(a - b).max() for a, b in zip(before, found, strict=True)) > 10 * tolerance  # it has learned
 
 
-def check(ended: Ended, case: str, size: int) -> None:
+@pytest.mark.parametrize("case", TOLERANCE)
+@pytest.mark.parametrize("size", [2, 4])
+def test_all_ranks_hold_the_same_weights(launches: Callable[[int], Ended], size: int, case: str) -> None:
+    ended, tolerance = launches(size), TOLERANCE[case]
     all_ranks_agree(ended, case, size)
-    tolerance = TOLERANCE[case]
     if tolerance is not None:
         as_one_process(ended, case, tolerance)
 
 
-@pytest.mark.parametrize("case", [case for case in TOLERANCE if case != "adasum"])
-def test_two_ranks_hold_the_same_weights(two: Ended, case: str) -> None:
-    check(two, case, size=2)
-
-
-@pytest.mark.parametrize("case", TOLERANCE)
-def test_four_ranks_hold_the_same_weights(four: Ended, case: str) -> None:
-    if case == "adasum" and not MPI:
-        pytest.skip("group horovod-mpi: needs mpirun and a Horovod that is built with MPI")
-    check(four, case, size=4)
-
-
-def test_adascale_finds_a_gain_that_all_ranks_share(four: Ended) -> None:
-    gains = [float(np.load(four.run_dir / f"adascale-{rank}.npz")["gain"]) for rank in range(4)]
+def test_adascale_finds_a_gain_that_all_ranks_share(launches: Callable[[int], Ended]) -> None:
+    gains = [float(np.load(launches(4).run_dir / f"adascale-{rank}.npz")["gain"]) for rank in range(4)]
     assert len(set(gains)) == 1
     assert 1 < gains[0] <= 4
 
 
-def test_gloo_refuses_adasum(two: Ended) -> None:
-    assert two.code != 0
-    assert two.speakers("Adasum needs MPI") == ["0"]
-    assert (two.run_dir / "exit-code").read_text() == "1\n"
+def test_adasum_adds_four_ranks_by_their_angles(ranks: Callable[..., Ended]) -> None:
+    if not MPI:
+        pytest.skip("group horovod-mpi: needs mpirun and a Horovod that is built with MPI")
+    # Nothing else here: ranks that wait in MPI take turns with those that work, which is slow on few cores.
+    ended = ranks(PROGRAMS / "techniques.py", "adasum", size=4, mpi=True, OMP_NUM_THREADS="1")
+    assert ended.code == 0, ended.text
+    all_ranks_agree(ended, "adasum", size=4)
+    as_one_process(ended, "adasum", 2e-6)
+
+
+def test_gloo_refuses_adasum(launches: Callable[[int], Ended]) -> None:
+    ended = launches(2)
+    assert ended.speakers("Adasum needs MPI") == ["0"]
+    assert (ended.run_dir / "exit-code").read_text() == "1\n"
 
 
 @pytest.mark.parametrize(

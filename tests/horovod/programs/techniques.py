@@ -11,13 +11,12 @@ from hpclaunch.training import failure
 from hpclaunch.training.start import start
 
 STEPS, BATCH = 3, 24  # the batch is the global one
+CHANGING = {"warmup_steps": 2, "scale_learning_rate": "linear", "decay": "cosine"}
 CASES = {
-    "synchronized": {"optimizer": "sgd", "batch_norm": "synchronized"},
+    "synchronized": {"optimizer": "sgd", "batch_norm": "synchronized", **CHANGING},
     "lars": {"optimizer": "lars", "learning_rate": 10.0, "weight_decay": 0.1},
     "lamb": {"optimizer": "lamb", "weight_decay": 0.1, "steps_per_execution": STEPS},
-    "accumulation": {"accumulation": 5},
-    "weights of samples": {"accumulation": 5, "weighted": True},
-    "changing rate": {"optimizer": "sgd", "warmup_steps": 2, "scale_learning_rate": "linear", "decay": "cosine"},
+    "accumulation": {"accumulation": 5, "weighted": True},
     "xla": {"xla": True},
     "adasum": {"adasum": True, "optimizer": "sgd"},
     # What follows is not exact: its weights are only near those of Keras, or only the same on all ranks.

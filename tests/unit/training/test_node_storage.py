@@ -51,6 +51,18 @@ def test_the_copy_is_the_same_data_set(tmp_path: Path, layout: str) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_variable_of_the_node_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
+    monkeypatch.setenv("NODE_DISK", str(tmp_path / "disk"))
+    assert node_storage.staged(world(), source, "$NODE_DISK/sets").path.startswith(str(tmp_path / "disk" / "sets"))
+    assert node_storage.staged(world(), source, "") is source
+    monkeypatch.delenv("NODE_DISK")
+    with pytest.raises(AgreedError, match=r"\$NODE_DISK/sets on node1: .* a variable that is not set"):
+        node_storage.staged(world(), source, "$NODE_DISK/sets")
+    with pytest.raises(AgreedError, match=r"disk on node1: .* is not an absolute path"):
+        node_storage.staged(world(), source, "disk")
+
+
 def fails(source: Any, folder: Path) -> str:
     with pytest.raises(AgreedError) as error:
         node_storage.staged(world(), source, str(folder))

@@ -134,3 +134,33 @@ def test_the_options_name_what_there_is() -> None:
     assert tuple(precision.POLICIES) == techniques.PRECISIONS
     with pytest.raises(ValueError, match="none of adam"):
         optimizers.make("lion", 0.1)
+
+
+RATES = [0.1, 0.2, 0.2, 0.01]
+PULLS = [1.0, -2.0, 3.0, 0.5]
+
+
+def sgd_at(corrected: bool) -> float:
+    """A weight of 0 after PULLS as gradients at RATES, with a momentum of 0.5."""
+    weight, optimizer = tf.Variable(0.0), optimizers.make("sgd", 0.1, momentum=0.5, momentum_correction=corrected)
+    for rate, pull in zip(RATES, PULLS, strict=True):
+        optimizer.learning_rate = rate
+        optimizer.apply_gradients([(tf.constant(pull), weight)])
+    return float(weight)
+
+
+def test_momentum_follows_a_changed_rate() -> None:
+    """Goyal et al. 2017: u = 1, -1.5, 2.25, 1.625 by equation 9, then w = -(0.1 u1 + 0.2 u2 + 0.2 u3 + 0.01 u4)."""
+    assert sgd_at(corrected=True) == pytest.approx(-0.26625, rel=1e-6)
+    weight = velocity = 0.0
+    for n, (rate, pull) in enumerate(zip(RATES, PULLS, strict=True)):  # equation 10, corrected as in section 3
+        velocity = 0.5 * (rate / RATES[n - 1] if n else 1.0) * velocity + rate * pull
+        weight -= velocity
+    assert weight == pytest.approx(-0.26625)
+    # Keras's: v = 0.1, -0.35, 0.425, 0.2175.
+    assert sgd_at(corrected=False) == pytest.approx(-0.3925, rel=1e-6)
+
+
+def test_sgd_with_one_rate_is_that_of_keras() -> None:
+    for momentum in (0.0, 0.9):
+        assert_equal(trained(optimizers.make("sgd", 0.1, momentum=momentum)), trained(legacy_keras.SGD(0.1, momentum)))

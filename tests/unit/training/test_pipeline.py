@@ -148,3 +148,35 @@ def test_a_layout_that_cannot_stream_says_so() -> None:
     assert not source.streams
     with pytest.raises(TrainingError, match="read into memory"):
         streaming.training_stream(source, shards.training_shard(np.arange(8), 0, 1), 4, 1, 0)
+    with pytest.raises(datasets.DataError, match="next: --input=memory"):
+        source.stream_shard(np.arange(8), 1, 0, 1)
+
+
+def test_one_of_the_ranks_that_meet_damage_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, shard = write_folders(tmp_path / "data", 8), shards.training_shard(np.arange(8), 0, 1)
+    (tmp_path / "data" / "train" / "class0" / "4.png").write_bytes(b"")
+    monkeypatch.setenv("HPCLAUNCH_EXIT_FILE", str(tmp_path / "exit-code"))
+    said = []
+    for _ in range(2):
+        with pytest.raises(AgreedError, match=r"class0/4\.png") as error, streaming.damage_named(source, shard):
+            taken(streaming.training_stream(source, shard, 4, 1, 0), 2)
+        said.append(error.value.speaks)
+    assert said == [True, False]
+    assert (tmp_path / "exit-code").read_text() == "1\n"
+
+
+def test_the_search_for_a_damaged_file_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, shard = write_folders(tmp_path, 8), shards.training_shard(np.arange(8), 0, 1)
+    (tmp_path / "train" / "class0" / "4.png").write_bytes(b"")
+    monkeypatch.setattr(streaming, "SEARCH_S", -1.0)
+    with pytest.raises(AgreedError, match="was not found in"), streaming.damage_named(source, shard):
+        taken(streaming.training_stream(source, shard, 4, 1, 0), 2)
+
+
+def test_what_is_no_reading_error_is_not_searched_for(tmp_path: Path) -> None:
+    source, shard = write_folders(tmp_path, 8), shards.training_shard(np.arange(8), 0, 1)
+    (tmp_path / "train" / "class0" / "4.png").write_bytes(b"")
+    with pytest.raises(tf.errors.UnknownError), streaming.damage_named(source, shard):
+        raise tf.errors.UnknownError(None, None, "Horovod has been shut down")
+    with pytest.raises(tf.errors.DataLossError), streaming.damage_named(source, shard, streams=False):
+        raise tf.errors.DataLossError(None, None, "from elsewhere")

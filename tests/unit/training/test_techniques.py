@@ -53,6 +53,9 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
         ("--decay-epochs=3,6", "--decay=step alone"),
         ("--weight-decay=0.1", "no effect on adam"),
         ("--momentum=1", "below 1"),
+        ("--momentum-correction=false", "on sgd alone"),
+        ("--synthetic=true --stage-to=/tmp", "cannot be staged"),
+        ("--synthetic=true --input=stream", "in memory"),
         ("--scale-learning-rate=adascale --adasum=true", "averaged gradients"),
         ("--scale-learning-rate=adascale --warmup-steps=9", "a warm-up itself"),
         ("--scale-learning-rate=adascale --precision=float16", "loss scale"),
@@ -70,7 +73,18 @@ def test_options_that_go_together() -> None:
     assert techniques.faults(asked("--optimizer=lamb", "--weight-decay=0.01", "--decay=step", "--decay-epochs=3")) == []
 
 
-@pytest.mark.parametrize("argument", ["--decay-epochs=6,3", "--optimizer=lion", "--accumulation=0", "--momentum=-1"])
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--decay-epochs=6,3",
+        "--optimizer=lion",
+        "--accumulation=0",
+        "--momentum=-1",
+        "--scale-images=1",
+        "--crop=-1",
+        "--input=disk",
+    ],
+)
 def test_what_is_not_understood_ends_with_2(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         asked(argument)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.training import datasets, shards, streaming, tfrecords
+from hpclaunch.training.failure import AgreedError
 
 SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=256, job="small")
 
@@ -84,6 +85,17 @@ def test_a_stream_holds_every_sample_once_an_epoch(tmp_path: Path, counts: list[
         assert batches(1, 2, steps - 2) == second[8:]  # a resumed run
         seen.append(first[:])
     assert set(itertools.chain(*seen)) == set(range(sum(counts)))
+
+
+@pytest.mark.parametrize(("counts", "size"), [([13, 9, 8], 2), ([20, 17], 3)])
+def test_a_job_streams_whole_files_where_there_are_enough(tmp_path: Path, counts: list[int], size: int) -> None:
+    source = write_set(tmp_path, counts)
+    order = shards.shuffled(sum(counts), 3)
+    for rank in range(size):
+        found, expected = source.stream_shard(order, 3, rank, size), shards.record_shard(counts, 3, rank, size)
+        assert list(found.indices) == list(expected.indices) and found.samples == expected.samples
+    with pytest.raises(datasets.DataError, match="streamed as a whole, not 5 chosen samples"):
+        source.stream_shard(order[:5], 3, 0, size)
 
 
 def refused(folder: Path) -> str:
