@@ -11,7 +11,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Callable
+from typing import Any, Callable, MutableMapping
 
 from hpclaunch.training import placement
 from hpclaunch.training.failure import AgreedError, TrainingError
@@ -76,7 +76,7 @@ def start(job: str, seed: int) -> World:
     """
     _bound_memory_arenas()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # one notice about CPU features a rank drowns the progress lines
-    _prefer_onednn(platform.machine())
+    prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
     hvd.init()
     placement.check_world_size(placement.expected_world_size(os.environ), hvd.size(), hvd.mpi_built())
@@ -154,7 +154,7 @@ def _seed(seed: int, rank: int) -> None:
     tf.random.set_seed(own)
 
 
-def _prefer_onednn(machine: str) -> None:
+def prefer_onednn(environ: MutableMapping[str, str], machine: str) -> None:
     """Let TensorFlow compute with oneDNN on every x86-64 processor; to be called before TensorFlow is imported.
 
     By default it does so from AVX-512 VNNI on only (IsMKLEnabled in TensorFlow's tsl/util/util.cc). On a processor with
@@ -162,7 +162,7 @@ def _prefer_onednn(machine: str) -> None:
     in another order, so that digits near float32's last differ. Other architectures keep TensorFlow's choice: untested.
     """
     if machine in ("x86_64", "AMD64"):
-        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+        environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
 def _bound_memory_arenas() -> None:
