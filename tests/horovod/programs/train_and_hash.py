@@ -16,7 +16,7 @@ with failure.reported():
     world = start("test", 1)
     model = script.train(script.parse(), world)
     hashes = [hashlib.sha256(weight.tobytes()).hexdigest() for weight in model.get_weights()]
-    from tensorflow.python import _pywrap_util_port
+    from tensorflow.python.util import _pywrap_util_port
 
     with open(os.path.join(world.run_dir, f"onednn-{world.rank}.json"), "w") as file:
         json.dump(_pywrap_util_port.IsMklEnabled(), file)
