@@ -279,6 +279,7 @@ def main() -> int:
     if options.unpack:
         unpack(options.data_dir, options.unpack)
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that stopped processes are ended too
     signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"a process has not begun after {LONGEST_START_S} s: see --log"))
     began = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder, Listener(str(Path(folder, "turns")), "AF_UNIX") as listener:
