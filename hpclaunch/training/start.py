@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import random
 import socket
 import sys
 import traceback
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any, Callable
+from typing import Any, Callable, MutableMapping
 
 from hpclaunch.training import placement
 from hpclaunch.training.failure import AgreedError, TrainingError
@@ -75,6 +76,7 @@ def start(job: str, seed: int) -> World:
     """
     _bound_memory_arenas()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # one notice about CPU features a rank drowns the progress lines
+    prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
     hvd.init()
     placement.check_world_size(placement.expected_world_size(os.environ), hvd.size(), hvd.mpi_built())
@@ -150,6 +152,17 @@ def _seed(seed: int, rank: int) -> None:
     random.seed(own)
     np.random.seed(own)
     tf.random.set_seed(own)
+
+
+def prefer_onednn(environ: MutableMapping[str, str], machine: str) -> None:
+    """Let TensorFlow compute with oneDNN on every x86-64 processor; to be called before TensorFlow is imported.
+
+    By default it does so from AVX-512 VNNI on only (IsMKLEnabled in TensorFlow's tsl/util/util.cc). On a processor with
+    AVX2 the cifar job is 1.5 times as fast with it (docs/measurements.md). It changes nothing on a GPU. Sums are added
+    in another order, so that digits near float32's last differ. Other architectures keep TensorFlow's choice: untested.
+    """
+    if machine in ("x86_64", "AMD64"):
+        environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
 def _bound_memory_arenas() -> None:

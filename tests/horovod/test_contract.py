@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,12 @@ def trained(ranks) -> Ended:  # type: ignore[no-untyped-def]
 def test_all_ranks_hold_the_same_weights(trained: Ended) -> None:
     first, second = [json.loads((trained.run_dir / f"weights-{rank}.json").read_text()) for rank in (0, 1)]
     assert first == second and len(first) > 40  # batch norm's statistics too
+
+
+def test_ranks_compute_with_onednn(trained: Ended) -> None:
+    if platform.machine() != "x86_64":
+        pytest.skip("group x86_64: elsewhere TensorFlow decides about oneDNN")
+    assert [json.loads((trained.run_dir / f"onednn-{rank}.json").read_text()) for rank in (0, 1)] == [True, True]
 
 
 def test_shards_are_disjoint_and_complete(trained: Ended) -> None:

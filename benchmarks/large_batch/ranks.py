@@ -1,0 +1,87 @@
+"""Starts a program as ranks under mpirun on this machine and watches how much memory they take together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# More ranks than cores: a rank that waits lets the others work.
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+# What a surrounding job or a person's shell may have set; the study decides it itself.
+OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_", "TF_")
+SECONDS_BETWEEN_LOOKS = 2.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Exit code, wall time in seconds, and the largest sum of PSS (bytes) over all ranks at one time."""
+
+    code: int
+    seconds: float
+    peak_pss: int
+
+
+def run(program: str, arguments: list[str], ranks: int, folder: Path, data_dir: str) -> Ended:
+    """Run `program` (a path in the checkout) as `ranks` ranks; its files and its log go to `folder`.
+
+    One thread a rank, or an equal part of the cores where there are more cores than ranks.
+    """
+    threads = max(1, len(os.sched_getaffinity(0)) // ranks)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
+    environment = {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "HPCLAUNCH_RUN_DIR": str(folder),
+        "HPCLAUNCH_DATA_DIR": data_dir,
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "OMP_NUM_THREADS": str(threads),
+    }
+    command = [*MPIRUN, "-np", str(ranks), sys.executable, str(ROOT / program), *arguments]
+    began = time.monotonic()
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            peak = watch(process)
+        finally:
+            process.terminate()  # mpirun ends its ranks; nothing to do if it has ended
+            process.wait()
+    return Ended(process.returncode, time.monotonic() - began, peak)
+
+
+def watch(process: subprocess.Popen[bytes]) -> int:
+    """Wait for mpirun; the largest sum of PSS (bytes) of its children meanwhile."""
+    peak = 0
+    while True:
+        peak = max(peak, sum(pss(child) for child in children(process.pid)))
+        try:
+            process.wait(SECONDS_BETWEEN_LOOKS)
+        except subprocess.TimeoutExpired:
+            continue
+        return peak
+
+
+def children(parent: int) -> list[Path]:
+    """The folders in /proc of a process's children."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            after_name = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(after_name[1]) == parent:
+            found.append(folder)
+    return found
+
+
+def pss(process: Path) -> int:
+    """Proportional set size in bytes: shared pages count in equal parts; 0 if the process has ended."""
+    try:
+        lines = (process / "smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))

@@ -1,0 +1,97 @@
+"""The rows of the study: who trains with which switches, and what the reference gave; starts nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RANKS = 8
+BATCH_SIZE_PER_RANK = 512
+EPOCHS = 12
+SEEDS = (1, 2, 3)
+
+JOB = "jobs/cifar/train.py"  # every rank reads its own shard
+UNSHARDED = "benchmarks/large_batch/unsharded.py"  # the reference's input: every rank draws from all images
+
+# What hpclaunch recommends for a global batch of 4096, by its own rules (hpclaunch/advice): Adam stays, its rate grows
+# with the square root of the batch, warm-up over two epochs, then cosine decay; batch norm over each rank's batch.
+RECIPE = ("--optimizer=adam", "--scale-learning-rate=sqrt", "--warmup-epochs=2", "--decay=cosine")
+SCALED = ("--scale-learning-rate=linear",)
+WARMED_UP = (*SCALED, "--warmup-epochs=3")
+# tensorflow-addons' LAMB has no exclusions unless told.
+LAMB = ("--optimizer=lamb", "--exclude-vectors=false", *WARMED_UP)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row: `published` and `repeated` are training accuracies in %, of the notebook (V100) and of its own scripts
+    on the data of this study; None: there is none.
+    """
+
+    name: str
+    words: str
+    program: str
+    switches: tuple[str, ...]
+    ranks: int = RANKS
+    published: float | None = None
+    repeated: float | None = None
+
+    @property
+    def sharded(self) -> bool:
+        return self.program == JOB
+
+
+ROWS = (
+    Row(name="recommended", words="what hpclaunch recommends", program=JOB, switches=RECIPE),
+    Row(
+        name="one",
+        words="one rank",
+        program=UNSHARDED,
+        switches=("--batch-norm=none",),
+        ranks=1,
+        published=71,
+        repeated=71,
+    ),
+    Row(
+        name="naive",
+        words="eight ranks, nothing else changed",
+        program=UNSHARDED,
+        switches=("--batch-norm=none",),
+        published=44,
+        repeated=45.3,
+    ),
+    Row(
+        name="naive-sharded",
+        words="eight ranks, nothing else changed",
+        program=JOB,
+        switches=("--batch-norm=none",),
+    ),
+    Row(
+        name="scaling",
+        words="learning-rate scaling alone",
+        program=UNSHARDED,
+        switches=SCALED,
+        published=53,
+        repeated=52.5,
+    ),
+    Row(
+        name="warm-up",
+        words="scaling, warm-up, batch norm",
+        program=UNSHARDED,
+        switches=WARMED_UP,
+        published=65,
+        repeated=65.1,
+    ),
+    Row(name="warm-up-sharded", words="scaling, warm-up, batch norm", program=JOB, switches=WARMED_UP),
+    Row(name="batch-norm-sharded", words="batch norm alone", program=JOB, switches=()),
+    Row(
+        name="lamb",
+        words="LAMB, scaling, warm-up, batch norm",
+        program=UNSHARDED,
+        # The reference's scripts with LAMB set no seed, so that the ranks draw in different orders.
+        switches=(*LAMB, "--own-order=true"),
+        published=81,
+        repeated=81.2,
+    ),
+    Row(name="lamb-sharded", words="LAMB, scaling, warm-up, batch norm", program=JOB, switches=LAMB),
+)
+BY_NAME = {row.name: row for row in ROWS}

@@ -1,0 +1,310 @@
+"""Images/s of training on CIFAR-10, paired with the reference scripts' settings; and of two ranks against one.
+
+    HPCLAUNCH_DATA_DIR=FOLDER python benchmarks/training_speed.py [--rounds 7] [--batch-norm local] [--json]
+    … --accuracy 194     accuracy after so many steps instead of speed
+    … --ranks            one rank on one core, two ranks and two lone processes on a core each
+
+The model is the cifar job's, 512 images a batch, Adam 0.001. hpclaunch is what the job does: start(), its input, its
+optimizer. The reference is the settings of the Distributed Deep Learning bootcamp's scripts, written anew: all images
+as float32, repeat, shuffle with a buffer of 10,000, batch, Keras's Adam, TensorFlow's own choice of threads and oneDNN.
+Every variant has processes of its own; they take turns of some steps, and one whose turn it is not is stopped, so that
+a drifting machine slows all. Prints medians of images/s and of the ratios, round by round. Ends with 1 if a bar does
+not hold: hpclaunch at least as fast as the reference in float32; with --ranks, two ranks 1.8 times as fast as one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+BATCH_SIZE = 512
+STEPS = 8  # of one turn
+SEED = 1
+TO_ALL_IMAGES = 97  # steps
+LONGEST_START_S = 300
+BARS = {"hpclaunch/reference": 1.0, "two ranks/one rank": 1.8}
+MPIRUN = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """Processes that train: `reference`: with its input and optimizer; onednn: "" leaves it to hpclaunch or TensorFlow.
+
+    ranks: of one world. alone: so many lone processes at once. pinned: each to a core of its own.
+    """
+
+    reference: bool = False
+    onednn: str = ""
+    precision: str = "float32"
+    ranks: int = 1
+    alone: int = 1
+    pinned: bool = False
+
+
+SINGLE = {
+    "hpclaunch": Variant(),
+    "reference": Variant(reference=True),
+    "hpclaunch, oneDNN off": Variant(onednn="0"),
+    "reference, oneDNN on": Variant(reference=True, onednn="1"),
+    "hpclaunch, bfloat16": Variant(precision="bfloat16"),
+}
+RATIOS = (
+    ("hpclaunch", "reference"),
+    ("hpclaunch, oneDNN off", "reference"),
+    ("hpclaunch", "reference, oneDNN on"),
+    ("hpclaunch, bfloat16", "reference"),
+    ("hpclaunch, bfloat16", "hpclaunch"),
+)
+RANKS = {
+    "one rank": Variant(pinned=True),
+    "two ranks": Variant(ranks=2, pinned=True),
+    "two alone": Variant(alone=2, pinned=True),
+}
+RANK_RATIOS = (("two ranks", "one rank"), ("two alone", "one rank"), ("two ranks", "two alone"))
+
+
+# In a process of its own ------------------------------------------------------------------------------------------
+
+
+def train(variant: Variant, options: argparse.Namespace) -> None:
+    """Train, a turn of steps each time that the benchmark asks for one, until it asks for no more."""
+    place = int(os.environ.get("OMPI_COMM_WORLD_RANK", options.place))
+    if variant.pinned:
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[place]})  # before TensorFlow counts cores
+    sys.path.insert(0, str(ROOT / "jobs" / "cifar"))
+    batches, model, test = prepared(variant, options)
+    with Client(options.train[1]) as benchmark:
+        benchmark.send((options.train[0], place, os.getpid()))
+        if options.accuracy:
+            benchmark.recv()
+            benchmark.send(accuracies(model, batches, test, options.accuracy))
+            return
+        import tensorflow as tf
+
+        class Turns(tf.keras.callbacks.Callback):
+            """Waits for the word before every turn, and tells seconds and images after it."""
+
+            def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+                if not benchmark.recv():
+                    os._exit(0)
+                self.began = time.perf_counter()
+
+            def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+                benchmark.send(time.perf_counter() - self.began)
+
+        model.fit(batches, epochs=10**6, steps_per_epoch=STEPS, callbacks=[Turns()], verbose=0)
+
+
+def prepared(variant: Variant, options: argparse.Namespace) -> tuple[Any, Any, Any]:
+    """Training batches, the compiled model, and batches for the test."""
+    import numpy as np
+    from model import CIFAR10, mini_resnet
+
+    from hpclaunch.training import batch_norm, datasets, optimizers, pipeline, precision, reduction, shards
+    from hpclaunch.training.start import World, start
+
+    if variant.reference:
+        import horovod.tensorflow as hvd
+        import tensorflow as tf
+
+        hvd.init()
+        tf.random.set_seed(SEED)
+        world = World(rank=0, size=1, local_rank=0, local_size=1, host="", device="", threads=0, run_dir="")
+    else:
+        world = start("benchmark", SEED)
+    source = datasets.open_dataset(options.data_dir, CIFAR10)
+    order = shards.shuffled(source.counts["train"], SEED)
+    images, labels = source.read("train", order[world.rank :: world.size])
+    precision.use(variant.precision)
+    model = mini_resnet(batch_norm.maker(options.batch_norm, momentum=0.9))
+    reduction.broadcast_weights(model, world)
+    if variant.reference:
+        optimizer: Any = tf.keras.optimizers.Adam(0.001)
+        whole = tf.data.Dataset.from_tensor_slices(((images / 255.0).astype("float32"), labels))
+        batches = whole.repeat().shuffle(10_000).batch(BATCH_SIZE)
+    else:
+        optimizer = optimizers.make("adam", 0.001)
+        # Whole batches only: all turns are of the same size.
+        even = len(labels) // BATCH_SIZE * BATCH_SIZE
+        batches = pipeline.training_batches(images[:even], labels[:even], BATCH_SIZE, SEED, world.rank)
+    model.compile(reduction.distributed(optimizer, world), loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    test = pipeline.evaluation_batches(*source.read("test", np.arange(source.counts["test"])), BATCH_SIZE)
+    return batches, model, test
+
+
+def unpack(data_dir: str, path: str) -> None:
+    """Write CIFAR-10 as one .npz: class folders would be decoded by every process anew."""
+    import numpy as np
+
+    sys.path.insert(0, str(ROOT / "jobs" / "cifar"))
+    from model import CIFAR10
+
+    from hpclaunch.training import datasets
+
+    source = datasets.open_dataset(data_dir, CIFAR10)
+    arrays = {}
+    for split in ("train", "test"):
+        arrays[f"x_{split}"], arrays[f"y_{split}"] = source.read(split, np.arange(source.counts[split]))
+    np.savez(path, **arrays)
+
+
+def accuracies(model: Any, batches: Any, test: Any, steps: int) -> tuple[float, float]:
+    """Training accuracy over the last steps that make up all images, and test accuracy, after `steps` in all."""
+    last = min(TO_ALL_IMAGES, steps)
+    iterator = iter(batches)
+    found = [model.train_on_batch(*next(iterator))[1] for _ in range(steps)]
+    return statistics.mean(found[-last:]), float(model.evaluate(test, verbose=0)[1])
+
+
+# The benchmark ----------------------------------------------------------------------------------------------------
+
+
+class Runners:
+    """The processes of one variant, stopped until it is their turn."""
+
+    def __init__(self, name: str, variant: Variant, options: argparse.Namespace, listener: Listener) -> None:
+        words = ["--train", name, str(listener.address), "--batch-norm", options.batch_norm]
+        words += ["--data-dir", options.data_dir, "--accuracy", str(options.accuracy)]
+        command = [sys.executable, __file__, *words]
+        if variant.ranks > 1:
+            command = [*MPIRUN, "-np", str(variant.ranks), *command]
+        with open(options.log, "ab") as log:
+            self.started = [
+                subprocess.Popen([*command, "--place", str(place)], env=environment(variant), stdout=log, stderr=log)
+                for place in range(variant.alone)
+            ]
+        signal.alarm(LONGEST_START_S)  # a process that has failed never calls
+        self.talks: list[Connection] = [listener.accept() for _ in range(variant.ranks * variant.alone)]
+        signal.alarm(0)
+        self.pids = [talk.recv()[2] for talk in self.talks]
+        self.wake(False)
+
+    def wake(self, up: bool) -> None:
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT if up else signal.SIGSTOP)
+
+    def turn(self) -> Any:
+        """What all processes answer to one word, given to all at the same time."""
+        self.wake(True)
+        for talk in self.talks:
+            talk.send(True)
+        answers = [talk.recv() for talk in self.talks]
+        self.wake(False)
+        return answers
+
+    def images_per_s(self) -> float:
+        return len(self.talks) * STEPS * BATCH_SIZE / max(self.turn())
+
+    def end(self) -> None:
+        self.wake(True)
+        for process in self.started:
+            process.terminate()
+            process.wait()
+
+
+def environment(variant: Variant) -> dict[str, str]:
+    """Of a variant's processes: what a person's shell says of threads and oneDNN does not count."""
+    ours = ("TF_", "OMP_", "HPCLAUNCH_", "HOROVOD_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    onednn = {"TF_ENABLE_ONEDNN_OPTS": variant.onednn} if variant.onednn else {}
+    own = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    return {**kept, **own, "HPCLAUNCH_RUN_DIR": tempfile.gettempdir(), **onednn}
+
+
+def measured(variants: dict[str, Variant], options: argparse.Namespace, listener: Listener) -> dict[str, list[float]]:
+    """Images/s of every variant, a number a round; all take a turn in every round, the first in another each time."""
+    runners = {name: Runners(name, variant, options, listener) for name, variant in variants.items()}
+    try:
+        for runner in runners.values():
+            runner.turn()  # the first steps trace the graph and fill buffers
+        rows = []
+        for number in range(options.rounds):
+            names = list(variants)
+            names = names[number % len(names) :] + names[: number % len(names)]
+            row = {name: runners[name].images_per_s() for name in names}
+            print("  ".join(f"{name} {row[name]:.0f}" for name in variants), file=sys.stderr, flush=True)
+            rows.append(row)
+    finally:
+        for runner in runners.values():
+            runner.end()
+    return {name: [row[name] for row in rows] for name in variants}
+
+
+def accuracy(options: argparse.Namespace, listener: Listener) -> dict[str, tuple[float, float]]:
+    """Training and test accuracy of every variant, one after the other."""
+    found = {}
+    for name, variant in SINGLE.items():
+        runner = Runners(name, variant, options, listener)
+        try:
+            found[name] = runner.turn()[0]
+        finally:
+            runner.end()
+        print("{}: training {:.4f}, test {:.4f}".format(name, *found[name]), file=sys.stderr, flush=True)
+    return found
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batch-norm", choices=["none", "local"], default="local")
+    parser.add_argument("--ranks", action="store_true")
+    parser.add_argument("--accuracy", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--log", default=os.devnull, help="what the processes print")
+    parser.add_argument("--train", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--unpack", help=argparse.SUPPRESS)
+    parser.add_argument("--place", type=int, default=0, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse()
+    variants, wanted = (RANKS, RANK_RATIOS) if options.ranks else (SINGLE, RATIOS)
+    if options.train:
+        train({**SINGLE, **RANKS}[options.train[0]], options)
+        return 0
+    if options.unpack:
+        unpack(options.data_dir, options.unpack)
+        return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that stopped processes are ended too
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(f"a process has not begun after {LONGEST_START_S} s: see --log"))
+    began = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder, Listener(str(Path(folder, "turns")), "AF_UNIX") as listener:
+        words = ["--data-dir", options.data_dir, "--unpack", str(Path(folder, "cifar10.npz"))]
+        subprocess.run([sys.executable, __file__, *words], env=environment(Variant()), check=True)
+        options.data_dir = folder
+        if options.accuracy:
+            print(json.dumps(accuracy(options, listener), indent=2))
+            return 0
+        rates = measured(variants, options, listener)
+    load = (began, os.getloadavg()[0])
+    ratios = {f"{a}/{b}": statistics.median(x / y for x, y in zip(rates[a], rates[b], strict=True)) for a, b in wanted}
+    held = all(ratios[key] >= bar for key, bar in BARS.items() if key in ratios)
+    if options.json:
+        print(json.dumps({"images_per_s": rates, "ratios": ratios, "load_average": load}, indent=2))
+        return 0 if held else 1
+    print(
+        f"medians of {options.rounds} rounds, batch norm {options.batch_norm}, load average {load[0]}, then {load[1]}"
+    )
+    for name, found in rates.items():
+        print(f"  {name:<24}{statistics.median(found):>8.0f} images/s  ({min(found):.0f} to {max(found):.0f})")
+    for key, ratio in ratios.items():
+        print(f"  {key:<46}{ratio:>6.2f}" + (f"  (bar: {BARS[key]})" if key in BARS else ""))
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
