@@ -4,8 +4,9 @@
 demo: setup
 	tools/demo.sh
 
+# Two processes: the tests on the cluster wait more than they compute.
 test: setup-dev
-	.venv/bin/python -m pytest $(TESTS)
+	.venv/bin/python -m pytest -n 2 --dist loadgroup $(TESTS)
 
 lint: setup-dev
 	.venv/bin/ruff check

@@ -13,17 +13,32 @@ _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
 _skipped: dict[str, str] = {}
 _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
+# With `pytest -n 2 --dist loadgroup` the tests of such a folder stay in one process, one after the other: they share a
+# cluster, or take both cores themselves.
+_TOGETHER = {"docs", "horovod", "packaging", "site_environment", "slurm"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write the golden scripts anew")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = _folder(item.nodeid)
+        if folder in _TOGETHER:
+            item.add_marker(pytest.mark.xdist_group(folder))
+
+
+def _folder(nodeid: str) -> str:
+    """The folder below tests/ that a test is in."""
+    return nodeid.split("/")[1] if nodeid.startswith("tests/") else "other"
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):
         _note_skip(report.nodeid, report.longrepr)
     if report.passed and report.when == "call":
-        _passed[report.nodeid.split("/")[1] if report.nodeid.startswith("tests/") else "other"] += 1
+        _passed[_folder(report.nodeid)] += 1
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
@@ -53,6 +68,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if hasattr(session.config, "workerinput"):
+        return  # one process of several: the one that gathers their reports decides
     if os.environ.get("CI") == "true" and exitstatus == 0 and (_skipped or _unnamed or _vanished()):
         session.exitstatus = 1
 
