@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import horovod.tensorflow as hvd
 import numpy as np
@@ -55,7 +55,10 @@ class AverageStatistics(tf.keras.callbacks.Callback):
 
 
 class StopOnNaN(tf.keras.callbacks.Callback):
-    """Ends all ranks together when the loss is no number; place it after MetricAverageCallback."""
+    """Ends all ranks together when the loss or a weight is no number; place it after MetricAverageCallback.
+
+    The loss alone does not tell: oneDNN's ReLU turns NaN into zero, so that a model full of NaN may have a finite loss.
+    """
 
     EVERY = 50  # steps between two looks; every rank looks at the same step, as it asks the others
 
@@ -73,19 +76,28 @@ class StopOnNaN(tf.keras.callbacks.Callback):
             self._looks = looks
             loss = np.float32(logs["loss"])
             average = float(hvd.allreduce(tf.constant(loss), name="loss_check")) if self._world.size > 1 else loss
-            self._stop_if_not_finite(average, "step {}".format(batch + 1))
+            self._stop_if_diverged(average, "step {}".format(batch + 1))
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._stop_if_not_finite(logs["loss"], "the end of epoch {}".format(epoch + 1))
+        self._stop_if_diverged(logs["loss"], "the end of epoch {}".format(epoch + 1))
 
-    def _stop_if_not_finite(self, loss: float, when: str) -> None:
+    def _stop_if_diverged(self, loss: float, when: str) -> None:
+        # Weights are equal on all ranks, as their loss is here: all stop, or none.
         if not np.isfinite(loss):
-            raise AgreedError(
-                "the loss is {} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up.".format(
-                    loss, when
-                ),
-                speaks=self._world.is_root,
-            )
+            found = "the loss is {}".format(loss)
+        elif not _all_finite(self.model.trainable_variables):
+            found = "a weight is no finite number"
+        else:
+            return
+        raise AgreedError(
+            "{} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up.".format(found, when),
+            speaks=self._world.is_root,
+        )
+
+
+@tf.function
+def _all_finite(variables: Sequence[tf.Variable]) -> tf.Tensor:
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(variable)) for variable in variables])
 
 
 class Report(tf.keras.callbacks.Callback):
