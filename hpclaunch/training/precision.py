@@ -31,3 +31,9 @@ def scaled(optimizer: Any, precision: str) -> Any:
 def unscaled(optimizer: Any) -> Any:
     """The optimizer inside the loss scaling, or the optimizer itself."""
     return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+def scale_variables(optimizer: Any) -> list[Any]:
+    """The variables of float16's loss scaling, which a checkpoint holds: the scale, and steps since it last changed."""
+    scale = getattr(optimizer, "_loss_scale", None)
+    return [] if scale is None else [scale._current_loss_scale, scale._counter]
