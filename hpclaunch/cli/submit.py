@@ -44,6 +44,11 @@ AcceptUnverified = Annotated[
 DataDir = Annotated[str | None, typer.Option(help="The folder that holds the job's data set.")]
 Synthetic = Annotated[bool, typer.Option("--synthetic", help="Train on stand-in images of the same shape.")]
 Hosts = Annotated[str | None, typer.Option("--hosts", help="Without a scheduler: a file that names the hosts.")]
+Restarts = Annotated[
+    int | None,
+    typer.Option(min=0, help="How often to start it again when it has saved its state (docs/contract.md); 0: never."),
+]
+Signal = Annotated[str | None, typer.Option(help="What asks it to save, and when: USR2@120 [seconds before the end].")]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable.")]
 Sbatch = Annotated[list[str], typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.")]
 RunsDir = Annotated[str | None, typer.Option(help="Where run directories are made [default: ./runs or the site's].")]
@@ -71,6 +76,8 @@ def submit(
     qos: Qos = None,
     walltime: Walltime = None,
     memory: Memory = None,
+    restarts: Restarts = None,
+    signal: Signal = None,
     set_: Set = [],  # noqa: B006
     sbatch: Sbatch = [],  # noqa: B006
     data_dir: DataDir = None,
@@ -123,6 +130,8 @@ def render(
     qos: Qos = None,
     walltime: Walltime = None,
     memory: Memory = None,
+    restarts: Restarts = None,
+    signal: Signal = None,
     set_: Set = [],  # noqa: B006
     sbatch: Sbatch = [],  # noqa: B006
     data_dir: DataDir = None,
@@ -186,7 +195,7 @@ def _show_script(prepared: Any, json: bool) -> None:
 
 def _request(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
-    same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified"]
+    same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified", "restarts", "signal"]
     return Request(
         **{name: typed[name] for name in same},
         walltime=_amount("--walltime", typed["walltime"], parse_walltime, WALLTIME_FORMS),

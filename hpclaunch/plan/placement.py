@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import Ask, breaches, closest
+from hpclaunch.plan.limits import Ask, breaches, closest, nearest
 from hpclaunch.settings import Settings, sbatch_variables
 from hpclaunch.site import Limits, NodeType, Site
 from hpclaunch.spec import Declined, Request, Surroundings
@@ -226,6 +226,14 @@ def alternative(site: Site, ask: Ask, asked: dict[str, str]) -> str:
         if typed is not None:
             return f"{typed or 'the same'} without {family} {asked[family]!r} would be taken"
     return "ask for less"
+
+
+def longest_piece(site: Site, ask: Ask, asked: dict[str, str]) -> int:
+    """Return the longest walltime (seconds) up to the asked one that a place takes for the same nodes; 0: none does."""
+    available = Limits(max_nodes=site.node_types[ask.kind].nodes)
+    pairs = itertools.product(_open("partition", site, ask, asked), _open("qos", site, ask, asked))
+    near = [nearest([available, *(limits for _, limits in pair)], ask) for pair in pairs]
+    return max((one.walltime for one in near if one and (one.nodes, one.gpus) == (ask.nodes, ask.gpus)), default=0)
 
 
 def _nearest(site: Site, ask: Ask, asked: dict[str, str]) -> str | None:
