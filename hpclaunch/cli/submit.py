@@ -95,7 +95,7 @@ def submit(
     """Submit a job, or any script, as a sized multi-node run."""
     from hpclaunch import console, launch
 
-    world = launch.World()
+    world = launch.World(warn=console.warn)
     prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
     if test_only:
@@ -112,7 +112,7 @@ def submit(
         console.show_next(run)
         return
     console.say(f"submitted {run.path.name} as job {run.job_id} at {run.site}; run directory {run.path}")
-    watch(world, run, json)
+    watch(run, json)
 
 
 def render(
@@ -147,7 +147,7 @@ def render(
     """Print the script that submit would submit."""
     from hpclaunch import console, launch
 
-    world = launch.World()
+    world = launch.World(warn=console.warn)
     prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
     launch.refuse_faulty(prepared)
@@ -165,20 +165,21 @@ def render(
     console.show_run(run, json)
 
 
-def watch(world: Any, run: Any, json: bool) -> None:
+def watch(run: Any, json: bool) -> None:
     """Follow a run to its end. Ctrl-C detaches: the run goes on."""
-    from hpclaunch import console, launch
+    from hpclaunch import console, following
+    from hpclaunch.schedulers import scheduler_of
 
     last, shown = run, ""
     try:
-        for last, text in launch.follow(world, run):
+        for last, text in following.follow(run):
             if last.state != shown and not last.final:
                 shown = last.state
                 console.say(f"{last.path.name}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
             if text:
                 console.say_bytes(text)
     except KeyboardInterrupt:
-        console.say(f"\ndetached; the run goes on. To end it: {launch.cancel_command(run)}")
+        console.say(f"\ndetached; the run goes on. To end it: {scheduler_of(run.scheduler).cancel_command(run)}")
         raise typer.Exit(130) from None
     console.show_end(last, json)
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
