@@ -24,7 +24,7 @@ _PATIENCE_S = 300
 
 def refreshed(found: Sequence[Run]) -> list[Run]:
     """Return the runs with their states of now, asking each scheduler once; what changed is recorded."""
-    found = _settled([_by_hand(run) for run in found])
+    found = _settled([_continued(_by_hand(run)) for run in found])
     news: dict[str, dict[str, Status]] = {}
     for name in {run.scheduler for run in found}:
         open_runs = [run for run in found if run.scheduler == name and run.job_id and not run.final]
@@ -42,12 +42,12 @@ def _updated(run: Run, status: Status | None) -> Run:
     return _recorded(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
 
 
-def _recorded(run: Run, **news: str) -> Run:
+def _recorded(run: Run, **news: Any) -> Run:
     """Record what is new. Where the directory cannot be written it is still told: it can be asked again."""
     try:
         return runs.change(run, durable=False, **news)
     except OSError:
-        return replace(run, **news)  # type: ignore[arg-type]
+        return replace(run, **news)
 
 
 def _by_hand(run: Run) -> Run:
@@ -59,6 +59,17 @@ def _by_hand(run: Run) -> Run:
     if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
         return run
     return _recorded(run, job_id=newest, state="UNKNOWN", exit_code="", reason="", submission="by hand")
+
+
+def _continued(run: Run) -> Run:
+    """Return a run under the last job of its chain: a script that may not requeue itself submits its successor."""
+    starts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
+    text = read_text(run.path / "attempts" / starts[-1] / "next-job") if starts and run.job_id else ""
+    successor = text.strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
+    if not runs.JOB_ID.fullmatch(successor) or successor in (run.job_id, *run.earlier):
+        return run
+    news = {"job_id": successor, "state": "PENDING", "earlier": (*run.earlier, run.job_id)}
+    return _continued(_recorded(run, exit_code="", reason="", nodes="", **news))
 
 
 def _settled(found: Sequence[Run]) -> list[Run]:

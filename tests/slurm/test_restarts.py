@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def counter(desk: Desk) -> Desk:
     return desk
 
 
-def went_on(run: Submitted, launcher: str, signal: str) -> None:
+def went_on(run: Submitted, signal: str) -> None:
     """Every rank saved once and went on from there, and the run completed."""
     text = notes(run)
     for rank in RANKS:
@@ -98,7 +99,7 @@ def test_row_10_any_command_saves_at_the_signal_and_is_requeued(
     counter.slurm("scancel", "--batch", "--signal=USR2", run.job_id)
     wait_for_note(run, "done", 4)
     counter.wait(run)
-    went_on(run, launcher, "SIGUSR2")
+    went_on(run, "SIGUSR2")
     assert counter.ended(run) == "COMPLETED 0:0"
 
 
@@ -127,3 +128,46 @@ def test_row_10_it_is_started_again_as_often_as_was_asked_for(counter: Desk, run
     assert counter.ended(run) == "FAILED 75:0"
     assert "saved; not started again: its limit is 1 restart" in run.log()
     assert f"hpclaunch resume {run.path}" in run.log()
+
+
+def test_row_09_a_signal_before_the_job_begins_is_refused_and_the_usual_one_is_shortened(counter: Desk) -> None:
+    short = ("submit", "counter", "--nodes", "1", "--walltime", "2m", "--dry-run")
+    refused = counter.run(*short, "--signal", "USR2@120")
+    assert refused.returncode == 1
+    assert "--signal USR2@30" in refused.stderr
+    assert "#SBATCH --signal=B:USR2@30\n" in counter.run(*short).stdout
+
+
+@pytest.fixture(scope="module")
+def preempted(counter: Desk) -> dict[str, Submitted]:
+    """Both in the partition that makes room, and a job of another partition that wants all nodes for some seconds."""
+    low = ("--partition", "preempt", *TWO, "--sbatch", "--exclusive")
+    runs = {name: counter.submit("counter", *low, "--launcher", name, "--", "3000") for name in LAUNCHERS}
+    for run in runs.values():
+        wait_for_note(run, "start 0", 4)
+    counter.slurm("sbatch", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
+    return runs
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_row_08_a_preempted_run_saves_in_its_grace_and_goes_on(
+    counter: Desk, preempted: dict[str, Submitted], launcher: str
+) -> None:
+    run = preempted[launcher]
+    wait_for_note(run, "done", 4)
+    counter.wait(run)
+    assert counter.ended(run) == "COMPLETED 0:0"
+    went_on(run, "SIGTERM" if launcher == "srun" else "SIGUSR2")
+
+
+def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor(counter: Desk) -> None:
+    counter.site("chained", restart="resubmit")
+    run = counter.submit("counter", *TWO, "--site", "chained", "--", "3000")
+    wait_for_note(run, "start 0", 4)
+    counter.slurm("scancel", "--batch", "--signal=USR2", run.job_id)
+    wait_for_note(run, "done", 4)
+    assert "saved; a job that goes on is submitted" in run.log()
+    assert counter.ended(run) == "FAILED 75:0"
+    [mark] = run.path.glob("attempts/*/next-job")
+    told = json.loads(counter.run("wait", run.path.name, "--json").stdout)
+    assert (told[0]["state"], told[0]["job_id"]) == ("COMPLETED", mark.read_text().strip())
