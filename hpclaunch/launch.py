@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import MappingProxyType
@@ -61,6 +61,7 @@ class Prepared:
     """
 
     spec: JobSpec
+    request: Request
     text: str
     site_origin: str
     notices: tuple[str, ...]
@@ -68,11 +69,14 @@ class Prepared:
     elsewhere: str = ""
 
 
-def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prepared:
+def prepare(
+    world: World, request: Request, runs_dir: str | None = None, job: Job | None = None, run_dir: str = ""
+) -> Prepared:
     """Load, plan and render. Nothing is written and no program is asked.
 
-    Raises HpclaunchError for a file that cannot be used. Reasons for refusing the request are kept in ``faults``, so
-    that they can be told together with what a look at the machine adds.
+    ``job`` and ``run_dir`` are those of a run that goes on. Raises HpclaunchError for a file that cannot be used.
+    Reasons for refusing the request are kept in ``faults``, so that they can be told together with what a look at the
+    machine adds.
     """
     from hpclaunch.job import load_job
     from hpclaunch.plan import draft
@@ -80,14 +84,17 @@ def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prep
     settings = load_settings(user_folder(world.environment), world.cwd)
     check_settings(world.catalog, settings)
     site, origin, elsewhere = choose_site(world, request.site, settings)
-    job = load_job(world.catalog, request.target, world.cwd)
-    spec, faults = draft(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
+    job = job or load_job(world.catalog, request.target, world.cwd)
+    around = _surroundings(world, request, site, job, settings, runs_dir)
+    around = replace(around, run_dir=run_dir or around.run_dir)
+    spec, faults = draft(site, job, request, settings, around)
     notices = [*spec.warnings, *_own_files(world, request, site)]
     if elsewhere:
         notices.append(f"this machine is {elsewhere}'s, and the script is for {site.name}")
     text, more = ("", []) if faults else _rendered(world, spec)
     return Prepared(
         spec=spec,
+        request=request,
         text=text,
         site_origin=origin,
         notices=(*notices, *more),
@@ -231,7 +238,8 @@ def write_run(world: World, prepared: Prepared) -> Run:
     if trouble:
         world.warn(f"{trouble}; hpclaunch finds this run from {world.cwd}, or by its path")
     code = choose(prepared.spec.code)
-    return runs.create(prepared.spec, prepared.text, code, os.uname().nodename, world.environment)
+    request = {**asdict(prepared.request), "cwd": str(world.cwd)}
+    return runs.create(prepared.spec, prepared.text, code, os.uname().nodename, world.environment, request)
 
 
 def submit(world: World, prepared: Prepared) -> Run:

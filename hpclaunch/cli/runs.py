@@ -1,4 +1,4 @@
-"""``status``, ``logs``, ``wait``, ``cancel``, ``retry`` and ``results``: a run after it was submitted."""
+"""``status``, ``logs``, ``wait``, ``cancel``, ``retry``, ``resume`` and ``results``: a run after it was submitted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
-    for verb in (status, logs, wait, cancel, retry, results):
+    for verb in (status, logs, wait, cancel, retry, resume, results):
         app.command()(verb)
 
 
@@ -144,6 +144,25 @@ def retry(run: OneRun, json: Json = False) -> None:
 
     (found,) = tracking.find(World(warn=console.warn), [run])
     console.show_run(tracking.retry(found, console.say), json)
+
+
+def resume(
+    run: OneRun,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Go on with so many nodes.")] = None,
+    walltime: Annotated[str | None, typer.Option(help=f"The longest each job may run: {WALLTIME_FORMS}.")] = None,
+    json: Json = False,
+) -> None:
+    """Let an ended run go on from what its program has saved, in the same run directory."""
+    from hpclaunch import console, resuming, tracking
+    from hpclaunch.launch import World
+
+    world = World(warn=console.warn)
+    (found,) = tracking.find(world, [run])
+    seconds = _seconds("--walltime", walltime)
+    again, told = resuming.resume(world, found, nodes, None if seconds is None else int(seconds))
+    for text in told:
+        console.warn(text)
+    console.show_run(again, json)
 
 
 def results(run: Runs = None, json: Json = False) -> None:

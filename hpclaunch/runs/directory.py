@@ -18,15 +18,21 @@ from hpclaunch.runs.record import Run, save
 from hpclaunch.snapshot import Snapshot, copy
 from hpclaunch.spec import JobSpec
 
+REQUEST = "request.json"
 FOLDERS = ("code", "logs", "attempts", "checkpoints")
 _TOLD = ("CONDA_DEFAULT_ENV", "CONDA_PREFIX", "LMOD_SYSTEM_NAME", "LOADEDMODULES", "SLURM_JOB_ID", "VIRTUAL_ENV")
 """Variables that tell which software a person works with. No other is recorded: some hold secrets."""
 
 
 def create(
-    spec: JobSpec, text: str, snapshot: Snapshot, host: str, environment: Mapping[str, str] | None = None
+    spec: JobSpec,
+    text: str,
+    snapshot: Snapshot,
+    host: str,
+    environment: Mapping[str, str] | None = None,
+    request: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Write the run directory (mode 0700): code, script, spec, environment, record; the record first, as INCOMPLETE.
+    """Write the run directory (mode 0700): code, script, spec, request, environment; its record first, as INCOMPLETE.
 
     Raises Refused if it exists or cannot be written; what was begun is then left for a person to look at.
     """
@@ -46,7 +52,7 @@ def create(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
         save(run)
-        _fill(spec, text, snapshot, environment or {})
+        _fill(spec, text, snapshot, environment or {}, request or {})
         return save(replace(run, state="RENDERED", reason=""))
     except FileExistsError:
         raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
@@ -58,7 +64,9 @@ def create(
         ) from None
 
 
-def _fill(spec: JobSpec, text: str, snapshot: Snapshot, environment: Mapping[str, str]) -> None:
+def _fill(
+    spec: JobSpec, text: str, snapshot: Snapshot, environment: Mapping[str, str], request: Mapping[str, Any]
+) -> None:
     path = Path(spec.run_dir)
     for folder in FOLDERS:
         (path / folder).mkdir()
@@ -67,6 +75,7 @@ def _fill(spec: JobSpec, text: str, snapshot: Snapshot, environment: Mapping[str
     if spec.hosts:
         write_text(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
     write_text(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
+    write_text(path / REQUEST, json.dumps(request, indent=2) + "\n")
     write_text(path / "environment.json", json.dumps(_surroundings(environment), indent=2) + "\n")
 
 
