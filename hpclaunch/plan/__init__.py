@@ -14,12 +14,11 @@ from hpclaunch.plan.directives import directives_of
 from hpclaunch.plan.folders import data_need, private_faults
 from hpclaunch.plan.layout import layout_of, node_type_of, size_of
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import Ask
 from hpclaunch.plan.marks import third_party_of, unverified_of
 from hpclaunch.plan.placement import Placement, asked_names, placement_of
 from hpclaunch.plan.ranks import launch_of, launcher_of, rank_setup_of
 from hpclaunch.plan.removal import unwanted_lines, without
-from hpclaunch.plan.restarts import most_restarts, piece_of, restarts_of
+from hpclaunch.plan.restarts import Wish, restarts_of, wish_of
 from hpclaunch.plan.software import Software, software_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
@@ -46,15 +45,12 @@ def draft(
     asked = asked_names(site, request, settings, around, ledger)
     kind = node_type_of(site, job, request, settings, asked, ledger)
     size = size_of(site, kind, job, request, settings, ledger)
-    ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
-    most = most_restarts(site, job, request, settings, ledger)
-    ask = replace(ask, walltime=piece_of(site, ask, asked, most, ledger))
+    wish, ask = wish_of(site, kind, size, asked, job, request, settings, ledger)
     placement = placement_of(
         site, ask, asked, request.memory or job.resources.memory, request.accept_unverified, ledger
     )
     layout = layout_of(site, kind, size, job, request, around, placement, ledger)
     launcher = launcher_of(site, job, request, settings, layout, around, ledger)
-    restarts = restarts_of(site, launcher, most, size.walltime, placement.walltime, job, request, settings, ledger)
     software = software_of(site, kind, job, layout, launcher, settings, around, ledger)
     data = data_need(site, job, request, settings, around, ledger)
     private_faults(site, job, around, software, data, ledger)
@@ -83,14 +79,10 @@ def draft(
         steps=software.steps,
         unset=software.unset,
         hosts=tuple(f"{host} slots={layout.tasks_per_node}" for host in around.hosts[: layout.nodes]),
-        secrets=_secrets(site, job),
-        restarts=restarts,
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
         data=data,
         marks=tuple(marks),
-        **_lines(
-            site, job, request, settings, around, kind, layout, placement, launcher, software, data, restarts, ledger
-        ),
+        **_lines(site, job, request, settings, around, kind, layout, placement, launcher, software, data, wish, ledger),
         choices=tuple(ledger.choices),
         declined=tuple(ledger.declined),
         warnings=tuple(ledger.warnings),
@@ -111,13 +103,14 @@ def _lines(
     launcher: str,
     software: Software,
     data: DataNeed | None,
-    restarts: Restarts,
+    wish: Wish,
     ledger: Ledger,
 ) -> dict[str, Any]:
     """Return what of the spec becomes lines of the script: directives, variables, the rank's command, the launch."""
     node, slurm = site.node_types[kind], site.scheduler == "slurm"
     folder = data.folder if data else ""
     box = box_of(site, node, software.image, (around.run_dir, *([folder] if folder else [])), launcher, ledger)
+    restarts = restarts_of(site, launcher, wish, placement.walltime, job, request, settings, ledger)
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
     environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
     exported = (*environment, *_secrets(site, job))
@@ -125,6 +118,8 @@ def _lines(
     directives = directives_of(site, kind, job, request, settings, layout, placement, restarts, box, around, ledger)
     contained = bool(box.prefix or box.srun)
     return {
+        "secrets": _secrets(site, job),
+        "restarts": restarts,
         "directives": directives if slurm else (),
         "environment": tuple(environment.items()),
         "interpreter": "" if contained else command[0],

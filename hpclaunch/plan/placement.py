@@ -229,10 +229,16 @@ def alternative(site: Site, ask: Ask, asked: dict[str, str]) -> str:
 
 
 def longest_piece(site: Site, ask: Ask, asked: dict[str, str]) -> int:
-    """Return the longest walltime (seconds) up to the asked one that a place takes for the same nodes; 0: none does."""
+    """Return the longest walltime (seconds) up to the asked one that a place takes for the same nodes; 0: none does.
+
+    Where a person named a partition or a QOS, no other is looked at.
+    """
     available = Limits(max_nodes=site.node_types[ask.kind].nodes)
-    pairs = itertools.product(_open("partition", site, ask, asked), _open("qos", site, ask, asked))
-    near = [nearest([available, *(limits for _, limits in pair)], ask) for pair in pairs]
+    families = []
+    for family, known in (("partition", site.partitions), ("qos", site.qos)):
+        named = [known[asked[family]]] if asked.get(family) in known else []
+        families.append(named or [limits for _, limits in _open(family, site, ask, asked)])
+    near = [nearest([available, *limits], ask) for limits in itertools.product(*families)]
     return max((one.walltime for one in near if one and (one.nodes, one.gpus) == (ask.nodes, ask.gpus)), default=0)
 
 

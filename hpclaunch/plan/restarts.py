@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from hpclaunch.job import Job
+from hpclaunch.plan.layout import Size
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import Ask
 from hpclaunch.plan.placement import longest_piece
@@ -22,7 +24,31 @@ _ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
 _PASS_TERM_ALONE = ("torchrun", "horovodrun")
 
 
-def most_restarts(site: Site, job: Job, request: Request, settings: Settings, ledger: Ledger) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How often the script may start again, and the walltime (seconds) that was asked for, of all its jobs together."""
+
+    most: int
+    whole: int
+
+
+def wish_of(
+    site: Site,
+    kind: str,
+    size: Size,
+    asked: dict[str, str],
+    job: Job,
+    request: Request,
+    settings: Settings,
+    ledger: Ledger,
+) -> tuple[Wish, Ask]:
+    """Return the wish, and what one job asks for: a run that can resume may be longer than the site's limits."""
+    ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
+    most = _most(site, job, request, settings, ledger)
+    return Wish(most=most, whole=ask.walltime), replace(ask, walltime=_piece(site, ask, asked, most, ledger))
+
+
+def _most(site: Site, job: Job, request: Request, settings: Settings, ledger: Ledger) -> int:
     """Return how often the script may start again; 0 where the program saves nothing, or nothing could start it."""
     most = ledger.pick(
         "restarts",
@@ -38,7 +64,7 @@ def most_restarts(site: Site, job: Job, request: Request, settings: Settings, le
     return most or 0
 
 
-def piece_of(site: Site, ask: Ask, asked: dict[str, str], most: int, ledger: Ledger) -> int:
+def _piece(site: Site, ask: Ask, asked: dict[str, str], most: int, ledger: Ledger) -> int:
     """Return the walltime (seconds) of one job: all of it, or the longest that the site takes if the run can resume."""
     longest = longest_piece(site, ask, asked) if most else 0
     if not longest or longest >= ask.walltime:
@@ -54,19 +80,18 @@ def piece_of(site: Site, ask: Ask, asked: dict[str, str], most: int, ledger: Led
 def restarts_of(
     site: Site,
     launcher: str,
-    most: int,
-    whole: int,
+    wish: Wish,
     walltime: int,
     job: Job,
     request: Request,
     settings: Settings,
     ledger: Ledger,
 ) -> Restarts:
-    """Return how the script goes on. ``whole``: the walltime that was asked for, ``walltime``: that of one job.
+    """Return how the script goes on; ``walltime`` (seconds) is that of one job.
 
     The lead is at most a quarter of the walltime: Slurm would send the signal at once to a job that is shorter.
     """
-    if not most:
+    if not wish.most:
         return Restarts()
     said = ledger.pick(
         "signal",
@@ -90,10 +115,9 @@ def restarts_of(
         )
     elif walltime and usual:
         lead = max(1, min(lead, walltime // 4))
-    if walltime and whole > walltime:
-        most = max(most, math.ceil(whole / walltime) - 1)
+    jobs = math.ceil(wish.whole / walltime) if walltime else 1
     passed = "TERM" if launcher in _PASS_TERM_ALONE else name
-    return Restarts(most=most, by=site.restart, signal=name, lead=lead, passed=passed)
+    return Restarts(most=max(wish.most, jobs - 1), by=site.restart, signal=name, lead=lead, passed=passed)
 
 
 def _read(text: str, ledger: Ledger) -> tuple[str, int]:
