@@ -7,17 +7,21 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpclaunch.errors import Fault, HpclaunchError
 from hpclaunch.runs import Run
 from hpclaunch.spec import Cost, JobSpec
 from hpclaunch.units import count, format_memory, format_walltime
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 _SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
 _SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
 _SPELLED = {"walltime": format_walltime, "memory": format_memory}
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
+_STATE_STYLES |= {"SUBMITTING": "yellow", "COMPLETING": "cyan", "CONFIGURING": "cyan", "INCOMPLETE": "dim"}
 _STATE_STYLES |= {"production": "", "test": "dim", "retired": "dim", "unverified": "yellow", "faulty": "red"}
 _CARD_STYLES = {
     "": "",
@@ -161,27 +165,33 @@ def show_end(run: Run, as_json: bool) -> None:
     write(f"{run.path}\n")
 
 
-def show_status(runs: Sequence[Run], as_json: bool) -> None:
-    """Show one line per run."""
-    if as_json:
-        write_json([run.to_json() for run in runs])
-        return
-    if not runs:
-        say("there is no run yet; next: hpclaunch submit JOB")
-        return
-    rows = [
-        (run.path.name, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, run.reason)
-        for run in runs
-    ]
-    table(("run", "job id", "site", "state", "exit", "created (UTC)", "reason"), rows, state_column=3)
-
-
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
     """Draw a table on a terminal; elsewhere write tab-separated lines, which programs can read."""
     if not sys.stdout.isatty():
-        write("".join("\t".join(map(_printable, row)) + "\n" for row in rows))
+        write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in rows))
         return
     from rich.console import Console
+
+    Console(no_color=bool(os.environ.get("NO_COLOR"))).print(_grid(header, rows, state_column))
+
+
+def live_table(header: Sequence[str], tables: Iterable[Sequence[Sequence[str]]], state_column: int) -> None:
+    """Draw each table in the place of the one before, on a terminal; elsewhere write each that is new."""
+    if not sys.stdout.isatty():
+        shown: Sequence[Sequence[str]] = ()
+        for rows in tables:
+            table(header, [row for row in rows if row not in shown], state_column)
+            shown = rows
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(no_color=bool(os.environ.get("NO_COLOR"))), auto_refresh=False) as live:
+        for rows in tables:
+            live.update(_grid(header, rows, state_column), refresh=True)
+
+
+def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -191,7 +201,32 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
     for row in rows:
         style = _STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
         grid.add_row(*(Text(_printable(cell), style=style if i == state_column else "") for i, cell in enumerate(row)))
-    Console(no_color=bool(os.environ.get("NO_COLOR"))).print(grid)
+    return grid
+
+
+def _cell(text: str) -> str:
+    """Return text for one cell of tab-separated lines."""
+    return " ".join(_printable(text).split("\n")).replace("\t", " ")
+
+
+def confirmed(question: str) -> bool:
+    """Ask on a terminal; where nobody can answer, the answer is no."""
+    if not sys.stdin.isatty():
+        return False
+    say(question)
+    try:
+        return input().strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def show_bytes(size: float) -> str:
+    """Return a size in bytes as a person reads it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
 
 
 def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> None:

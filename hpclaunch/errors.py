@@ -58,3 +58,13 @@ class Refused(HpclaunchError):
 
 class SchedulerError(HpclaunchError):
     """The scheduler, or the program that speaks to it, refused or did not answer."""
+
+
+class Unanswered(SchedulerError):
+    """Nobody knows whether the scheduler took the run. It is recorded as SUBMITTING; do not submit it anew."""
+
+
+class Interrupted(HpclaunchError):
+    """The person ended the program while it waited for an answer."""
+
+    exit_code = 130

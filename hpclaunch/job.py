@@ -15,6 +15,7 @@ from hpclaunch.fileformat import (
     Matching,
     Memory,
     PositiveInt,
+    VariableName,
     Walltime,
     read,
 )
@@ -77,7 +78,10 @@ class DataSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job: a script with hyper-parameters, or any command, and what it needs."""
+    """A job: a script with hyper-parameters, or any command, and what it needs.
+
+    ``restarts``: how often its script may start it again after it has saved its state; ``signal`` asks it to.
+    """
 
     name: str = field(metadata=INTERNAL)
     folder: str = field(metadata=INTERNAL)
@@ -89,6 +93,9 @@ class Job:
     data: DataSet | None = None
     environment: Environment = field(default_factory=Environment)
     launcher: LauncherName | None = None
+    restarts: Annotated[int, AtLeast(0)] | None = None
+    signal: Line | None = None
+    secret_env: tuple[VariableName, ...] = ()
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import MappingProxyType
@@ -23,11 +22,6 @@ from hpclaunch.spec import JobSpec, Request, Surroundings
 if TYPE_CHECKING:
     from hpclaunch.job import Job
     from hpclaunch.runs import Run
-    from hpclaunch.schedulers import Status
-
-
-_PATIENCE = 6
-"""Answers of UNKNOWN in a row before following a run ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +31,8 @@ class World:
     cwd: Path = field(default_factory=Path.cwd)
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
-    unique: Callable[[], str] = lambda: os.urandom(2).hex()
+    unique: Callable[[], str] = lambda: os.urandom(4).hex()
+    warn: Callable[[str], None] = lambda text: None
 
     @property
     def catalog(self) -> Catalog:
@@ -51,6 +46,12 @@ class World:
 
         return index_file(self.environment)
 
+    @property
+    def run_folders(self) -> list[Path]:
+        """Folders that hold run directories of this project, whatever the list of runs says."""
+        asked = self.environment.get("HPCLAUNCH_RUNS_DIR")
+        return list(dict.fromkeys([self.cwd.resolve() / "runs", *([self.cwd / asked] if asked else [])]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
@@ -60,6 +61,7 @@ class Prepared:
     """
 
     spec: JobSpec
+    request: Request
     text: str
     site_origin: str
     notices: tuple[str, ...]
@@ -67,11 +69,14 @@ class Prepared:
     elsewhere: str = ""
 
 
-def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prepared:
+def prepare(
+    world: World, request: Request, runs_dir: str | None = None, job: Job | None = None, run_dir: str = ""
+) -> Prepared:
     """Load, plan and render. Nothing is written and no program is asked.
 
-    Raises HpclaunchError for a file that cannot be used. Reasons for refusing the request are kept in ``faults``, so
-    that they can be told together with what a look at the machine adds.
+    ``job`` and ``run_dir`` are those of a run that goes on. Raises HpclaunchError for a file that cannot be used.
+    Reasons for refusing the request are kept in ``faults``, so that they can be told together with what a look at the
+    machine adds.
     """
     from hpclaunch.job import load_job
     from hpclaunch.plan import draft
@@ -79,14 +84,17 @@ def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prep
     settings = load_settings(user_folder(world.environment), world.cwd)
     check_settings(world.catalog, settings)
     site, origin, elsewhere = choose_site(world, request.site, settings)
-    job = load_job(world.catalog, request.target, world.cwd)
-    spec, faults = draft(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
+    job = job or load_job(world.catalog, request.target, world.cwd)
+    around = _surroundings(world, request, site, job, settings, runs_dir)
+    around = replace(around, run_dir=run_dir or around.run_dir)
+    spec, faults = draft(site, job, request, settings, around)
     notices = [*spec.warnings, *_own_files(world, request, site)]
     if elsewhere:
         notices.append(f"this machine is {elsewhere}'s, and the script is for {site.name}")
     text, more = ("", []) if faults else _rendered(world, spec)
     return Prepared(
         spec=spec,
+        request=request,
         text=text,
         site_origin=origin,
         notices=(*notices, *more),
@@ -216,7 +224,8 @@ def remarks(prepared: Prepared) -> list[str]:
 def write_run(world: World, prepared: Prepared) -> Run:
     """Create the run directory (state RENDERED), so that its script can be given to sbatch by hand.
 
-    Raises Refused if the code is not there; missing data is for the caller to weigh.
+    Raises Refused if the code is not there; missing data is for the caller to weigh. The list of runs is told first, so
+    that no run is lost; where it cannot be written the run is still found by its folder, and the person is told.
     """
     from hpclaunch import runs
     from hpclaunch.preflight import missing_code
@@ -225,130 +234,20 @@ def write_run(world: World, prepared: Prepared) -> Run:
     faults = [*prepared.faults, *missing_code(prepared.spec)]
     if faults:
         raise Refused(faults)
-    return runs.create(prepared.spec, prepared.text, choose(prepared.spec.code), os.uname().nodename, world.index)
+    trouble = runs.remember(world.index, Path(prepared.spec.run_dir))
+    if trouble:
+        world.warn(f"{trouble}; hpclaunch finds this run from {world.cwd}, or by its path")
+    code = choose(prepared.spec.code)
+    request = {**asdict(prepared.request), "cwd": str(world.cwd)}
+    return runs.create(prepared.spec, prepared.text, code, os.uname().nodename, world.environment, request)
 
 
 def submit(world: World, prepared: Prepared) -> Run:
     """Check, create the run directory, submit. If the scheduler refuses, the directory stays, with the reason."""
-    from hpclaunch import runs
-    from hpclaunch.errors import SchedulerError
-    from hpclaunch.schedulers import scheduler_of
+    from hpclaunch.tracking import hand_over
 
     check(prepared)
-    run = write_run(world, prepared)
-    try:
-        job_id = scheduler_of(run.scheduler).submit(run, prepared.text, prepared.spec.walltime)
-    except SchedulerError as error:
-        runs.save(replace(run, reason=" ".join(str(error).split())))
-        raise
-    return runs.submitted(run, job_id)
-
-
-def refreshed(world: World, found: Sequence[Run]) -> list[Run]:
-    """Return the runs with their states of now, asking each scheduler once; what changed is recorded."""
-    from hpclaunch.schedulers import scheduler_of
-
-    found = [run.as_started_by_hand() for run in found]
-    news = {}
-    for name in {run.scheduler for run in found}:
-        open_runs = [run for run in found if run.scheduler == name and run.job_id and not run.final]
-        if open_runs:
-            news[name] = scheduler_of(name).states(open_runs)
-    return [_updated(run, news.get(run.scheduler, {}).get(run.job_id)) for run in found]
-
-
-def _updated(run: Run, status: Status | None) -> Run:
-    from hpclaunch import runs
-
-    if status is None or run.final:
-        return run
-    changed = replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason)
-    return runs.save(changed) if changed != run else run
-
-
-def find_run(world: World, name: str | None) -> Run:
-    """Return one run with its state of now. Raises NotFound."""
-    from hpclaunch import runs
-
-    return refreshed(world, [runs.find(world.index, name)])[0]
-
-
-def all_runs(world: World) -> list[Run]:
-    """Return all runs with their states of now, newest first."""
-    from hpclaunch import runs
-
-    return refreshed(world, runs.known(world.index))
-
-
-def cancel(world: World, name: str) -> Run:
-    """Cancel a run and return it; one that has ended is left as it is. Raises Refused if it was never submitted."""
-    from hpclaunch import runs
-    from hpclaunch.schedulers import scheduler_of
-
-    run = find_run(world, name)
-    if not run.job_id:
-        raise Refused(Fault(what=f"{run.path.name} was rendered and not submitted by hpclaunch", next="scancel JOBID"))
-    if run.final:
-        return run
-    ended = scheduler_of(run.scheduler).cancel(run)
-    if run.scheduler == "local" and ended:
-        run = runs.save(replace(run, state="CANCELLED"))
-    return refreshed(world, [run])[0]
-
-
-def follow(world: World, run: Run, poll: Callable[[float], None] = time.sleep) -> Iterator[tuple[Run, bytes]]:
-    """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
-
-    The scheduler is asked at growing intervals, up to 15 s; the logs are looked at every half second. Raises
-    SchedulerError when nobody has known the run for several questions in a row.
-    """
-    from hpclaunch.errors import SchedulerError
-
-    tail = Tail(run)
-    pause = since = 0.5 if run.scheduler == "local" else 1.0
-    unknown = 0
-    while True:
-        if since >= pause:
-            run, since, pause = refreshed(world, [run])[0], 0.0, min(15.0, pause * 1.5)
-            if run.scheduler == "local":
-                pause = 0.5
-            unknown = unknown + 1 if run.state == "UNKNOWN" else 0
-        if unknown >= _PATIENCE:
-            what = f"nobody knows what became of {run.path.name}" + (f" ({run.reason})" if run.reason else "")
-            raise SchedulerError(
-                Fault(what=what, next=f"hpclaunch logs {run.path.name}, and sacct or the site's staff")
-            )
-        ended = run.final
-        yield run, tail.read()
-        if ended:
-            return
-        poll(0.5)
-        since += 0.5
-
-
-class Tail:
-    """Reads what was added to a run's log files since the last time."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._offsets: dict[Path, int] = {}
-
-    def read(self) -> bytes:
-        """Return the new bytes of all log files, oldest file first."""
-        new = []
-        for path in self._run.logs():
-            with path.open("rb") as file:
-                file.seek(self._offsets.get(path, 0))
-                new.append(file.read())
-                self._offsets[path] = file.tell()
-        return b"".join(new)
-
-
-def cancel_command(run: Run) -> str:
-    """Return what a person would type to cancel the run."""
-    from hpclaunch.schedulers import scheduler_of
-
-    return scheduler_of(run.scheduler).cancel_command(run)
+    return hand_over(write_run(world, prepared), prepared.text, prepared.spec.walltime)
 
 
 def check_output(path: Path) -> None:
@@ -370,7 +269,7 @@ def write_script(path: Path, text: str) -> None:
 
     try:
         write_text(path, text)
-        path.chmod(0o755)
+        path.chmod(0o700)  # what the job's variables hold is nobody else's
     except OSError as error:
         raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
+from hpclaunch.catalog import user_folder
 from hpclaunch.errors import Fault
 from hpclaunch.snapshot import choose, faults_of
 from hpclaunch.spec import DataNeed, JobSpec
@@ -17,15 +19,27 @@ def missing_code(spec: JobSpec) -> list[Fault]:
 
 def missing_here(spec: JobSpec) -> list[Fault]:
     """Return what keeps the run from starting here and now; a dry run shows it as warnings, a submission stops."""
-    return [*_data(spec), *_programs(spec)]
+    return [*_data(spec), *_secrets(spec), *_programs(spec)]
 
 
 def remarks(spec: JobSpec) -> list[str]:
     """Return what is not wrong, and still good to know: a script whose neighbours are too many to take along."""
+    told = [
+        f"{name} is set in this shell, and the job gets it only if your login profile sets it too; "
+        f"else write it to {secret_file(name)} (chmod 600)"
+        for name in spec.secrets
+        if ("export", "NONE") in spec.directives and name in os.environ and not secret_file(name).exists()
+    ]
     if not spec.code.source_only or faults_of(spec.code):  # a job is taken whole or refused
-        return []
+        return told
     narrowed = choose(spec.code).narrowed
-    return [f"{narrowed}: only {spec.code.entry} is taken along, not what it imports from there"] if narrowed else []
+    what = f"{narrowed}: only {spec.code.entry} is taken along, not what it imports from there"
+    return [*told, what] if narrowed else told
+
+
+def secret_file(name: str) -> Path:
+    """Return the file from which a job reads a variable of ``secret_env``, as the script spells it."""
+    return user_folder(os.environ) / "secrets" / name
 
 
 def found_layout(need: DataNeed) -> Path | None:
@@ -52,6 +66,19 @@ def _data(spec: JobSpec) -> list[Fault]:
             next=fetch,
         )
     ]
+
+
+def _secrets(spec: JobSpec) -> list[Fault]:
+    """Return which of the secrets no job could find; their values are not looked at."""
+    faults = []
+    for name in spec.secrets:
+        file = secret_file(name)
+        write = f"write it to {file} (chmod 600), or export it in your login profile"
+        if not file.exists() and not os.environ.get(name):
+            faults.append(Fault(where=f"secret_env {name}", what="is set nowhere", next=write))
+        elif file.exists() and file.stat().st_mode & 0o077:
+            faults.append(Fault(where=str(file), what="can be read by others", next=f"chmod 600 {file}"))
+    return faults
 
 
 def _programs(spec: JobSpec) -> list[Fault]:

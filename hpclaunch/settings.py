@@ -37,6 +37,8 @@ class SiteSettings:
     node_type: Line | None = None
     walltime: Walltime | None = None
     launcher: LauncherName | None = None
+    restarts: Annotated[int, AtLeast(0)] | None = None
+    signal: Line | None = None
     runs_dir: Line | None = None
     data_dir: Line | None = None
     mail: Mail | None = None

@@ -284,6 +284,8 @@ class Site:
     """A cluster as one YAML describes it.
 
     ``export: all`` where the site forbids ``--export=NONE``: what could mislead the ranks is then unset by the script.
+    ``restart``: how a job that has saved its state starts again: by itself (``scontrol requeue``), by a successor that
+    it submits, or not at all; ``signal`` asks it to save. ``secret_env`` names variables whose values only a job sees.
     ``provides``: what ``environment`` brings. ``refuses``: options (``--mem``) with which the site accepts no job.
     ``origins`` says for dotted keys (and all below them) which of ``sources`` they are from; ``third_party`` ones were
     seen in users' files only, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
@@ -309,6 +311,9 @@ class Site:
     container: Container | None = None
     environment: Environment = field(default_factory=Environment)
     provides: tuple[Literal["tensorflow", "horovod"], ...] = ()
+    restart: Literal["requeue", "resubmit", "none"] = "requeue"
+    signal: Line | None = None
+    secret_env: tuple[VariableName, ...] = ()
     folders: Folders = field(default_factory=Folders)
     sbatch: tuple[Line, ...] = ()
     refuses: tuple[Line, ...] = ()

@@ -30,6 +30,8 @@ class Request:
     data_dir: str | None = None
     synthetic: bool = False
     hosts_file: str | None = None
+    restarts: int | None = None
+    signal: str | None = None
     settings: Pairs = ()
     sbatch: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
@@ -135,11 +137,25 @@ class DataNeed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restarts:
+    """How a script goes on after its program has saved its state: at most ``most`` times (0: never), by ``by``.
+
+    ``signal`` comes ``lead`` seconds before the walltime's end; ``passed`` is what the launcher gets in its place.
+    """
+
+    most: int = 0
+    by: str = "none"
+    signal: str = ""
+    lead: int = 0
+    passed: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted".
 
     ``rank_setup`` are bash lines that every rank runs before its command; ``marks`` say which of the site's values
-    are not the centre's own word.
+    are not the centre's own word. ``secrets`` are names of variables, whose values only the job sees.
     """
 
     name: str
@@ -170,6 +186,8 @@ class JobSpec:
     command: tuple[str, ...]
     launch: tuple[str, ...]
     hosts: tuple[str, ...]
+    secrets: tuple[str, ...]
+    restarts: Restarts
     code: Code
     data: DataNeed | None
     choices: tuple[Choice, ...]

@@ -20,7 +20,9 @@ def runs(incomplete: str) -> list[str]:
     from hpclaunch.launch import World
     from hpclaunch.runs import known
 
-    return [run.path.name for run in known(World().index) if run.path.name.startswith(incomplete)]
+    world = World()
+    found = known(world.index, world.run_folders)
+    return [run.path.name for run in found if run.path.name.startswith(incomplete)]
 
 
 def _names(kind: Kind, incomplete: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""``status``, ``logs`` and ``cancel``: what happens to a run after it was submitted."""
+"""``status``, ``logs``, ``wait``, ``cancel``, ``retry``, ``resume`` and ``results``: a run after it was submitted."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import complete
+from hpclaunch.errors import Fault, InvalidRequest, Refused
+from hpclaunch.units import WALLTIME_FORMS, parse_walltime
 
 RunName = Annotated[
     str | None,
@@ -14,53 +16,166 @@ RunName = Annotated[
         metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id [default: newest]."
     ),
 ]
-OneRun = Annotated[
-    str | None, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="One run [default: all].")
+Runs = Annotated[
+    list[str] | None, typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs [default: all].")
 ]
-NamedRun = Annotated[
+NamedRuns = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs, by name, directory or job id."),
+]
+NewestRuns = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs [default: the newest]."),
+]
+OneRun = Annotated[
     str, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the three verbs."""
-    app.command()(status)
-    app.command()(logs)
-    app.command()(cancel)
+    """Add the verbs."""
+    for verb in (status, logs, wait, cancel, retry, resume, results):
+        app.command()(verb)
 
 
-def status(run: OneRun = None, json: Json = False) -> None:
-    """Show the state of one run or of all, newest first."""
-    from hpclaunch import console, launch
+def status(
+    run: Runs = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew until all have ended.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the state of runs, newest first."""
+    from hpclaunch import console, run_views, tracking
+    from hpclaunch.following import wait as asked_again
+    from hpclaunch.launch import World
 
-    world = launch.World()
-    found = [launch.find_run(world, run)] if run else launch.all_runs(world)
-    console.show_status(found, json)
+    world = World(warn=console.warn)
+    found = tracking.find(world, run) if run else tracking.all_runs(world)
+    if not watch:
+        run_views.show_status(found, json)
+        return
+    try:
+        run_views.watch_status(asked_again(found, None, 0, console.say), json)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
 
 
 def logs(
     run: RunName = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run has ended.")] = False,
+    rank: Annotated[int | None, typer.Option("--rank", min=0, help="Of this rank alone.")] = None,
 ) -> None:
-    """Print a run's log."""
-    from hpclaunch import console, launch
+    """Print a run's log: all ranks, and all its starts in order."""
+    from hpclaunch import console, following, tracking
+    from hpclaunch.launch import World
 
-    world = launch.World()
-    found = launch.find_run(world, run)
+    (found,) = tracking.find(World(warn=console.warn), [run] if run else [])
     if not follow or not found.job_id:
-        console.write_bytes(launch.Tail(found).read())
+        text = following.Tail(found, rank).read()
+        if not text and rank is not None:
+            raise Refused(
+                Fault(what=f"{found.path.name} has no log of rank {rank}", next="hpclaunch logs, without --rank")
+            )
+        console.write_bytes(text)
         return
     try:
-        for _, text in launch.follow(world, found):
+        for _, text in following.follow(found, rank=rank):
             console.write_bytes(text)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
-def cancel(run: NamedRun, json: Json = False) -> None:
-    """End a run."""
-    from hpclaunch import console, launch
+def wait(
+    run: NewestRuns = None,
+    timeout: Annotated[str | None, typer.Option(help=f"Stop waiting, with 124, after {WALLTIME_FORMS}.")] = None,
+    retries: Annotated[
+        int, typer.Option(min=0, max=100, help="Start a run again this often, where a node or its launcher failed.")
+    ] = 0,
+    json: Json = False,
+) -> None:
+    """Wait for runs to end; exit with 0 if all completed, else with the first other run's exit code."""
+    from hpclaunch import console, following, run_views, tracking
+    from hpclaunch.launch import World
 
-    found = launch.cancel(launch.World(), run)
-    console.show_status([found], json)
+    seconds = _seconds("--timeout", timeout)
+    found = asked = tracking.find(World(warn=console.warn), run or [])
+    shown: dict[str, str] = {}
+    try:
+        for found in following.wait(asked, seconds, retries, console.say):
+            for one in found:
+                if shown.get(one.path.name) != one.state:
+                    shown[one.path.name] = one.state
+                    console.say(f"{one.path.name}: {one.state}" + (f" ({one.reason})" if one.reason else ""))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    run_views.show_status(found, json)
+    raise typer.Exit(following.exit_code_of(found))
+
+
+def cancel(
+    run: NamedRuns = None,
+    all_: Annotated[bool, typer.Option("--all", help="All runs that have not ended; asks first.")] = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """End runs."""
+    from hpclaunch import console, run_views, tracking
+    from hpclaunch.launch import World
+
+    if bool(run) == all_:
+        raise InvalidRequest(Fault(what="name runs, or say --all", next="hpclaunch status lists them"))
+    world = World(warn=console.warn)
+    if run:
+        run_views.show_status(tracking.cancel(tracking.find(world, run)), json)
+        return
+    doomed = [one for one in tracking.all_runs(world) if one.job_id and not one.final]
+    for one in doomed:
+        console.say(f"  {one.path.name} {one.job_id} {one.state}")
+    if doomed and not yes and not console.confirmed(f"cancel these {len(doomed)}? [y/N]"):
+        raise Refused(Fault(what="nothing was cancelled", next="--yes cancels them without asking"))
+    run_views.show_status(tracking.cancel(doomed), json)
+
+
+def retry(run: OneRun, json: Json = False) -> None:
+    """Start a run again that a node, a preemption or its launcher ended; never one that failed by itself."""
+    from hpclaunch import console, tracking
+    from hpclaunch.launch import World
+
+    (found,) = tracking.find(World(warn=console.warn), [run])
+    console.show_run(tracking.retry(found, console.say), json)
+
+
+def resume(
+    run: OneRun,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Go on with so many nodes.")] = None,
+    walltime: Annotated[str | None, typer.Option(help=f"The longest each job may run: {WALLTIME_FORMS}.")] = None,
+    json: Json = False,
+) -> None:
+    """Let an ended run go on from what its program has saved, in the same run directory."""
+    from hpclaunch import console, resuming, tracking
+    from hpclaunch.launch import World
+
+    world = World(warn=console.warn)
+    (found,) = tracking.find(world, [run])
+    seconds = _seconds("--walltime", walltime)
+    again, told = resuming.resume(world, found, nodes, None if seconds is None else int(seconds))
+    for text in told:
+        console.warn(text)
+    console.show_run(again, json)
+
+
+def results(run: Runs = None, json: Json = False) -> None:
+    """Show the final metrics of runs, newest first."""
+    from hpclaunch import console, run_views, tracking
+    from hpclaunch.launch import World
+
+    world = World(warn=console.warn)
+    run_views.show_results(tracking.find(world, run) if run else tracking.all_runs(world), json)
+
+
+def _seconds(flag: str, text: str | None) -> float | None:
+    try:
+        return None if text is None else float(parse_walltime(text))
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequest(Fault(where=flag, what=str(error), allowed=WALLTIME_FORMS)) from None

@@ -44,6 +44,11 @@ AcceptUnverified = Annotated[
 DataDir = Annotated[str | None, typer.Option(help="The folder that holds the job's data set.")]
 Synthetic = Annotated[bool, typer.Option("--synthetic", help="Train on stand-in images of the same shape.")]
 Hosts = Annotated[str | None, typer.Option("--hosts", help="Without a scheduler: a file that names the hosts.")]
+Restarts = Annotated[
+    int | None,
+    typer.Option(min=0, help="How often to start it again when it has saved its state (docs/contract.md); 0: never."),
+]
+Signal = Annotated[str | None, typer.Option(help="What asks it to save, and when: USR2@120 [seconds before the end].")]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable.")]
 Sbatch = Annotated[list[str], typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.")]
 RunsDir = Annotated[str | None, typer.Option(help="Where run directories are made [default: ./runs or the site's].")]
@@ -71,6 +76,8 @@ def submit(
     qos: Qos = None,
     walltime: Walltime = None,
     memory: Memory = None,
+    restarts: Restarts = None,
+    signal: Signal = None,
     set_: Set = [],  # noqa: B006
     sbatch: Sbatch = [],  # noqa: B006
     data_dir: DataDir = None,
@@ -88,7 +95,7 @@ def submit(
     """Submit a job, or any script, as a sized multi-node run."""
     from hpclaunch import console, launch
 
-    world = launch.World()
+    world = launch.World(warn=console.warn)
     prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
     if test_only:
@@ -105,7 +112,7 @@ def submit(
         console.show_next(run)
         return
     console.say(f"submitted {run.path.name} as job {run.job_id} at {run.site}; run directory {run.path}")
-    watch(world, run, json)
+    watch(run, json)
 
 
 def render(
@@ -123,6 +130,8 @@ def render(
     qos: Qos = None,
     walltime: Walltime = None,
     memory: Memory = None,
+    restarts: Restarts = None,
+    signal: Signal = None,
     set_: Set = [],  # noqa: B006
     sbatch: Sbatch = [],  # noqa: B006
     data_dir: DataDir = None,
@@ -138,7 +147,7 @@ def render(
     """Print the script that submit would submit."""
     from hpclaunch import console, launch
 
-    world = launch.World()
+    world = launch.World(warn=console.warn)
     prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
     launch.refuse_faulty(prepared)
@@ -156,20 +165,21 @@ def render(
     console.show_run(run, json)
 
 
-def watch(world: Any, run: Any, json: bool) -> None:
+def watch(run: Any, json: bool) -> None:
     """Follow a run to its end. Ctrl-C detaches: the run goes on."""
-    from hpclaunch import console, launch
+    from hpclaunch import console, following
+    from hpclaunch.schedulers import scheduler_of
 
     last, shown = run, ""
     try:
-        for last, text in launch.follow(world, run):
+        for last, text in following.follow(run):
             if last.state != shown and not last.final:
                 shown = last.state
                 console.say(f"{last.path.name}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
             if text:
                 console.say_bytes(text)
     except KeyboardInterrupt:
-        console.say(f"\ndetached; the run goes on. To end it: {launch.cancel_command(run)}")
+        console.say(f"\ndetached; the run goes on. To end it: {scheduler_of(run.scheduler).cancel_command(run)}")
         raise typer.Exit(130) from None
     console.show_end(last, json)
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
@@ -186,7 +196,7 @@ def _show_script(prepared: Any, json: bool) -> None:
 
 def _request(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
-    same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified"]
+    same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified", "restarts", "signal"]
     return Request(
         **{name: typed[name] for name in same},
         walltime=_amount("--walltime", typed["walltime"], parse_walltime, WALLTIME_FORMS),

@@ -14,15 +14,15 @@ from hpclaunch.plan.directives import directives_of
 from hpclaunch.plan.folders import data_need, private_faults
 from hpclaunch.plan.layout import layout_of, node_type_of, size_of
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import Ask
 from hpclaunch.plan.marks import third_party_of, unverified_of
 from hpclaunch.plan.placement import Placement, asked_names, placement_of
 from hpclaunch.plan.ranks import launch_of, launcher_of, rank_setup_of
 from hpclaunch.plan.removal import unwanted_lines, without
+from hpclaunch.plan.restarts import Wish, restarts_of, wish_of
 from hpclaunch.plan.software import Software, software_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
-from hpclaunch.spec import Code, DataNeed, JobSpec, Layout, Request, Surroundings
+from hpclaunch.spec import Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 
@@ -45,7 +45,7 @@ def draft(
     asked = asked_names(site, request, settings, around, ledger)
     kind = node_type_of(site, job, request, settings, asked, ledger)
     size = size_of(site, kind, job, request, settings, ledger)
-    ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
+    wish, ask = wish_of(site, kind, size, asked, job, request, settings, ledger)
     placement = placement_of(
         site, ask, asked, request.memory or job.resources.memory, request.accept_unverified, ledger
     )
@@ -82,7 +82,7 @@ def draft(
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
         data=data,
         marks=tuple(marks),
-        **_lines(site, job, request, settings, around, kind, layout, placement, launcher, software, data, ledger),
+        **_lines(site, job, request, settings, around, kind, layout, placement, launcher, software, data, wish, ledger),
         choices=tuple(ledger.choices),
         declined=tuple(ledger.declined),
         warnings=tuple(ledger.warnings),
@@ -103,24 +103,29 @@ def _lines(
     launcher: str,
     software: Software,
     data: DataNeed | None,
+    wish: Wish,
     ledger: Ledger,
 ) -> dict[str, Any]:
     """Return what of the spec becomes lines of the script: directives, variables, the rank's command, the launch."""
     node, slurm = site.node_types[kind], site.scheduler == "slurm"
     folder = data.folder if data else ""
     box = box_of(site, node, software.image, (around.run_dir, *([folder] if folder else [])), launcher, ledger)
+    restarts = restarts_of(site, launcher, wish, placement.walltime, job, request, settings, ledger)
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
-    environment = {**usual, **software.variables, **_contract(layout, folder)}
+    environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
+    exported = (*environment, *_secrets(site, job))
     command = command_of(job, request, software, around, ledger)
-    directives = directives_of(site, kind, job, request, settings, layout, placement, box, around, ledger)
+    directives = directives_of(site, kind, job, request, settings, layout, placement, restarts, box, around, ledger)
     contained = bool(box.prefix or box.srun)
     return {
+        "secrets": _secrets(site, job),
+        "restarts": restarts,
         "directives": directives if slurm else (),
         "environment": tuple(environment.items()),
         "interpreter": "" if contained else command[0],
         "rank_setup": rank_setup_of(node, layout, launcher, software.variables) if slurm else (),
         "command": (*box.prefix, *command),
-        "launch": launch_of(site, node, launcher, layout, job, request, box, around, tuple(environment)),
+        "launch": launch_of(site, node, launcher, layout, job, request, box, around, exported),
     }
 
 
@@ -132,10 +137,16 @@ def _entry(job: Job) -> str:
     return inside[0].removeprefix("{code}/") if inside else ""
 
 
-def _contract(layout: Layout, data: str) -> dict[str, str]:
-    """Return hpclaunch's contract with the ranks (docs/contract.md); the template adds run directory and exit file."""
+def _secrets(site: Site, job: Job) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*site.secret_env, *job.secret_env)))
+
+
+def _contract(layout: Layout, data: str, restarts: Restarts) -> dict[str, str]:
+    """Return hpclaunch's contract with the ranks (docs/contract.md); the template adds what only the job knows."""
     variables = {
         "HPCLAUNCH_WORLD_SIZE": str(layout.world_size),
         "HPCLAUNCH_EXPECT_GPU": "1" if layout.gpus_per_node and not layout.stand_in_gpus else "0",
     }
+    if restarts.most:
+        variables["HPCLAUNCH_SIGNAL"] = restarts.signal
     return {**variables, **({"HPCLAUNCH_DATA_DIR": data} if data else {})}

@@ -10,7 +10,7 @@ from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement
 from hpclaunch.settings import Settings
 from hpclaunch.site import NodeType, Site
-from hpclaunch.spec import Layout, Pairs, Request, Surroundings
+from hpclaunch.spec import Layout, Pairs, Request, Restarts, Surroundings
 from hpclaunch.units import CONTROL, format_memory, format_walltime
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
@@ -53,6 +53,7 @@ def directives_of(
     settings: Settings,
     layout: Layout,
     placement: Placement,
+    restarts: Restarts,
     box: Box,
     around: Surroundings,
     ledger: Ledger,
@@ -68,7 +69,7 @@ def directives_of(
     pairs = [*_placed(node, job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
     pairs = [(name, value) for name, value in pairs if value]
-    pairs += [*_conduct(site, around), *_mail(settings, site.name), *box.directives]
+    pairs += [*_conduct(site, restarts, around), *_mail(settings, site.name), *box.directives]
     typed = dict(extra)
     replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
     dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
@@ -143,13 +144,20 @@ def _mail(settings: Settings, site: str) -> list[tuple[str, str]]:
     return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
 
 
-def _conduct(site: Site, around: Surroundings) -> list[tuple[str, str]]:
-    """How the job behaves. A % in a path of logs is a pattern, also in what Slurm 22.05 would add from --chdir."""
+def _conduct(site: Site, restarts: Restarts, around: Surroundings) -> list[tuple[str, str]]:
+    """How the job behaves. A % in a path of logs is a pattern, also in what Slurm 22.05 would add from --chdir.
+
+    Slurm may start it again by itself (a node failed, it was preempted) only where it goes on from what it has saved.
+    The signal goes to the script, which passes it on: only so it reaches the ranks under every launcher.
+    """
+    again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
+    signal = [("signal", f"B:{restarts.signal}@{restarts.lead}")] if restarts.most else []
     return [
         ("chdir", around.run_dir),
         ("output", f"{around.run_dir.replace('%', '%%')}/logs/slurm-%j.out"),
         ("open-mode", "append"),
-        ("no-requeue", ""),
+        (again, ""),
+        *signal,
         *([("export", "NONE")] if site.export == "none" else []),
     ]
 

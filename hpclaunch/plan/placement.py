@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import Ask, breaches, closest
+from hpclaunch.plan.limits import Ask, breaches, closest, nearest
 from hpclaunch.settings import Settings, sbatch_variables
 from hpclaunch.site import Limits, NodeType, Site
 from hpclaunch.spec import Declined, Request, Surroundings
@@ -226,6 +226,20 @@ def alternative(site: Site, ask: Ask, asked: dict[str, str]) -> str:
         if typed is not None:
             return f"{typed or 'the same'} without {family} {asked[family]!r} would be taken"
     return "ask for less"
+
+
+def longest_piece(site: Site, ask: Ask, asked: dict[str, str]) -> int:
+    """Return the longest walltime (seconds) up to the asked one that a place takes for the same nodes; 0: none does.
+
+    Where a person named a partition or a QOS, no other is looked at.
+    """
+    available = Limits(max_nodes=site.node_types[ask.kind].nodes)
+    families = []
+    for family, known in (("partition", site.partitions), ("qos", site.qos)):
+        named = [known[asked[family]]] if asked.get(family) in known else []
+        families.append(named or [limits for _, limits in _open(family, site, ask, asked)])
+    near = [nearest([available, *limits], ask) for limits in itertools.product(*families)]
+    return max((one.walltime for one in near if one and (one.nodes, one.gpus) == (ask.nodes, ask.gpus)), default=0)
 
 
 def _nearest(site: Site, ask: Ask, asked: dict[str, str]) -> str | None:

@@ -15,6 +15,7 @@ from hpclaunch.spec import Layout, Request, Surroundings
 
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
+_BY_THE_SCRIPT = ("HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", "HPCLAUNCH_CHECKPOINT_DIR", "HPCLAUNCH_RESTART_COUNT")
 _GENERIC = "srun"  # where a site file does not say which
 
 
@@ -139,7 +140,7 @@ def launch_of(
     contained = site.container.mpi if site.container and (box.prefix or box.srun) else None
     launch = Launch(
         layout=layout,
-        exported=("PATH", "LD_LIBRARY_PATH", "HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", *names),
+        exported=("PATH", "LD_LIBRARY_PATH", *_BY_THE_SCRIPT, *names),
         mpi=contained or options.mpi or "",
         cpu_bind=bind or options.cpu_bind or "",
         gpu_bind=options.gpu_bind or "",

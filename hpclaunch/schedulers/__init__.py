@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Protocol, cast
 
 from hpclaunch.errors import Fault, NotFound
@@ -16,31 +17,57 @@ MODULES = {"slurm": "hpclaunch.schedulers.slurm", "local": "hpclaunch.schedulers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What is known of a run now. ``reason`` is why it waits; UNKNOWN means that nobody could say, never "failed"."""
+    """What is known of a run now. ``reason`` is why it waits; UNKNOWN means that nobody could say, never "failed".
+
+    ``nodes`` are those of its last start, as the scheduler lists them.
+    """
 
     state: str
     exit_code: str = ""
     reason: str = ""
+    nodes: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """Which jobs carry which run directory, oldest first.
+
+    ``answered``: the scheduler was there to be asked. ``certain``: so was its memory of jobs that have ended, so that a
+    run which is not in ``jobs`` was never queued. ``words`` say why not.
+    """
+
+    jobs: Mapping[Path, tuple[str, ...]]
+    answered: bool
+    certain: bool
+    words: str = ""
 
 
 class Scheduler(Protocol):
-    """The seam. ``states`` answers for many runs with one call to each of the scheduler's programs.
+    """The seam. ``states`` and ``search`` answer for many runs with one call to each of the scheduler's programs.
 
     ``objections`` are reasons for which the scheduler itself would refuse the run or let it wait for ever, as far as it
-    can tell; ``estimate`` is its own word on when a script would start.
+    can tell; ``estimate`` is its own word on when a script would start. ``submit`` raises Unanswered where nobody knows
+    whether the run was queued, any other SchedulerError where it was not. ``explain`` puts a reason for waiting into
+    words, with what to do. ``unwell`` are nodes out of a list that the scheduler calls broken.
     """
 
     def objections(self, spec: JobSpec) -> list[Fault]: ...
 
     def estimate(self, text: str) -> str: ...
 
-    def submit(self, run: Run, text: str, walltime: int) -> str: ...
+    def submit(self, run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str: ...
+
+    def search(self, runs: Sequence[Run]) -> Search: ...
 
     def states(self, runs: Sequence[Run]) -> dict[str, Status]: ...
 
-    def cancel(self, run: Run) -> bool: ...
+    def cancel(self, runs: Sequence[Run]) -> bool: ...
 
     def cancel_command(self, run: Run) -> str: ...
+
+    def explain(self, reason: str) -> str: ...
+
+    def unwell(self, nodes: str) -> tuple[str, ...]: ...
 
 
 def scheduler_of(name: str) -> Scheduler:

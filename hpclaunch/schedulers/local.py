@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hpclaunch.errors import Fault, SchedulerError
 from hpclaunch.runs import Run
-from hpclaunch.schedulers import Status
+from hpclaunch.schedulers import Search, Status
 from hpclaunch.spec import JobSpec
 
 _BACKSTOP_MINUTES = 10
@@ -31,7 +31,7 @@ def estimate(text: str) -> str:
     return "It would start at once: there is no scheduler."
 
 
-def submit(run: Run, text: str, walltime: int) -> str:
+def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
     """Start the script and return the id of its controlling process. The script keeps its own walltime (``timeout``).
 
     The controller gets a session of its own, so that a Ctrl-C or a closed terminal does not end the run.
@@ -76,13 +76,19 @@ def _start(run: Run, walltime: int) -> str:
     return str(job.job_id)
 
 
+def search(runs: Sequence[Run]) -> Search:
+    """Return the processes that left a mark in these run directories; the process table remembers no others."""
+    jobs = {run.path: tuple(dict.fromkeys(name.rpartition(".")[0] for name in run.attempts())) for run in runs}
+    return Search(jobs=jobs, answered=True, certain=False)
+
+
 def states(runs: Sequence[Run]) -> dict[str, Status]:
     """Return job id -> status, from the script's own marks and the process table."""
     return {run.job_id: _status(run) for run in runs if run.job_id}
 
 
 def _status(run: Run) -> Status:
-    code = run.exit_codes().get(f"{run.job_id}.0")
+    code = run.last_exit_code(run.job_id)
     if code is not None:
         ended = {0: "COMPLETED", _TIMED_OUT: "TIMEOUT"}.get(code, "FAILED")
         return Status(state="CANCELLED" if run.state == "CANCELLED" else ended, exit_code=f"{code}:0")
@@ -116,23 +122,26 @@ def _members(run: Run) -> list[int]:
     return found
 
 
-def cancel(run: Run) -> bool:
-    """Ask the run to end, wait for it, and kill what is left. Return whether there was anything to end.
+def cancel(runs: Sequence[Run]) -> bool:
+    """Ask the runs to end, wait for them, and kill what is left. Return whether there was anything to end.
 
     Raises SchedulerError for a run of another machine.
     """
-    if run.host != os.uname().nodename:
-        raise SchedulerError(
-            Fault(what=f"{run.path.name} runs on {run.host}", next=f"cancel it there, not on {os.uname().nodename}")
+    for run in runs:
+        if run.host != os.uname().nodename:
+            what, where = f"{run.path.name} runs on {run.host}", os.uname().nodename
+            raise SchedulerError(Fault(what=what, next=f"cancel it there, not on {where}"))
+    asked = {run.path: _members(run) for run in runs}
+    for run in runs:
+        _signal(
+            [process for process in asked[run.path] if str(process) == run.job_id] or asked[run.path], signal.SIGTERM
         )
-    members = _members(run)
-    first = [process for process in members if str(process) == run.job_id] or members
-    _signal(first, signal.SIGTERM)
     deadline = time.monotonic() + _SECONDS_TO_END
-    while _alive(run) and time.monotonic() < deadline:
+    while any(map(_alive, runs)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    _signal(_members(run), signal.SIGKILL)
-    return bool(members)
+    for run in runs:
+        _signal(_members(run), signal.SIGKILL)
+    return any(asked.values())
 
 
 def _signal(processes: list[int], number: signal.Signals) -> None:
@@ -144,3 +153,13 @@ def _signal(processes: list[int], number: signal.Signals) -> None:
 def cancel_command(run: Run) -> str:
     """Return what a person would type."""
     return f"hpclaunch cancel {run.path.name}"
+
+
+def explain(reason: str) -> str:
+    """Return nothing: here nothing waits."""
+    return ""
+
+
+def unwell(nodes: str) -> tuple[str, ...]:
+    """Return nothing: there is one machine, and it answered."""
+    return ()

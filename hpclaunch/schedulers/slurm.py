@@ -1,34 +1,39 @@
-"""Slurm: sbatch through submitit; states from squeue, then sacct, then the run directory; it never guesses."""
+"""Slurm: states from squeue, then sacct, then the run directory; it never guesses, and asks once for all runs."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import re
-import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from itertools import islice
 
 from hpclaunch.errors import Fault, SchedulerError
-from hpclaunch.runs import FINAL, Run, write_text
+from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import Status
+from hpclaunch.schedulers.slurm_programs import ask, leaking
+from hpclaunch.schedulers.slurm_reasons import explain
+from hpclaunch.schedulers.slurm_submit import search, submit
 from hpclaunch.spec import JobSpec
 
-if TYPE_CHECKING:
-    from submitit import SlurmExecutor
+__all__ = [
+    "cancel",
+    "cancel_command",
+    "estimate",
+    "explain",
+    "leaking",
+    "objections",
+    "search",
+    "states",
+    "submit",
+    "unwell",
+]
 
-_LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")
-_KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
-_SECONDS = 60
 _STATE = re.compile("[A-Z_]+")
-
-
-def leaking(environment: Mapping[str, str]) -> list[str]:
-    """Return the variables that sbatch must not see: they would override the script, or come from another job."""
-    return sorted(name for name in environment if name.startswith(_LEAKING) and name not in _KEPT)
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REPEATABLE = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REQUEUED"})
+"""What accounting calls a job that Slurm may have queued again since: only squeue can tell."""
+_MOST_IDS = 10_000
+"""A list of job ids is one argument of a program, which Linux limits to 128 KiB."""
 
 
 def objections(spec: JobSpec) -> list[Fault]:
@@ -40,128 +45,86 @@ def objections(spec: JobSpec) -> list[Fault]:
 
 def estimate(text: str) -> str:
     """Return what ``sbatch --test-only`` says of the script; nothing is queued. Raises SchedulerError if it refuses."""
-    kept = {name: value for name, value in os.environ.items() if name not in leaking(os.environ)}
-    command = ["sbatch", "--test-only"]
-    try:
-        done = subprocess.run(
-            command, input=text.encode("utf-8"), capture_output=True, timeout=_SECONDS, check=False, env=kept
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SchedulerError(Fault(where="sbatch --test-only", what=str(error))) from None
-    said = (done.stderr + done.stdout).decode("utf-8", errors="replace")
-    words = " ".join(said.replace("sbatch: error:", "").replace("sbatch:", "").split())
-    if done.returncode:
+    answer = ask(["sbatch", "--test-only"], without=leaking(os.environ), text=text)
+    words = " ".join((answer.said + answer.text).replace("sbatch: error:", "").replace("sbatch:", "").split())
+    if not answer.ok:
         raise SchedulerError(Fault(where="sbatch --test-only", what=words or "refused without a word"))
     return words
-
-
-def submit(run: Run, text: str, walltime: int) -> str:
-    """Hand the script to sbatch and return the job id. Raises SchedulerError with Slurm's own words."""
-    said = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(said):  # submitit prints what it also raises
-            job = _executor(run, text)._submit_command("")
-    except SchedulerError:
-        raise
-    except Exception as error:
-        words = " ".join((str(error) or said.getvalue()).replace("sbatch: error:", "").split())
-        raise SchedulerError(
-            Fault(where="sbatch", what=words or "failed without a word", next=f"the script is {run.script}")
-        ) from None
-    return str(job.job_id)
-
-
-def _executor(run: Run, text: str) -> SlurmExecutor:
-    import submitit
-
-    class ScriptExecutor(submitit.SlurmExecutor):
-        """submitit's executor, submitting the rendered script in place of one that it would write."""
-
-        def _make_submission_file_text(self, command: str, uid: str) -> str:
-            return ""  # submitit would write it in the locale's encoding, which not every script survives
-
-        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
-            write_text(submission_file_path, text)
-            unset = [word for name in leaking(os.environ) for word in ("-u", name)]
-            return ["env", *unset, *super()._make_submission_command(submission_file_path)]
-
-    if shutil.which("sbatch") is None:
-        raise SchedulerError(Fault(what="there is no sbatch on this machine", next="log in to the site, or --dry-run"))
-    folder = run.path / "submitit"
-    folder.mkdir(exist_ok=True)
-    return ScriptExecutor(folder=folder)
 
 
 def states(runs: Sequence[Run]) -> dict[str, Status]:
     """Return job id -> status for all runs: one squeue, one sacct for those that squeue no longer knows."""
     wanted = {run.job_id: run for run in runs if run.job_id}
-    found = _squeue(list(wanted)) if wanted else {}
-    gone = [job_id for job_id in wanted if job_id not in found or found[job_id].state in FINAL]
-    found.update(_sacct(gone) if gone else {})
+    found: dict[str, Status] = {}
+    silence = ""
+    ids = iter(wanted)
+    while some := list(islice(ids, _MOST_IDS)):
+        known, silence = _squeue(some)
+        gone = [job_id for job_id in some if job_id not in known or known[job_id].state in FINAL]
+        ended = _sacct(gone) if gone else {}
+        if silence:
+            ended = {job_id: status for job_id, status in ended.items() if status.state not in _REPEATABLE}
+        found.update({**known, **ended})
     for job_id, run in wanted.items():
         if job_id not in found:
-            found[job_id] = _marks(run)
+            found[job_id] = _marks(run, silence)
     return found
 
 
-def _squeue(job_ids: list[str]) -> dict[str, Status]:
-    """Ask once. The format is fixed: squeue --json differs from version to version."""
-    text = _ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%r", f"--jobs={','.join(job_ids)}"])
+def _squeue(job_ids: list[str]) -> tuple[dict[str, Status], str]:
+    """Ask once; return the states, and why there was no answer. squeue --json differs from version to version."""
+    asked = set(job_ids)
+    answer = ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%r|%N", f"--jobs={','.join(job_ids)}"])
     found = {}
-    for line in text.splitlines():
-        job_id, state, reason = [*line.split("|", 2), "", ""][:3]
+    for line in answer.text.splitlines():
+        job_id, state, reason, nodes = [*line.split("|", 3), "", "", ""][:4]
         waiting = state == "PENDING" and reason not in ("None", "")
-        if job_id in job_ids and _STATE.fullmatch(state):
-            found[job_id] = Status(state=state, reason=reason if waiting else "")
-    return found
+        if job_id in asked and _STATE.fullmatch(state):
+            found[job_id] = Status(state=state, reason=reason if waiting else "", nodes=nodes)
+    refused = not answer.ok and "Invalid job id" not in answer.said
+    return found, f"squeue: {answer.words}" if refused else ""
 
 
 def _sacct(job_ids: list[str]) -> dict[str, Status]:
     """Ask once; without accounting sacct answers nothing, and nobody is surprised."""
-    options = ["--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,State,ExitCode"]
-    text = _ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
+    asked = set(job_ids)
+    options = ["--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,State,ExitCode,NodeList"]
+    answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
     found = {}
-    for line in text.splitlines():
-        job_id, state, code = [*line.split("|"), "", ""][:3]
+    for line in answer.text.splitlines():
+        job_id, state, code, nodes = [*line.split("|"), "", "", ""][:4]
         word = state.split(" ")[0].rstrip("+")
-        if job_id in job_ids and _STATE.fullmatch(word):
-            found[job_id] = Status(state=word, exit_code=code)
+        if job_id in asked and _STATE.fullmatch(word):
+            found[job_id] = Status(state=word, exit_code=code, nodes="" if nodes == "None assigned" else nodes)
     return found
 
 
-def _marks(run: Run) -> Status:
-    """Fall back on what the script itself left behind."""
-    codes = {name: code for name, code in run.exit_codes().items() if name.split(".")[0] == run.job_id}
-    if not codes:
-        return Status(state=run.state if run.final else "UNKNOWN")
-    code = list(codes.values())[-1]
-    return Status(state="COMPLETED" if code == 0 else "FAILED", exit_code=f"{code}:0")
+def _marks(run: Run, silence: str) -> Status:
+    """Fall back on what the script itself left behind; ``silence`` is why Slurm said nothing."""
+    code = run.last_exit_code(run.job_id)
+    if code is not None:
+        return Status(state="COMPLETED" if code == 0 else "FAILED", exit_code=f"{code}:0", nodes=run.nodes)
+    return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
 
 
-def _ask(command: list[str]) -> str:
-    """Return the program's answer, or nothing where it is missing, refuses (unknown job) or does not answer."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("SQUEUE_", "SACCT_"))}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=environment, errors="replace"
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout
-
-
-def cancel(run: Run) -> bool:
-    """Cancel the job and return that it was asked to end. Raises SchedulerError with Slurm's own words."""
-    command = ["scancel", run.job_id]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, errors="replace")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SchedulerError(Fault(where="scancel", what=str(error))) from None
-    if done.returncode:
-        raise SchedulerError(Fault(where="scancel", what=" ".join(done.stderr.split()) or "failed without a word"))
+def cancel(runs: Sequence[Run]) -> bool:
+    """Cancel the jobs with one call and return that they were asked to end. Raises SchedulerError in Slurm's words."""
+    answer = ask(["scancel", *(run.job_id for run in runs)])
+    if not answer.ok:
+        raise SchedulerError(Fault(where="scancel", what=answer.words, next="try again: the run goes on meanwhile"))
     return True
 
 
 def cancel_command(run: Run) -> str:
     """Return what a person would type."""
     return f"hpclaunch cancel {run.path.name} (or: scancel {run.job_id})"
+
+
+def unwell(nodes: str) -> tuple[str, ...]:
+    """Return which of the nodes Slurm calls down, drained or failing."""
+    if not nodes:
+        return ()
+    states_of_trouble = "down,drain,drained,draining,fail,failing,no_respond"
+    answer = ask(["sinfo", "--noheader", "--Node", f"--nodes={nodes}", f"--states={states_of_trouble}", "--format=%N"])
+    found = answer.text.split() if answer.ok else []
+    return tuple(dict.fromkeys(name for name in found if _NODE.fullmatch(name)))

@@ -13,18 +13,28 @@ from hpclaunch.training.start import World
 ADAPTIVE = ("adam", "adamw", "lamb")
 
 
-def gain_for(asked: Any, optimizer: Any, world: World) -> Callable[[], float]:
+class Gain:
+    """The measured factor on the learning rate, when called; `variables`: what it is computed from, for checkpoints."""
+
+    def __init__(self, factor: Callable[[], float] = lambda: 1.0, variables: tuple[Any, ...] = ()) -> None:
+        self._factor, self.variables = factor, variables
+
+    def __call__(self) -> float:
+        return self._factor()
+
+
+def gain_for(asked: Any, optimizer: Any, world: World) -> Gain:
     """What gives the measured factor on the learning rate at any time: 1 unless AdaScale was asked for.
 
     optimizer: of reduction.distributed. Optimizers that divide by the gradient's size take the square root of the
     gain, as AdaptDL does (petuum/adaptdl, scaling_rules.py). A collective comes with every step from now on.
     """
     if asked.scale_learning_rate != ADASCALE:
-        return lambda: 1.0
+        return Gain()
     noise = GradientNoise(world)
     noise.attach(optimizer)
     power = 0.5 if asked.optimizer in ADAPTIVE else 1.0
-    return lambda: noise.gain() ** power
+    return Gain(lambda: noise.gain() ** power, (noise.sums,))
 
 
 class GradientNoise:
@@ -36,7 +46,7 @@ class GradientNoise:
     def __init__(self, world: World) -> None:
         self._world = world
         self._keep = max(0.0, 1 - world.size / 1000)  # Johnson et al. 2020, appendix
-        self._sums = tf.Variable(tf.zeros(3, tf.float64), trainable=False)  # of one rank, of all, weight
+        self.sums = tf.Variable(tf.zeros(3, tf.float64), trainable=False)  # of one rank, of all, weight
 
     def attach(self, optimizer: Any) -> None:
         """Watch the gradients of `optimizer`, made by reduction.distributed; costs one 8-byte all-reduce a step."""
@@ -53,7 +63,7 @@ class GradientNoise:
 
     def gain(self) -> float:
         """The factor on the learning rate, 1 to world size; 1 before the first step, and on one rank."""
-        one, both, weight = [float(value) for value in self._sums.numpy()]
+        one, both, weight = [float(value) for value in self.sums.numpy()]
         n = self._world.size
         if n == 1 or not weight:
             return 1.0
@@ -63,7 +73,7 @@ class GradientNoise:
         one = hvd.allreduce(_squared_norm(gradients), name="adascale")
         now = tf.stack([one, _squared_norm(reduced), 1.0])
         finite = tf.reduce_all(tf.math.is_finite(now))
-        self._sums.assign(tf.where(finite, self._keep * self._sums + (1 - self._keep) * now, self._sums))
+        self.sums.assign(tf.where(finite, self._keep * self.sums + (1 - self._keep) * now, self.sums))
 
 
 def _squared_norm(gradients: Any) -> Any:

@@ -1,8 +1,7 @@
-"""Keras callbacks of a rank: learning rate, shared statistics, progress, checkpoints, the stop on a NaN loss."""
+"""Keras callbacks of a rank: learning rate, shared statistics, progress, the stop on a NaN loss."""
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any, Callable, Sequence
 
@@ -10,7 +9,6 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training import checkpoints
 from hpclaunch.training.failure import AgreedError
 from hpclaunch.training.learning_rate import Schedule
 from hpclaunch.training.metrics import MetricsLog
@@ -108,23 +106,27 @@ class Report(tf.keras.callbacks.Callback):
     def __init__(self, world: World, log: MetricsLog, samples: int, steps: int, epochs: int) -> None:
         super().__init__()
         self._world, self._log, self._samples, self._steps, self._epochs = world, log, samples, steps, epochs
-        self._epoch = 0
+        self._epoch, self._first = 0, -1
         self._began = self._printed = 0.0
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._epoch = epoch
+        self._epoch, self._first = epoch, -1
         self._began = self._printed = time.perf_counter()
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._first < 0:
+            self._first = batch  # not 0 in an epoch that another attempt has begun
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         now = time.perf_counter()
         if now - self._printed >= self.EVERY_S:
             self._printed = now
-            rate = (batch + 1) / self._steps * self._samples / (now - self._began)
+            rate = (batch + 1 - self._first) / self._steps * self._samples / (now - self._began)
             self._print("step {}/{}".format(batch + 1, self._steps), logs, rate)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         seconds = time.perf_counter() - self._began
-        rate = self._samples / seconds
+        rate = (1 - max(0, self._first) / self._steps) * self._samples / seconds
         current = float(tf.keras.backend.get_value(self.model.optimizer.learning_rate))
         self._log.write(
             "epoch",
@@ -145,14 +147,3 @@ class Report(tf.keras.callbacks.Callback):
                 ),
                 flush=True,
             )
-
-
-class Checkpoint(tf.keras.callbacks.Callback):
-    """Saves weights and optimizer state after every epoch; for rank 0 only, as all ranks hold the same."""
-
-    def __init__(self, run_dir: str) -> None:
-        super().__init__()
-        self._folder = os.path.join(run_dir, "checkpoints")
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        checkpoints.save(self._folder, epoch + 1, checkpoints.model_state(self.model))

@@ -25,9 +25,21 @@ class TrainingError(Exception):
 class AgreedError(TrainingError):
     """The same failure on every rank at the same time; only the rank with `speaks` prints it."""
 
+    prefix = "error: "
+
     def __init__(self, message: str, speaks: bool) -> None:
         super().__init__(message)
         self.speaks = speaks
+
+
+class RunAgain(AgreedError):
+    """All ranks have saved their state, as they were asked to stop: the run is to be started again (docs/contract.md).
+
+    75 is "temporary failure, try again" in sysexits.h.
+    """
+
+    exit_code = 75
+    prefix = ""
 
 
 @contextlib.contextmanager
@@ -43,21 +55,21 @@ def reported() -> Iterator[None]:
     except SystemExit as error:
         if error.code in (None, 0):
             raise
-        _leave(error.code if isinstance(error.code, int) else 1, "" if isinstance(error.code, int) else str(error.code))
+        leave(error.code if isinstance(error.code, int) else 1, "" if isinstance(error.code, int) else str(error.code))
     except AgreedError as error:
         if not error.speaks:
             time.sleep(HEAD_START_S)
-        _leave(error.exit_code, str(error) if error.speaks else "")
+        leave(error.exit_code, str(error) if error.speaks else "", error.prefix)
     except TrainingError as error:
-        _leave(error.exit_code, "{}: {}".format(who(), error))
+        leave(error.exit_code, "{}: {}".format(who(), error))
     except KeyboardInterrupt:
-        _leave(130, "{}: interrupted".format(who()))
+        leave(130, "{}: interrupted".format(who()))
     except Exception as error:
         if _follows_another_rank(error):
             time.sleep(HEAD_START_S)
-            _leave(1, "{}: stopped because another rank ended".format(who()))
+            leave(1, "{}: stopped because another rank ended".format(who()))
         traceback.print_exc()
-        _leave(1, "{}: stopped by the {} above".format(who(), type(error).__name__))
+        leave(1, "{}: stopped by the {} above".format(who(), type(error).__name__))
 
 
 def record_exit_code(code: int, path: str | None = None) -> bool:
@@ -89,10 +101,11 @@ def who() -> str:
         return host
 
 
-def _leave(code: int, message: str) -> None:
+def leave(code: int, message: str, prefix: str = "error: ") -> None:
+    """End this process now: record the exit code, print the message (empty: none) on stderr, wait for nobody."""
     record_exit_code(code)
     if message:
-        print("error: " + message, file=sys.stderr)
+        print(prefix + message, file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code & 0xFF or 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Callable, MutableMapping
 
-from hpclaunch.training import placement
+from hpclaunch.training import placement, stopping
 from hpclaunch.training.failure import AgreedError, TrainingError
 from hpclaunch.training.shards import stream_seed
 
@@ -75,6 +75,7 @@ def start(job: str, seed: int) -> World:
     Raises TrainingError if the world is not as asked, a promised GPU is missing, or Keras 3 is found.
     """
     _bound_memory_arenas()
+    stopping.watch()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # one notice about CPU features a rank drowns the progress lines
     prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
@@ -152,6 +153,8 @@ def _seed(seed: int, rank: int) -> None:
     random.seed(own)
     np.random.seed(own)
     tf.random.set_seed(own)
+    # Layers such as Dropout then hold their random state in variables, which a checkpoint can hold as well.
+    tf.keras.backend.experimental.enable_tf_random_generator()
 
 
 def prefer_onednn(environ: MutableMapping[str, str], machine: str) -> None:

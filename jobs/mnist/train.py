@@ -5,9 +5,10 @@ python train.py --epochs=1 --synthetic=true
 """
 
 import argparse
+import functools
 import time
 
-from hpclaunch.training import failure, learning_rate, options, shards, techniques
+from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
 from hpclaunch.training.start import World, start
 
 
@@ -15,6 +16,7 @@ def parse() -> argparse.Namespace:
     """The options; the launcher passes a job's parameters as --name=value."""
     parser = options.parser("CNN on MNIST, sharded over Horovod ranks.", seed=1337)
     techniques.add_options(parser, epochs=6, batch_size=256, batch_norm=False, colours=False)
+    resuming.add_options(parser)
     return parser.parse_args()
 
 
@@ -29,6 +31,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         augmentation,
         callbacks,
         evaluation,
+        fitting,
         loading,
         metrics,
         node_storage,
@@ -36,7 +39,9 @@ def train(asked: argparse.Namespace, world: World) -> object:
         pipeline,
         precision,
         reduction,
+        saving,
         streaming,
+        training_state,
         training_step,
     )
 
@@ -50,16 +55,17 @@ def train(asked: argparse.Namespace, world: World) -> object:
     augment = augmentation.asked_for(asked, MNIST.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     batch_size = asked.batch_size_per_rank * asked.accumulation  # of one rank, in one step
+    making = {"augment": augment, "as_pixels": True}
     if asked.input == "stream":  # read and decoded anew in every epoch: for data larger than memory
         shard = world.together(lambda: source.stream_shard(order, asked.seed, world.rank, world.size))
-        batches = streaming.training_stream(
-            source, shard, batch_size, asked.seed, world.rank, augment=augment, as_pixels=True
+        batches_from = functools.partial(
+            streaming.training_stream, source, shard, batch_size, asked.seed, world.rank, **making
         )
     else:
         shard = world.together(lambda: shards.training_shard(order, world.rank, world.size))
         images, labels = world.together(lambda: source.read("train", shard.indices))
-        batches = pipeline.training_batches(
-            images, labels, batch_size, asked.seed, world.rank, augment=augment, as_pixels=True
+        batches_from = functools.partial(
+            pipeline.training_batches, images, labels, batch_size, asked.seed, world.rank, **making
         )
     # Shards have equal lengths, so all ranks make the same number of steps: a rank with one more would wait for ever.
     steps = shards.steps_per_epoch(len(shard.indices), batch_size)
@@ -83,7 +89,11 @@ def train(asked: argparse.Namespace, world: World) -> object:
         steps_per_execution=asked.steps_per_execution,
     )
 
-    # 4. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
+    # 4. What an earlier attempt has saved: training goes on at its exact step.
+    state = training_state.TrainingState(model, world, asked.seed, gain.variables)
+    place = resuming.restore(world, state, asked, steps, log)
+
+    # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
     facts = {
         "job": "mnist",
         "steps_per_epoch": steps,
@@ -93,21 +103,20 @@ def train(asked: argparse.Namespace, world: World) -> object:
     loading.report_start(world, log, asked, source, **facts)
     loading.report_shards(world, shard, log, asked.record_shards)
 
-    # 5. Training. Metrics are averaged over the ranks; only rank 0 writes.
+    # 6. Training. Metrics are averaged over the ranks; all save together, as each has something of its own.
     steady = [
         hvd.callbacks.MetricAverageCallback(),
         callbacks.StopOnNaN(world),
         callbacks.LearningRate(schedule, steps, gain),
         callbacks.Report(world, log, len(order), steps, asked.epochs),
+        saving.Saving(world, state, resuming.folder_of(world), asked, steps, place),
     ]
-    if world.is_root:
-        steady.append(callbacks.Checkpoint(world.run_dir))
     began = time.perf_counter()
     with streaming.damage_named(source, shard, asked.input == "stream"):
-        model.fit(batches, epochs=asked.epochs, steps_per_epoch=steps, callbacks=steady, verbose=0)
+        fitting.fit(model, batches_from, steps, asked.epochs, steady, place, state)
     seconds = time.perf_counter() - began
 
-    # 6. Test. Every rank takes its part of the test images; correct answers are counted over all ranks.
+    # 7. Test. Every rank takes its part of the test images; correct answers are counted over all ranks.
     result = evaluation.evaluate(
         model, pipeline.evaluation_batches(test_images, test_labels, asked.batch_size_per_rank, as_pixels=True), world
     )

@@ -134,6 +134,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         "HOME": str(desk.home),
         "LANG": "C.UTF-8",
         "SLURM_CONF": str(tmp_path / "slurm.conf"),
+        **this_checkout(),
     }
     yield desk
     _end_what_is_left(tmp_path)
@@ -176,6 +177,11 @@ def _end_what_is_left(root: Path) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
             except OSError:
                 pass
+
+
+def this_checkout() -> dict[str, str]:
+    """What makes a process use the code that is tested, where that is not the one that is installed."""
+    return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:

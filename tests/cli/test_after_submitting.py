@@ -70,7 +70,10 @@ def test_row_12_without_an_answer_the_state_is_unknown_never_failed(cluster: Des
             (cluster.root / "bin" / name).unlink()
         else:
             cluster.fake(name, err="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
-    assert state(cluster) == ("UNKNOWN", "", "")
+    words = (
+        "is not on this machine" if broken == "missing" else "slurm_load_jobs error: Unable to contact slurm controller"
+    )
+    assert state(cluster) == ("UNKNOWN", "", f"squeue: {words}")
 
 
 def test_row_13_squeue_is_asked_for_a_fixed_format_never_for_json(cluster: Desk, run: Path) -> None:

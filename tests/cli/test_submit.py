@@ -136,7 +136,7 @@ def test_row_15_slurms_own_words_are_told_and_the_run_directory_stays(cluster: D
     assert "Batch job submission failed: Invalid account" in done.err
     (run,) = (cluster.project / "runs").iterdir()
     record = json.loads((run / "run.json").read_text())
-    assert record["state"] == "RENDERED"
+    assert record["state"] == "NOT_SUBMITTED"
     assert "Invalid account" in record["reason"]
 
 

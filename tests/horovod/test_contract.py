@@ -79,13 +79,17 @@ def test_progress_comes_from_rank_0_alone(trained: Ended) -> None:
     assert trained.speakers("test accuracy") == ["0"]
 
 
-def test_rank_0_leaves_the_last_two_checkpoints(trained: Ended) -> None:
-    folder = trained.run_dir / "checkpoints"
-    assert sorted(path.name for path in folder.iterdir()) == ["epoch-0002.npz", "epoch-0003.npz"]
-    with np.load(folder / "epoch-0003.npz", allow_pickle=False) as held:
-        assert held["epoch"] == 3
-        assert sum(held[name].size for name in held.files if name.startswith("weight-")) == 490_378
-        assert any(name.startswith("optimizer-") for name in held.files)
+def test_the_last_two_checkpoints_stay_with_the_weights_once_and_every_ranks_own(trained: Ended) -> None:
+    older, newer = sorted((trained.run_dir / "checkpoints").iterdir())
+    facts = json.loads((newer / "checkpoint.json").read_text())
+    assert (json.loads((older / "checkpoint.json").read_text())["epoch"], facts["epoch"]) == (2, 3)
+    assert sorted(path.name for path in newer.iterdir()) == sorted(
+        ["checkpoint.json", "shared.npz", *(f"rank-{rank:04d}.npz" for rank in range(facts["world_size"]))]
+    )
+    with np.load(newer / "shared.npz") as shared, np.load(newer / "rank-0001.npz") as own:
+        weights = sum(shared[name].size for name in shared.files if name.startswith("weight-"))
+        assert weights + sum(own[name].size for name in own.files if name.startswith("statistic-")) == 490_378
+        assert any(name.startswith("optimizer-") for name in shared.files)
 
 
 def test_a_job_runs_alone(ranks) -> None:  # type: ignore[no-untyped-def]

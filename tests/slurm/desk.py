@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -74,6 +75,8 @@ class Desk:
             "XDG_STATE_HOME": str(home / "state"),
             "SLURM_CONF": str(self.conf),
             "LC_ALL": "C.UTF-8",
+            # The code that is tested, where that is not the one that is installed.
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         }
         return {**plain, **extra}
 

@@ -110,7 +110,7 @@ def test_what_slurm_refuses_is_said_in_its_words_and_the_run_directory_stays(des
     script = Path(re.sub(r"^the script is ", "", fault["next"]))
     assert script.is_file()
     record = json.loads((script.parent / "run.json").read_text())
-    assert (record["state"], record["job_id"]) == ("RENDERED", "")
+    assert (record["state"], record["job_id"]) == ("NOT_SUBMITTED", "")
     assert "Invalid feature specification" in record["reason"]
 
 

@@ -26,7 +26,12 @@ def create(tmp_path: Path, index: Path, name: str = "train-1", **changes: str) -
     (source / "train.py").write_text("print()")
     spec = planned(surroundings=replace(AROUND, run_dir=str(tmp_path / "runs" / name), **changes))
     spec = replace(spec, code=Code(folder=str(source), entry="train.py"))
-    return runs.create(spec, "#!/bin/bash\n", choose(spec.code), "host", index)
+    runs.remember(index, Path(spec.run_dir))
+    return runs.create(spec, "#!/bin/bash\n", choose(spec.code), "host")
+
+
+def submitted(run: Run, job_id: str) -> Run:
+    return runs.change(run, state="PENDING", job_id=job_id, submission="hpclaunch")
 
 
 def test_a_run_directory_holds_script_code_spec_record_and_log_folder(tmp_path: Path, index: Path) -> None:
@@ -61,18 +66,18 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, index: Path) 
 def test_the_hosts_file_is_written(tmp_path: Path, index: Path) -> None:
     spec = replace(planned(), run_dir=str(tmp_path / "r"), hosts=("a slots=2", "b slots=2"))
     spec = replace(spec, code=Code(folder=str(tmp_path), entry=""))
-    run = runs.create(spec, "", choose(Code(folder=str(tmp_path / "none"), entry="")), "host", index)
+    run = runs.create(spec, "", choose(Code(folder=str(tmp_path / "none"), entry="")), "host")
     assert (run.path / "hosts").read_text() == "a slots=2\nb slots=2\n"
 
 
 def test_a_submitted_run_is_pending(tmp_path: Path, index: Path) -> None:
-    run = runs.submitted(create(tmp_path, index), "4711")
+    run = submitted(create(tmp_path, index), "4711")
     assert (runs.load(run.path).job_id, runs.load(run.path).state) == ("4711", "PENDING")
 
 
 def test_runs_are_found_by_name_job_id_path_or_as_the_newest(tmp_path: Path, index: Path) -> None:
-    old = runs.submitted(create(tmp_path, index, "train-1", now="2026-01-01T00:00:00Z"), "1")
-    new = runs.submitted(create(tmp_path, index, "train-2", now="2026-01-02T00:00:00Z"), "2")
+    old = submitted(create(tmp_path, index, "train-1", now="2026-01-01T00:00:00Z"), "1")
+    new = submitted(create(tmp_path, index, "train-2", now="2026-01-02T00:00:00Z"), "2")
     assert runs.known(index) == [new, old]
     assert runs.find(index, None) == new
     for name in ("train-1", "1", str(old.path)):

@@ -29,7 +29,7 @@ def fake(folder: Path, name: str, answer: str, code: int = 0) -> None:
 @pytest.mark.parametrize("name", MODULES)
 def test_every_scheduler_has_the_same_functions(name: str) -> None:
     scheduler = scheduler_of(name)
-    for function in ("submit", "states", "cancel", "cancel_command"):
+    for function in ("submit", "search", "states", "cancel", "cancel_command", "explain", "unwell"):
         assert callable(getattr(scheduler, function))
 
 
@@ -82,9 +82,10 @@ def test_nothing_is_asked_for_no_runs(program: Path) -> None:
 
 
 def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, program: Path) -> None:
-    assert slurm.states([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN")}
+    reason = "squeue: is not on this machine"
+    assert slurm.states([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN", reason=reason)}
     with pytest.raises(SchedulerError, match="scancel"):
-        slurm.cancel(a_run(tmp_path, "1"))
+        slurm.cancel([a_run(tmp_path, "1")])
     with pytest.raises(SchedulerError, match="there is no sbatch on this machine"):
         slurm.submit(a_run(tmp_path), "", 0)
 

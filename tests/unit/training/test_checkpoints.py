@@ -1,65 +1,134 @@
-"""Checkpoints: always a whole one, the last two kept, a full disk said in words."""
+"""Checkpoints: whole or not there, verified, the last few kept; a full disk or a read-only folder harms none."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 try:
     import numpy as np
 except ImportError:
-    pytest.skip("group training: numpy is not installed", allow_module_level=True)
-
-import subprocess
-import sys
-from pathlib import Path
+    pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from hpclaunch.training import checkpoints
 from hpclaunch.training.failure import TrainingError
 
-
-def test_the_last_two_are_kept(tmp_path: Path) -> None:
-    folder = str(tmp_path / "checkpoints")
-    assert checkpoints.latest(folder) is None
-    for epoch in (8, 9, 10, 11):
-        checkpoints.save(folder, epoch, {"weight-000": np.full(3, epoch, np.float32)})
-    assert sorted(path.name for path in Path(folder).iterdir()) == ["epoch-0010.npz", "epoch-0011.npz"]
-    newest = checkpoints.latest(folder)
-    assert newest is not None
-    with np.load(newest, allow_pickle=False) as held:
-        assert held["epoch"] == 11 and list(held["weight-000"]) == [11, 11, 11]
+FILES = [checkpoints.SHARED, checkpoints.own_file(0), checkpoints.own_file(1)]
 
 
-def test_other_files_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "mine.npz").write_text("x")
-    (tmp_path / "epoch-0099.npz.partial").write_text("x")
-    checkpoints.save(str(tmp_path), 1, {"a": np.zeros(1)})
-    assert checkpoints.latest(str(tmp_path)) == str(tmp_path / "epoch-0001.npz")
-    assert (tmp_path / "mine.npz").exists()
+def save(folder: Path, step: int, keep: int = 2) -> Path:
+    partial = checkpoints.begin(str(folder), step)
+    files = [checkpoints.write(partial, name, {"a": np.full(1000, step)}) for name in FILES]
+    return Path(checkpoints.commit(partial, step, files, {"epoch": step}, keep))
 
 
-FULL_DISK = """
-import resource, sys
-import numpy as np
+def test_the_newest_are_kept_in_the_order_of_steps(tmp_path: Path) -> None:
+    for step in (5, 70, 100_000_000, 900):
+        newest = save(tmp_path, step, keep=3)
+    assert [Path(path).name for path in checkpoints.existing(str(tmp_path))] == [
+        "step-100000000",
+        "step-00000900",
+        "step-00000070",
+    ]
+    assert checkpoints.facts_of(str(newest))["epoch"] == 900
+    assert checkpoints.problem(str(newest), FILES) == ""
+    assert checkpoints.read(str(newest), FILES[2])["a"][0] == 900
+
+
+def manifest(path: Path, text: str) -> None:
+    (path / "checkpoint.json").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda path: os.truncate(path / FILES[1], 100), "has 100 bytes instead of"),
+        (lambda path: (path / FILES[0]).write_bytes(b"x" * (path / FILES[0]).stat().st_size), "SHA-256"),
+        (lambda path: (path / FILES[2]).unlink(), "No such file"),
+        (lambda path: os.truncate(path / "checkpoint.json", 10), "checkpoint.json cannot be read"),
+        (lambda path: (path / "checkpoint.json").write_text('{"format": 9, "step": 1, "files": []}'), "format 1"),
+        (
+            lambda path: (path / "checkpoint.json").write_text('{"format": 1, "step": 1, "files": []}'),
+            "not in its list",
+        ),
+    ],
+)
+def test_damage_is_found(tmp_path: Path, harm: object, said: str) -> None:
+    path = save(tmp_path, 1)
+    harm(path)  # type: ignore[operator]
+    assert said in checkpoints.problem(str(path), FILES)
+
+
+def test_what_is_not_committed_does_not_count(tmp_path: Path) -> None:
+    partial = checkpoints.begin(str(tmp_path), 3)
+    checkpoints.write(partial, FILES[0], {"a": np.zeros(1)})
+    assert checkpoints.existing(str(tmp_path)) == []
+    again = checkpoints.begin(str(tmp_path), 3)
+    assert again == partial and os.listdir(again) == []
+
+
+def test_the_same_step_of_a_given_up_attempt_is_set_aside(tmp_path: Path) -> None:
+    first = save(tmp_path, 4)
+    (first / "mark").touch()
+    second = save(tmp_path, 4)
+    assert not (second / "mark").exists()
+    assert (tmp_path / "unused-step-00000004" / "mark").exists()
+    assert checkpoints.existing(str(tmp_path)) == [str(second)]
+
+
+WRITER = """
+import sys, numpy as np
 from hpclaunch.training import checkpoints
-checkpoints.save(sys.argv[1], 1, {"a": np.zeros(10)})
-resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # as a quota does: writing stops in the middle of the file
+folder, limit = sys.argv[1], int(sys.argv[2])
+if limit:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
-    checkpoints.save(sys.argv[1], 2, {"a": np.zeros(100000)})
+    partial = checkpoints.begin(folder, 2)
+    checkpoints.write(partial, "shared.npz", {"a": np.zeros(400000)})
 except checkpoints.TrainingError as error:
+    checkpoints.abandon(partial)
     print(error)
+    sys.exit(3)
 """
 
 
-def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, text=True, timeout=60)
-    assert "the disk is full or the quota is used up" in done.stdout, done.stderr
-    assert f"the last good checkpoint is {tmp_path / 'epoch-0001.npz'}" in done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["epoch-0001.npz"]
-    with np.load(tmp_path / "epoch-0001.npz", allow_pickle=False) as held:
-        assert held["a"].shape == (10,)
+def written(folder: Path, limit: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", WRITER, str(folder), str(limit)], capture_output=True, text=True)
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TrainingError, match=r"cannot write the checkpoint .*there is no earlier checkpoint"):
-        checkpoints.save(str(tmp_path / "file" / "checkpoints"), 1, {"a": np.zeros(1)})
+def test_a_file_that_may_not_grow_stops_it_and_leaves_the_last_good_one(tmp_path: Path) -> None:
+    good = save(tmp_path, 1)
+    done = written(tmp_path, 100_000)
+    assert done.returncode == 3, done.stderr
+    assert "the disk is full or the quota is used up" in done.stdout and str(good) in done.stdout
+    assert sorted(os.listdir(tmp_path)) == ["step-00000001"]
+    assert checkpoints.problem(str(good), FILES) == ""
+
+
+def test_a_full_disk_stops_it_and_leaves_the_last_good_one(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "full", tmp_path]).returncode:
+        pytest.skip("group slurm: needs root to mount a small file system")
+    try:
+        good = save(tmp_path, 1)
+        done = written(tmp_path, 0)
+        assert done.returncode == 3, done.stderr
+        assert "No space left on device" in done.stdout and str(good) in done.stdout
+        assert sorted(os.listdir(tmp_path)) == ["step-00000001"]
+        assert checkpoints.problem(str(good), FILES) == ""
+        subprocess.run(["mount", "-o", "remount,ro", tmp_path], check=True)
+        with pytest.raises(TrainingError, match=r"cannot be written \(Read-only file system\)"):
+            checkpoints.begin(str(tmp_path), 3)
+        assert checkpoints.problem(str(good), FILES) == ""
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_file_where_a_folder_should_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainingError, match="There is no earlier checkpoint"):
+        checkpoints.begin(str(tmp_path / "file" / "checkpoints"), 1)

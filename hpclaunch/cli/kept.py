@@ -1,0 +1,108 @@
+"""``runs list``, ``show``, ``compare``, ``clean`` and ``rebuild``: what earlier submissions left."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpclaunch.cli import complete
+from hpclaunch.cli.runs import Json, NamedRuns, RunName, Yes
+from hpclaunch.errors import Fault, InvalidRequest, Refused
+from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("list")
+def list_(
+    state: Annotated[str | None, typer.Option(help="Only those in this state, as it was last recorded.")] = None,
+    json: Json = False,
+) -> None:
+    """List the runs as they were last recorded, newest first; no scheduler is asked."""
+    from hpclaunch import run_views, runs
+    from hpclaunch.launch import World
+
+    world = World()
+    found = runs.known(world.index, world.run_folders)
+    run_views.show_status([run for run in found if state in (None, run.state)], json)
+
+
+@app.command()
+def show(run: RunName = None, json: Json = False) -> None:
+    """Show all that a run's directory tells: states, starts, logs, checkpoints, result."""
+    from hpclaunch import console, run_views, tracking
+    from hpclaunch.launch import World
+
+    (found,) = tracking.find(World(warn=console.warn), [run] if run else [])
+    run_views.show_everything(found, json)
+
+
+@app.command()
+def compare(
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Two runs or more.")],
+    json: Json = False,
+) -> None:
+    """Show what differs between runs: what was asked for, code, software, result."""
+    from hpclaunch import archive, console, run_views, tracking
+    from hpclaunch.launch import World
+
+    found = tracking.find(World(warn=console.warn), run)
+    if len(found) < 2:
+        raise InvalidRequest(Fault(what="name two runs or more", next="hpclaunch runs list"))
+    run_views.show_differences(found, archive.differences(found), json)
+
+
+@app.command()
+def clean(
+    run: NamedRuns = None,
+    older_than: Annotated[str | None, typer.Option(help=f"Only runs made before: {WALLTIME_FORMS}.")] = None,
+    keep: Annotated[int, typer.Option(min=0, help="Leave this many of the newest.")] = 0,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
+    from hpclaunch import archive, console, run_views, tracking
+    from hpclaunch.launch import World
+
+    if not run and older_than is None and keep == 0:
+        raise InvalidRequest(
+            Fault(
+                what="which runs?", allowed="RUN..., --older-than, --keep", next="hpclaunch runs clean --older-than 30d"
+            )
+        )
+    world = World(warn=console.warn)
+    found = tracking.find(world, run) if run else tracking.all_runs(world)
+    ended, staying = archive.cleanable(found, _age(older_than), keep, world.now())
+    doomed = archive.measure(ended)
+    run_views.show_doomed(doomed, staying, json)
+    if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
+        raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
+    run_views.show_cleaned(doomed, archive.delete(world, ended, console.say), json)
+
+
+@app.command()
+def rebuild(
+    folder: Annotated[
+        list[Path] | None, typer.Argument(metavar="FOLDER...", help="Folders that hold run directories.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
+    from hpclaunch import archive, console
+    from hpclaunch.launch import World
+
+    found, forgotten = archive.rebuild(World(), folder or [])
+    if json:
+        console.write_json({"runs": [str(path) for path in found], "forgotten": [str(path) for path in forgotten]})
+        return
+    console.say(f"{len(found)} runs are in the list; {len(forgotten)} that are gone were forgotten")
+
+
+def _age(text: str | None) -> timedelta:
+    try:
+        return timedelta(seconds=parse_walltime(text) if text else 0)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequest(Fault(where="--older-than", what=str(error), allowed=WALLTIME_FORMS)) from None

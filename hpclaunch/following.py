@@ -1,0 +1,126 @@
+"""The story of waiting for runs and reading their logs as they grow; the scheduler is asked at growing intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from hpclaunch.errors import Fault, Refused, SchedulerError
+from hpclaunch.runs import Run
+from hpclaunch.tracking import refreshed, retry
+
+_PATIENCE = 6
+"""Answers of UNKNOWN in a row before following a run ends."""
+_LONGEST_PAUSE = 15.0
+TIMED_OUT = 124
+"""The exit code of timeout(1)."""
+
+
+def follow(
+    run: Run, poll: Callable[[float], None] = time.sleep, rank: int | None = None
+) -> Iterator[tuple[Run, bytes]]:
+    """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
+
+    The scheduler is asked at growing intervals, up to 15 s; the logs, or those of one ``rank``, are looked at every
+    half second, whichever start they belong to. Raises SchedulerError when nobody has known the run for several
+    questions in a row.
+    """
+    tail = Tail(run, rank)
+    pause = since = 0.5 if run.scheduler == "local" else 1.0
+    unknown = 0
+    while True:
+        if since >= pause:
+            run, since, pause = refreshed([run])[0], 0.0, _longer(pause, [run])
+            unknown = unknown + 1 if run.state == "UNKNOWN" else 0
+        if unknown >= _PATIENCE:
+            raise _lost(run)
+        ended = run.final
+        yield run, tail.read()
+        if ended:
+            return
+        poll(0.5)
+        since += 0.5
+
+
+def _longer(pause: float, found: Sequence[Run]) -> float:
+    return 0.5 if all(run.scheduler == "local" for run in found) else min(_LONGEST_PAUSE, pause * 1.5)
+
+
+def _lost(run: Run) -> SchedulerError:
+    what = f"nobody knows what became of {run.path.name}" + (f" ({run.reason})" if run.reason else "")
+    return SchedulerError(Fault(what=what, next=f"hpclaunch logs {run.path.name}, and sacct or the site's staff"))
+
+
+def wait(
+    found: Sequence[Run],
+    seconds: float | None,
+    retries: int,
+    tell: Callable[[str], None],
+    poll: Callable[[float], None] = time.sleep,
+) -> Iterator[list[Run]]:
+    """Yield the runs with their states, once for every time they are asked for, until all have ended.
+
+    A run that a fault of the machine ended is started again, up to ``retries`` times. Ends early after ``seconds``; a
+    run that nobody has known for several questions in a row counts as ended, as UNKNOWN. Raises SchedulerError.
+    """
+    runs, pause, deadline = list(found), 1.0, None if seconds is None else time.monotonic() + seconds
+    left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
+    while True:
+        runs = refreshed(runs)
+        for number, run in enumerate(runs):
+            unknown[run.path] = unknown[run.path] + 1 if run.state == "UNKNOWN" else 0
+            if run.final and left[run.path] > 0 and (again := _again(run, tell)):
+                left[run.path] -= 1
+                runs[number] = again
+        yield runs
+        if all(run.final or unknown[run.path] >= _PATIENCE for run in runs):
+            return
+        pause = _longer(pause, runs)
+        if deadline is not None and time.monotonic() + pause > deadline:
+            pause = deadline - time.monotonic()
+        if pause <= 0:
+            return
+        poll(pause)
+
+
+def _again(run: Run, tell: Callable[[str], None]) -> Run | None:
+    try:
+        return retry(run, tell)
+    except Refused:
+        return None
+
+
+def exit_code_of(found: Sequence[Run]) -> int:
+    """Return what ``wait`` ends with: 0 if all completed, else the first other run's own code, or 1, or 124 in time."""
+    for run in found:
+        if run.state == "COMPLETED":
+            continue
+        if not run.final and run.state != "UNKNOWN":
+            return TIMED_OUT
+        code = run.exit_code.partition(":")[0]
+        return int(code) if code.isascii() and code.isdigit() and 0 < int(code[:4]) < 256 else 1
+    return 0
+
+
+class Tail:
+    """Reads what was added to a run's log files since the last time, those of later starts too."""
+
+    def __init__(self, run: Run, rank: int | None = None) -> None:
+        self._run = run
+        self._rank = rank
+        self._offsets: dict[Path, int] = {}
+
+    def read(self) -> bytes:
+        """Return the new bytes of all log files, oldest file first. A file that is gone or was cut begins anew."""
+        new = []
+        for path in self._run.logs(self._rank):
+            try:
+                with path.open("rb") as file:
+                    offset = self._offsets.get(path, 0)
+                    file.seek(offset if offset <= path.stat().st_size else 0)
+                    new.append(file.read())
+                    self._offsets[path] = file.tell()
+            except OSError:
+                continue
+        return b"".join(new)

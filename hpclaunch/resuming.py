@@ -1,0 +1,110 @@
+"""The story of ``resume``: a run that has ended goes on in its own directory, also on another number of nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from hpclaunch import runs
+from hpclaunch.errors import Fault, Refused
+from hpclaunch.job import Job, script_job
+from hpclaunch.launch import Prepared, World, check, prepare
+from hpclaunch.runs import Run
+from hpclaunch.runs.directory import REQUEST
+from hpclaunch.runs.files import json_object, read_text
+from hpclaunch.spec import Request
+from hpclaunch.tracking import hand_over
+
+
+def resume(world: World, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:
+    """Submit an ended run again, and return it with what a person should know; its program finds what it has saved.
+
+    With ``nodes`` or ``walltime`` (seconds) the script is planned and rendered anew, from the request that the run
+    directory records, with the code that it holds. Raises Refused for a run that has not ended, or that completed.
+    """
+    _refuse_unended(run)
+    earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
+    options = [f"--exclude={run.excluded}"] if run.excluded and run.scheduler == "slurm" else []
+    if nodes is None and walltime is None:
+        text = read_text(run.script)
+        if not text:
+            raise Refused(Fault(where=str(run.script), what="cannot be read", next="hpclaunch submit"))
+        os.utime(run.script)  # the script counts its restarts from here
+        asked = json_object(read_text(run.path / "spec.json")).get("walltime")
+        return hand_over(run, text, asked if isinstance(asked, int) else 0, options, earlier=earlier), []
+    prepared = _anew(world, run, nodes, walltime)
+    check(prepared)
+    _write(run, prepared, len(earlier))
+    told = [*prepared.notices, *_changes(run, prepared, len(earlier))]
+    return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), told
+
+
+def _refuse_unended(run: Run) -> None:
+    name = run.path.name
+    if run.state == "COMPLETED":
+        raise Refused(Fault(what=f"{name} is done: it completed", next=f"hpclaunch results {name}"))
+    if run.state == "RENDERED":
+        raise Refused(Fault(what=f"{name} was never submitted", next=f"sbatch {run.script}"))
+    if not run.final:
+        what = f"{name} has not ended, as far as is known: its state is {run.state}"
+        raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))
+
+
+def _anew(world: World, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
+    """Plan and render the run's own request with other nodes or another walltime."""
+    recorded = json_object(read_text(run.path / REQUEST))
+    known = {field.name for field in fields(Request)}
+    typed = {key: _tuples(value) for key, value in recorded.items() if key in known}
+    if "target" not in typed or not isinstance(recorded.get("cwd"), str):
+        what = "the request that the run was planned from is not recorded"
+        raise Refused(Fault(where=str(run.path / REQUEST), what=what, next="resume it without --nodes and --walltime"))
+    request = Request(**{**typed, "site": run.site})
+    request = replace(request, nodes=nodes or request.nodes, walltime=walltime or request.walltime)
+    there = replace(world, cwd=Path(recorded["cwd"]))
+    return prepare(there, request, job=_job_of(run), run_dir=str(run.path))
+
+
+def _job_of(run: Run) -> Job:
+    """Return the job as it was when the run was submitted."""
+    code = json_object(read_text(run.path / "spec.json")).get("code")
+    entry, source_only = (code.get("entry"), code.get("source_only")) if isinstance(code, dict) else (None, None)
+    if source_only and isinstance(entry, str):
+        return script_job(run.path / "code" / entry)
+    from hpclaunch.fileformat import read
+
+    return read(run.path / "code" / "job.yaml", Job, name=run.name, folder=str(run.path / "code"))
+
+
+def _tuples(value: Any) -> Any:
+    """Return JSON's lists as the tuples that they were."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _write(run: Run, prepared: Prepared, number: int) -> None:
+    """Put the new script and spec in place; the old ones stay beside them."""
+    spec = json.dumps(prepared.spec.to_json(), indent=2) + "\n"
+    try:
+        for name, text in (("job.sh", prepared.text), ("spec.json", spec)):
+            stem, _, ending = name.partition(".")
+            runs.write_text(run.path / f"{stem}.{number}.{ending}", read_text(run.path / name))
+            runs.write_text(run.path / name, text)
+    except OSError as error:
+        raise Refused(Fault(where=str(run.path), what=f"cannot be written: {error.strerror}")) from None
+
+
+def _changes(run: Run, prepared: Prepared, number: int) -> list[str]:
+    before = json_object(read_text(run.path / f"spec.{number}.json")).get("layout")
+    layout = prepared.spec.layout
+    if not isinstance(before, dict):
+        return []
+    ranks = int(before.get("nodes", 0)) * int(before.get("tasks_per_node", 0))
+    if ranks == layout.world_size:
+        return []
+    what = (
+        f"world size {layout.world_size} instead of {ranks}: the batch size per rank stays, so the global batch "
+        "changes with it, and the learning rate follows the job's own rule (docs/training.md); the log says both"
+    )
+    return [what]

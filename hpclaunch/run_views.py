@@ -1,0 +1,147 @@
+"""How runs look, on a terminal and as ``--json``: lists, one in full, comparisons, results; it decides nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hpclaunch.archive import Doomed, everything, final_metrics, numbers
+from hpclaunch.console import live_table, say, show_bytes, table, write, write_json
+from hpclaunch.runs import Run
+from hpclaunch.tracking import explanation
+
+_HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
+_STATE = 3
+_LAST_STATES = 12
+
+
+def show_status(found: Sequence[Run], as_json: bool) -> None:
+    """Show one line per run."""
+    if as_json:
+        write_json([_plain(run) for run in found])
+        return
+    if not found:
+        say("there is no run yet; next: hpclaunch submit JOB")
+        return
+    table(_HEADER, [_row(run) for run in found], state_column=_STATE)
+
+
+def watch_status(asked: Iterable[Sequence[Run]], as_json: bool) -> None:
+    """Show the lines anew whenever the scheduler was asked; as JSON, one line for each change."""
+    if not as_json:
+        live_table(_HEADER, ([_row(run) for run in found] for found in asked), _STATE)
+        return
+    shown: list[dict[str, Any]] = []
+    for found in asked:
+        plain = [_plain(run) for run in found]
+        if plain != shown:
+            write(json.dumps(plain) + "\n")
+        shown = plain
+
+
+def _plain(run: Run) -> dict[str, Any]:
+    return {**run.to_json(), "explanation": explanation(run)}
+
+
+def _row(run: Run) -> tuple[str, ...]:
+    words = explanation(run)
+    reason = f"{run.reason}: {words}" if words else run.reason
+    return (run.path.name, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, reason)
+
+
+def show_everything(run: Run, as_json: bool) -> None:
+    """Show all that a run's directory tells."""
+    told = everything(run)
+    if as_json:
+        write_json(told)
+        return
+    for name in (
+        "run",
+        "run_dir",
+        "name",
+        "site",
+        "state",
+        "job_id",
+        "exit_code",
+        "reason",
+        "nodes",
+        "excluded",
+        "git",
+    ):
+        if told[name]:
+            _line(name.replace("_", " "), str(told[name]))
+    spec = told["spec"]
+    layout = spec.get("layout", {})
+    if isinstance(layout, dict) and layout:
+        _line("asked for", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
+    command = spec.get("command", [])
+    _line("command", " ".join(map(str, command)) if isinstance(command, list) else "")
+    for event in told["states"][-_LAST_STATES:]:
+        _line(
+            str(event.get("time", "")),
+            " ".join(str(event.get(key, "")) for key in ("state", "job_id", "reason")).strip(),
+        )
+    for start in told["attempts"]:
+        code = "no exit code yet" if start["exit_code"] is None else f"exit code {start['exit_code']}"
+        _line(f"start {start['attempt']}", f"{start['started']}, {code}")
+    for name in ("logs", "checkpoints"):
+        for path in told[name]:
+            _line(name.removesuffix("s"), path)
+    for name, value in numbers(run).items():
+        _line(name, value)
+    _line("size", show_bytes(told["size"]))
+
+
+def _line(name: str, value: str) -> None:
+    table(("", ""), [(name, value)])
+
+
+def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]], as_json: bool) -> None:
+    """Show what is not the same in all runs, one column a run."""
+    if as_json:
+        named = {name: dict(zip((str(run.path) for run in found), values, strict=True)) for name, values in rows}
+        write_json({"runs": [run.to_json() for run in found], "differences": named})
+        return
+    if not rows:
+        say("they were asked for in the same way, and tell the same")
+        return
+    table(("", *(run.path.name for run in found)), [(name, *values) for name, values in rows])
+
+
+def show_results(found: Sequence[Run], as_json: bool) -> None:
+    """Show the runs' final metrics, one line a run."""
+    if as_json:
+        write_json([{**run.to_json(), "final": final_metrics(run)} for run in found])
+        return
+    results = [numbers(run) for run in found]
+    names = list(dict.fromkeys(name for result in results for name in result))
+    if not names:
+        say('none of these runs wrote a result: a line {"event": "end", ...} in its metrics.jsonl')
+    rows = [
+        (run.path.name, run.state, *(result.get(n, "-") for n in names))
+        for run, result in zip(found, results, strict=True)
+    ]
+    table(("run", "state", *names), rows, state_column=1)
+
+
+def show_doomed(doomed: Sequence[Doomed], staying: Sequence[Run], as_json: bool) -> None:
+    """Show what cleaning would delete, and what stays although it is old enough, with its state."""
+    for run in staying:
+        say(f"  stays: {run.path} ({run.state})")
+    if as_json:
+        return
+    table(
+        ("run directory", "state", "size"), [(str(one.run.path), one.run.state, show_bytes(one.size)) for one in doomed]
+    )
+    say(f"{len(doomed)} run directories, {show_bytes(sum(one.size for one in doomed))}")
+
+
+def show_cleaned(doomed: Sequence[Doomed], gone: Sequence[Run], as_json: bool) -> None:
+    """Show what was deleted."""
+    paths = {run.path for run in gone}
+    freed = [one for one in doomed if one.run.path in paths]
+    if as_json:
+        write_json({"deleted": [str(one.run.path) for one in freed], "bytes": sum(one.size for one in freed)})
+    else:
+        say(f"deleted {len(freed)} run directories, {show_bytes(sum(one.size for one in freed))} freed")

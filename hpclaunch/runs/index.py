@@ -1,0 +1,116 @@
+"""The list of run directories: a text file with one path a line; it only helps to find them, and can be made anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from hpclaunch.catalog import did_you_mean
+from hpclaunch.errors import Fault, NotFound
+from hpclaunch.runs.files import append_line, write_text
+from hpclaunch.runs.record import RECORD, Run, load
+
+_LONGEST_PATH = 4096
+
+
+def index_file(environment: Mapping[str, str]) -> Path:
+    """Return the file that lists run directories (XDG base directory specification: state)."""
+    home = Path(environment.get("HOME") or os.path.expanduser("~"))
+    return Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state") / "hpclaunch" / "runs.txt"
+
+
+def remember(index: Path, path: Path) -> str:
+    """Add a run directory to the list. Return why that failed, or nothing: a run does not need the list to be found."""
+    try:
+        index.parent.mkdir(parents=True, exist_ok=True)
+        append_line(index, str(path))
+    except OSError as error:
+        return f"{index}: the list of runs cannot be written: {error.strerror}"
+    return ""
+
+
+def known(index: Path, folders: Iterable[Path] = ()) -> list[Run]:
+    """Return the runs in the list, and in the ``folders`` that hold run directories, newest first.
+
+    What is damaged or gone is passed over.
+    """
+    runs = []
+    for path in dict.fromkeys([*reversed(indexed(index)), *(path for folder in folders for path in inside(folder))]):
+        try:
+            runs.append(load(path))
+        except NotFound:
+            continue
+    return sorted(runs, key=lambda run: run.created, reverse=True)
+
+
+def indexed(index: Path) -> list[Path]:
+    """Return the absolute paths in the list, each once, oldest first; other lines are damaged and passed over."""
+    try:
+        text = index.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return []
+    lines = [line for line in text.split("\n") if line.startswith("/") and len(line) < _LONGEST_PATH]
+    return [Path(line) for line in dict.fromkeys(lines) if "\0" not in line]
+
+
+def inside(folder: Path) -> list[Path]:
+    """Return the run directories that lie in a folder, oldest first by name; none where it cannot be read."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+    except (OSError, ValueError):
+        return []
+    return [folder / name for name in names if (folder / name / RECORD).is_file()]
+
+
+def rebuild(index: Path, folders: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """Write the list anew from the run directories in the ``folders``, and beside those that it still names.
+
+    Returns (run directories in it now, those it forgot because they are gone). Raises OSError.
+    """
+    before = indexed(index)
+    places = dict.fromkeys([*folders, *(path.parent for path in before)])
+    found = [path for path in dict.fromkeys([*before, *(p for f in places for p in inside(f))]) if _is_run(path)]
+    found.sort(key=lambda path: load(path).created)
+    index.parent.mkdir(parents=True, exist_ok=True)
+    write_text(index, "".join(f"{path}\n" for path in found))
+    return found, [path for path in before if path not in set(found)]
+
+
+def forget(index: Path, gone: Iterable[Path]) -> None:
+    """Leave run directories out of the list; where it cannot be written, it goes on to name what is not there."""
+    dropped = set(gone)
+    try:
+        write_text(index, "".join(f"{path}\n" for path in indexed(index) if path not in dropped))
+    except OSError:
+        return
+
+
+def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
+    """Return a run by path, by its directory's name, by job id, or (None) the newest one. Raises NotFound."""
+    if name and (os.sep in name or _is_run(Path(name))):
+        return load(_absolute(name))
+    runs = known(index, folders)
+    if not name and runs:
+        return runs[0]
+    matches = [run for run in runs if name in (run.path.name, run.job_id, *run.earlier)]
+    if matches:
+        return matches[0]
+    near = did_you_mean(name or "", [run.path.name for run in runs])
+    what = f"no run is called {name!r}{near}" if name else "there is no run yet"
+    raise NotFound(Fault(what=what, next="hpclaunch runs list" if runs else "hpclaunch submit JOB"))
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        load(path)
+    except NotFound:
+        return False
+    return True
+
+
+def _absolute(name: str) -> Path:
+    try:
+        return Path(name).resolve()
+    except (OSError, ValueError, RuntimeError):  # a null byte, a loop of links
+        return Path(name)

@@ -1,0 +1,164 @@
+"""One run as ``run.json`` records it, how it is read and how it is changed; it asks no scheduler."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.errors import Fault, NotFound
+from hpclaunch.runs.files import append_line, json_lines, json_object, locked, read_text, write_text
+
+FINAL = frozenset(
+    {
+        *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"),
+        *("DEADLINE", "NOT_SUBMITTED"),
+    }
+)
+"""States that do not change by themselves. NOT_SUBMITTED is hpclaunch's own: nothing of the run was ever queued."""
+RECORD = "run.json"
+HISTORY = "states.jsonl"
+JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
+_STATE = re.compile("[A-Z_]{1,40}")
+_TEXTS = (
+    *("name", "site", "scheduler", "created", "state", "job_id", "exit_code", "reason", "host", "git"),
+    *("submission", "nodes", "excluded"),
+)
+_MUST = ("name", "site", "scheduler", "created")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One submission, by way of its directory.
+
+    ``state`` is INCOMPLETE while the directory is being made, RENDERED when it is there, SUBMITTING while the scheduler
+    has not answered, NOT_SUBMITTED where it refused, then as Slurm spells it; UNKNOWN where nobody could say.
+    ``nodes`` are those of the last start; ``earlier`` are job ids of starts before this one, ``excluded`` the nodes
+    that a further start avoided.
+    """
+
+    path: Path
+    name: str
+    site: str
+    scheduler: str
+    created: str
+    state: str = "RENDERED"
+    job_id: str = ""
+    exit_code: str = ""
+    reason: str = ""
+    host: str = ""
+    git: str = ""
+    submission: str = ""
+    nodes: str = ""
+    excluded: str = ""
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def final(self) -> bool:
+        """Whether the state can no longer change by itself."""
+        return self.state in FINAL
+
+    @property
+    def script(self) -> Path:
+        """The file that was submitted."""
+        return self.path / "job.sh"
+
+    def logs(self, rank: int | None = None) -> list[Path]:
+        """Return the log files of all starts, oldest first: the job's, or those of one rank."""
+        found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.*.out")
+        kept = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
+        return sorted(kept, key=_age)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return what the ranks wrote to metrics.jsonl; a line that is still being written is left out."""
+        return json_lines(self.path / "metrics.jsonl")
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return every state that was recorded, with its time, oldest first."""
+        return json_lines(self.path / HISTORY)
+
+    def attempts(self) -> list[str]:
+        """Return the names JOBID.RESTART of all starts that left a mark, in order."""
+        found = [path.parent.name for path in (self.path / "attempts").glob("*/started")]
+        found += [path.parent.name for path in (self.path / "attempts").glob("*/exit-code")]
+        return sorted(dict.fromkeys(found), key=_order)
+
+    def exit_codes(self) -> dict[str, int]:
+        """Return attempt -> the script's exit code, from the marks that the script leaves in the run directory."""
+        codes = {}
+        for attempt in self.attempts():
+            text = read_text(self.path / "attempts" / attempt / "exit-code").strip()
+            if re.fullmatch("[0-9]{1,3}", text):
+                codes[attempt] = int(text)
+        return codes
+
+    def last_exit_code(self, job_id: str) -> int | None:
+        """Return the exit code of that job's last start; None while it runs, or where it left none."""
+        attempts = [name for name in self.attempts() if name.rpartition(".")[0] == job_id]
+        return self.exit_codes().get(attempts[-1]) if attempts else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain values, with the paths a program would want."""
+        fields = {name: getattr(self, name) for name in _TEXTS}
+        return {"run": self.path.name, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
+
+
+def load(path: Path) -> Run:
+    """Return the run in that directory. Raises NotFound if there is none, or if its record cannot be read."""
+    try:
+        there = (path / RECORD).is_file()
+        record = json_object(read_text(path / RECORD))
+    except (OSError, ValueError):  # a null byte, a name that is too long, a loop of links
+        there, record = False, {}
+    if not there:
+        raise NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
+    missing = [name for name in _MUST if name not in record]
+    if missing:
+        what = f"the record cannot be read: it has no {', '.join(missing)}"
+        raise NotFound(Fault(where=str(path / RECORD), what=what))
+    texts = {name: str(record[name]) for name in _TEXTS if name in record}
+    earlier = record.get("earlier", [])
+    earlier = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
+    job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
+    if not all(map(JOB_ID.fullmatch, job_ids)) or not _STATE.fullmatch(texts.get("state", "RENDERED")):
+        raise NotFound(Fault(where=str(path / RECORD), what="the record cannot be read: a job id or state is none"))
+    return Run(path=path, earlier=earlier, **texts)
+
+
+def save(run: Run, durable: bool = True) -> Run:
+    """Write the record atomically, add the state to the history, and return the run."""
+    write_text(run.path / RECORD, json.dumps(run.to_json(), indent=2) + "\n", durable)
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    told = {name: getattr(run, name) for name in ("state", "job_id", "exit_code", "reason", "nodes")}
+    append_line(run.path / HISTORY, json.dumps({"time": now, **{key: value for key, value in told.items() if value}}))
+    return run
+
+
+def change(run: Run, durable: bool = True, **news: Any) -> Run:
+    """Record what is new of a run, unless another process was faster: then return what that one recorded."""
+    return claim(run, durable, **news) or load(run.path)
+
+
+def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
+    """Record what is new of a run and return it; None if its state or job id are no longer what the caller saw."""
+    with locked(run.path):
+        current = load(run.path)
+        if (current.state, current.job_id) != (run.state, run.job_id):
+            return None
+        changed = replace(current, **news)
+        return save(changed, durable) if changed != current else current
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _order(attempt: str) -> tuple[str, int]:
+    job, _, restart = attempt.rpartition(".")
+    return (job.zfill(20), int(restart) if re.fullmatch("[0-9]{1,9}", restart) else 0)

@@ -1,0 +1,234 @@
+"""The story of a run after it was submitted: its state, its end, a further start; a scheduler is asked once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpclaunch import runs
+from hpclaunch.errors import Fault, Interrupted, NotFound, Refused, SchedulerError, Unanswered
+from hpclaunch.failures import Ending, decide, merged
+from hpclaunch.runs import Run
+from hpclaunch.runs.files import json_object, read_text
+from hpclaunch.schedulers import Search, Status, scheduler_of
+
+if TYPE_CHECKING:
+    from hpclaunch.launch import World
+
+_PATIENCE_S = 300
+"""Longer than a submission can take: a run that is still SUBMITTING then was interrupted."""
+
+
+def refreshed(found: Sequence[Run]) -> list[Run]:
+    """Return the runs with their states of now, asking each scheduler once; what changed is recorded."""
+    found = _settled([_continued(_by_hand(run)) for run in found])
+    news: dict[str, dict[str, Status]] = {}
+    for name in {run.scheduler for run in found}:
+        open_runs = [run for run in found if run.scheduler == name and run.job_id and not run.final]
+        if open_runs:
+            news[name] = scheduler_of(name).states(open_runs)
+    return [_updated(run, news.get(run.scheduler, {}).get(run.job_id)) for run in found]
+
+
+def _updated(run: Run, status: Status | None) -> Run:
+    if status is None or run.final:
+        return run
+    nodes = status.nodes or run.nodes
+    if (run.state, run.exit_code, run.reason, run.nodes) == (status.state, status.exit_code, status.reason, nodes):
+        return run
+    return _recorded(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
+
+
+def _recorded(run: Run, **news: Any) -> Run:
+    """Record what is new. Where the directory cannot be written it is still told: it can be asked again."""
+    try:
+        return runs.change(run, durable=False, **news)
+    except OSError:
+        return replace(run, **news)
+
+
+def _by_hand(run: Run) -> Run:
+    """Return a run that hpclaunch did not submit under the job that a person last started from its script."""
+    if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
+        return run
+    marks = sorted((run.path / "attempts").glob("*/started"), key=lambda path: path.stat().st_mtime)
+    newest = marks[-1].parent.name.rpartition(".")[0] if marks else ""
+    if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
+        return run
+    return _recorded(run, job_id=newest, state="UNKNOWN", exit_code="", reason="", submission="by hand")
+
+
+def _continued(run: Run) -> Run:
+    """Return a run under the last job of its chain: a script that may not requeue itself submits its successor."""
+    starts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
+    text = read_text(run.path / "attempts" / starts[-1] / "next-job") if starts and run.job_id else ""
+    successor = text.strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
+    if not runs.JOB_ID.fullmatch(successor) or successor in (run.job_id, *run.earlier):
+        return run
+    news = {"job_id": successor, "state": "PENDING", "earlier": (*run.earlier, run.job_id)}
+    return _continued(_recorded(run, exit_code="", reason="", nodes="", **news))
+
+
+def _settled(found: Sequence[Run]) -> list[Run]:
+    """Resolve runs whose submission was never answered: by their own marks, else by looking them up."""
+    settled = {run.path: run for run in found}
+    for name in {run.scheduler for run in found}:
+        lost = [run for run in found if run.scheduler == name and run.state == "SUBMITTING"]
+        if lost:
+            search = scheduler_of(name).search(lost)
+            settled.update({run.path: _settle(run, search) for run in lost})
+    return [settled[run.path] for run in found]
+
+
+def _settle(run: Run, search: Search) -> Run:
+    marks = [name.rpartition(".")[0] for name in run.attempts()]
+    fresh = [job_id for job_id in (*search.jobs.get(run.path, ()), *marks) if job_id not in run.earlier]
+    if fresh:
+        return _recorded(run, job_id=fresh[0], state="PENDING", reason="", submission="hpclaunch")
+    if not search.answered:
+        return _recorded(run, reason=search.words)
+    if time.time() - (run.path / runs.RECORD).stat().st_mtime < _PATIENCE_S:
+        return replace(run, reason=run.reason or "the scheduler has not answered yet")
+    if search.certain:
+        return _recorded(run, state="NOT_SUBMITTED", reason="the scheduler knows no job of it, queued or ended")
+    return replace(run, reason="the scheduler knows no job of it now, and cannot say what was")
+
+
+def find(world: World, names: Sequence[str]) -> list[Run]:
+    """Return runs by name, directory or job id, with their states of now; none named means the newest.
+
+    Raises NotFound with every name that is not known.
+    """
+    found: list[Run] = []
+    faults: list[Fault] = []
+    for name in names or (None,):
+        try:
+            found.append(runs.find(world.index, name, world.run_folders))
+        except NotFound as error:
+            faults += error.faults
+    if faults:
+        raise NotFound(faults)
+    return refreshed(list({run.path: run for run in found}.values()))
+
+
+def all_runs(world: World) -> list[Run]:
+    """Return all runs with their states of now, newest first."""
+    return refreshed(runs.known(world.index, world.run_folders))
+
+
+def explanation(run: Run) -> str:
+    """Return why a run waits, in words, where its scheduler's reason is a known one."""
+    return scheduler_of(run.scheduler).explain(run.reason) if run.reason and not run.final else ""
+
+
+def cancellable(found: Sequence[Run]) -> list[Run]:
+    """Return those that have a job which has not ended. Raises Refused for runs that were never submitted."""
+    never = [run for run in found if not run.job_id and not run.final]
+    if never:
+        what = "is being submitted" if never[0].state == "SUBMITTING" else "was rendered and not submitted by hpclaunch"
+        raise Refused([Fault(what=f"{run.path.name} {what}", next="scancel JOBID") for run in never])
+    return [run for run in found if not run.final]
+
+
+def cancel(found: Sequence[Run]) -> list[Run]:
+    """Cancel runs, with one call to each scheduler, and return them; those that have ended are left as they are.
+
+    Raises Refused for a run that was never submitted, and SchedulerError.
+    """
+    doomed = cancellable(found)
+    for name in {run.scheduler for run in doomed}:
+        mine = [run for run in doomed if run.scheduler == name]
+        ended = scheduler_of(name).cancel(mine)
+        if name == "local" and ended:
+            found = [runs.change(run, state="CANCELLED") if run in mine else run for run in found]
+    return refreshed(found)
+
+
+def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
+    """Give a run's script to its scheduler, so that its record is right wherever this is interrupted.
+
+    The record says SUBMITTING before the scheduler is asked, and what came of it after. Raises SchedulerError.
+    """
+    started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
+    if started is None:
+        raise Refused(Fault(what=f"{run.path.name} is being submitted by another process", next="hpclaunch status"))
+    try:
+        job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
+    except Unanswered as error:
+        runs.change(started, reason=" ".join(error.faults[0].what.split()))
+        raise
+    except SchedulerError as error:
+        runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
+        raise
+    except KeyboardInterrupt:
+        next_step = f"hpclaunch status {run.path.name} tells; hpclaunch cancel {run.path.name} ends it"
+        what = f"interrupted while {run.path.name} was handed over: it may be queued"
+        raise Interrupted(Fault(what=what, next=next_step)) from None
+    state = "PENDING" if run.scheduler == "slurm" else "RUNNING"
+    return runs.change(started, job_id=job_id, state=state, submission="hpclaunch")
+
+
+def retry(run: Run, tell: Callable[[str], None]) -> Run:
+    """Start a run again from its own script, where a new start can help, without the nodes that failed it.
+
+    The run keeps its directory, and a job that saves checkpoints goes on from its last one. Raises Refused where the
+    program itself failed, and SchedulerError.
+    """
+    decision = decide(ending_of(run))
+    if not decision.again:
+        raise Refused(
+            Fault(
+                what=f"{run.path.name} is not started again: {decision.reason}", next="mend it, then hpclaunch submit"
+            )
+        )
+    try:
+        text = run.script.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
+    directives, walltime = _asked(run)
+    excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
+    options = [f"--exclude={excluded}"] if excluded and run.scheduler == "slurm" else []
+    tell(f"{run.path.name}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
+    earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
+    return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
+
+
+def _asked(run: Run) -> tuple[dict[str, str], int]:
+    """Return the script's sbatch options and its walltime in seconds, from the run's spec."""
+    spec = json_object(read_text(run.path / "spec.json"))
+    pairs, walltime = spec.get("directives", []), spec.get("walltime", 0)
+    kept = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
+    return {str(name): str(value) for name, value in kept}, walltime if isinstance(walltime, int) else 0
+
+
+def ending_of(run: Run) -> Ending:
+    """Return how a run ended, with what decides whether a new start can help."""
+    scheduler = scheduler_of(run.scheduler)
+    attempts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
+    mark = run.path / "attempts" / attempts[-1] / "first-failure" if attempts else Path("/nonexistent")
+    blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")
+    single = bool(run.nodes) and not any(sign in run.nodes for sign in ",[")
+    return Ending(
+        state=run.state,
+        exit_code=run.exit_code,
+        log=_end_of_log(run),
+        ranks_failed=mark.is_file(),
+        nodes=1 if single else 0,
+        only_node=run.nodes if single else "",
+        unwell=scheduler.unwell(run.nodes) if blamable else (),
+    )
+
+
+def _end_of_log(run: Run, most: int = 64 * 2**10) -> str:
+    logs = run.logs()
+    if not logs:
+        return ""
+    try:
+        with logs[-1].open("rb") as file:
+            file.seek(max(0, logs[-1].stat().st_size - most))
+            return file.read(most).decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,90 @@
+"""model.fit from any step of any epoch; it reads and writes no checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import tensorflow as tf
+
+from hpclaunch.training.resuming import Place
+from hpclaunch.training.training_state import TrainingState
+
+
+def fit(
+    model: Any,
+    batches_from: Callable[[int, int], tf.data.Dataset],
+    steps: int,
+    epochs: int,
+    steady: list[Any],
+    place: Place,
+    state: TrainingState,
+) -> None:
+    """model.fit from `place` to the end; batches_from(epoch, step) gives the batches from there on.
+
+    Keras cannot begin within an epoch: a broken one is finished by a fit of its own, in which callbacks are told the
+    numbers that the steps have in the whole epoch.
+    """
+    epoch = place.epoch
+    if place.step:
+        first = [Shifted(callback, place.step) for callback in steady] + [_MetricsBefore(state)]
+        model.fit(
+            batches_from(epoch, place.step),
+            initial_epoch=epoch,
+            epochs=epoch + 1,
+            steps_per_epoch=steps - place.step,
+            callbacks=first,
+            verbose=0,
+        )
+        epoch += 1
+    if epoch < epochs:
+        model.fit(
+            batches_from(epoch, 0),
+            initial_epoch=epoch,
+            epochs=epochs,
+            steps_per_epoch=steps,
+            callbacks=steady,
+            verbose=0,
+        )
+
+
+class Shifted(tf.keras.callbacks.Callback):
+    """A callback that is told batch numbers `by` higher."""
+
+    def __init__(self, callback: Any, by: int) -> None:
+        super().__init__()
+        self._callback, self._by = callback, by
+
+    def set_model(self, model: Any) -> None:
+        self._callback.set_model(model)
+
+    def set_params(self, params: Any) -> None:
+        self._callback.set_params(params)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._callback.on_train_begin(logs)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._callback.on_train_end(logs)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._callback.on_epoch_begin(epoch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._callback.on_epoch_end(epoch, logs)
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._callback.on_train_batch_begin(batch + self._by, logs)
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._callback.on_train_batch_end(batch + self._by, logs)
+
+
+class _MetricsBefore(tf.keras.callbacks.Callback):
+    """Adds the sums of an epoch's first part after the first step of its rest: Keras has none to add to before it."""
+
+    def __init__(self, state: TrainingState) -> None:
+        super().__init__()
+        self._state = state
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._state.add_metrics()

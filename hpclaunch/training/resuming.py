@@ -1,0 +1,176 @@
+"""Goes on where an earlier attempt was saved: chooses the checkpoint with all ranks and puts it back; no TensorFlow."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hpclaunch.training import checkpoints, loading
+from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.options import at_least, boolean
+from hpclaunch.training.start import World
+
+if TYPE_CHECKING:
+    from hpclaunch.training.training_state import TrainingState
+
+FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
+# What may differ between attempts without changing what is computed.
+FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
+FREE |= {"record_shards", "data_dir", "steps_per_execution", "stage_to"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a training stands: `epoch` and `step` in it come next (from 0); `made`: steps made in all attempts.
+
+    path: the checkpoint that it was read from, if any.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    made: int = 0
+    path: str = ""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add to a job's parser when to save, and whether to go on from what was saved."""
+    add = parser.add_argument
+    add("--checkpoint-minutes", type=at_least(0, float), default=15.0, help="save so often (0: at epochs' ends)")
+    add("--checkpoint-steps", type=at_least(0), default=0, help="save every so many steps as well (0: not)")
+    add("--keep-checkpoints", type=at_least(1), default=2, help="how many of the newest stay")
+    add(
+        "--stall-minutes",
+        type=at_least(0, float),
+        default=30.0,
+        help="give up if no step ends for so long (0: never)",
+    )
+    add("--resume", type=boolean, default=True, help="go on from the newest checkpoint; false: begin anew")
+
+
+def folder_of(world: World) -> str:
+    """Where this run's checkpoints are: HPCLAUNCH_CHECKPOINT_DIR, else checkpoints/ in the run directory."""
+    return os.environ.get(FOLDER_VARIABLE) or os.path.join(world.run_dir, "checkpoints")
+
+
+def restore(world: World, state: TrainingState, asked: Any, steps: int, log: MetricsLog) -> Place:
+    """Put the newest whole checkpoint back on every rank, and say where training goes on. A collective.
+
+    steps: an epoch's, in this world. In a world of another size training goes on at the same part of the epoch, with
+    the new shards and in their order. Lines of metrics.jsonl from after the checkpoint move to metrics-repeated.jsonl.
+    Raises AgreedError if there are checkpoints and none can be used.
+    """
+    folder = folder_of(world)
+    if not asked.resume:
+        loading.from_root(world, lambda: _set_all_aside(folder))
+        return Place()
+    path = _choose(world, folder)
+    if not path:
+        return Place()
+    facts = loading.from_root(world, lambda: checkpoints.facts_of(path))
+    if world.is_root:
+        _tell(world, path, facts, asked)
+    world.together(lambda: _put_back(world, state, path, facts))
+    state.spread()
+    loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, "metrics.jsonl"), facts["metrics_bytes"]))
+    step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # the same number in a world of the same size
+    place = Place(facts["epoch"], step, facts["step"], path)
+    log.write(
+        "resume",
+        checkpoint=path,
+        epoch=place.epoch,
+        step=place.step,
+        steps_made=place.made,
+        world_size=world.size,
+        world_size_before=facts["world_size"],
+    )
+    return place
+
+
+def _choose(world: World, folder: str) -> str:
+    """The newest checkpoint that every rank finds whole, or nothing if there is none at all. A collective."""
+    found = loading.from_root(world, lambda: checkpoints.existing(folder))
+    told = []
+    for path in found:
+        said = world.gather(_problem_here(world, path))
+        wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(said) if text]
+        if not wrong:
+            return str(path)
+        told.append("{}: {}".format(path, wrong[0]))
+        if world.is_root:
+            print("checkpoint {} is damaged ({}); looking for the one before".format(path, wrong[0]), flush=True)
+        loading.from_root(world, functools.partial(checkpoints.set_aside, path))
+    if told:
+        raise AgreedError(
+            "no checkpoint can be used: {}. They are renamed to unused-…; with none left, "
+            "the run begins anew when it is resumed".format("; ".join(told)),
+            speaks=world.is_root,
+        )
+    return ""
+
+
+def _set_all_aside(folder: str) -> None:
+    for path in checkpoints.existing(folder):
+        checkpoints.set_aside(path)
+
+
+def _problem_here(world: World, path: str) -> str:
+    """What is wrong with the files that this rank reads: its own, on rank 0 also the shared ones; or all files."""
+    try:
+        facts = checkpoints.facts_of(path)
+    except Exception as error:
+        return str(error)
+    if facts["world_size"] != world.size:
+        return checkpoints.problem(path, [one["name"] for one in facts["files"]]) if world.is_root else ""
+    names = [checkpoints.own_file(world.rank)]
+    return checkpoints.problem(path, names + ([checkpoints.SHARED] if world.is_root else []))
+
+
+def _put_back(world: World, state: TrainingState, path: str, facts: Any) -> None:
+    if world.is_root:
+        state.put_shared(checkpoints.read(path, checkpoints.SHARED))
+    if facts["world_size"] == world.size:
+        state.put_own(checkpoints.read(path, checkpoints.own_file(world.rank)))
+    else:
+        files = [checkpoints.own_file(rank) for rank in range(facts["world_size"])]
+        state.put_average((checkpoints.read(path, name) for name in files), facts["step"])
+
+
+def _tell(world: World, path: str, facts: Any, asked: Any) -> None:
+    print(
+        "going on from {}: epoch {}, step {} of {}".format(
+            path, facts["epoch"] + 1, facts["epoch_step"], facts["steps_per_epoch"]
+        )
+    )
+    before = facts["world_size"]
+    if before != world.size:
+        print(
+            "world size {} instead of {}: the batch size per rank stays, so the global batch is {} instead of {}; the "
+            "learning rate follows --scale-learning-rate={}; shards are cut anew, at the same part of the epoch".format(
+                world.size,
+                before,
+                asked.batch_size_per_rank * asked.accumulation * world.size,
+                asked.batch_size_per_rank * asked.accumulation * before,
+                asked.scale_learning_rate,
+            )
+        )
+    now, then = vars(asked), facts["options"]
+    for name in sorted(set(now) & set(then) - FREE):
+        held = list(now[name]) if isinstance(now[name], tuple) else now[name]
+        if held != then[name]:
+            print("warning: --{} is {} now and was {}".format(name.replace("_", "-"), held, then[name]))
+
+
+def _cut(path: str, size: int) -> None:
+    """Move what was logged after the checkpoint out of metrics.jsonl: those steps are made again."""
+    if not os.path.exists(path) or os.path.getsize(path) <= size:
+        return
+    with open(path, "rb") as file:
+        file.seek(size)
+        repeated = file.read()
+    with open(os.path.join(os.path.dirname(path), "metrics-repeated.jsonl"), "ab") as file:
+        file.write(repeated)
+    os.truncate(path, size)

@@ -1,0 +1,101 @@
+"""Trains a small model with all that a checkpoint must hold; can be asked to stop, be killed or hang.
+
+Dropout, batch norm, Adam, a warm-up and AdaScale or float16: everything has state. RUN/final-RANK.npz gets the weights.
+"""
+
+import functools
+import os
+import signal
+import time
+
+from hpclaunch.training import failure, options, resuming, techniques
+from hpclaunch.training.start import start
+
+SIGNALS = {"term": signal.SIGTERM, "kill": signal.SIGKILL, "hang": signal.SIGSTOP}
+
+
+def parse():
+    parser = options.parser("A small model with much state.", seed=5)
+    techniques.add_options(parser, epochs=3, batch_size=8, batch_norm=True)
+    resuming.add_options(parser)
+    parser.add_argument("--event", default="", help="RANK:STEP:term|kill|hang, steps counted over all attempts")
+    parser.add_argument("--step-seconds", type=float, default=0.0)
+    return parser.parse_args()
+
+
+def network(normalization):
+    layers = tf.keras.layers
+    image = layers.Input((6, 6, 2))
+    x = layers.ReLU()(normalization()(layers.Conv2D(8, 3)(image)))
+    x = layers.Dropout(0.3)(layers.Flatten()(x))
+    return tf.keras.Model(image, layers.Dense(3, "softmax", dtype="float32")(x))
+
+
+with failure.reported():
+    asked = parse()
+    world = start("test", asked.seed)
+    import numpy as np
+    import tensorflow as tf
+
+    from hpclaunch.training import (
+        adascale,
+        batch_norm,
+        callbacks,
+        fitting,
+        learning_rate,
+        metrics,
+        optimizers,
+        pipeline,
+        precision,
+        reduction,
+        saving,
+        shards,
+        training_state,
+        training_step,
+    )
+
+    class Event(tf.keras.callbacks.Callback):
+        """Does what --event says once: on its rank, after its step."""
+
+        def __init__(self, made):
+            super().__init__()
+            self.made = made
+            self.rank, self.step, self.kind = [*asked.event.split(":"), "", ""][:3]
+
+        def on_train_batch_end(self, batch, logs=None):
+            self.made += 1
+            time.sleep(asked.step_seconds)
+            if self.kind and self.made == int(self.step) and world.rank == int(self.rank):
+                os.kill(os.getpid(), SIGNALS[self.kind])
+
+    random = np.random.RandomState(7)
+    images = random.randint(0, 255, (208, 6, 6, 2)).astype("uint8")
+    labels = random.randint(0, 3, 208)
+    shard = shards.training_shard(shards.shuffled(208, asked.seed), world.rank, world.size)
+    images, labels = images[shard.indices], labels[shard.indices]
+    log = metrics.metrics_log(world.run_dir, world.is_root, False)
+    batches_from = functools.partial(
+        pipeline.training_batches, images, labels, asked.batch_size_per_rank, asked.seed, world.rank
+    )
+    steps = shards.steps_per_epoch(len(labels), asked.batch_size_per_rank)
+
+    precision.use(asked.precision)
+    model = training_step.in_parts(network(batch_norm.maker(asked.batch_norm, 4)), asked.accumulation)
+    reduction.broadcast_weights(model, world)
+    schedule = learning_rate.schedule(asked, world.size, steps)
+    optimizer = reduction.distributed(optimizers.make(asked.optimizer, schedule.rate, asked.weight_decay), world)
+    gain = adascale.gain_for(asked, optimizer, world)
+    model.compile(precision.scaled(optimizer, asked.precision), "sparse_categorical_crossentropy", ["accuracy"])
+    state = training_state.TrainingState(model, world, asked.seed, gain.variables)
+    place = resuming.restore(world, state, asked, steps, log)
+    steady = [
+        callbacks.AverageStatistics(world),
+        callbacks.LearningRate(schedule, steps, gain),
+        callbacks.Report(world, log, len(labels) * world.size, steps, asked.epochs),
+        Event(place.made),
+        saving.Saving(world, state, resuming.folder_of(world), asked, steps, place),
+    ]
+    fitting.fit(model, batches_from, steps, asked.epochs, steady, place, state)
+    held = {**state.shared(), **state.own(metrics=False)}
+    np.savez(os.path.join(world.run_dir, f"final-{world.rank}.npz"), **held)
+    log.write("end", steps=int(optimizer.iterations))
