@@ -57,6 +57,7 @@ class Prepared:
     """What planning and rendering made: the spec, the script, and what a person should be told.
 
     With ``faults`` there is no script. ``elsewhere`` names the site that this machine belongs to, if it is another one.
+    ``advice``: why the planner chose so many nodes, if it did.
     """
 
     spec: JobSpec
@@ -65,6 +66,7 @@ class Prepared:
     notices: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
     elsewhere: str = ""
+    advice: str = ""
 
 
 def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prepared:
@@ -80,18 +82,21 @@ def prepare(world: World, request: Request, runs_dir: str | None = None) -> Prep
     check_settings(world.catalog, settings)
     site, origin, elsewhere = choose_site(world, request.site, settings)
     job = load_job(world.catalog, request.target, world.cwd)
-    spec, faults = draft(site, job, request, settings, _surroundings(world, request, site, job, settings, runs_dir))
+    around = surroundings(world, request, site, job, settings, runs_dir)
+    nodes, advice, objections = _planned(site, job, request, settings, around)
+    spec, faults = draft(site, job, request, settings, around, nodes)
     notices = [*spec.warnings, *_own_files(world, request, site)]
     if elsewhere:
         notices.append(f"this machine is {elsewhere}'s, and the script is for {site.name}")
-    text, more = ("", []) if faults else _rendered(world, spec)
+    text, more = ("", []) if faults or objections else _rendered(world, spec)
     return Prepared(
         spec=spec,
         text=text,
         site_origin=origin,
         notices=(*notices, *more),
-        faults=tuple(faults),
+        faults=(*objections, *faults),
         elsewhere=elsewhere,
+        advice=advice,
     )
 
 
@@ -125,9 +130,21 @@ def _own_files(world: World, request: Request, site: Site) -> list[str]:
     return notices
 
 
-def _surroundings(
+def _planned(
+    site: Site, job: Job, request: Request, settings: Settings, around: Surroundings
+) -> tuple[int | None, str, tuple[Fault, ...]]:
+    """Return the planner's nodes, why, and what it objects to; nothing where nodes are said or the model unknown."""
+    if request.nodes is not None or job.resources.nodes != "auto" or not (job.training and job.training.figures):
+        return None, "", ()
+    from hpclaunch.forecast.submission import planned_for  # 100 ms, which a typed number does not need
+
+    return planned_for(site, job, request, settings, around)
+
+
+def surroundings(
     world: World, request: Request, site: Site, job: Job, settings: Settings, runs_dir: str | None
 ) -> Surroundings:
+    """Return clock, folders and environment as planning takes them. Raises InvalidRequest for a bad hosts file."""
     from hpclaunch.plan.folders import expanded, is_open
 
     now = world.now()

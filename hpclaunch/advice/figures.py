@@ -29,7 +29,8 @@ class ModelFigures:
     layers). ``flops_per_sample``: floating-point operations of the forward pass of one sample, a multiply-add is two.
     ``saved_bytes_per_sample``: what the backward pass needs of the forward pass of one sample; ``saved_at_most``: it
     is an upper bound (the sum of all layers' outputs, up to 1.8 times too high), because the graph could not be read.
-    ``layers``: in the order of the forward pass; empty where not known. ``origin``: in words, how all this was found.
+    ``layers``: in the order of the forward pass; empty where not known, and then ``largest_parameters`` may say what
+    the largest one has. ``origin``: in words, how all this was found.
     """
 
     parameters: int
@@ -38,6 +39,7 @@ class ModelFigures:
     saved_bytes_per_sample: float
     saved_at_most: bool = False
     layers: tuple[LayerFigures, ...] = ()
+    largest_parameters: int | None = None
     origin: str
 
     def __post_init__(self) -> None:
@@ -50,7 +52,8 @@ class ModelFigures:
     @property
     def largest_layer(self) -> int:
         """Parameters of the largest layer; of the whole model where its layers are not known."""
-        return max((layer.parameters for layer in self.layers), default=self.parameters)
+        largest = self.largest_parameters or self.parameters
+        return max((layer.parameters for layer in self.layers), default=largest)
 
     def model(self, precision: Precision) -> Model:
         """Return what the memory formulas take. Keras keeps variables in float32 under mixed precision too."""

@@ -7,7 +7,7 @@ from hpclaunch.training.datasets import ImageSet
 CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
 
 
-def mini_resnet(normalization) -> tf.keras.Model:
+def mini_resnet(normalization=tf.keras.layers.BatchNormalization) -> tf.keras.Model:
     """float32 [b, 32, 32, 3] in 0..1 -> probabilities [b, 10]; 482,442 parameters, with batch norm 490,378.
 
     normalization: makes the layer that follows every convolution (hpclaunch.training.batch_norm). The momentum of its
