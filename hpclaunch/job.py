@@ -90,6 +90,7 @@ Role = Literal[
 ]
 """What the planner must understand of a job's parameters."""
 Figure = Literal["parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer"]
+LARGE_BYTES = 8e9
 NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
 
 
@@ -111,6 +112,11 @@ class Training:
     model: Annotated[str, Matching(re.compile(r"[\w.]+:\w+"), "module:function")] | None = None
     figures: dict[Figure, Annotated[float, AtLeast(0)]] = field(default_factory=dict)
     names: dict[Role, ParameterName] = field(default_factory=dict)
+
+    @property
+    def large(self) -> bool:
+        """Whether weights and gradients alone are so large that some GPU may not hold them (8 bytes a parameter)."""
+        return 8 * self.figures.get("parameters", 0.0) > LARGE_BYTES
 
     def __post_init__(self) -> None:
         lacking = sorted(name for name in NEEDED_FIGURES if not self.figures.get(name))  # type: ignore[call-overload]

@@ -133,8 +133,9 @@ def _own_files(world: World, request: Request, site: Site) -> list[str]:
 def _planned(
     site: Site, job: Job, request: Request, settings: Settings, around: Surroundings
 ) -> tuple[int | None, str, tuple[Fault, ...]]:
-    """Return the planner's nodes, why, and what it objects to; nothing where nodes are said or the model unknown."""
-    if request.nodes is not None or job.resources.nodes != "auto" or not (job.training and job.training.figures):
+    """Return the planner's nodes, why, and its objections. Where nodes are said it is asked of large models only."""
+    training, said = job.training, request.nodes is not None or job.resources.nodes != "auto"
+    if training is None or not training.figures or (said and not training.large):
         return None, "", ()
     from hpclaunch.forecast.submission import planned_for  # 100 ms, which a typed number does not need
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpclaunch.advice.memory import Model, Precision
+from hpclaunch.advice.memory import FUSION_BYTES, GRADIENT_BYTES, Model, Precision
 from hpclaunch.advice.reasoning import Number, positive
 
 HALVED = 0.5
@@ -51,8 +51,8 @@ class ModelFigures:
 
     @property
     def largest_layer(self) -> int:
-        """Parameters of the largest layer; of the whole model where its layers are not known."""
-        largest = self.largest_parameters or self.parameters
+        """Parameters of the largest layer; where that is not known, at most what Horovod's fusion buffer holds."""
+        largest = self.largest_parameters or min(self.parameters, FUSION_BYTES // GRADIENT_BYTES)
         return max((layer.parameters for layer in self.layers), default=largest)
 
     def model(self, precision: Precision) -> Model:

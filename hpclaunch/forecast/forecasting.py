@@ -139,10 +139,18 @@ def _told(
     sections = _sections(predictor, trials, decision, recipe, critical)
     warnings = [text for section in sections for text in said(section.reasons)]
     warnings += list(decision.choice.warnings) if decision.choice else []
+    if predictor.timing is None:
+        unknown = f"speed of {predictor.node.device}: not known; throughput is not predicted until it is measured"
+        assumed = (unknown, *assumed)
+    if predictor.strategy.parallelism.gpus_per_replica > 1 and not predictor.figures.layers:
+        assumed = (*assumed, "what the layers of a split model say to each other: not known, and not counted")
     if question.evidence.overhead_s is None:
         assumed = (*assumed, "start-up, staging and evaluation: not measured, and not counted")
     if predictor.timing is not None and not predictor.timing.fixed_s:
         assumed = (*assumed, "a step's fixed time: not measured, and not counted; it makes small models much slower")
+    floor = min(predictor.smallest, predictor.strategy.largest)
+    if row.batch is not None and row.batch.per_rank < floor and not predictor.own_batch:
+        warnings.append(f"{row.batch.per_rank} samples a rank are few: fewer ranks would each compute more efficiently")
     split = None
     if row.batch is not None:
         split = split_of(
@@ -183,7 +191,7 @@ def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
     candidates = [row.candidate for row in possible if row.candidate is not None]
     if not candidates:
         row = possible[0]
-        said_so = "as typed" if typed else f"how fast {predictor.node.device} trains is not known"
+        said_so = "as typed" if typed else f"the speed of {predictor.node.device} is not known"
         return _Decision(row=row, choice=None, summary=f"{count(row.nodes, 'node')}: {said_so}")
     all_candidates = [row.candidate for row in rows if row.candidate is not None]
     overall = choose(all_candidates, question.wishes)

@@ -34,8 +34,6 @@ def node_of(node: NodeType, layout: Layout) -> Node:
     on_gpus = layout.gpus_per_node > 0 and not layout.stand_in_gpus
     model = (node.gpu_model or "a GPU") if on_gpus else (node.cpu or "CPUs")
     gpu = gpu_named(node.gpu_model, node.gpu_memory_gb) if on_gpus else None
-    if gpu is None:
-        assumed.append(f"how fast {model} trains is not known: throughput is not predicted until it is measured")
     return Node(
         ranks=layout.tasks_per_node,
         gpu=gpu,

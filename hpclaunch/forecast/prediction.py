@@ -61,8 +61,8 @@ class Predictor:
         for trial in trials:
             row = self.row(trial, first=not any(one.batch for one in found))
             found.append(row)
-            if row.batch is None and not trial.faults and any(one.batch for one in found):
-                break  # more nodes cannot help: strong scaling ends here
+            if row.batch is None and any(one.batch for one in found):
+                break  # strong scaling ends here, or the site's limit is reached: more nodes cannot help
         return found
 
     def row(self, trial: Trial, *, first: bool = True) -> Row:

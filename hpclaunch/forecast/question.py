@@ -77,12 +77,15 @@ def trials_of(question: Question) -> list[Trial]:
         return [trial_of(question, nodes) for nodes in sorted({1, typed})]
     found = [trial_of(question, 1 << bit) for bit in range(MOST_NODES.bit_length())]
     largest = max((one.nodes for one in found if not one.faults), default=0)
-    # The site's limit may lie between two powers of two.
-    for nodes in range(min(2 * largest, MOST_NODES) - 1, largest, -1) if largest < MOST_NODES else ():
-        between = trial_of(question, nodes)
-        if not between.faults:
-            return sorted([*found, between], key=lambda one: one.nodes)
-    return found
+    # The site's limit may lie between two powers of two: halve what is not known until it is found.
+    best, taken, refused = None, largest, 2 * largest
+    while refused - taken > 1 and largest < MOST_NODES:
+        between = trial_of(question, (taken + refused) // 2)
+        if between.faults:
+            refused = between.nodes
+        else:
+            best, taken = between, between.nodes
+    return sorted([*found, *([best] if best else [])], key=lambda one: one.nodes)
 
 
 def trial_of(question: Question, nodes: int) -> Trial:

@@ -11,7 +11,6 @@ from hpclaunch.settings import Settings
 from hpclaunch.site import Site
 from hpclaunch.spec import Request, Surroundings
 
-
 Planned = tuple[int | None, str, tuple[Fault, ...]]
 """The number of nodes (None where planning itself finds what is wrong), one line why, and what is objected."""
 
@@ -33,5 +32,7 @@ def planned_for(site: Site, job: Job, request: Request, settings: Settings, arou
             next=f"try {', '.join(found.split.try_first)}; hpclaunch plan {request.target} --explain",
         )
         return found.nodes, "", (fault,)
+    if question.typed_nodes is not None:
+        return None, "", found.refusals
     why = f"{found.summary}; next: hpclaunch plan {request.target} --explain"
     return found.nodes, why, found.refusals

@@ -32,7 +32,9 @@ def table_of(found: Forecast) -> list[str]:
     jobs = chosen.candidate.jobs if chosen and chosen.candidate else 1
     if jobs > 1:
         lines += _wrapped("chain: ", f"{jobs} jobs one after the other, joined by checkpoints: one may not run so long")
-    if found.feasible:
+    if found.split is not None:
+        lines += ["", "submit refuses it: no job can be split over GPUs yet"]
+    elif found.feasible:
         lines += ["", *_command(found.command)]
     return lines
 
@@ -45,7 +47,7 @@ def _rows(found: Forecast) -> list[str]:
         lines.append(_line(mark, _cells(row)))
         lines += [line for text in row.obstacles for line in _wrapped("        - ", text, indent=10)]
     if any(row.candidate for row in found.rows):
-        lines.append("  ranges hold in four cases of five; left: what the doubling left of a node's work")
+        lines.append("  ranges hold in 4 cases of 5; left: of a node's work, after the last doubling")
     return lines
 
 
@@ -82,6 +84,8 @@ def _short(value: float) -> str:
         if value >= size:
             scaled = value / size
             return f"{scaled:.2g}{suffix}" if scaled < 99.5 else f"{scaled:.0f}{suffix}"
+    if value < 0.01:
+        return f"{value:.1g}"
     return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
 
 
@@ -91,7 +95,7 @@ def _time_range(interval: Interval) -> str:
 
 
 def _split(split: Split) -> list[str]:
-    lines = [f"  {split.gpus} GPUs hold a replica, {split.replicas} replicas; {split.layout}"]
+    lines = [f"  {split.gpus} GPUs hold one replica of {split.replicas}; {split.layout}"]
     memory = split.memory
     lines.append(f"  memory of a GPU: {memory.total / 1e9:.1f} of {memory.usable / 1e9:.1f} GB")
     spoken = split.communication_s
