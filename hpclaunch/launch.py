@@ -21,6 +21,7 @@ from hpclaunch.site import Site
 from hpclaunch.spec import JobSpec, Request, Surroundings
 
 if TYPE_CHECKING:
+    from hpclaunch.forecast.submission import Planned
     from hpclaunch.job import Job
     from hpclaunch.runs import Run
     from hpclaunch.schedulers import Status
@@ -130,9 +131,7 @@ def _own_files(world: World, request: Request, site: Site) -> list[str]:
     return notices
 
 
-def _planned(
-    site: Site, job: Job, request: Request, settings: Settings, around: Surroundings
-) -> tuple[int | None, str, tuple[Fault, ...]]:
+def _planned(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Planned:
     """Return the planner's nodes, why, and its objections. Where nodes are said it is asked of large models only."""
     training, said = job.training, request.nodes is not None or job.resources.nodes != "auto"
     if training is None or not training.figures or (said and not training.large):
