@@ -17,6 +17,8 @@ from hpclaunch.units import count, format_memory, format_walltime
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from hpclaunch.forecast.values import Forecast
+
 _SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
 _SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
 _SPELLED = {"walltime": format_walltime, "memory": format_memory}
@@ -98,6 +100,20 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     _show_declined(spec)
     for notice in (*spec.marks, *notices):
         warn(notice)
+
+
+def show_advice(advice: str) -> None:
+    """Say why the planner chose so many nodes, if it did."""
+    if advice:
+        say(f"  planner: {advice}")
+
+
+def show_plan(found: Forecast, explain: bool) -> None:
+    """Write the plan's table, and with ``explain`` the reasoning before it."""
+    from hpclaunch.forecast.words import explanation_of, table_of
+
+    lines = [*(explanation_of(found) if explain else []), *table_of(found)]
+    write("".join(_printable(line) + "\n" for line in lines))
 
 
 def _show_declined(spec: JobSpec) -> None:

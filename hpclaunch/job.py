@@ -76,6 +76,55 @@ class DataSet:
     fetch: Fetch | None = None
 
 
+Role = Literal[
+    "epochs",
+    "batch_size_per_rank",
+    "accumulation",
+    "learning_rate",
+    "scale_learning_rate",
+    "warmup_epochs",
+    "decay",
+    "optimizer",
+    "momentum",
+    "precision",
+    "train_samples",
+]
+"""What the planner must understand of a job's parameters."""
+Figure = Literal["parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer"]
+LARGE_BYTES = 8e9
+NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What the planner may know of a job: its data set (``samples``, bytes of each), its model, its parameters.
+
+    ``model`` is ``module:function`` in the job's folder; ``figures`` are the model's, per sample and in float32 (advice
+    /figures.py). ``critical_batch`` (samples), else that of the ``task``. ``base_batch``: the global batch size that
+    the default learning rate and epochs are for; else the default batch size per rank. ``names``: the parameter for a
+    role, where it is not called so.
+    """
+
+    samples: PositiveInt
+    sample_bytes: PositiveInt | None = None
+    task: Literal["mnist", "svhn", "cifar-10", "imagenet", "cosmoflow", "deepcam", "oc20"] | None = None
+    critical_batch: PositiveInt | None = None
+    base_batch: PositiveInt | None = None
+    model: Annotated[str, Matching(re.compile(r"[\w.]+:\w+"), "module:function")] | None = None
+    figures: dict[Figure, Annotated[float, AtLeast(0)]] = field(default_factory=dict)
+    names: dict[Role, ParameterName] = field(default_factory=dict)
+
+    @property
+    def large(self) -> bool:
+        """Whether weights and gradients alone are so large that some GPU may not hold them (8 bytes a parameter)."""
+        return 8 * self.figures.get("parameters", 0.0) > LARGE_BYTES
+
+    def __post_init__(self) -> None:
+        lacking = sorted(name for name in NEEDED_FIGURES if not self.figures.get(name))  # type: ignore[call-overload]
+        if self.figures and lacking:
+            raise ValueError(f"'figures' needs {', '.join(lacking)} above zero, or leave all of it out")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A job: a script with hyper-parameters, or any command, and what it needs.
@@ -91,6 +140,7 @@ class Job:
     parameters: dict[ParameterName, Annotated[Parameter, Before(_spelled_out)]] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
     data: DataSet | None = None
+    training: Training | None = None
     environment: Environment = field(default_factory=Environment)
     launcher: LauncherName | None = None
     restarts: Annotated[int, AtLeast(0)] | None = None
@@ -104,6 +154,11 @@ class Job:
             raise ValueError("say either 'script' (a Python file) or 'command' (a list: program and arguments)")
         if self.script and (Path(self.script).is_absolute() or ".." in Path(self.script).parts):
             raise ValueError("'script' is a path inside the job's folder")
+        astray = [
+            name for name in (self.training.names if self.training else {}).values() if name not in self.parameters
+        ]
+        if astray:
+            raise ValueError(f"training.names says {', '.join(astray)}, which the job has no parameter for")
 
 
 def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:

@@ -20,6 +20,7 @@ from hpclaunch.site import Site
 from hpclaunch.spec import JobSpec, Request, Surroundings
 
 if TYPE_CHECKING:
+    from hpclaunch.forecast.submission import Planned
     from hpclaunch.job import Job
     from hpclaunch.runs import Run
 
@@ -58,6 +59,7 @@ class Prepared:
     """What planning and rendering made: the spec, the script, and what a person should be told.
 
     With ``faults`` there is no script. ``elsewhere`` names the site that this machine belongs to, if it is another one.
+    ``advice``: why the planner chose so many nodes, if it did.
     """
 
     spec: JobSpec
@@ -67,6 +69,7 @@ class Prepared:
     notices: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
     elsewhere: str = ""
+    advice: str = ""
 
 
 def prepare(
@@ -85,21 +88,23 @@ def prepare(
     check_settings(world.catalog, settings)
     site, origin, elsewhere = choose_site(world, request.site, settings)
     job = job or load_job(world.catalog, request.target, world.cwd)
-    around = _surroundings(world, request, site, job, settings, runs_dir)
+    around = surroundings(world, request, site, job, settings, runs_dir)
     around = replace(around, run_dir=run_dir or around.run_dir)
-    spec, faults = draft(site, job, request, settings, around)
+    nodes, advice, objections = _planned(site, job, request, settings, around)
+    spec, faults = draft(site, job, request, settings, around, nodes)
     notices = [*spec.warnings, *_own_files(world, request, site)]
     if elsewhere:
         notices.append(f"this machine is {elsewhere}'s, and the script is for {site.name}")
-    text, more = ("", []) if faults else _rendered(world, spec)
+    text, more = ("", []) if faults or objections else _rendered(world, spec)
     return Prepared(
         spec=spec,
         request=request,
         text=text,
         site_origin=origin,
         notices=(*notices, *more),
-        faults=tuple(faults),
+        faults=(*objections, *faults),
         elsewhere=elsewhere,
+        advice=advice,
     )
 
 
@@ -133,9 +138,20 @@ def _own_files(world: World, request: Request, site: Site) -> list[str]:
     return notices
 
 
-def _surroundings(
+def _planned(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Planned:
+    """Return the planner's nodes, why, and its objections. Where nodes are said it is asked of large models only."""
+    training, said = job.training, request.nodes is not None or job.resources.nodes != "auto"
+    if training is None or not training.figures or (said and not training.large):
+        return None, "", ()
+    from hpclaunch.forecast.submission import planned_for  # 100 ms, which a typed number does not need
+
+    return planned_for(site, job, request, settings, around)
+
+
+def surroundings(
     world: World, request: Request, site: Site, job: Job, settings: Settings, runs_dir: str | None
 ) -> Surroundings:
+    """Return clock, folders and environment as planning takes them. Raises InvalidRequest for a bad hosts file."""
     from hpclaunch.plan.folders import expanded, is_open
 
     now = world.now()

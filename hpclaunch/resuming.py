@@ -62,9 +62,18 @@ def _anew(world: World, run: Run, nodes: int | None, walltime: int | None) -> Pr
         what = "the request that the run was planned from is not recorded"
         raise Refused(Fault(where=str(run.path / REQUEST), what=what, next="resume it without --nodes and --walltime"))
     request = Request(**{**typed, "site": run.site})
-    request = replace(request, nodes=nodes or request.nodes, walltime=walltime or request.walltime)
+    # As many nodes as before unless typed: the planner might choose others by now.
+    request = replace(
+        request, nodes=nodes or _nodes_before(run) or request.nodes, walltime=walltime or request.walltime
+    )
     there = replace(world, cwd=Path(recorded["cwd"]))
     return prepare(there, request, job=_job_of(run), run_dir=str(run.path))
+
+
+def _nodes_before(run: Run) -> int | None:
+    layout = json_object(read_text(run.path / "spec.json")).get("layout")
+    nodes = layout.get("nodes") if isinstance(layout, dict) else None
+    return nodes if isinstance(nodes, int) else None
 
 
 def _job_of(run: Run) -> Job:

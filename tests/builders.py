@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -79,10 +80,12 @@ def a_job(**changes: Any) -> Job:
     return Job(**{"name": "train", "folder": "/jobs/train", "summary": "trains", "script": script, **changes})
 
 
+@cache
 def bundled_site(name: str) -> Site:
     return load_site(BUNDLED, name)
 
 
+@cache
 def bundled_job(name: str) -> Job:
     return load_job(BUNDLED, name, NOWHERE)
 

@@ -48,6 +48,8 @@ GPUS = (
 )
 """SXM versions; an MI250X is one of its two dies. H100's derate is from MPT-1B (40 % too fast); H200's too."""
 LARGE_A100_GB = 80
+_OTHER_H100 = {"PCIe", "GH200", "HBM2"}
+"""Words for GPUs of that name with another clock or memory, whose peaks are not in the table."""
 
 
 def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
@@ -57,6 +59,8 @@ def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
     """
     words = (model or "").replace("-", " ").replace("(", " ").replace(")", " ").split()
     found = next((gpu for gpu in GPUS if gpu.name in words), None)
+    if found is not None and found.name == "H100" and _OTHER_H100 & set(words):
+        return None
     if found is not None and found.name == "A100" and (memory_gb or 0) >= LARGE_A100_GB:
         return next(gpu for gpu in GPUS if gpu.name == "A100 80")
     return found

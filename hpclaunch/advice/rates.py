@@ -115,6 +115,31 @@ def scale_rate(
     )
 
 
+LAMB_RATE, LAMB_BATCH = 0.005, 32768
+
+
+def lamb_rate(batch: float) -> Rate:
+    """Return LAMB's own rate, 0.005 sqrt(B / 32768), for a run that takes LAMB in place of another optimizer.
+
+    A rate that was tuned for another optimizer means nothing to it. Source: You et al. 2020, arXiv 1904.00962.
+    """
+    positive(batch=batch)
+    grown = math.sqrt(batch / LAMB_BATCH)
+    return Rate(
+        base=LAMB_RATE,
+        scaled=LAMB_RATE * grown,
+        factor=grown,
+        rule="sqrt",
+        origin="default",
+        reason=Reason(
+            rule="LAMB brings its own rate: 0.005 sqrt(B / 32768)",
+            numbers=(Number(name="B", value=batch, unit="samples"), Number(name="factor", value=grown)),
+            verdict=f"{LAMB_RATE * grown:.4g}, to begin with",
+            source="You et al. 2020, arXiv 1904.00962",
+        ),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warmup:
     """Epochs over which the rate climbs linearly from the base to the scaled one; 0: none."""

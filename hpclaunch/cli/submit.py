@@ -96,8 +96,9 @@ def submit(
     from hpclaunch import console, launch
 
     world = launch.World(warn=console.warn)
-    prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
+    prepared = launch.prepare(world, request_of(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
+    console.show_advice(prepared.advice)
     if test_only:
         console.show_estimate(prepared.spec, launch.estimate(prepared), json)
         return
@@ -148,8 +149,9 @@ def render(
     from hpclaunch import console, launch
 
     world = launch.World(warn=console.warn)
-    prepared = launch.prepare(world, _request(locals(), context.obj), runs_dir)
+    prepared = launch.prepare(world, request_of(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
+    console.show_advice(prepared.advice)
     launch.refuse_faulty(prepared)
     console.warn_missing(launch.missing(prepared))
     if output is None:
@@ -194,7 +196,8 @@ def _show_script(prepared: Any, json: bool) -> None:
         console.write(prepared.text)
 
 
-def _request(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
+def request_of(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
+    """Return what was typed. Raises InvalidRequest for what cannot be read."""
     same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
     same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified", "restarts", "signal"]
     return Request(

@@ -12,13 +12,13 @@ from hpclaunch.plan.containers import box_of
 from hpclaunch.plan.cost import cost_of
 from hpclaunch.plan.directives import directives_of
 from hpclaunch.plan.folders import data_need, private_faults
-from hpclaunch.plan.layout import layout_of, node_type_of, size_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.marks import third_party_of, unverified_of
-from hpclaunch.plan.placement import Placement, asked_names, placement_of
+from hpclaunch.plan.placement import Placement
 from hpclaunch.plan.ranks import launch_of, launcher_of, rank_setup_of
 from hpclaunch.plan.removal import unwanted_lines, without
-from hpclaunch.plan.restarts import Wish, restarts_of, wish_of
+from hpclaunch.plan.restarts import restarts_of
+from hpclaunch.plan.sizing import Sizing, sizing_of
 from hpclaunch.plan.software import Software, software_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
@@ -36,20 +36,17 @@ def plan(site: Site, job: Job, request: Request, settings: Settings, around: Sur
 
 
 def draft(
-    site: Site, job: Job, request: Request, settings: Settings, around: Surroundings
+    site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, planned_nodes: int | None = None
 ) -> tuple[JobSpec, list[Fault]]:
-    """Return the spec and every reason for refusing it; a caller that knows more reasons tells them all together."""
+    """Return the spec and every reason for refusing it; a caller that knows more reasons tells them all together.
+
+    ``planned_nodes``: what the planner found, for when neither the request nor the job says how many.
+    """
     ledger = Ledger()
     unwanted = unwanted_lines(site, request, settings)
     site = replace(site, export="all") if "--export" in unwanted else site
-    asked = asked_names(site, request, settings, around, ledger)
-    kind = node_type_of(site, job, request, settings, asked, ledger)
-    size = size_of(site, kind, job, request, settings, ledger)
-    wish, ask = wish_of(site, kind, size, asked, job, request, settings, ledger)
-    placement = placement_of(
-        site, ask, asked, request.memory or job.resources.memory, request.accept_unverified, ledger
-    )
-    layout = layout_of(site, kind, size, job, request, around, placement, ledger)
+    sized = sizing_of(site, job, request, settings, around, ledger, planned_nodes)
+    kind, layout, placement = sized.kind, sized.layout, sized.placement
     launcher = launcher_of(site, job, request, settings, layout, around, ledger)
     software = software_of(site, kind, job, layout, launcher, settings, around, ledger)
     data = data_need(site, job, request, settings, around, ledger)
@@ -82,7 +79,7 @@ def draft(
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
         data=data,
         marks=tuple(marks),
-        **_lines(site, job, request, settings, around, kind, layout, placement, launcher, software, data, wish, ledger),
+        **_lines(site, job, request, settings, around, sized, launcher, software, data, ledger),
         choices=tuple(ledger.choices),
         declined=tuple(ledger.declined),
         warnings=tuple(ledger.warnings),
@@ -97,20 +94,18 @@ def _lines(
     request: Request,
     settings: Settings,
     around: Surroundings,
-    kind: str,
-    layout: Layout,
-    placement: Placement,
+    sized: Sizing,
     launcher: str,
     software: Software,
     data: DataNeed | None,
-    wish: Wish,
     ledger: Ledger,
 ) -> dict[str, Any]:
     """Return what of the spec becomes lines of the script: directives, variables, the rank's command, the launch."""
+    kind, layout, placement = sized.kind, sized.layout, sized.placement
     node, slurm = site.node_types[kind], site.scheduler == "slurm"
     folder = data.folder if data else ""
     box = box_of(site, node, software.image, (around.run_dir, *([folder] if folder else [])), launcher, ledger)
-    restarts = restarts_of(site, launcher, wish, placement.walltime, job, request, settings, ledger)
+    restarts = restarts_of(site, launcher, sized.wish, placement.walltime, job, request, settings, ledger)
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
     environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
     exported = (*environment, *_secrets(site, job))

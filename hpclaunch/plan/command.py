@@ -23,14 +23,15 @@ def command_of(job: Job, request: Request, software: Software, around: Surroundi
         places = {"{code}": code, "{run_dir}": around.run_dir}
         most = 1 if job.source_only else 0  # a script's own name may hold what looks like a place
         program = tuple(_PLACE.sub(lambda found: places[found[0]], word, count=most) for word in job.command)
-    parameters = _parameters(job, request, ledger)
+    parameters = parameters_of(job, request, ledger)
     for argument in request.arguments:
         if "\0" in argument:
             ledger.fault("an argument cannot hold a NUL character")
     return (*program, *parameters, *request.arguments)
 
 
-def _parameters(job: Job, request: Request, ledger: Ledger) -> tuple[str, ...]:
+def parameters_of(job: Job, request: Request, ledger: Ledger) -> tuple[str, ...]:
+    """Return ``--name=value`` for every parameter; a typed one that the job lacks or cannot read is a fault."""
     typed = _typed(job, request, ledger)
     values = {}
     for key, parameter in job.parameters.items():

@@ -43,13 +43,25 @@ def node_type_of(
     return str(kind)
 
 
-def size_of(site: Site, kind: str, job: Job, request: Request, settings: Settings, ledger: Ledger) -> Size:
-    """Return how much is asked for. ``nodes: auto`` is 1; one GPU for every task unless somebody says otherwise."""
+def size_of(
+    site: Site,
+    kind: str,
+    job: Job,
+    request: Request,
+    settings: Settings,
+    ledger: Ledger,
+    planned_nodes: int | None = None,
+) -> Size:
+    """Return how much is asked for.
+
+    ``nodes: auto`` is what the planner found, else 1; one GPU for every task unless somebody says otherwise.
+    """
     node, wants = site.node_types[kind], job.resources
     auto = wants.nodes == "auto"
     nodes = ledger.pick(
         "nodes",
         ("--nodes", request.nodes),
+        ("planner", planned_nodes if auto else None),
         ("job" if not auto else "default of 'auto'", 1 if wants.nodes == "auto" else wants.nodes),
     )
     tasks = ledger.pick(

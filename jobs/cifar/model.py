@@ -7,7 +7,7 @@ from hpclaunch.training.datasets import ImageSet
 CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
 
 
-def mini_resnet(normalization, white=1) -> tf.keras.Model:
+def mini_resnet(normalization=tf.keras.layers.BatchNormalization, white=1) -> tf.keras.Model:
     """Images [b, 32, 32, 3], 0..white -> probabilities [b, 10]; 482,442 parameters, with batch norm 490,378.
 
     white: the value of a bright pixel: 255 for images as they are (uint8), 1 for scaled ones.

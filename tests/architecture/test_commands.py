@@ -23,7 +23,7 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 
 def test_the_commands_are_those_of_the_readme() -> None:
     verbs = {path.removeprefix("hpclaunch ") for path in COMMANDS if path != "hpclaunch"}
-    assert verbs >= {"submit", "render", "status", "logs", "cancel", "jobs list", "jobs show", "jobs new"}
+    assert verbs >= {"submit", "render", "plan", "status", "logs", "cancel", "jobs list", "jobs show", "jobs new"}
     assert verbs >= {"sites list", "sites show", "data fetch"}
 
 
@@ -41,7 +41,7 @@ def test_a_command_and_its_options_have_help(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in COMMANDS if path.split()[-1] in ("list", "show", "status", "submit")]
+    "path", [path for path in COMMANDS if path.split()[-1] in ("list", "show", "status", "submit", "plan")]
 )
 def test_what_tells_something_can_tell_it_as_json(path: str) -> None:
     assert "--json" in [option for parameter in COMMANDS[path].params for option in parameter.opts]

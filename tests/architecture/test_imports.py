@@ -22,6 +22,7 @@ DOORS = {
     "jinja2": {"render"},
     "submitit": {"schedulers"},
     "yaml": {"fileformat"},
+    "matplotlib": {"chart"},
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
 LAUNCHER = [path for path in MODULES if "training" not in path.parts]

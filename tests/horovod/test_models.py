@@ -16,6 +16,7 @@ except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from hpclaunch.training import augmentation, batch_norm, datasets
+from tests.builders import bundled_job
 from tests.horovod.conftest import ROOT
 
 SMALL = datasets.ImageSet("small", shape=(8, 8, 3), classes=2, job="small")
@@ -101,3 +102,32 @@ def test_training_batches_read_every_sample_once_an_epoch_in_a_new_order() -> No
     assert orders[0] != orders[1]
     resumed = iter(pipeline.training_batches(images, labels, batch_size=4, seed=1, rank=0, first_epoch=1))
     assert list(next(resumed)[1].numpy()) == orders[1][:4]
+
+
+def probed(model: tf.keras.Model, batch: int) -> tuple[float, float]:
+    """(FLOPs of the forward pass, bytes saved for backward) of a whole batch, from the graph; nothing is run."""
+    spec = tf.TensorSpec((batch, *model.input_shape[1:]), tf.float32)
+    function = tf.function(lambda x: tf.reduce_sum(model(x, training=True))).get_concrete_function(spec)
+    own = len(function.graph.outputs)
+    options = {**tf.compat.v1.profiler.ProfileOptionBuilder.float_operation(), "output": "none"}
+    flops = tf.compat.v1.profiler.profile(function.graph, options=options).total_float_ops
+    function._delayed_rewrite_functions.forward_backward()  # what GradientTape does: the residuals become outputs
+    tensors = {id(one): one for one in function.graph.outputs[own:]}.values()
+    kept = [one for one in tensors if one.op.type not in ("Const", "ReadVariableOp")]
+    sizes = [one.dtype.size * one.shape.num_elements() for one in kept if one.shape.is_fully_defined()]
+    return float(flops), float(sum(sizes))
+
+
+@pytest.mark.parametrize("job", ["cifar", "mnist"])
+def test_the_figures_in_the_job_file_are_those_of_the_model(job: str) -> None:
+    training = bundled_job(job).training
+    assert training is not None and training.model is not None
+    model = getattr(model_of(job), training.model.split(":")[1])()
+    trained = sum(int(tf.size(one)) for one in model.trainable_variables)
+    assert training.figures["parameters"] == trained
+    assert training.figures.get("fixed_parameters", 0) == model.count_params() - trained
+    assert training.figures["largest_layer"] == max(layer.count_params() for layer in model.layers)
+    (flops, small), (more_flops, large) = probed(model, 1), probed(model, 8)
+    # Per sample: what grows with the batch. Some tensors (statistics, weights as matrices) do not.
+    assert training.figures["flops_per_sample"] == pytest.approx((more_flops - flops) / 7, rel=1e-3)
+    assert training.figures["saved_bytes_per_sample"] == pytest.approx((large - small) / 7, rel=1e-3)

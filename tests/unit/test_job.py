@@ -49,6 +49,19 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
         ("summary: x\nscript: a.py\ndata: {name: ../x, layouts: [a]}\n", "data.name: '../x' may not stand here"),
         ("summary: x\nscript: a.py\ndata: {name: .., layouts: [a]}\n", "data.name: '..' may not stand here"),
         ("summary: x\nscript: a.py\ndata: {name: x, layouts: []}\n", "data.layouts: has too few members"),
+        ("summary: x\nscript: a.py\ntraining: {}\n", "training.samples: this key is needed"),
+        ("summary: x\nscript: a.py\ntraining: {samples: 0}\n", "training.samples: 0 is too small"),
+        ("summary: x\nscript: a.py\ntraining: {samples: 9, task: mnits}\n", "did you mean 'mnist'?"),
+        ("summary: x\nscript: a.py\ntraining: {samples: 9, model: model}\n", "allowed: module:function"),
+        (
+            "summary: x\nscript: a.py\ntraining: {samples: 9, figures: {parameters: 1}}\n",
+            "training: 'figures' needs flops_per_sample, saved_bytes_per_sample above zero",
+        ),
+        ("summary: x\nscript: a.py\ntraining: {samples: 9, figures: {params: 1}}\n", "training.figures.params: "),
+        (
+            "summary: x\nscript: a.py\ntraining: {samples: 9, names: {epochs: rounds}}\n",
+            "training.names says rounds, which the job has no parameter for",
+        ),
         ("summary: x\nscript: a.py\nlauncher: mpi\n", "launcher: 'mpi' is not allowed"),
     ],
 )

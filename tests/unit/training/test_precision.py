@@ -33,7 +33,7 @@ def test_the_scale_of_a_restored_run_goes_on() -> None:
     for gradient in (1.0, float("inf"), float("inf"), 1.0, 1.0, 1.0):
         step(first, gradient)
     assert state(first) == [2.0**13, 3]
-    for new, old in zip(precision.scale_variables(again), precision.scale_variables(first)):
+    for new, old in zip(precision.scale_variables(again), precision.scale_variables(first), strict=True):
         new.assign(old)
     assert float(again.get_scaled_loss(tf.constant(1.0))) == 2.0**13
     for optimizer in (first, again):

@@ -1,0 +1,73 @@
+"""Draws a forecast: throughput, efficiency, time and cost against nodes, as PNG or SVG; it predicts nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.advice.choice import Candidate
+from hpclaunch.advice.throughput import Throughput
+from hpclaunch.errors import Fault, InvalidRequest, Refused
+from hpclaunch.forecast.values import Forecast
+
+FORMATS = (".png", ".svg")
+_HOUR = 3600.0
+Points = list[tuple[int, Throughput, Candidate]]
+
+
+def check_plot(path: Path) -> None:
+    """Raise InvalidRequest for a name that is no picture's, and Refused where it cannot be drawn or written."""
+    if path.suffix.lower() not in FORMATS:
+        raise InvalidRequest(
+            Fault(where="--plot", what=f"{path.name!r} has no known format", allowed=", ".join(FORMATS))
+        )
+    if not path.absolute().parent.is_dir():
+        raise Refused(Fault(where=str(path), what="its folder is not there", next=f"mkdir -p {path.parent}"))
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise Refused(
+            Fault(where="--plot", what="matplotlib is not installed", next="pip install 'hpclaunch[plot]'")
+        ) from None
+
+
+def draw(found: Forecast, path: Path) -> None:
+    """Write the four curves with their ranges. Raises Refused where nothing was predicted."""
+    points: Points = [
+        (row.nodes, row.throughput, row.candidate) for row in found.rows if row.throughput and row.candidate
+    ]
+    if not points:
+        raise Refused(Fault(where="--plot", what=f"nothing to draw: {found.summary}"))
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 7), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(f"{found.job} at {found.site} ({found.node_type})")
+    (rate, efficiency), (time, cost) = figure.subplots(2, 2)
+    nodes = [one[0] for one in points]
+    _curve(rate, nodes, [_three(throughput.samples_per_s) for _, throughput, _ in points], "samples/s")
+    _curve(efficiency, nodes, [(value := 100 * one.efficiency, value, value) for _, one, _ in points], "efficiency, %")
+    _curve(time, nodes, [_three(one.time_s, 1 / _HOUR) for _, _, one in points], "time to the target, h")
+    _curve(cost, nodes, [_three(one.cost) for _, _, one in points], f"cost, {found.unit}s")
+    for axes in (rate, efficiency, time, cost):
+        axes.axvline(found.nodes, color="tab:orange", linestyle=":", label=f"chosen: {found.nodes}")
+        axes.legend()
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
+
+
+def _three(interval: Any, scale: float = 1.0) -> tuple[float, float, float]:
+    return interval.low * scale, interval.middle * scale, interval.high * scale
+
+
+def _curve(axes: Any, nodes: list[int], values: list[tuple[float, float, float]], label: str) -> None:
+    axes.plot(nodes, [middle for _, middle, _ in values], marker="o")
+    axes.fill_between(nodes, [low for low, _, _ in values], [high for _, _, high in values], alpha=0.2)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(nodes, [str(count) for count in nodes])
+    axes.set_xlabel("nodes")
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)

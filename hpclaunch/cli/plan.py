@@ -1,0 +1,104 @@
+"""``plan``: how many nodes a job is worth, and why; it submits nothing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hpclaunch.cli import submit
+from hpclaunch.errors import Fault, InvalidRequest
+from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+
+PREFERENCES = {"time": 2 / 3, "cost": 1 / 3}
+"""Weights at which the best batch is twice and half the critical one: w / (1 - w)."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog="What you type is kept, with one warning; only what is left open is chosen.")(plan)
+
+
+def plan(
+    target: submit.Target,
+    site: submit.Site = None,
+    node_type: submit.NodeType = None,
+    nodes: submit.Nodes = None,
+    tasks_per_node: submit.TasksPerNode = None,
+    cpus_per_task: submit.CpusPerTask = None,
+    gpus_per_node: submit.GpusPerNode = None,
+    account: submit.Account = None,
+    partition: submit.Partition = None,
+    qos: submit.Qos = None,
+    walltime: submit.Walltime = None,
+    memory: submit.Memory = None,
+    set_: submit.Set = [],  # noqa: B006
+    hosts: submit.Hosts = None,
+    accept_unverified: submit.AcceptUnverified = False,
+    global_batch: Annotated[int | None, typer.Option(min=1, help="The global batch size, samples.")] = None,
+    deadline: Annotated[str | None, typer.Option(help=f"Done so long from now: {WALLTIME_FORMS}.")] = None,
+    budget: Annotated[float | None, typer.Option(help="The most it may cost, in the unit of the site.")] = None,
+    weight: Annotated[float | None, typer.Option(help="Weight of time against cost, between 0 and 1 [0.5].")] = None,
+    prefer: Annotated[str | None, typer.Option(help="Instead of a weight: time or cost.")] = None,
+    calibration: Annotated[Path | None, typer.Option(help="What was measured of the job: docs/planning.md.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Tell every rule, its numbers and its source.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw it into FILE.png or FILE.svg (needs matplotlib).")] = None,
+    json: submit.Json = False,
+) -> None:
+    """Say how many nodes a job is worth, how to train on them, what it takes and costs, and why."""
+    from hpclaunch import console, launch, planning
+
+    typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
+    typed |= {"restarts": None, "signal": None}
+    wishes = _wishes(deadline, budget, weight, prefer)
+    if plot is not None:
+        from hpclaunch.chart import check_plot
+
+        check_plot(plot)
+    found = planning.plan_job(
+        launch.World(),
+        submit.request_of(typed, ()),
+        wishes,
+        global_batch=global_batch,
+        calibration=calibration,
+    )
+    if plot is not None:
+        from hpclaunch.chart import draw
+
+        draw(found, plot)
+        console.say(f"drawn: {plot}")
+    if json:
+        console.write_json(found.to_json())
+    else:
+        console.show_plan(found, explain)
+    for fault in found.refusals:
+        console.say(f"error: {fault}")
+    if found.refusals:
+        raise typer.Exit(1)
+
+
+def _wishes(deadline: str | None, budget: float | None, weight: float | None, prefer: str | None) -> Any:
+    from hpclaunch.advice.choice import Wishes
+
+    if weight is not None and prefer is not None:
+        raise _wrong("--weight and --prefer", "exclude each other", next="leave one of them out")
+    if prefer is not None and prefer not in PREFERENCES:
+        raise _wrong("--prefer", f"{prefer!r} is not allowed", allowed=", ".join(PREFERENCES))
+    if weight is not None and not 0 < weight < 1:
+        raise _wrong("--weight", f"{weight} is not allowed", allowed="above 0 and below 1")
+    if budget is not None and not (0 < budget < math.inf):
+        raise _wrong("--budget", f"{budget} is not allowed", allowed="a number above 0")
+    seconds = None
+    if deadline is not None:
+        try:
+            seconds = parse_walltime(deadline)
+        except ValueError as error:
+            raise _wrong("--deadline", str(error), allowed=WALLTIME_FORMS) from None
+    chosen = PREFERENCES[prefer] if prefer else weight or 0.5
+    return Wishes(weight=chosen, deadline_s=seconds, budget=budget)
+
+
+def _wrong(where: str, what: str, allowed: str = "", next: str = "") -> InvalidRequest:
+    return InvalidRequest(Fault(where=where, what=what, allowed=allowed, next=next))

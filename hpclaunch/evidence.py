@@ -1,0 +1,79 @@
+"""Reads a calibration: throughputs, a noise scale and the time outside the steps, as a file says; it measures nothing.
+
+The format is in docs/planning.md. JSON is YAML too, so that a program or a person may write it.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from hpclaunch.advice.calibration import Measured
+from hpclaunch.advice.efficiency import NoiseScale
+from hpclaunch.advice.throughput import Shape
+from hpclaunch.errors import Fault, InvalidFile
+from hpclaunch.fileformat import AtLeast, NotNegative, PositiveInt, read
+from hpclaunch.forecast.question import Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One measured run: its layout, samples a second of all ranks, relative standard deviation of its steps."""
+
+    nodes: PositiveInt
+    ranks_per_node: PositiveInt
+    per_rank: PositiveInt
+    accumulation: PositiveInt = 1
+    samples_per_s: float
+    straggling: NotNegative | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.samples_per_s < float("inf"):
+            raise ValueError(f"samples_per_s must be above zero, not {self.samples_per_s}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """A gradient noise scale (samples), its interval, and over how many steps it was averaged."""
+
+    value: float
+    low: float
+    high: float
+    steps: PositiveInt
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.value <= self.high < float("inf"):
+            raise ValueError("a noise scale needs 0 < low <= value <= high")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """A calibration file; ``overhead_s``: seconds of a run outside its steps (start-up, staging, evaluation)."""
+
+    points: Annotated[tuple[Point, ...], AtLeast(1)]
+    noise_scale: Noise | None = None
+    overhead_s: NotNegative | None = None
+
+
+def read_evidence(path: Path) -> Evidence:
+    """Return what a calibration file says. Raises InvalidFile with every fault."""
+    if not path.is_file():
+        raise InvalidFile(Fault(where=str(path), what="the calibration file is not there", next="leave it out"))
+    found = read(path, Calibration)
+    noise = found.noise_scale
+    return Evidence(
+        points=tuple(map(_measured, found.points)),
+        noise=None
+        if noise is None
+        else NoiseScale(value=noise.value, low=noise.low, high=noise.high, steps=noise.steps),
+        overhead_s=found.overhead_s,
+    )
+
+
+def _measured(point: Point) -> Measured:
+    shape = Shape(
+        nodes=point.nodes,
+        ranks_per_node=point.ranks_per_node,
+        per_rank=point.per_rank,
+        accumulation=point.accumulation,
+    )
+    return Measured(shape=shape, samples_per_s=point.samples_per_s, straggling=point.straggling)

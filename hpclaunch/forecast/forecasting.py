@@ -1,0 +1,313 @@
+"""Site + Job + what was typed + what is known of the model -> Forecast; every rule that was applied is told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hpclaunch.advice.batch import MOST_NODES, batch_cap, node_cap
+from hpclaunch.advice.choice import Choice, Wishes, choose
+from hpclaunch.advice.dataset import judge_dataset
+from hpclaunch.advice.efficiency import explain
+from hpclaunch.advice.framework import choose_framework, choose_updates
+from hpclaunch.advice.reasoning import Reason
+from hpclaunch.errors import Fault, Refused
+from hpclaunch.forecast.machine import node_of
+from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
+from hpclaunch.forecast.question import Question, Trial, trials_of
+from hpclaunch.forecast.settings import Recipe, recipe_for, said
+from hpclaunch.forecast.strategy import elsewhere, split_of, strategy_of, with_nearest
+from hpclaunch.forecast.values import Forecast, Row, Section
+from hpclaunch.forecast.workload import workload_of
+from hpclaunch.plan.command import parameters_of
+from hpclaunch.plan.ledger import Ledger
+from hpclaunch.units import count, format_walltime
+
+
+def forecast(question: Question) -> Forecast:
+    """Return the plan of a job. Raises Refused for a request that the site takes on no number of nodes."""
+    trials = trials_of(question)
+    refuse_impossible(question, trials)
+    first = next(trial for trial in trials if not trial.faults)
+    if question.job.training is None or question.figures is None:
+        return _unknown(question, trials, first)
+    work = workload_of(question.job, question.job.training, question.request.settings)
+    node = node_of(question.site.node_types[first.sizing.kind], first.sizing.layout)
+    try:
+        strategy = strategy_of(work, node, question.figures)
+    except Refused as refusal:
+        nearest = elsewhere(question, work, question.figures, first.sizing.kind)
+        bare = _unknown(question, trials, first)
+        return replace(bare, known=True, summary="the model fits no GPU here", refusals=with_nearest(refusal, nearest))
+    noise = question.evidence.noise
+    critical = work.critical_batch or (noise.value if noise and noise.trustworthy else None)
+    law, remark = law_of(work, critical)
+    predictor = Predictor(
+        question=question,
+        work=work,
+        node=node,
+        figures=question.figures,
+        strategy=strategy,
+        cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
+        law=law,
+        timing=timing_of(question, work, node, question.figures),
+    )
+    rows = predictor.rows(trials)
+    return _told(predictor, trials, first, rows, critical, (*node.assumed, *([remark] if remark else [])))
+
+
+def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
+    """Raise Refused with every reason, if no node count is taken, a typed one is not, or a parameter is not known."""
+    ledger = Ledger()
+    parameters_of(question.job, question.request, ledger)
+    typed = question.typed_nodes
+    faulty = [trial for trial in trials if trial.faults and (typed is None or trial.nodes == typed)]
+    if typed is not None and faulty:
+        raise Refused([*faulty[-1].faults, *ledger.faults])
+    if len(faulty) == len(trials):
+        raise Refused([*trials[0].faults, *ledger.faults])
+    if ledger.faults:
+        raise Refused(ledger.faults)
+
+
+def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forecast:
+    """The plan of a job of which nobody knows the model: one node, and the guidelines' 64 at most."""
+    nodes = question.typed_nodes or first.nodes
+    cap = node_cap(_most(trials), typed=question.typed_nodes)
+    missing = "training:" if question.job.training is None else "training.figures"
+    why = f"what its model needs is not known ({missing} in the job file)"
+    return Forecast(
+        job=question.job.name,
+        site=question.site.name,
+        node_type=first.sizing.kind,
+        nodes=nodes,
+        typed=question.typed_nodes is not None,
+        known=False,
+        summary=f"{count(nodes, 'node')}: {why}",
+        rows=tuple(_bare(trial) for trial in trials if trial.nodes == nodes),
+        command=_command(question, nodes, ()),
+        sections=(_framework(), Section(title="nodes", reasons=(cap.reason,), remarks=(why,))),
+        warnings=tuple(said((cap.reason,))),
+    )
+
+
+def _bare(trial: Trial) -> Row:
+    ranks = trial.nodes * trial.sizing.layout.tasks_per_node
+    return Row(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
+
+
+def _most(trials: Sequence[Trial]) -> int | None:
+    """The most nodes that the site takes, where that is fewer than the guidelines' cap."""
+    most = max(trial.nodes for trial in trials if not trial.faults)
+    return most if most < MOST_NODES else None
+
+
+def _framework() -> Section:
+    framework, updates = choose_framework(), choose_updates()
+    return Section(
+        title="framework and updates",
+        reasons=(framework.reason, updates.reason),
+        declined=(*framework.declined, *updates.declined),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    """The chosen row; ``choice`` None where nothing could be predicted."""
+
+    row: Row
+    choice: Choice | None
+    summary: str
+    refusals: tuple[Fault, ...] = ()
+
+
+def _told(
+    predictor: Predictor,
+    trials: Sequence[Trial],
+    first: Trial,
+    rows: list[Row],
+    critical: float | None,
+    assumed: tuple[str, ...],
+) -> Forecast:
+    question, work = predictor.question, predictor.work
+    decision = _decide(predictor, first, rows)
+    row = decision.row
+    recipe = Recipe(settings=(), sections=())
+    if row.batch is not None:
+        recipe = recipe_for(row.batch, work, critical, question.evidence.noise, predictor.law.epochs(row.batch.total))
+    sections = _sections(predictor, trials, decision, recipe, critical)
+    warnings = [text for section in sections for text in said(section.reasons)]
+    warnings += list(decision.choice.warnings) if decision.choice else []
+    if predictor.timing is None:
+        unknown = f"speed of {predictor.node.device}: not known; throughput is not predicted until it is measured"
+        assumed = (unknown, *assumed)
+    if predictor.strategy.parallelism.gpus_per_replica > 1 and not predictor.figures.layers:
+        assumed = (*assumed, "what the layers of a split model say to each other: not known, and not counted")
+    if question.evidence.overhead_s is None:
+        assumed = (*assumed, "start-up, staging and evaluation: not measured, and not counted")
+    if predictor.timing is not None and not predictor.timing.fixed_s:
+        assumed = (*assumed, "a step's fixed time: not measured, and not counted; it makes small models much slower")
+    floor = min(predictor.smallest, predictor.strategy.largest)
+    if row.batch is not None and row.batch.per_rank < floor and not predictor.own_batch:
+        warnings.append(f"{row.batch.per_rank} samples a rank are few: fewer ranks would each compute more efficiently")
+    split = None
+    if row.batch is not None:
+        split = split_of(
+            predictor.strategy, work, predictor.node, predictor.figures, row.batch.replicas, row.batch.per_rank
+        )
+    return Forecast(
+        job=question.job.name,
+        site=question.site.name,
+        node_type=first.sizing.kind,
+        nodes=row.nodes,
+        typed=question.typed_nodes is not None,
+        known=True,
+        summary=decision.summary,
+        parallelism=predictor.strategy.parallelism,
+        split=split,
+        rows=tuple(_with_marginals(rows, decision.choice)),
+        unit=first.bill.unit,
+        settings=recipe.settings,
+        command=_command(question, row.nodes, recipe.settings),
+        sections=sections,
+        assumed=assumed,
+        warnings=tuple(dict.fromkeys(warnings)),
+        refusals=decision.refusals,
+    )
+
+
+def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
+    question = predictor.question
+    possible = [row for row in rows if row.batch is not None]
+    typed = question.typed_nodes
+    if typed is not None:
+        possible = [row for row in possible if row.nodes == typed]
+    if not possible:
+        row = rows[-1]
+        what = f"no node count works: {'; '.join(row.obstacles)}"
+        fault = Fault(what=what, next="another --node-type, or a smaller batch")
+        return _Decision(row=row, choice=None, summary=what, refusals=(fault,))
+    candidates = [row.candidate for row in possible if row.candidate is not None]
+    if not candidates:
+        row = possible[0]
+        said_so = "as typed" if typed else f"the speed of {predictor.node.device} is not known"
+        return _Decision(row=row, choice=None, summary=f"{count(row.nodes, 'node')}: {said_so}")
+    all_candidates = [row.candidate for row in rows if row.candidate is not None]
+    overall = choose(all_candidates, question.wishes)
+    choice = choose(candidates, question.wishes, single=predictor.alone(first))
+    row = next(row for row in possible if row.nodes == choice.nearest.nodes)
+    refusals = () if choice.best else (_infeasible(choice, question.wishes),)
+    told = replace(choice, appraised=overall.appraised)
+    return _Decision(row=row, choice=told, summary=_summary(predictor, rows, row, choice), refusals=refusals)
+
+
+def _infeasible(choice: Choice, wishes: Wishes) -> Fault:
+    """Why nothing is feasible, and the nearest wishes that are."""
+    nearest = choice.nearest
+    obstacles = next(one.obstacles for one in choice.appraised if one.candidate.nodes == nearest.nodes)
+    words = []
+    if wishes.deadline_s is not None and nearest.done_s > wishes.deadline_s:
+        words.append(f"--deadline {format_walltime(math.ceil(nearest.done_s))}")
+    if wishes.budget is not None and nearest.cost.middle > wishes.budget:
+        words.append(f"--budget {math.ceil(nearest.cost.middle * 100) / 100:g}")
+    return Fault(
+        what=f"no node count is as wished; the nearest, {count(nearest.nodes, 'node')}: {'; '.join(obstacles)}",
+        next=f"{' '.join(words)} --nodes {nearest.nodes} is feasible",
+    )
+
+
+def _summary(predictor: Predictor, rows: list[Row], row: Row, choice: Choice) -> str:
+    nodes = count(row.nodes, "node")
+    if predictor.question.typed_nodes is not None:
+        return f"{nodes}, as typed"
+    if choice.best is None:
+        return f"{nodes}, the nearest to what is wished"
+    tried = [one for one in rows if one.batch is not None]
+    batch = row.batch.total if row.batch else 0
+    if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
+        return f"{nodes}, B = {batch}: more would leave {rows[-1].obstacles[0]}"
+    weight = predictor.question.wishes.weight
+    return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {len(tried)} node counts"
+
+
+def _with_marginals(rows: list[Row], choice: Choice | None) -> list[Row]:
+    appraised = {one.candidate.nodes: one for one in choice.appraised} if choice else {}
+    return [
+        replace(
+            row, marginal=appraised[row.nodes].marginal, obstacles=(*row.obstacles, *appraised[row.nodes].obstacles)
+        )
+        if row.nodes in appraised
+        else row
+        for row in rows
+    ]
+
+
+def _sections(
+    predictor: Predictor, trials: Sequence[Trial], decision: _Decision, recipe: Recipe, critical: float | None
+) -> tuple[Section, ...]:
+    question, row = predictor.question, decision.row
+    dataset = judge_dataset(predictor.work.samples, predictor.figures.parameters)
+    batch = predictor.cap.reason
+    if row.batch is not None and predictor.own_batch and question.global_batch is None:
+        # What was typed is the batch of a rank, or the nodes: only now is the global batch known.
+        batch = batch_cap(
+            predictor.work.samples, typed=row.batch.total, noise=question.evidence.noise, critical=critical
+        ).reason
+    timing = list(predictor.timing.reasons) if predictor.timing else []
+    laws = [explain(predictor.law, row.batch.total)] if row.batch and predictor.law.critical_batch < math.inf else []
+    predicted = [row.throughput.reason] if row.throughput else []
+    times = [row.candidate.reason] if row.candidate else []
+    chosen = [decision.choice.reason] if decision.choice else []
+    floor = f"an automatic batch leaves a rank at least {predictor.smallest} samples"
+    floor += " (hpclaunch's own)" if predictor.smallest == SMALLEST else ""
+    model = Section(
+        title="model",
+        reasons=(predictor.strategy.parallelism.reason, *_memory(predictor, row)),
+        remarks=(f"figures: {predictor.figures.origin}",),
+    )
+    return (
+        model,
+        Section(title="data set", reasons=(dataset.reason,), remarks=dataset.advice),
+        _framework(),
+        Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),
+        *recipe.sections,
+        Section(
+            title="nodes",
+            reasons=(node_cap(_most(trials), typed=question.typed_nodes).reason, *timing, *predicted, *times, *chosen),
+        ),
+    )
+
+
+def _memory(predictor: Predictor, row: Row) -> list[Reason]:
+    from hpclaunch.advice.memory import memory
+
+    room = predictor.node.room
+    if room is None or row.batch is None:
+        return []
+    found = memory(
+        predictor.strategy.model,
+        predictor.work.optimizer,
+        predictor.work.precision,
+        row.batch.per_rank,
+        room.gpu_bytes,
+        gpus_per_replica=predictor.strategy.parallelism.gpus_per_replica,
+    )
+    return [found.reason]
+
+
+def _command(question: Question, nodes: int, settings: tuple[tuple[str, str], ...]) -> str:
+    """What to type to run the plan: what was typed, the nodes, and the parameters to set."""
+    import shlex
+
+    request = question.request
+    words = ["hpclaunch", "submit", request.target, "--nodes", str(nodes)]
+    flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
+    flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
+    flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}
+    flags["--walltime"] = None if request.walltime is None else format_walltime(request.walltime)
+    for flag, value in flags.items():
+        words += [flag, str(value)] if value is not None else []
+    for key, text in (*request.settings, *settings):
+        words += ["--set", f"{key}={text}"]
+    return shlex.join(words)

@@ -1,0 +1,106 @@
+"""What is asked of a forecast, and the trial of one node count against the site's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from hpclaunch.advice.batch import MOST_NODES
+from hpclaunch.advice.calibration import Measured
+from hpclaunch.advice.choice import HOUR, Bill, Wishes
+from hpclaunch.advice.efficiency import NoiseScale
+from hpclaunch.advice.figures import ModelFigures
+from hpclaunch.errors import Fault
+from hpclaunch.job import Job
+from hpclaunch.plan.cost import cost_of
+from hpclaunch.plan.ledger import Ledger
+from hpclaunch.plan.limits import longest_walltime
+from hpclaunch.plan.sizing import Sizing, sizing_of
+from hpclaunch.settings import Settings
+from hpclaunch.site import Site
+from hpclaunch.spec import Request, Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run."""
+
+    points: tuple[Measured, ...] = ()
+    noise: NoiseScale | None = None
+    overhead_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A job at a site, what was typed and is wished; ``waits``: seconds in the queue by nodes, as far as known.
+
+    ``global_batch``: typed. ``figures``: None where nobody knows what the model needs.
+    """
+
+    site: Site
+    job: Job
+    request: Request
+    settings: Settings
+    around: Surroundings
+    figures: ModelFigures | None
+    evidence: Evidence = field(default_factory=Evidence)
+    wishes: Wishes = field(default_factory=Wishes)
+    waits: Mapping[int, float] = field(default_factory=dict)
+    global_batch: int | None = None
+
+    @property
+    def typed_nodes(self) -> int | None:
+        """Nodes as a person or the job said."""
+        said = self.job.resources.nodes
+        return self.request.nodes or (said if said != "auto" else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One node count at the site: where it would go, what it costs, how long one job may run, what refuses it."""
+
+    nodes: int
+    sizing: Sizing
+    bill: Bill
+    faults: tuple[Fault, ...]
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Every reason in a line of its own."""
+        return tuple(f"{fault.what}; {fault.allowed}" if fault.allowed else fault.what for fault in self.faults)
+
+
+def trials_of(question: Question) -> list[Trial]:
+    """Return the trials of 1, 2, 4, … 64 nodes and of the most that the site takes below that; typed: of 1 and it."""
+    typed = question.typed_nodes
+    if typed is not None:
+        return [trial_of(question, nodes) for nodes in sorted({1, typed})]
+    found = [trial_of(question, 1 << bit) for bit in range(MOST_NODES.bit_length())]
+    largest = max((one.nodes for one in found if not one.faults), default=0)
+    # The site's limit may lie between two powers of two: halve what is not known until it is found.
+    best, taken, refused = None, largest, 2 * largest
+    while refused - taken > 1 and largest < MOST_NODES:
+        between = trial_of(question, (taken + refused) // 2)
+        if between.faults:
+            refused = between.nodes
+        else:
+            best, taken = between, between.nodes
+    return sorted([*found, *([best] if best else [])], key=lambda one: one.nodes)
+
+
+def trial_of(question: Question, nodes: int) -> Trial:
+    """Return the trial of one node count. An account is not asked for: it changes neither place nor price."""
+    site, ledger = question.site, Ledger()
+    request = replace(question.request, nodes=nodes)
+    if site.scheduler == "slurm" and request.account is None:
+        request = replace(request, account="any")
+    sizing = sizing_of(site, question.job, request, question.settings, question.around, ledger)
+    cost = cost_of(site, sizing.kind, sizing.layout, sizing.placement)
+    walltime = sizing.placement.walltime
+    limits = [longest_walltime(one.of(sizing.kind), nodes)[0] for one in sizing.placement.limits]
+    longest = min((limit for limit in limits if limit is not None), default=None)
+    if question.request.walltime is not None:
+        longest = min(question.request.walltime, longest or question.request.walltime)
+    per_hour = cost.amount / nodes / (walltime / HOUR) if cost and walltime else 1.0
+    bill = Bill(per_node_hour=per_hour, unit=cost.unit if cost else "node-hour", walltime_s=longest)
+    return Trial(nodes=nodes, sizing=sizing, bill=bill, faults=tuple(ledger.faults))

@@ -1,0 +1,38 @@
+"""What ``submit`` takes from a forecast when nobody says how many nodes: the count, one line why, and objections."""
+
+from __future__ import annotations
+
+from hpclaunch.errors import Fault, Refused
+from hpclaunch.forecast.forecasting import forecast
+from hpclaunch.forecast.question import Question
+from hpclaunch.forecast.workload import stored_figures
+from hpclaunch.job import Job
+from hpclaunch.settings import Settings
+from hpclaunch.site import Site
+from hpclaunch.spec import Request, Surroundings
+
+Planned = tuple[int | None, str, tuple[Fault, ...]]
+"""The number of nodes (None where planning itself finds what is wrong), one line why, and what is objected."""
+
+
+def planned_for(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Planned:
+    """Return the planner's word. A model that must be split is refused: no job can run that way yet."""
+    question = Question(
+        site=site, job=job, request=request, settings=settings, around=around, figures=stored_figures(job)
+    )
+    try:
+        found = forecast(question)
+    except Refused:
+        return None, "", ()  # the site's own limits, which are told with every other reason
+    if found.split is not None and found.parallelism is not None:
+        fault = Fault(
+            what=f"the model needs {found.split.gpus} GPUs for one replica, and {job.name} cannot be split over GPUs",
+            where=f"{site.name} {found.node_type}",
+            allowed="a model that one GPU holds",
+            next=f"try {', '.join(found.split.try_first)}; hpclaunch plan {request.target} --explain",
+        )
+        return found.nodes, "", (fault,)
+    if question.typed_nodes is not None:
+        return None, "", found.refusals
+    why = f"{found.summary}; next: hpclaunch plan {request.target} --explain"
+    return found.nodes, why, found.refusals

@@ -1,0 +1,131 @@
+"""What a job asks of a machine: data set, batch, epochs, rates and model, and who said each; it opens no file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hpclaunch.advice.efficiency import TASKS
+from hpclaunch.advice.figures import ModelFigures
+from hpclaunch.advice.hardware import Arithmetic
+from hpclaunch.advice.memory import SLOTS, Precision
+from hpclaunch.advice.rates import Rule
+from hpclaunch.advice.reasoning import Origin
+from hpclaunch.job import Job, Role, Training
+
+RULES: dict[str, Rule] = {
+    "none": "none",
+    "linear": "linear",
+    "sqrt": "sqrt",
+    "power23": "power 2/3",
+    "adascale": "adascale",
+}
+"""A job's word for a learning-rate rule -> advice's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """A job as the planner sees it. Batches in samples; what is None is not known. ``typed``: roles that were typed."""
+
+    samples: int
+    sample_bytes: int | None
+    critical_batch: float | None
+    critical_origin: Origin
+    base_batch: int | None
+    per_rank: int | None
+    accumulation: int
+    epochs: float | None
+    learning_rate: float | None
+    rule: Rule | None
+    optimizer: str
+    precision: Precision
+    typed: frozenset[Role]
+    names: dict[Role, str]
+
+    @property
+    def dataset_bytes(self) -> float | None:
+        """Bytes of the whole data set, as it is read."""
+        return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
+
+    def arithmetic(self, has_tf32: bool) -> Arithmetic:
+        """Which of a GPU's units compute: TensorFlow uses TF32 for float32 where the GPU has it."""
+        if self.precision == "mixed":
+            return "mixed"
+        return "tf32" if has_tf32 else "float32"
+
+
+def stored_figures(job: Job) -> ModelFigures | None:
+    """Return the model's figures as the job file gives them, if it does."""
+    figures = job.training.figures if job.training else {}
+    if not job.training or not figures:
+        return None
+    return ModelFigures(
+        parameters=int(figures["parameters"]),
+        fixed_parameters=int(figures.get("fixed_parameters", 0)),
+        flops_per_sample=figures["flops_per_sample"],
+        saved_bytes_per_sample=figures["saved_bytes_per_sample"],
+        largest_parameters=int(figures["largest_layer"]) if "largest_layer" in figures else None,
+        origin=f"stored with the job {job.name}",
+    )
+
+
+def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> Workload:
+    """Return what the job asks for with these typed ``settings``; one that cannot be read counts as not typed."""
+    names: dict[Role, str] = {role: training.names.get(role, role) for role in Role.__args__}  # type: ignore[attr-defined]
+    typed = dict(settings)
+    values: dict[Role, Any] = {}
+    said: set[Role] = set()
+    for role, name in names.items():
+        if name not in job.parameters:
+            continue
+        values[role] = job.parameters[name].default
+        if name in typed:
+            try:
+                values[role] = job.parameters[name].parse(typed[name])
+                said.add(role)
+            except ValueError:
+                pass  # told as a fault by the caller, together with all others
+    per_rank, epochs = _positive(values, "batch_size_per_rank"), _positive(values, "epochs")
+    rate = _positive(values, "learning_rate")
+    fewer = _positive(values, "train_samples")
+    critical, origin = _critical(training)
+    return Workload(
+        samples=min(training.samples, int(fewer)) if fewer else training.samples,
+        sample_bytes=training.sample_bytes,
+        critical_batch=critical,
+        critical_origin=origin,
+        base_batch=training.base_batch or _default_batch(job, names),
+        per_rank=int(per_rank) if per_rank else None,
+        accumulation=int(_positive(values, "accumulation") or 1),
+        epochs=epochs,
+        learning_rate=rate,
+        rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in said else None,
+        optimizer=_optimizer(values),
+        precision="mixed" if values.get("precision", "float32") != "float32" else "float32",
+        typed=frozenset(said),
+        names={role: name for role, name in names.items() if name in job.parameters},
+    )
+
+
+def _positive(values: dict[Role, Any], role: Role) -> float | None:
+    value = values.get(role)
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _default_batch(job: Job, names: dict[Role, str]) -> int | None:
+    parameter = job.parameters.get(names["batch_size_per_rank"])
+    value = parameter.default if parameter else None
+    return value if type(value) is int and value > 0 else None
+
+
+def _critical(training: Training) -> tuple[float | None, Origin]:
+    if training.critical_batch:
+        return float(training.critical_batch), "given"
+    return (TASKS[training.task], "default") if training.task else (None, "default")
+
+
+def _optimizer(values: dict[Role, Any]) -> str:
+    name = str(values.get("optimizer", "adam")).lower()
+    if name == "sgd" and values.get("momentum"):
+        return "momentum"
+    return name if name in SLOTS else "adam"

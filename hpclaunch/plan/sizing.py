@@ -1,0 +1,44 @@
+"""How large a run is and where it goes: the first half of planning, which the choice of a node count asks for many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpclaunch.job import Job
+from hpclaunch.plan.layout import layout_of, node_type_of, size_of
+from hpclaunch.plan.ledger import Ledger
+from hpclaunch.plan.placement import Placement, asked_names, placement_of
+from hpclaunch.plan.restarts import Wish, wish_of
+from hpclaunch.settings import Settings
+from hpclaunch.site import Site
+from hpclaunch.spec import Layout, Request, Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """Node type, layout and placement of a request, and its wish to start again."""
+
+    kind: str
+    layout: Layout
+    placement: Placement
+    wish: Wish
+
+
+def sizing_of(
+    site: Site,
+    job: Job,
+    request: Request,
+    settings: Settings,
+    around: Surroundings,
+    ledger: Ledger,
+    planned_nodes: int | None = None,
+) -> Sizing:
+    """Return them; every reason against them is a fault in the ledger."""
+    asked = asked_names(site, request, settings, around, ledger)
+    kind = node_type_of(site, job, request, settings, asked, ledger)
+    size = size_of(site, kind, job, request, settings, ledger, planned_nodes)
+    wish, ask = wish_of(site, kind, size, asked, job, request, settings, ledger)
+    memory = request.memory or job.resources.memory
+    placement = placement_of(site, ask, asked, memory, request.accept_unverified, ledger)
+    layout = layout_of(site, kind, size, job, request, around, placement, ledger)
+    return Sizing(kind=kind, layout=layout, placement=placement, wish=wish)

@@ -1,0 +1,132 @@
+"""``plan`` as a person types it, and what ``submit`` takes from it without ``--nodes``."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+AT = ("--site", "perlmutter")
+
+
+def test_the_table_goes_to_stdout_and_fits_80_columns(desk: Desk) -> None:
+    done = desk.type("plan", "cifar", *AT)
+    assert done.code == 0
+    assert done.out.startswith("cifar at perlmutter (gpu40): 1 node")
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert "hpclaunch submit cifar --nodes 1" in done.out
+
+
+def test_explain_tells_rules_numbers_and_sources(desk: Desk) -> None:
+    out = desk.type("plan", "cifar", *AT, "--explain").out
+    for word in (
+        "BATCH",
+        "rule     global batch size below sqrt(N)",
+        "sqrt(N) = 223.6",
+        "arXiv 1812.06162",
+        "not      gRPC",
+    ):
+        assert word in out
+
+
+def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None:
+    told = desk.type("plan", "cifar", *AT, "--json").json
+    assert (told["nodes"], told["feasible"], told["known"]) == (1, True, True)
+    assert told["rows"][0]["candidate"]["time_s"]["low"] > 0
+    assert all(reason["source"] for section in told["sections"] for reason in section["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["--weight", "2"], 2, "--weight: 2.0 is not allowed; allowed: above 0 and below 1"),
+        (["--weight", "nan"], 2, "--weight: nan is not allowed"),
+        (["--prefer", "luxury"], 2, "allowed: time, cost"),
+        (["--prefer", "time", "--weight", "0.5"], 2, "exclude each other"),
+        (["--budget", "-1"], 2, "--budget: -1.0 is not allowed"),
+        (["--deadline", "soon"], 2, "--deadline: 'soon' is not a walltime"),
+        (["--set", "epohcs=3"], 1, "no parameter 'epohcs'; did you mean 'epochs'?"),
+        (["--node-type", "gup"], 1, "no node type 'gup'"),
+        (["--nodes", "4000"], 1, "4000 nodes asked for"),
+        (["--calibration", "nowhere.json"], 1, "the calibration file is not there"),
+        (["--plot", "plan.gif"], 2, "has no known format; allowed: .png, .svg"),
+        (["--budget", "0.00001"], 1, "next: --budget 0.01 --nodes 1 is feasible"),
+    ],
+)
+def test_bad_input_says_what_is_allowed(desk: Desk, words: list[str], code: int, reason: str) -> None:
+    done = desk.type("plan", "cifar", *AT, *words)
+    assert done.code == code
+    assert reason in done.err
+
+
+def test_an_impossible_wish_still_answers_as_json(desk: Desk) -> None:
+    done = desk.type("plan", "cifar", *AT, "--budget", "0.00001", "--json")
+    assert done.code == 1
+    assert done.json["feasible"] is False
+    assert "the budget is 1e-05" in done.json["refusals"][0]["what"]
+
+
+def test_a_faulty_calibration_names_the_key(desk: Desk) -> None:
+    desk.write("c.json", '{"points": [{"nodes": 1, "ranks_per_node": 4, "per_rank": 0, "samples_per_s": -1}]}')
+    done = desk.type("plan", "cifar", *AT, "--calibration", "c.json")
+    assert done.code == 1
+    assert "c.json: points.0.per_rank: 0 is too small" in done.err
+
+
+def test_a_calibration_is_used(desk: Desk) -> None:
+    desk.write(
+        "c.json",
+        '{"points": [{"nodes": 1, "ranks_per_node": 1, "per_rank": 48, "samples_per_s": 9000},'
+        ' {"nodes": 1, "ranks_per_node": 1, "per_rank": 24, "samples_per_s": 6000}], "overhead_s": 60}',
+    )
+    told = desk.type("plan", "cifar", *AT, "--calibration", "c.json", "--json").json
+    assert told["rows"][0]["throughput"]["samples_per_s"]["origin"] == "fitted"
+    assert told["rows"][0]["candidate"]["time_s"]["middle"] > 60
+
+
+def test_a_plot_needs_matplotlib_or_is_drawn(desk: Desk) -> None:
+    done = desk.type("plan", "cifar", *AT, "--plot", "plan.svg")
+    if importlib.util.find_spec("matplotlib") is None:
+        assert done.code == 1
+        assert "next: pip install 'hpclaunch[plot]'" in done.err
+        assert not (desk.project / "plan.svg").exists()
+    else:
+        assert done.code == 0
+        assert (desk.project / "plan.svg").read_text().count("<svg") == 1
+
+
+def test_a_script_is_unknown_on_one_node(desk: Desk) -> None:
+    desk.write("train.py", "")
+    out = desk.type("plan", "./train.py", *AT).out
+    assert "1 node: what its model needs is not known\n  (training: in the job file)" in out
+
+
+def test_submit_without_nodes_takes_the_planners_and_says_why(desk: Desk) -> None:
+    done = desk.type("submit", "cifar", *AT, "--account", "m1", "--dry-run", SCRATCH="/scratch")
+    assert done.code == 0
+    assert "#SBATCH --nodes=1\n" in done.out
+    assert "(planner)" in done.err
+    why = [line for line in done.err.splitlines() if line.startswith("  planner: ")]
+    assert len(why) == 1 and why[0].endswith("next: hpclaunch plan cifar --explain")
+
+
+def test_a_typed_number_of_nodes_asks_no_planner(desk: Desk) -> None:
+    done = desk.type("submit", "cifar", *AT, "--account", "m1", "--nodes", "3", "--dry-run", SCRATCH="/scratch")
+    assert "#SBATCH --nodes=3\n" in done.out
+    assert "planner" not in done.err
+
+
+@pytest.mark.parametrize("words", [[], ["--nodes", "2"]])
+def test_a_model_that_must_be_split_is_refused(desk: Desk, words: list[str]) -> None:
+    desk.write("jobs/large/train.py", "")
+    desk.write(
+        "jobs/large/job.yaml",
+        "summary: x\nscript: train.py\nparameters: {batch_size_per_rank: 8}\ntraining:\n  samples: 1000000\n"
+        "  figures: {parameters: 7.0e9, flops_per_sample: 1.0e12, saved_bytes_per_sample: 4.0e9}\n",
+    )
+    done = desk.type("submit", "large", *AT, "--account", "m1", *words, "--dry-run", SCRATCH="/scratch")
+    assert done.code == 1
+    assert "the model needs 4 GPUs for one replica, and large cannot be split over GPUs" in done.err
+    assert "hpclaunch plan large --explain" in done.err

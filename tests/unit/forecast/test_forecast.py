@@ -1,0 +1,274 @@
+"""The plan of a job at a site: strategy, batch, nodes, what was typed, what is impossible, what is not known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpclaunch.advice.batch import Batch
+from hpclaunch.advice.calibration import Measured
+from hpclaunch.advice.choice import Wishes
+from hpclaunch.advice.efficiency import NoiseScale
+from hpclaunch.advice.throughput import Shape
+from hpclaunch.catalog import SITE
+from hpclaunch.errors import Refused
+from hpclaunch.forecast.question import Evidence
+from hpclaunch.forecast.settings import recipe_for
+from hpclaunch.forecast.values import Forecast
+from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
+from hpclaunch.forecast.workload import workload_of
+from hpclaunch.site import Defaults, Nics, NodeType, Site
+from tests.builders import BUNDLED, a_job, a_site, bundled_job
+from tests.unit.forecast.questions import a_trained_job, ask, plan_of
+
+SITES = [found.name for found in BUNDLED.names(SITE)]
+HUGE = {"parameters": 7e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 4e9, "largest_layer": 1e6}
+GIANT = {**HUGE, "parameters": 60e9}
+
+
+def a_slow_cluster() -> Site:
+    """Twelve nodes with a V100 each, and Gigabit Ethernet."""
+    node = NodeType(
+        title="x",
+        nodes=12,
+        cores_per_node=16,
+        gpus_per_node=1,
+        gpu_model="NVIDIA V100",
+        gpu_memory_gb=32,
+        memory_gb=256,
+        nics=Nics(model="Ethernet", count=1, gbytes_per_s_each=0.125),
+    )
+    return a_site(node_types={"gpu": node}, partitions={}, defaults=Defaults(node_type="gpu", walltime=3600))
+
+
+def value_of(plan: Forecast, name: str) -> str | None:
+    return dict(plan.settings).get(name)
+
+
+def test_cifar_stays_below_the_square_root_on_one_node() -> None:
+    plan = plan_of(bundled_job("cifar"))
+    assert plan.nodes == 1
+    assert plan.chosen is not None and plan.chosen.batch is not None
+    assert plan.chosen.batch.total <= 223
+    assert value_of(plan, "batch_size_per_rank") == "48"
+    assert "fewer than 32 samples a rank of at most 223" in plan.summary
+
+
+def test_typed_nodes_are_kept_with_one_warning_and_the_large_batch_recipe() -> None:
+    plan = plan_of(bundled_job("cifar"), nodes=4)
+    assert (plan.nodes, plan.typed) == (4, True)
+    warning = "global batch size kept as typed: B = 8192, sqrt(N) = 224, B_crit = 900"
+    assert list(plan.warnings) == [warning]
+    assert dict(plan.settings) == {
+        "epochs": "78",
+        "optimizer": "lamb",
+        "learning_rate": "0.0025",
+        "warmup_epochs": "4",
+        "decay": "polynomial",
+    }
+
+
+def test_a_typed_batch_and_a_typed_optimizer_are_kept() -> None:
+    plan = plan_of(settings=(("batch_size_per_rank", "300"), ("optimizer", "sgd")))
+    assert all(row.batch.per_rank == 300 for row in plan.rows if row.batch)
+    assert plan.nodes == 8
+    assert any("B = 9600, sqrt(N) = 1132, B_crit = 15000" in warning for warning in plan.warnings)
+    assert any("sgd kept as typed" in warning for warning in plan.warnings)
+    assert not {"batch_size_per_rank", "optimizer"} & set(dict(plan.settings))
+
+
+def test_a_typed_global_batch_is_shared_out_or_said_not_to_be() -> None:
+    plan = plan_of(global_batch=1000)
+    assert [row.batch.total if row.batch else None for row in plan.rows[:2]] == [1000, 1000]
+    assert any("1000 cannot be shared out evenly to 16 replicas" in text for row in plan.rows for text in row.obstacles)
+
+
+def test_a_rank_rule_is_named_where_it_leads_to_the_rate() -> None:
+    job = replace(bundled_job("cifar"), parameters=bundled_job("cifar").parameters)
+    plan = plan_of(job, nodes=1)  # 4 ranks x 512 = 2048, below 4 x B_crit: Adam by the root
+    assert value_of(plan, "scale_learning_rate") == "sqrt"
+    assert value_of(plan, "learning_rate") is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "sample_bytes", "strategy", "extent"),
+    [
+        ({}, 110_000, "data", "one GPU"),
+        ({}, 10**7, "data", "one GPU"),
+        (HUGE, 1_000, "data", "one node"),
+        (HUGE, 10**7, "data", "one node"),
+        (GIANT, 1_000, "model", "several nodes"),
+        (GIANT, 10**7, "model-data", "several nodes"),
+    ],
+)
+def test_every_cell_of_the_decision_table(
+    figures: dict[str, float], sample_bytes: int, strategy: str, extent: str
+) -> None:
+    job = a_trained_job(figures or None, sample_bytes=sample_bytes)
+    plan = plan_of(job)
+    assert plan.parallelism is not None
+    assert (plan.parallelism.strategy, plan.parallelism.extent) == (strategy, extent)
+    assert (plan.split is None) == (extent == "one GPU")
+    if plan.split is not None:
+        assert plan.split.memory.fits
+        assert plan.split.gpus * plan.split.replicas <= plan.nodes * 4
+        assert "submit refuses it" in "\n".join(table_of(plan))
+
+
+def test_a_model_that_no_gpu_holds_names_the_node_type_that_does() -> None:
+    whole = {**HUGE, "parameters": 9.5e9, "largest_layer": 9.5e9}
+    plan = plan_of(a_trained_job(whole))
+    assert not plan.feasible
+    assert "needs 39.2 GB on every GPU" in plan.refusals[0].what
+    assert "--node-type gpu80 can hold it" in plan.refusals[0].next
+
+
+def test_impossible_wishes_get_the_nearest_feasible_plan() -> None:
+    plan = plan_of(wishes=Wishes(deadline_s=60, budget=0.1))
+    fault = plan.refusals[0]
+    assert "the deadline is in 00:01:00" in fault.what and "the budget is 0.1" in fault.what
+    words = fault.next.split()
+    assert words[0] == "--deadline" and words[2] == "--budget" and words[4:6] == ["--nodes", str(plan.nodes)]
+    clock = [int(part) for part in words[1].split(":")]
+    again = plan_of(wishes=Wishes(deadline_s=clock[0] * 3600 + clock[1] * 60 + clock[2], budget=float(words[3])))
+    assert again.feasible
+
+
+def test_a_deadline_asks_for_more_nodes_and_a_budget_for_fewer() -> None:
+    free = plan_of(wishes=Wishes(weight=0.1))
+    hurried = plan_of(wishes=Wishes(weight=0.1, deadline_s=2 * 3600))
+    thrifty = plan_of(wishes=Wishes(weight=2 / 3, budget=7.3))
+    assert hurried.nodes > free.nodes
+    assert thrifty.nodes < plan_of(wishes=Wishes(weight=2 / 3)).nodes
+
+
+def test_a_long_wait_for_many_nodes_makes_them_fewer() -> None:
+    waits = {nodes: 3600.0 * nodes * nodes for nodes in (1, 2, 4, 8, 16)}
+    assert plan_of(waits=waits).nodes < plan_of().nodes
+
+
+def test_a_run_longer_than_the_walltime_is_a_chain() -> None:
+    plan = plan_of(nodes=1, walltime=3600)
+    chosen = plan.chosen
+    assert chosen is not None and chosen.candidate is not None
+    assert chosen.candidate.jobs == -(-int(chosen.candidate.time_s.middle) // 3600)
+    assert f"chain: {chosen.candidate.jobs} jobs" in "\n".join(table_of(plan))
+
+
+def test_a_distributed_plan_slower_than_one_process_is_said_so() -> None:
+    wide = {"parameters": 1e9, "flops_per_sample": 1e9, "saved_bytes_per_sample": 1e6, "largest_layer": 1e6}
+    plan = plan_of(a_trained_job(wide), a_slow_cluster(), nodes=2)
+    assert any("slower than one process: do not distribute this run" in text for text in plan.warnings)
+
+
+def test_a_measured_noise_scale_takes_the_place_of_the_square_root() -> None:
+    measured = Evidence(noise=NoiseScale(value=6000, low=5000, high=7000, steps=2000))
+    plan = plan_of(evidence=measured)
+    assert plan.nodes > plan_of().nodes
+    assert plan.chosen is not None and plan.chosen.batch is not None
+    assert 1131 < plan.chosen.batch.total <= 6000
+
+
+def test_a_job_without_a_model_is_unknown_on_one_node() -> None:
+    for job in (a_job(), a_trained_job({})):
+        plan = plan_of(job)
+        assert (plan.nodes, plan.known, plan.feasible) == (1, False, True)
+        assert "what its model needs is not known" in plan.summary
+        assert any("up to 64 nodes" in reason.rule for part in plan.sections for reason in part.reasons)
+
+
+def test_more_than_64_nodes_are_kept_as_typed_with_a_warning() -> None:
+    plan = plan_of(nodes=128)
+    assert plan.nodes == 128
+    assert any("128 nodes kept as typed" in warning for warning in plan.warnings)
+
+
+def test_the_sites_limit_between_powers_of_two_is_tried() -> None:
+    plan = plan_of(site=a_slow_cluster(), settings=(("batch_size_per_rank", "64"),))
+    assert [row.nodes for row in plan.rows][:5] == [1, 2, 4, 8, 12]
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        ({"nodes": 4000}, "4000 nodes asked for"),
+        ({"node_type": "gup40"}, "no node type 'gup40'"),
+        ({"settings": (("epohcs", "3"),)}, "no parameter 'epohcs'"),
+        ({"settings": (("epochs", "many"),)}, "'many' is not a whole number"),
+        ({"qos": "regluar"}, "no qos 'regluar'"),
+    ],
+)
+def test_what_the_site_or_the_job_does_not_take_is_refused(typed: dict[str, object], reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        plan_of(**typed)
+
+
+def test_the_speed_of_an_unknown_gpu_is_not_made_up() -> None:
+    plan = plan_of(site="vista")
+    assert plan.nodes == 1
+    assert "speed of NVIDIA GH200 is not known" in plan.summary
+    assert all(row.throughput is None for row in plan.rows)
+
+
+def test_measured_points_take_its_place() -> None:
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=64), samples_per_s=1500.0),)
+    plan = plan_of(site="vista", evidence=Evidence(points=points, overhead_s=100.0))
+    row = plan.rows[0]
+    assert row.throughput is not None and row.throughput.samples_per_s.middle == pytest.approx(1500, rel=0.05)
+    assert not any("start-up" in text for text in plan.assumed)
+
+
+def test_adascale_and_a_job_without_rates_get_no_rate() -> None:
+    question = ask()
+    assert question.job.training is not None
+    work = workload_of(question.job, question.job.training, (("scale_learning_rate", "adascale"),))
+    recipe = recipe_for(Batch(per_rank=256, replicas=8), work, 15_000, None, 90)
+    assert not {"learning_rate", "scale_learning_rate"} & set(dict(recipe.settings))
+
+
+@given(
+    site=st.sampled_from(SITES),
+    job=st.sampled_from(["cifar", "mnist", "resnet", "huge", "giant", "unknown"]),
+    nodes=st.sampled_from([None, None, 1, 2, 3, 8, 100]),
+    weight=st.floats(0.05, 0.95),
+    deadline=st.sampled_from([None, 1, 600, 86_400]),
+    budget=st.sampled_from([None, 0.001, 5.0, 1e4]),
+    batch=st.sampled_from([None, 1, 64, 1000, 100_000]),
+    precision=st.sampled_from(["float32", "bfloat16"]),
+)
+def test_whatever_is_asked_the_choice_is_feasible_or_refused(
+    site: str,
+    job: str,
+    nodes: int | None,
+    weight: float,
+    deadline: int | None,
+    budget: float | None,
+    batch: int | None,
+    precision: str,
+) -> None:
+    bundled = {name: bundled_job(name) for name in ("cifar", "mnist")}
+    models = {"resnet": a_trained_job(), "huge": a_trained_job(HUGE), "giant": a_trained_job(GIANT)}
+    chosen_job = {**bundled, **models, "unknown": a_job()}[job]
+    settings = (("precision", precision),) if chosen_job.parameters else ()
+    wishes = Wishes(weight=weight, deadline_s=deadline, budget=budget)
+    try:
+        plan = plan_of(chosen_job, site, nodes=nodes, wishes=wishes, global_batch=batch, settings=settings)
+    except Refused as refusal:
+        assert refusal.faults
+        return
+    json.dumps(plan.to_json(), allow_nan=False)
+    assert all(len(line) <= WIDTH for line in table_of(plan) + explanation_of(plan))
+    if nodes is not None and plan.feasible:
+        assert plan.nodes == nodes
+    assert plan.nodes <= (nodes or 64)
+    row = plan.chosen
+    assert row is not None
+    if plan.feasible:
+        assert not row.obstacles
+    if plan.feasible and row.candidate is not None:
+        assert deadline is None or row.candidate.done_s <= deadline
+        assert budget is None or row.candidate.cost.middle <= budget
