@@ -31,6 +31,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         evaluation,
         loading,
         metrics,
+        noise_scale,
         optimizers,
         pipeline,
         precision,
@@ -90,6 +91,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         callbacks.StopOnNaN(world),
         callbacks.LearningRate(schedule, steps, gain),
         callbacks.Report(world, log, len(order), steps, asked.epochs),
+        *noise_scale.callbacks(asked, world, log),
     ]
     if world.is_root:
         steady.append(callbacks.Checkpoint(world.run_dir))
