@@ -14,7 +14,6 @@ from hpclaunch.plan.directives import directives_of
 from hpclaunch.plan.folders import data_need, private_faults
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.marks import third_party_of, unverified_of
-from hpclaunch.plan.placement import Placement
 from hpclaunch.plan.ranks import launch_of, launcher_of, rank_setup_of
 from hpclaunch.plan.removal import unwanted_lines, without
 from hpclaunch.plan.restarts import restarts_of

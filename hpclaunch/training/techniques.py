@@ -34,6 +34,7 @@ def add_options(
     add("--precision", choices=PRECISIONS, default="float32", help="of the arithmetic; weights stay float32")
     add("--compression", choices=["none", "fp16"], default="none", help="of gradients on their way")
     add("--adasum", type=boolean, default=False, help="add gradients by their angles instead of averaging them")
+    add("--noise-scale", type=boolean, default=True, help="measure how noisy gradients are: what larger batches gain")
     if batch_norm:
         add("--batch-norm", choices=BATCH_NORMS, default="local", help="over a rank's batch, parts of it, all ranks'")
         add("--ghost-batch-size", type=at_least(1), default=32, help="images normalized together by ghost")

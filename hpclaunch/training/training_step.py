@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import tensorflow as tf
 
 from hpclaunch.training import precision, reduction
+from hpclaunch.training.gradient_norms import squared_norm
 
 
 class StepInParts(tf.keras.Model):
@@ -22,7 +23,16 @@ class StepInParts(tf.keras.Model):
     def __init__(self, *args: Any, parts: int = 1, xla: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._parts = parts
+        self._watch: Any = None
         self._gradients = tf.function(self._gradients_of_all, jit_compile=True) if xla else self._gradients_of_all
+
+    def watch_parts(self, watcher: Callable[[Any, Any, Any], None]) -> None:
+        """Call `watcher` in every step of several parts, before gradients are reduced.
+
+        It takes float32 scalars: the mean over the parts, weighted by their samples, of the squared norms of their
+        gradients; that of the whole batch's; and the number of parts that held samples.
+        """
+        self._watch = watcher if self._parts > 1 else None
 
     def train_step(self, data: Any) -> dict[str, Any]:
         x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
@@ -45,16 +55,22 @@ class StepInParts(tf.keras.Model):
         samples = tf.shape(y)[0]
         size = tf.maximum(1, -(-samples // self._parts))
 
-        def add(start: Any, sums: Any) -> Any:
+        def add(start: Any, squares: Any, sums: Any) -> Any:
             mine = slice(start, tf.minimum(start + size, samples))
             share = tf.cast(mine.stop - mine.start, tf.float32) / tf.cast(samples, tf.float32)
             part = None if weight is None else weight[mine]
             new = self._gradients_of(x[mine], y[mine], part, share)
-            return start + size, [total + gradient for total, gradient in zip(sums, new)]
+            if self._watch:
+                squares += squared_norm(new) / share  # their norm is that of the part times its share, squared
+            return start + size, squares, [total + gradient for total, gradient in zip(sums, new)]
 
         zeros = [tf.zeros_like(variable) for variable in self.trainable_variables]
         # One at a time: parts side by side would need the memory of the whole batch again.
-        return tf.while_loop(lambda start, sums: start < samples, add, (0, zeros), parallel_iterations=1)[1]
+        loop = tf.while_loop(lambda start, *_: start < samples, add, (0, 0.0, zeros), parallel_iterations=1)
+        _, squares, gradients = loop
+        if self._watch:
+            self._watch(squares, squared_norm(gradients), tf.cast(-(-samples // size), tf.float32))
+        return gradients
 
     def _gradients_of(self, x: Any, y: Any, weight: Any, share: Any) -> list[Any]:
         """The gradient of `share` times the mean loss of some samples; counts them in the metrics."""

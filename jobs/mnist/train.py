@@ -35,6 +35,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         loading,
         metrics,
         node_storage,
+        noise_scale,
         optimizers,
         pipeline,
         precision,
@@ -109,6 +110,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         callbacks.StopOnNaN(world),
         callbacks.LearningRate(schedule, steps, gain),
         callbacks.Report(world, log, len(order), steps, asked.epochs),
+        *noise_scale.callbacks(asked, world, log),
         saving.Saving(world, state, resuming.folder_of(world), asked, steps, place),
     ]
     began = time.perf_counter()
