@@ -70,7 +70,9 @@ def test_row_12_without_an_answer_the_state_is_unknown_never_failed(cluster: Des
             (cluster.root / "bin" / name).unlink()
         else:
             cluster.fake(name, err="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
-    words = "is not on this machine" if broken == "missing" else "slurm_load_jobs error: Unable to contact slurm controller"
+    words = (
+        "is not on this machine" if broken == "missing" else "slurm_load_jobs error: Unable to contact slurm controller"
+    )
     assert state(cluster) == ("UNKNOWN", "", f"squeue: {words}")
 
 
