@@ -20,6 +20,8 @@ from tests.slurm.desk import Desk, Submitted, until
 
 # What takes long is for the one documented command; CI has a case of every class.
 collect_ignore = [] if os.environ.get("HPCLAUNCH_FAULTS") == "all" else ["bed"]
+SCRIPTS = Path(__file__).resolve().parents[1] / "cluster"
+SPAWN = "import sys, pathlib, cluster_daemons as d; d.spawn(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:])"
 COMMANDS = {"slurmctld": ["slurmctld", "-D", "-f", "{root}/etc/slurm.conf"], "slurmdbd": ["slurmdbd", "-D"]}
 
 
@@ -32,9 +34,8 @@ class Faults:
 
     @property
     def daemons(self) -> Any:
-        folder = str(Path(__file__).resolve().parents[1] / "cluster")
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+        if str(SCRIPTS) not in sys.path:
+            sys.path.insert(0, str(SCRIPTS))
         return importlib.import_module("cluster_daemons")
 
     @contextlib.contextmanager
@@ -46,7 +47,9 @@ class Faults:
             yield
         finally:
             words = [word.format(root=self.cluster.root) for word in COMMANDS[name]]
-            self.daemons.spawn(self.cluster.root, name, words)
+            # As a process of its own, which the daemon outlives, as with cluster.py.
+            command = [sys.executable, "-c", SPAWN, str(self.cluster.root), name, *words]
+            subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, check=True)
             until(self.answers, f"{name} answers")
 
     @contextlib.contextmanager
