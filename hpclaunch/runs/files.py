@@ -6,12 +6,14 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 _LOCK_SECONDS = 10.0
+_LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 _MOST_BYTES = 64 * 2**20
 """A record, a mark or a file of metrics that is larger was not written by us."""
 
@@ -21,32 +23,39 @@ def write_text(path: Path, text: str, durable: bool = True) -> None:
 
     ``durable`` waits until it is on disk: for what cannot be found out again.
     """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh = f"{path.parent}/.{path.name}.{os.getpid()}"
     try:
-        with open(fresh, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(text)
-            file.flush()
+        with open(fresh, "wb", buffering=0) as file:
+            _write(file.fileno(), text)
             if durable:
                 os.fsync(file.fileno())
         os.replace(fresh, path)
     except OSError:
         with contextlib.suppress(OSError):
-            fresh.unlink()
+            os.unlink(fresh)
         raise
+
+
+def _write(descriptor: int, text: str) -> None:
+    content = memoryview(text.encode("utf-8", errors="surrogateescape"))
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
 def append_line(path: Path, line: str) -> None:
     """Add one line; what another process adds at the same time stands before or after it."""
-    with open(path, "ab") as file:
-        file.write(f"{line}\n".encode("utf-8", errors="surrogateescape"))
+    with open(path, "ab", buffering=0) as file:
+        _write(file.fileno(), f"{line}\n")
 
 
 def read_text(path: Path) -> str:
     """Return the text of a plain file, undecodable bytes replaced; nothing where there is none that can be read."""
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
             return ""
-        return path.read_text(encoding="utf-8", errors="replace")
+        with open(path, "rb", buffering=0) as file:
+            return file.read().decode("utf-8", errors="replace")
     except (OSError, ValueError):
         return ""
 
@@ -72,25 +81,26 @@ def locked(folder: Path) -> Iterator[None]:
     Where a file system knows no locks, or another process holds one for long (stopped, on a dead node), it goes on
     without: the record is then as good as the last to write it.
     """
-    try:
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:
+    with contextlib.ExitStack() as stack:
+        # The folder itself; NFS locks only what is open for writing, so there a file in it.
+        for name, flags in ((str(folder), os.O_RDONLY | os.O_DIRECTORY), (f"{folder}/.lock", _LOCK_FILE)):
+            if _locked(name, flags, stack):
+                break
         yield
-        return
+
+
+def _locked(name: str, flags: int, stack: contextlib.ExitStack) -> bool:
+    """Wait for the lock and keep it as long as the stack; False where this cannot be locked."""
     try:
+        descriptor = os.open(name, flags | os.O_CLOEXEC, 0o600)
+        stack.callback(os.close, descriptor)
         deadline = time.monotonic() + _LOCK_SECONDS
-        while not _lock(descriptor) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.02)
     except OSError:
-        return True
+        return False
     return True

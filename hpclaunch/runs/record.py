@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +109,9 @@ class Run:
 
 def load(path: Path) -> Run:
     """Return the run in that directory. Raises NotFound if there is none, or if its record cannot be read."""
-    try:
-        there = (path / RECORD).is_file()
-        record = json_object(read_text(path / RECORD))
-    except (OSError, ValueError):  # a null byte, a name that is too long, a loop of links
-        there, record = False, {}
-    if not there:
+    text = read_text(path / RECORD)
+    record = json_object(text)
+    if not record and not os.path.lexists(path / RECORD):
         raise NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
     missing = [name for name in _MUST if name not in record]
     if missing:
@@ -131,7 +129,7 @@ def load(path: Path) -> Run:
 def save(run: Run, durable: bool = True) -> Run:
     """Write the record atomically, add the state to the history, and return the run."""
     write_text(run.path / RECORD, json.dumps(run.to_json(), indent=2) + "\n", durable)
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     told = {name: getattr(run, name) for name in ("state", "job_id", "exit_code", "reason", "nodes")}
     append_line(run.path / HISTORY, json.dumps({"time": now, **{key: value for key, value in told.items() if value}}))
     return run

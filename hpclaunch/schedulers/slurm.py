@@ -32,6 +32,8 @@ _STATE = re.compile("[A-Z_]+")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REPEATABLE = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REQUEUED"})
 """What accounting calls a job that Slurm may have queued again since: only squeue can tell."""
+_UNOPENED = "its log could not be opened: the folder logs/ of its run directory was gone or not writable"
+"""What slurmd means by exit code 0:53: nothing of the script has run."""
 _MOST_IDS = 10_000
 """A list of job ids is one argument of a program, which Linux limits to 128 KiB."""
 
@@ -95,7 +97,8 @@ def _sacct(job_ids: list[str]) -> dict[str, Status]:
         job_id, state, code, nodes = [*line.split("|"), "", "", ""][:4]
         word = state.split(" ")[0].rstrip("+")
         if job_id in asked and _STATE.fullmatch(word):
-            found[job_id] = Status(state=word, exit_code=code, nodes="" if nodes == "None assigned" else nodes)
+            nodes = "" if nodes == "None assigned" else nodes
+            found[job_id] = Status(state=word, exit_code=code, nodes=nodes, reason=_UNOPENED if code == "0:53" else "")
     return found
 
 

@@ -1,0 +1,261 @@
+"""runs list, show, compare, clean, rebuild; wait, cancel, retry, results: at a Slurm site with fakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+
+def submit(desk: Desk, job_id: int, *words: str) -> Path:
+    desk.fake("sbatch", out=f"Submitted batch job {job_id}\n")
+    done = desk.type("submit", "./train.py", "--json", *words)
+    assert done.code == 0, done.err
+    return Path(done.json["run_dir"])
+
+
+def ended(desk: Desk, **states: str) -> None:
+    """What sacct answers: job id with a j before it -> STATE|CODE|NODES."""
+    desk.fake("sacct", out="".join(f"{job[1:]}|{state}\n" for job, state in states.items()))
+
+
+def result(run: Path, **values: float) -> None:
+    (run / "metrics.jsonl").write_text(json.dumps({"event": "end", **values}) + "\n")
+
+
+def test_list_tells_the_records_and_asks_no_scheduler(cluster: Desk) -> None:
+    old, new = submit(cluster, 1), submit(cluster, 2)
+    names = [row["run"] for row in cluster.type("runs", "list", "--json").json]
+    assert sorted(names) == sorted([old.name, new.name])
+    assert not (cluster.spool / "squeue.args").exists()
+    assert cluster.type("runs", "list", "--state", "FAILED", "--json").json == []
+
+
+def test_a_run_directory_tells_everything(cluster: Desk) -> None:
+    run = submit(cluster, 7)
+    (run / "logs/slurm-7.out").write_text("hello\n")
+    (run / "attempts/7.0").mkdir()
+    (run / "attempts/7.0/started").write_text("2026-01-02T03:04:05Z\n")
+    (run / "attempts/7.0/exit-code").write_text("0\n")
+    (run / "checkpoints/step-10").mkdir()
+    result(run, accuracy=0.75)
+    ended(cluster, j7="COMPLETED|0:0|node1")
+    told = cluster.type("runs", "show", "7", "--json").json
+    assert [event["state"] for event in told["states"]] == [
+        "INCOMPLETE",
+        "RENDERED",
+        "SUBMITTING",
+        "PENDING",
+        "COMPLETED",
+    ]
+    assert told["attempts"] == [{"attempt": "7.0", "started": "2026-01-02T03:04:05Z", "exit_code": 0}]
+    assert (told["nodes"], told["final"]["accuracy"]) == ("node1", 0.75)
+    assert told["checkpoints"] == [str(run / "checkpoints/step-10")]
+    assert told["spec"]["name"] == "train" and told["environment"]["folder"] == str(cluster.project)
+    text = cluster.type("runs", "show").out
+    for word in ("COMPLETED", "exit code 0", "step-10", "accuracy", "slurm-7.out"):
+        assert word in text
+
+
+def test_no_secret_of_the_shell_is_recorded(cluster: Desk) -> None:
+    run = Path(cluster.type("submit", "./train.py", TOKEN="hunter2", LOADEDMODULES="gcc").out.strip())
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"hunter2" in path.read_bytes()]
+    assert json.loads((run / "environment.json").read_text())["variables"]["LOADEDMODULES"] == "gcc"
+    assert stat.S_IMODE(run.stat().st_mode) == 0o700
+
+
+def test_a_rendered_script_is_its_owners_alone(cluster: Desk) -> None:
+    cluster.type("render", "./train.py", "-o", "job.sh")
+    assert stat.S_IMODE((cluster.project / "job.sh").stat().st_mode) == 0o700
+
+
+def test_compare_tells_what_differs(cluster: Desk) -> None:
+    one, two = submit(cluster, 1), submit(cluster, 2, "--nodes", "2")
+    result(one, accuracy=0.5)
+    result(two, accuracy=0.75)
+    told = cluster.type("runs", "compare", "1", "2", "--json").json["differences"]
+    assert told["layout.nodes"] == {str(one): "1", str(two): "2"}
+    assert told["result.accuracy"] == {str(one): "0.5", str(two): "0.75"}
+    assert not [name for name in told if "run_dir" in name or name == "site"]
+    assert "--nodes\t1\t2\n" in cluster.type("runs", "compare", "1", "2").out
+    assert cluster.type("runs", "compare", "1").code == 2
+
+
+def test_clean_asks_first_and_never_touches_what_may_run(cluster: Desk) -> None:
+    done, running, unknown = submit(cluster, 1), submit(cluster, 2), submit(cluster, 3)
+    ended(cluster, j1="COMPLETED|0:0")
+    cluster.fake("squeue", out="2|RUNNING|None|node1\n")
+    cluster.type("render", "./train.py", "-o", "job.sh")
+    asked = cluster.type("runs", "clean", "--older-than", "1s")
+    assert (asked.code, "nothing was deleted" in asked.err) == (1, True)
+    assert done.is_dir() and str(done) in asked.out
+    assert str(running) not in asked.out and "RUNNING" in asked.err
+    told = cluster.type("runs", "clean", "--older-than", "1s", "--yes", "--json")
+    assert told.json["deleted"] == [str(done)] and told.json["bytes"] > 1000
+    assert (done.exists(), running.is_dir(), unknown.is_dir()) == (False, True, True)
+    assert len(cluster.type("runs", "list", "--json").json) == 3
+    assert cluster.type("runs", "clean", running.name, "--yes").code == 0
+    assert running.is_dir()
+
+
+def test_clean_keeps_the_newest_and_wants_to_be_told_which(cluster: Desk) -> None:
+    submit(cluster, 1), submit(cluster, 2)
+    ended(cluster, j1="COMPLETED|0:0", j2="FAILED|1:0")
+    assert cluster.type("runs", "clean").code == 2
+    assert len(cluster.type("runs", "clean", "--keep", "1", "--yes", "--json").json["deleted"]) == 1
+    assert cluster.type("runs", "clean", "--older-than", "30d", "--yes", "--json").json["deleted"] == []
+
+
+def test_clean_follows_no_link(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    precious = cluster.write("precious/file", "x")
+    (run / "checkpoints/link").symlink_to(precious.parent)
+    ended(cluster, j1="COMPLETED|0:0")
+    assert cluster.type("runs", "clean", "1", "--yes").code == 0
+    assert precious.exists() and not run.exists()
+
+
+def test_a_lost_list_of_runs_is_made_anew(cluster: Desk) -> None:
+    one = submit(cluster, 1)
+    other = submit(cluster, 2, "--runs-dir", "elsewhere")
+    index = cluster.home / ".local/state/hpclaunch/runs.txt"
+    index.write_bytes(b"/nowhere\n\xff\xfe\nrelative\n/etc\n\0\n")
+    assert [row["run_dir"] for row in cluster.type("status", "--json").json] == [str(one)]  # ./runs is always looked at
+    told = cluster.type("runs", "rebuild", "elsewhere", "--json").json
+    assert (sorted(told["runs"]), "/nowhere" in told["forgotten"]) == (sorted([str(one), str(other)]), True)
+    assert len(cluster.type("status", "--json").json) == 2
+    shutil.rmtree(other)
+    assert len(cluster.type("status", "--json").json) == 1
+    assert cluster.type("runs", "rebuild", "nowhere").code == 1
+
+
+def test_a_home_that_cannot_be_written_is_told_and_no_run_is_lost(cluster: Desk) -> None:
+    done = cluster.type("submit", "./train.py", XDG_STATE_HOME="/proc/nowhere")
+    assert (done.code, "the list of runs cannot be written" in done.err) == (0, True)
+    (told,) = cluster.type("status", "--json", XDG_STATE_HOME="/proc/nowhere").json
+    assert told["job_id"] == "4711"
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        ({"j1": "COMPLETED|0:0", "j2": "COMPLETED|0:0"}, 0),
+        ({"j1": "COMPLETED|0:0", "j2": "FAILED|7:0"}, 7),
+        ({"j1": "CANCELLED by 0|0:15", "j2": "COMPLETED|0:0"}, 1),
+    ],
+)
+def test_wait_ends_with_the_runs_exit_code(cluster: Desk, states: dict[str, str], code: int) -> None:
+    submit(cluster, 1), submit(cluster, 2)
+    ended(cluster, **states)
+    assert cluster.type("wait", "1", "2").code == code
+
+
+def test_wait_gives_up_in_time(cluster: Desk) -> None:
+    submit(cluster, 1)
+    cluster.fake("squeue", out="1|PENDING|QOSMaxJobsPerUserLimit|\n")
+    done = cluster.type("wait", "--timeout", "1s")
+    assert (done.code, "PENDING" in done.out) == (124, True)
+    assert "your jobs are at the QOS's limit for one person" in done.out
+    assert cluster.type("wait", "--timeout", "soon").code == 2
+
+
+def test_wait_starts_a_run_again_after_a_node_failed_and_not_after_its_own_error(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    ended(cluster, j1="NODE_FAIL|1:0|node[1-2]", j2="FAILED|3:0|node[3-4]")
+    cluster.fake("sinfo", out="node2\nnode2\n")
+    cluster.fake("sbatch", out="Submitted batch job 2\n")
+    done = cluster.type("wait", "1", "--retries", "5", "--json")
+    assert (done.code, done.json[0]["job_id"], done.json[0]["earlier"]) == (3, "2", ["1"])
+    assert cluster.given("sbatch")[0] == "--exclude=node2"
+    assert "starting it again without node2" in done.err
+    assert (run / "job.sh").read_bytes() == (cluster.spool / "script").read_bytes()
+
+
+def test_retry_refuses_a_programs_own_error(cluster: Desk) -> None:
+    submit(cluster, 1)
+    ended(cluster, j1="FAILED|7:0")
+    done = cluster.type("retry", "1")
+    assert (done.code, "it failed by itself, with exit code 7" in done.err) == (1, True)
+
+
+def test_retry_keeps_what_the_script_excludes_itself(cluster: Desk) -> None:
+    submit(cluster, 1, "--sbatch=--exclude=node9")
+    ended(cluster, j1="NODE_FAIL|1:0|node3")
+    assert cluster.type("retry", "1").code == 0
+    assert cluster.given("sbatch")[0] == "--exclude=node9,node3"
+
+
+def test_cancel_takes_several_with_one_call_and_all_only_when_sure(cluster: Desk) -> None:
+    submit(cluster, 1), submit(cluster, 2)
+    cluster.fake("squeue", out="1|RUNNING|None|\n2|PENDING|None|\n")
+    assert cluster.type("cancel", "1", "2").code == 0
+    assert cluster.given("scancel") == ["1", "2"]
+    (cluster.spool / "scancel.args").unlink()
+    done = cluster.type("cancel", "--all")
+    assert (done.code, "nothing was cancelled" in done.err) == (1, True)
+    assert not (cluster.spool / "scancel.args").exists()
+    assert cluster.type("cancel", "--all", "--yes").code == 0
+    assert sorted(cluster.given("scancel")) == ["1", "2"]
+    assert cluster.type("cancel").code == 2
+
+
+def test_results_are_a_table_of_final_metrics(cluster: Desk) -> None:
+    one, two = submit(cluster, 1), submit(cluster, 2)
+    result(one, accuracy=0.5)
+    told = {row["run"]: row["final"] for row in cluster.type("results", "--json").json}
+    assert told[one.name]["accuracy"] == 0.5 and told[two.name] == {}
+    assert f"{one.name}\tUNKNOWN\t0.5\n" in cluster.type("results").out
+
+
+def test_watch_shows_every_change_until_all_have_ended(cluster: Desk) -> None:
+    submit(cluster, 1)
+    ended(cluster, j1="COMPLETED|0:0")
+    done = cluster.type("status", "--watch", "--json")
+    assert [row["state"] for row in json.loads(done.out.splitlines()[-1])] == ["COMPLETED"]
+
+
+def test_row_12_squeue_alone_tells_that_a_job_was_queued_again(cluster: Desk) -> None:
+    submit(cluster, 1)
+    ended(cluster, j1="PREEMPTED|0:15")
+    cluster.fake("squeue", err="Unable to contact slurm controller\n", code=1)
+    assert cluster.type("status", "--json").json[0]["state"] == "UNKNOWN"
+    cluster.fake("squeue", out="1|PENDING|BeginTime|\n")
+    assert cluster.type("status", "--json").json[0]["state"] == "PENDING"
+
+
+def test_row_12_a_later_start_without_an_exit_code_is_not_the_earlier_ones_failure(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    for restart in (0, 1):
+        (run / f"attempts/1.{restart}").mkdir()
+        (run / f"attempts/1.{restart}/started").touch()
+    (run / "attempts/1.0/exit-code").write_text("143\n")
+    assert cluster.type("status", "--json").json[0]["state"] == "UNKNOWN"
+    (run / "attempts/1.1/exit-code").write_text("0\n")
+    assert cluster.type("status", "--json").json[0]["state"] == "COMPLETED"
+
+
+def test_row_14_one_squeue_and_one_sacct_tell_of_a_thousand_runs(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    index = cluster.home / ".local/state/hpclaunch/runs.txt"
+    for number in range(2, 1001):
+        copy = cluster.project / "runs" / f"train-{number}"
+        copy.mkdir()
+        text = (run / "run.json").read_text().replace('"job_id": "1"', f'"job_id": "{number}"')
+        (copy / "run.json").write_text(text)
+        os.write(fd := os.open(index, os.O_APPEND | os.O_WRONLY), f"{copy}\n".encode())
+        os.close(fd)
+    for name, answer in (("squeue", "|RUNNING|None|"), ("sacct", "|COMPLETED|0:0|")):
+        numbers = range(1, 501) if name == "squeue" else range(501, 1001)
+        (cluster.spool / f"{name}.out").write_text("".join(f"{number}{answer}\n" for number in numbers))
+        text = (cluster.root / "bin" / name).read_text()
+        cluster.program(name, text.replace("#!/bin/bash", f"#!/bin/bash\necho {name} >> {cluster.spool}/calls", 1))
+    told = cluster.type("status", "--json").json
+    assert sorted(row["state"] for row in told) == ["COMPLETED"] * 500 + ["RUNNING"] * 500
+    assert (cluster.spool / "calls").read_text().split() == ["squeue", "sacct"]

@@ -1,0 +1,244 @@
+"""No run is lost and none is queued twice, whatever happens to sbatch, to the controller, and to hpclaunch itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Desk, wait_for
+
+# A controller that keeps its jobs in SPOOL/jobs, as ID|WORKING FOLDER. A line of SPOOL/plan is used up by each sbatch.
+SBATCH = """#!/bin/bash
+echo sbatch >> {spool}/calls
+plan=(); [ -e {spool}/plan ] && mapfile -t plan < {spool}/plan
+what=${{plan[0]:-accept}}
+printf '%s\\n' "${{plan[@]:1}}" > {spool}/plan
+while IFS= read -r line; do
+  case $line in '#SBATCH --chdir='*) folder=${{line#*=}} ;; esac
+done < "${{@: -1}}"
+accept() {{ jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
+  id=$((4711 + ${{#jobs[@]}})); echo "$id|$folder" >> {spool}/jobs; }}
+parent() {{ read -r _ _ _ up _ < /proc/$1/stat; echo "$up"; }}
+lost() {{ echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; exit 1; }}
+if [ -e {spool}/late ]; then read -r folder < {spool}/late; : > {spool}/late.done; accept; folder=$folder; fi
+case $what in
+  accept) accept; echo "Submitted batch job $id" ;;
+  accept-and-lose) accept; lost ;;
+  lose) lost ;;
+  later) echo "$folder" > {spool}/late; lost ;;
+  unreachable) echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1 ;;
+  accept-and-hang) accept; sleep 600 ;;
+  hang) sleep 600 ;;
+  accept-and-kill) accept; kill -9 "$(parent "$PPID")"; sleep 600 ;;
+  kill) kill -9 "$(parent "$PPID")"; sleep 600 ;;
+  accept-and-babble) accept; echo 'plugin: welcome' ;;
+esac
+"""
+SQUEUE = """#!/bin/bash
+echo squeue >> {spool}/calls
+[ -e {spool}/down ] && {{ echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }}
+jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
+for job in "${{jobs[@]}}"; do
+  case "$*" in *%Z*) echo "$job" ;; *) echo "${{job%%|*}}|PENDING|Priority|" ;; esac
+done
+"""
+# coreutils' own, with two seconds in place of those that it is given.
+TIMEOUT = '#!/bin/bash\nexec {tools}/timeout "$1" 2 "${{@:3}}"\n'
+
+
+@pytest.fixture
+def controller(cluster: Desk) -> Desk:
+    cluster.program("sbatch", SBATCH.format(spool=cluster.spool))
+    cluster.program("squeue", SQUEUE.format(spool=cluster.spool))
+    return cluster
+
+
+def plan(desk: Desk, *calls: str) -> None:
+    (desk.spool / "plan").write_text("".join(f"{call}\n" for call in calls))
+
+
+def jobs(desk: Desk) -> list[str]:
+    path = desk.spool / "jobs"
+    return [line.partition("|")[0] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def calls(desk: Desk) -> list[str]:
+    return (desk.spool / "calls").read_text().split()
+
+
+def the_run(desk: Desk) -> Path:
+    (run,) = (desk.project / "runs").iterdir()
+    return run
+
+
+def status(desk: Desk) -> dict[str, Any]:
+    (told,) = desk.type("status", "--json").json
+    assert isinstance(told, dict)
+    return told
+
+
+def age(run: Path, seconds: int) -> None:
+    """Let the record be that old."""
+    before = (run / "run.json").stat().st_mtime - seconds
+    os.utime(run / "run.json", (before, before))
+
+
+def test_row_15_a_submission_that_timed_out_after_it_was_accepted_is_looked_up_and_not_repeated(
+    controller: Desk,
+) -> None:
+    plan(controller, "accept-and-lose")
+    done = controller.type("submit", "./train.py", "--json")
+    assert (done.code, done.json["job_id"], done.json["state"]) == (0, "4711", "PENDING"), done.err
+    assert (jobs(controller), calls(controller)) == (["4711"], ["sbatch", "squeue", "squeue"])
+
+
+def test_row_15_a_submission_that_was_lost_is_repeated_only_after_a_look(controller: Desk) -> None:
+    plan(controller, "lose", "accept")
+    done = controller.type("submit", "./train.py", "--json")
+    assert (done.code, done.json["job_id"]) == (0, "4711"), done.err
+    assert calls(controller)[:3] == ["sbatch", "squeue", "sbatch"]
+    assert jobs(controller) == ["4711"]
+
+
+def test_row_15_a_request_that_the_controller_obeys_late_is_not_run_twice(controller: Desk) -> None:
+    plan(controller, "later", "accept")
+    done = controller.type("submit", "./train.py", "--json")
+    assert (done.code, jobs(controller)) == (0, ["4711", "4712"]), done.err
+    assert done.json["job_id"] == "4711"
+    assert controller.given("scancel") == ["4712"]
+
+
+def test_row_15_while_nobody_can_be_asked_nothing_is_repeated_and_status_resolves_it(controller: Desk) -> None:
+    plan(controller, "accept-and-lose")
+    (controller.spool / "down").touch()
+    done = controller.type("submit", "./train.py")
+    assert done.code == 1
+    assert "nobody knows yet whether" in done.err
+    assert calls(controller) == ["sbatch", "squeue"]
+    assert status(controller)["state"] == "SUBMITTING"
+    (controller.spool / "down").unlink()
+    told = status(controller)
+    assert (told["state"], told["job_id"], jobs(controller)) == ("PENDING", "4711", ["4711"])
+
+
+def test_a_controller_that_cannot_be_reached_leaves_nothing_queued_and_says_so(controller: Desk) -> None:
+    plan(controller, *["unreachable"] * 3)
+    (controller.spool / "down").touch()
+    done = controller.type("submit", "./train.py")
+    assert (done.code, jobs(controller), calls(controller)) == (1, [], ["sbatch"] * 3)
+    assert "Unable to contact slurm controller" in done.err
+    assert json.loads((the_run(controller) / "run.json").read_text())["state"] == "NOT_SUBMITTED"
+
+
+def test_a_controller_that_comes_back_gets_the_run(controller: Desk) -> None:
+    plan(controller, "unreachable", "accept")
+    done = controller.type("submit", "./train.py", "--json")
+    assert (done.code, done.json["job_id"], jobs(controller)) == (0, "4711", ["4711"])
+
+
+def test_an_sbatch_that_hangs_after_it_was_accepted_is_ended_and_the_run_found(controller: Desk) -> None:
+    controller.program("timeout", TIMEOUT.format(tools=controller.root / "tools"))
+    plan(controller, "accept-and-hang")
+    done = controller.type("submit", "./train.py", "--json")
+    assert (done.code, done.json["job_id"], jobs(controller)) == (0, "4711", ["4711"]), done.err
+
+
+def test_an_accepted_run_is_found_whatever_sbatch_says(controller: Desk) -> None:
+    plan(controller, "accept-and-babble")
+    done = controller.type("submit", "./train.py", "--json")
+    assert (done.code, done.json["job_id"], jobs(controller)) == (0, "4711", ["4711"]), done.err
+
+
+@pytest.mark.parametrize(("call", "found"), [("accept-and-kill", ["4711"]), ("kill", [])])
+def test_hpclaunch_killed_while_it_submits_leaves_a_record_that_status_resolves(
+    controller: Desk, call: str, found: list[str]
+) -> None:
+    plan(controller, call)
+    done = controller.type("submit", "./train.py")
+    assert (done.code, jobs(controller)) == (-signal.SIGKILL, found)
+    told = status(controller)
+    if found:
+        assert (told["state"], told["job_id"]) == ("PENDING", "4711")
+        return
+    assert told["state"] == "SUBMITTING"  # it may be on its way still
+    age(the_run(controller), 600)
+    assert status(controller)["state"] == "NOT_SUBMITTED"
+    assert controller.type("retry", the_run(controller).name).code == 0
+    assert (jobs(controller), status(controller)["state"]) == (["4711"], "PENDING")
+
+
+def test_without_accounting_an_unanswered_run_is_never_called_unqueued(controller: Desk) -> None:
+    controller.fake("sacct", err="Slurm accounting storage is disabled\n", code=1)
+    plan(controller, "kill")
+    controller.type("submit", "./train.py")
+    age(the_run(controller), 600)
+    told = status(controller)
+    assert told["state"] == "SUBMITTING"
+    assert "cannot say what was" in told["reason"]
+
+
+def test_hpclaunch_killed_while_it_makes_the_run_directory_leaves_a_run_that_was_never_queued(
+    controller: Desk,
+) -> None:
+    for number in range(1500):
+        controller.write(f"code{number}.py", "print()\n" * 200)
+    process = controller.start("submit", "./train.py")
+    runs = controller.project / "runs"
+    wait_for(lambda: list(runs.glob("*/run.json")), "a record")
+    process.kill()
+    process.communicate()
+    assert (jobs(controller), status(controller)["state"]) == ([], "INCOMPLETE")
+    assert controller.type("runs", "clean", the_run(controller).name, "--yes").code == 0
+    assert the_run(controller).is_dir()  # it could still be in the making
+    record = the_run(controller) / "run.json"
+    record.write_text(record.read_text().replace('"created": "2', '"created": "1'))
+    assert controller.type("runs", "clean", the_run(controller).name, "--yes").code == 0
+    assert not list(runs.iterdir())
+
+
+def test_control_c_while_submitting_says_that_it_may_be_queued(controller: Desk) -> None:
+    plan(controller, "accept-and-hang")
+    process = controller.start("submit", "./train.py")
+    wait_for(lambda: jobs(controller), "it is accepted")
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "it may be queued" in err
+    assert "Traceback" not in err
+    assert (status(controller)["state"], status(controller)["job_id"]) == ("PENDING", "4711")
+
+
+def test_submissions_at_once_never_collide(controller: Desk) -> None:
+    processes = [controller.start("submit", "./train.py", "--json") for _ in range(8)]
+    told = [json.loads(process.communicate(timeout=100)[0]) for process in processes]
+    assert len({one["run_dir"] for one in told}) == 8
+    assert len(controller.type("runs", "list", "--json").json) == 8
+
+
+def test_a_run_is_started_again_by_one_of_two_who_try(controller: Desk) -> None:
+    plan(controller, "unreachable", "unreachable", "unreachable", "accept", "accept")
+    controller.type("submit", "./train.py")
+    run = the_run(controller)
+    controller.program("sbatch", SBATCH.format(spool=controller.spool).replace("case $what", "sleep 1; case $what"))
+    processes = [controller.start("retry", run.name) for _ in range(2)]
+    errors = [process.communicate(timeout=60)[1] for process in processes]
+    assert sorted(process.returncode for process in processes) == [0, 1], errors
+    assert jobs(controller) == ["4711"]
+
+
+def test_what_status_saw_does_not_undo_what_a_submission_recorded(controller: Desk) -> None:
+    from hpclaunch import runs
+
+    controller.type("submit", "./train.py")
+    seen = runs.load(the_run(controller))
+    runs.change(seen, state="RUNNING")
+    assert runs.change(seen, state="NOT_SUBMITTED", job_id="").state == "RUNNING"
+    assert (
+        subprocess.run(["grep", "-c", "state", str(seen.path / "states.jsonl")], capture_output=True).stdout == b"5\n"
+    )

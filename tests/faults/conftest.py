@@ -1,0 +1,104 @@
+"""Breaking the real test cluster on purpose, and mending it. The whole bed: HPCLAUNCH_FAULTS=all pytest tests/faults"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.slurm.conftest import Cluster, cluster, desk  # noqa: F401
+from tests.slurm.desk import Desk, Submitted, until
+
+# What takes long is for the one documented command; CI has a case of every class.
+collect_ignore = [] if os.environ.get("HPCLAUNCH_FAULTS") == "all" else ["bed"]
+SCRIPTS = Path(__file__).resolve().parents[1] / "cluster"
+SPAWN = "import sys, pathlib, cluster_daemons as d; d.spawn(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:])"
+COMMANDS = {"slurmctld": ["slurmctld", "-D", "-f", "{root}/etc/slurm.conf"], "slurmdbd": ["slurmdbd", "-D"]}
+
+
+@dataclasses.dataclass(frozen=True)
+class Faults:
+    """A cluster whose daemons can be killed, stopped and started again."""
+
+    cluster: Cluster
+    desk: Desk
+
+    @property
+    def daemons(self) -> Any:
+        if str(SCRIPTS) not in sys.path:
+            sys.path.insert(0, str(SCRIPTS))
+        return importlib.import_module("cluster_daemons")
+
+    @contextlib.contextmanager
+    def down(self, name: str) -> Iterator[None]:
+        """Kill a daemon; afterwards start it again and wait until it answers."""
+        os.kill(self.daemons.running(self.cluster.root)[name], signal.SIGKILL)
+        until(lambda: name not in self.daemons.running(self.cluster.root), f"the end of {name}")
+        try:
+            yield
+        finally:
+            words = [word.format(root=self.cluster.root) for word in COMMANDS[name]]
+            # As a process of its own, which the daemon outlives, as with cluster.py.
+            command = [sys.executable, "-c", SPAWN, str(self.cluster.root), name, *words]
+            subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, check=True)
+            until(self.answers, f"{name} answers")
+
+    @contextlib.contextmanager
+    def hanging(self, name: str) -> Iterator[None]:
+        """Stop a daemon: it takes connections and does not answer. What it was sent it obeys afterwards."""
+        process = self.daemons.running(self.cluster.root)[name]
+        os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(process, signal.SIGCONT)
+            until(self.answers, f"{name} answers")
+
+    def answers(self) -> bool:
+        asked = ["squeue", "--noheader"], ["sacct", "--noheader", "--user=root"]
+        return all(
+            subprocess.run(words, env=self.desk.shell(), capture_output=True, timeout=60).returncode == 0
+            for words in asked
+        )
+
+    def impatient(self, seconds: int = 2) -> dict[str, str]:
+        """A shell whose Slurm programs wait this long for an answer (MessageTimeout)."""
+        text = self.cluster.conf.read_text().replace("MessageTimeout=30", f"MessageTimeout={seconds}")
+        conf = self.desk.folder / "impatient.conf"
+        conf.write_text(text)
+        return self.desk.shell(SLURM_CONF=str(conf))
+
+    def jobs_of(self, run: Path) -> list[str]:
+        """Ids of all jobs that Slurm has, or had, for this run directory."""
+        lines = self.desk.slurm("squeue", "--noheader", "--states=all", "--format=%i|%Z").splitlines()
+        return [line.partition("|")[0] for line in lines if line.endswith(f"|{run}")]
+
+    def runs(self) -> list[Path]:
+        return sorted((self.desk.folder / "runs").glob("*"))
+
+
+@pytest.fixture
+def faults(cluster: Cluster, desk: Desk) -> Faults:  # noqa: F811
+    desk.job("short", "print('one line')")
+    desk.job("long", "import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    return Faults(cluster=cluster, desk=desk)
+
+
+def told(desk: Desk, run: Submitted | Path) -> dict[str, Any]:  # noqa: F811
+    import json
+
+    path = run if isinstance(run, Path) else run.path
+    done = desk.run("status", str(path), "--json")
+    assert done.returncode == 0, done.stderr
+    (record,) = json.loads(done.stdout)
+    assert isinstance(record, dict)
+    return record
