@@ -61,7 +61,7 @@ def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:
         time.sleep(0.05)
     assert state(started) == Status(state="FAILED", exit_code="5:0")
     assert int((run.path / "sid").read_text()) != os.getsid(0)
-    local.cancel(started)
+    local.cancel([started])
 
 
 def test_what_to_type_to_cancel(run: Run) -> None:
