@@ -31,8 +31,8 @@ SLURM += ("gpus", "gpus-per-node", "gpus-per-task", "gres", "gpu-bind", "mem", "
 SLURM += ("distribution", "network", "mpi")
 # Options that are about neither; any other one makes the comparison fail until somebody has sorted it.
 APART = {"job-name", "account", "time", "chdir", "output", "open-mode", "export", "kill-on-bad-exit", "wait"}
-APART |= {"no-requeue", "label", "unbuffered"}
-BARE = {"exclusive", "no-requeue", "label", "unbuffered"}
+APART |= {"requeue", "no-requeue", "signal", "label", "unbuffered"}
+BARE = {"exclusive", "requeue", "no-requeue", "label", "unbuffered"}
 # The words of mpirun, horovodrun, ibrun (-np) and torchrun on placement, and how many words each of the others takes.
 OTHER = ("np", "H", "map-by", "bind-to", "nnodes", "nproc-per-node")
 OTHER_APART = {"mca": 2, "x": 1, "gloo": 0, "rdzv-backend": 1, "no-python": 0}

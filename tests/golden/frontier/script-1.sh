@@ -20,8 +20,11 @@ export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
 job="${SLURM_JOB_ID:-by-hand-$$}"
 # --export=NONE kept the submitting shell out of this job; the ranks get all that is set here.
 export SLURM_EXPORT_ENV=ALL
-stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+say() {
   printf 'hpclaunch: %s\n' "$1" >&2
+}
+stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+  say "$1"
   exit 78
 }
 need() { # stop if a program is not there
@@ -29,10 +32,13 @@ need() { # stop if a program is not there
 load its module, or set 'environment:' in the job file or the site file"
 }
 attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
-mkdir -p "$attempt" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
+export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
+mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
 trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
 date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
 export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
+starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
+export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
 
 # --- environment
 export PYTHONUNBUFFERED=1

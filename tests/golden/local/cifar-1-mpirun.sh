@@ -11,8 +11,11 @@ job="${SUBMITIT_LOCAL_JOB_ID:-by-hand-$$}"
 for name in "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!OMPI_COMM_@}" "${!OMPI_MCA_@}" "${!HOROVOD_@}"; do
   unset "$name"
 done
-stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+say() {
   printf 'hpclaunch: %s\n' "$1" >&2
+}
+stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+  say "$1"
   exit 78
 }
 check() { # stop if the command before this line failed
@@ -24,10 +27,13 @@ need() { # stop if a program is not there
 load its module, or set 'environment:' in the job file or the site file"
 }
 attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
-mkdir -p "$attempt" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
+export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
+mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
 trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
 date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
 export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
+starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
+export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
 
 # --- environment
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
@@ -50,9 +56,13 @@ trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to e
   --batch-size-per-rank=512 --accumulation=1 --learning-rate=0.001 --scale-learning-rate=none \
   --warmup-epochs=0.0 --warmup-steps=0 --decay=constant --decay-epochs= --decay-factor=0.1 \
   --decay-power=1.0 --batch-norm=local --ghost-batch-size=32 --optimizer=adam --momentum=0.9 \
-  --weight-decay=0.0 --exclude-vectors=true --precision=float32 --compression=none --adasum=false \
-  --xla=false --steps-per-execution=1 --seed=1337 --synthetic=false --synthetic-samples=4096 \
-  --train-samples=0 --record-shards=false
+  --momentum-correction=true --weight-decay=0.0 --exclude-vectors=true --precision=float32 \
+  --compression=none --adasum=false --noise-scale=true --xla=false --steps-per-execution=1 \
+  --input=memory --stage-to= --flip-horizontal=false --flip-vertical=false --crop=0 --scale-images=0.0 \
+  --brightness=0.0 --contrast=0.0 --saturation=0.0 --mixup=0.0 --cutmix=0.0 --seed=1337 \
+  --synthetic=false --synthetic-samples=4096 --train-samples=0 --record-shards=false \
+  --checkpoint-minutes=15.0 --checkpoint-steps=0 --keep-checkpoints=2 --stall-minutes=30.0 \
+  --resume=true
 code=$?
 # Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
 [ "$code" -ne 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3
@@ -66,8 +76,8 @@ trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
 trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
 # 00:30:00 of walltime; timeout also passes signals on to all that the launcher started.
 timeout --kill-after=30 1800 mpirun -np 2 --map-by ppr:2:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
-  HPCLAUNCH_EXIT_FILE -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x CUDA_VISIBLE_DEVICES -x \
-  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU \
+  HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x PYTHONUNBUFFERED -x \
+  OMP_NUM_THREADS -x CUDA_VISIBLE_DEVICES -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU \
   bash -c "$rank" &
 launcher=$!
 while :; do

@@ -11,8 +11,11 @@ job="${SUBMITIT_LOCAL_JOB_ID:-by-hand-$$}"
 for name in "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!OMPI_COMM_@}" "${!OMPI_MCA_@}" "${!HOROVOD_@}"; do
   unset "$name"
 done
-stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+say() {
   printf 'hpclaunch: %s\n' "$1" >&2
+}
+stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
+  say "$1"
   exit 78
 }
 check() { # stop if the command before this line failed
@@ -24,10 +27,13 @@ need() { # stop if a program is not there
 load its module, or set 'environment:' in the job file or the site file"
 }
 attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
-mkdir -p "$attempt" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
+export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
+mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
 trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
 date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
 export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
+starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
+export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
 
 # --- environment
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
