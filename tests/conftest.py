@@ -15,7 +15,8 @@ _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
 # With `pytest -n 2 --dist loadgroup` the tests of such a folder stay in one process, one after the other: they share a
 # cluster, or take both cores themselves.
-_TOGETHER = {"docs", "horovod", "packaging", "site_environment", "slurm"}
+_TOGETHER = {name: name for name in ("docs", "horovod", "packaging", "site_environment", "slurm")}
+_TOGETHER["faults"] = "slurm"  # they break the cluster that the others need
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = _folder(item.nodeid)
         if folder in _TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(folder))
+            item.add_marker(pytest.mark.xdist_group(_TOGETHER[folder]))
 
 
 def _folder(nodeid: str) -> str:
