@@ -67,7 +67,7 @@ def reported() -> Iterator[None]:
     except Exception as error:
         if _follows_another_rank(error):
             time.sleep(HEAD_START_S)
-            leave(1, "{}: stopped because another rank ended".format(who()))
+            leave(1, "{}: stopped because another rank ended".format(who()), prefix="")  # that rank tells the error
         traceback.print_exc()
         leave(1, "{}: stopped by the {} above".format(who(), type(error).__name__))
 
