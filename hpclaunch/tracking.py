@@ -27,14 +27,28 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     found = _settled([_continued(_by_hand(run)) for run in found])
     news: dict[str, dict[str, Status]] = {}
     for name in {run.scheduler for run in found}:
-        open_runs = [run for run in found if run.scheduler == name and run.job_id and not run.final]
+        open_runs = [run for run in found if run.scheduler == name and run.job_id and _in_question(run)]
         if open_runs:
             news[name] = scheduler_of(name).states(open_runs)
     return [_updated(run, news.get(run.scheduler, {}).get(run.job_id)) for run in found]
 
 
+def _in_question(run: Run) -> bool:
+    """Whether a scheduler can tell more: accounting may hear of an exit code later than the queue of a failure."""
+    if run.state != "FAILED" or run.exit_code:
+        return not run.final
+    return _age(run) < _PATIENCE_S
+
+
+def _age(run: Run) -> float:
+    try:
+        return time.time() - (run.path / runs.RECORD).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def _updated(run: Run, status: Status | None) -> Run:
-    if status is None or run.final:
+    if status is None or (run.final and not status.exit_code):
         return run
     nodes = status.nodes or run.nodes
     if (run.state, run.exit_code, run.reason, run.nodes) == (status.state, status.exit_code, status.reason, nodes):
@@ -90,7 +104,7 @@ def _settle(run: Run, search: Search) -> Run:
         return _recorded(run, job_id=fresh[0], state="PENDING", reason="", submission="hpclaunch")
     if not search.answered:
         return _recorded(run, reason=search.words)
-    if time.time() - (run.path / runs.RECORD).stat().st_mtime < _PATIENCE_S:
+    if _age(run) < _PATIENCE_S:
         return replace(run, reason=run.reason or "the scheduler has not answered yet")
     if search.certain:
         return _recorded(run, state="NOT_SUBMITTED", reason="the scheduler knows no job of it, queued or ended")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 
 from hpclaunch.errors import Fault, SchedulerError
@@ -66,7 +67,8 @@ def states(runs: Sequence[Run]) -> dict[str, Status]:
         ended = _sacct(gone) if gone else {}
         if silence:
             ended = {job_id: status for job_id, status in ended.items() if status.state not in _REPEATABLE}
-        found.update({**known, **ended})
+        unheard = {job_id: _heard(wanted[job_id], known[job_id]) for job_id in gone if job_id in known}
+        found.update({**known, **unheard, **ended})
     for job_id, run in wanted.items():
         if job_id not in found:
             found[job_id] = _marks(run, silence)
@@ -100,6 +102,15 @@ def _sacct(job_ids: list[str]) -> dict[str, Status]:
             nodes = "" if nodes == "None assigned" else nodes
             found[job_id] = Status(state=word, exit_code=code, nodes=nodes, reason=_UNOPENED if code == "0:53" else "")
     return found
+
+
+def _heard(run: Run, status: Status) -> Status:
+    """Return how a job ended of which accounting has not heard yet: squeue tells no exit code, its own mark does."""
+    code = run.last_exit_code(run.job_id)
+    if code is not None:
+        return replace(status, exit_code=f"{code}:0")
+    unopened = status.state == "FAILED" and not (run.path / "logs").is_dir()
+    return replace(status, reason=_UNOPENED) if unopened else status
 
 
 def _marks(run: Run, silence: str) -> Status:

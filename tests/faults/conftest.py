@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,11 @@ class Faults:
 
     @contextlib.contextmanager
     def down(self, name: str) -> Iterator[None]:
-        """Kill a daemon; afterwards start it again and wait until it answers."""
-        os.kill(self.daemons.running(self.cluster.root)[name], signal.SIGKILL)
+        """End a daemon; afterwards start it again and wait until it answers.
+
+        SIGTERM: Slurm's controller saves what it knows every 5 s, and killed it would forget the jobs of the last ones.
+        """
+        os.kill(self.daemons.running(self.cluster.root)[name], signal.SIGTERM)
         until(lambda: name not in self.daemons.running(self.cluster.root), f"the end of {name}")
         try:
             yield
@@ -89,15 +93,14 @@ class Faults:
 @pytest.fixture
 def faults(cluster: Cluster, desk: Desk) -> Faults:  # noqa: F811
     desk.job("short", "print('one line')")
-    desk.job("long", "import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    desk.job("long", "import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
     return Faults(cluster=cluster, desk=desk)
 
 
-def told(desk: Desk, run: Submitted | Path) -> dict[str, Any]:  # noqa: F811
-    import json
-
+def told(desk: Desk, run: Submitted | Path, env: Mapping[str, str] | None = None) -> dict[str, Any]:  # noqa: F811
+    """What ``status --json`` says of the run."""
     path = run if isinstance(run, Path) else run.path
-    done = desk.run("status", str(path), "--json")
+    done = desk.run("status", str(path), "--json", env=env)
     assert done.returncode == 0, done.stderr
     (record,) = json.loads(done.stdout)
     assert isinstance(record, dict)
