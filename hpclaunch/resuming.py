@@ -47,7 +47,7 @@ def _refuse_unended(run: Run) -> None:
     if run.state == "COMPLETED":
         raise Refused(Fault(what=f"{name} is done: it completed", next=f"hpclaunch results {name}"))
     if run.state == "RENDERED":
-        raise Refused(Fault(what=f"{name} was never submitted", next=f"sbatch {run.script}"))
+        raise Refused(Fault(what=f"{name} was never submitted", next=run.start_command))
     if not run.final:
         what = f"{name} has not ended, as far as is known: its state is {run.state}"
         raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))

@@ -142,9 +142,22 @@ def cancellable(found: Sequence[Run]) -> list[Run]:
     """Return those that have a job which has not ended. Raises Refused for runs that were never submitted."""
     never = [run for run in found if not run.job_id and not run.final]
     if never:
-        what = "is being submitted" if never[0].state == "SUBMITTING" else "was rendered and not submitted by hpclaunch"
-        raise Refused([Fault(what=f"{run.path.name} {what}", next="scancel JOBID") for run in never])
+        raise Refused([_not_submitted(run) for run in never])
     return [run for run in found if not run.final]
+
+
+def awaitable(found: Sequence[Run]) -> Sequence[Run]:
+    """Return the runs. Raises Refused for runs that nobody has submitted: their end would never come."""
+    never = [run for run in found if run.state == "RENDERED"]
+    if never:
+        raise Refused([_not_submitted(run) for run in never])
+    return found
+
+
+def _not_submitted(run: Run) -> Fault:
+    if run.state == "SUBMITTING":
+        return Fault(what=f"{run.path.name} is being submitted", next=f"hpclaunch status {run.path.name}")
+    return Fault(what=f"{run.path.name} was rendered and not submitted", next=f"{run.start_command} starts it")
 
 
 def cancel(found: Sequence[Run]) -> list[Run]:
@@ -193,11 +206,9 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     """
     decision = decide(ending_of(run))
     if not decision.again:
-        raise Refused(
-            Fault(
-                what=f"{run.path.name} is not started again: {decision.reason}", next="mend it, then hpclaunch submit"
-            )
-        )
+        done = run.state == "COMPLETED"
+        next_step = f"hpclaunch results {run.path.name}" if done else "mend it, then hpclaunch submit"
+        raise Refused(Fault(what=f"{run.path.name} is not started again: {decision.reason}", next=next_step))
     try:
         text = run.script.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:

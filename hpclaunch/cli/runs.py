@@ -99,7 +99,7 @@ def wait(
     from hpclaunch.launch import World
 
     seconds = _seconds("--timeout", timeout)
-    found = asked = tracking.find(World(warn=console.warn), run or [])
+    found = asked = tracking.awaitable(tracking.find(World(warn=console.warn), run or []))
     shown: dict[str, str] = {}
     try:
         for found in following.wait(asked, seconds, retries, console.say):
@@ -130,6 +130,8 @@ def cancel(
         run_views.show_status(tracking.cancel(tracking.find(world, run)), json)
         return
     doomed = [one for one in tracking.all_runs(world) if one.job_id and not one.final]
+    if not doomed:
+        raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for one in doomed:
         console.say(f"  {one.path.name} {one.job_id} {one.state}")
     if doomed and not yes and not console.confirmed(f"cancel these {len(doomed)}? [y/N]"):

@@ -54,7 +54,8 @@ def launcher_of(
         ledger.warnings.append(f"{launcher} at {site.name}: {options.warn}")
     _check_reach(site, launcher, layout, options, ledger)
     if launcher not in ("srun", "torchrun"):
-        _check_signals(launcher, (*site.sbatch, *job.sbatch, *request.sbatch), ledger)
+        said = (*site.sbatch, *settings.all("sbatch", site.name), *job.sbatch, *request.sbatch)
+        _check_signals(launcher, said, ledger)
     if launcher == "ibrun":
         _check_ibrun(request, around, ledger)
     return launcher if launcher in LAUNCHERS else offered[0]

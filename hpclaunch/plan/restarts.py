@@ -69,11 +69,13 @@ def _piece(site: Site, ask: Ask, asked: dict[str, str], most: int, ledger: Ledge
     longest = longest_piece(site, ask, asked) if most else 0
     if not longest or longest >= ask.walltime:
         return ask.walltime
-    jobs = math.ceil(ask.walltime / longest)
-    ledger.warnings.append(
-        f"{format_walltime(ask.walltime)} is longer than one job may run: this is a chain of up to {jobs} jobs of "
-        f"{format_walltime(longest)}, joined by checkpoints; it ends when the program is done"
-    )
+    jobs, long = math.ceil(ask.walltime / longest), format_walltime(longest)
+    if site.restart == "none":
+        how = f"this is the first of up to {jobs} jobs of {long}; hpclaunch resume starts the next"
+    else:
+        how = f"this is a chain of up to {jobs} jobs of {long}, joined by checkpoints"
+    whole = format_walltime(ask.walltime)
+    ledger.warnings.append(f"{whole} is longer than one job may run: {how}; it ends when the program is done")
     return longest
 
 
@@ -92,6 +94,11 @@ def restarts_of(
     The lead is at most a quarter of the walltime: Slurm would send the signal at once to a job that is shorter.
     """
     if not wish.most:
+        if request.signal:
+            ledger.fault(
+                "--signal asks a run to save before it is started again, and this one is not",
+                next=f"--restarts 50; or --sbatch=--signal=B:{request.signal} for a program that wants it all the same",
+            )
         return Restarts()
     said = ledger.pick(
         "signal",

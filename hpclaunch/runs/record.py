@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,6 +67,11 @@ class Run:
     def script(self) -> Path:
         """The file that was submitted."""
         return self.path / "job.sh"
+
+    @property
+    def start_command(self) -> str:
+        """What a person types to start the script by hand."""
+        return shlex.join(["sbatch" if self.scheduler == "slurm" else "bash", str(self.script)])
 
     def logs(self, rank: int | None = None) -> list[Path]:
         """Return the log files of all starts, oldest first: the job's, or those of one rank."""
