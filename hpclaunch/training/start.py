@@ -80,7 +80,6 @@ def start(job: str, seed: int) -> World:
     prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
     hvd.init()
-    placement.check_world_size(placement.expected_world_size(os.environ), hvd.size(), hvd.mpi_built())
     world = World(
         rank=hvd.rank(),
         size=hvd.size(),
@@ -90,6 +89,9 @@ def start(job: str, seed: int) -> World:
         device="",
         threads=placement.threads_per_rank(os.environ, len(os.sched_getaffinity(0)), hvd.local_size()),
         run_dir=os.environ.get("HPCLAUNCH_RUN_DIR") or os.path.join(os.getcwd(), job + "-output"),
+    )
+    world.together(
+        lambda: placement.check_world_size(placement.expected_world_size(os.environ), world.size, hvd.mpi_built())
     )
     _set_threads(world.threads)
     device = world.together(lambda: _pin_gpu(world))
