@@ -38,15 +38,16 @@ def gain_for(asked: Any, optimizer: Any, world: World) -> Gain:
 
 
 class GradientNoise:
-    """Running averages of a gradient's squared norm on one rank and after averaging over all.
+    """Running averages of the variance of one rank's gradient, and of the mean gradient's squared norm.
 
-    Both are averaged over about 1000 / n steps before anything is divided, as a mean of ratios would be biased.
+    Both are averaged over about 1000 / n steps before anything is divided, as a mean of ratios would be biased. They
+    are of one rank's batch, so that they stay true when a run goes on in a world of another size.
     """
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._keep = max(0.0, 1 - world.size / 1000)  # Johnson et al. 2020, appendix
-        self.sums = tf.Variable(tf.zeros(3, tf.float64), trainable=False)  # of one rank, of all, weight
+        self.sums = tf.Variable(tf.zeros(3, tf.float64), trainable=False)  # variance, norm, weight
 
     def attach(self, optimizer: Any) -> None:
         """Watch the gradients of `optimizer`, made by reduction.distributed; costs one 4-byte all-reduce a step."""
@@ -54,13 +55,13 @@ class GradientNoise:
 
     def gain(self) -> float:
         """The factor on the learning rate, 1 to world size; 1 before the first step, and on one rank."""
-        one, both, weight = [float(value) for value in self.sums.numpy()]
-        n = self._world.size
-        if n == 1 or not weight:
+        variance, norm, weight = [float(value) for value in self.sums.numpy()]
+        if self._world.size == 1 or not weight:
             return 1.0
-        return adascale_gain(*gradient_noise(one / weight, both / weight, n), size=n)
+        return adascale_gain(variance / weight, norm / weight, self._world.size)
 
     def _watch(self, one: Any, both: Any) -> None:
-        now = tf.cast(tf.stack([one, both, 1.0]), tf.float64)
+        one, both = tf.cast(one, tf.float64), tf.cast(both, tf.float64)
+        now = tf.stack([*gradient_noise(one, both, self._world.size), 1.0])
         finite = tf.reduce_all(tf.math.is_finite(now))
         self.sums.assign(tf.where(finite, self._keep * self.sums + (1 - self._keep) * now, self.sums))

@@ -53,9 +53,11 @@ class AverageStatistics(tf.keras.callbacks.Callback):
 
 
 class StopOnNaN(tf.keras.callbacks.Callback):
-    """Ends all ranks together when the loss or a weight is no number; place it after MetricAverageCallback.
+    """Ends all ranks together when the loss or a weight of any rank is no finite number.
 
     The loss alone does not tell: oneDNN's ReLU turns NaN into zero, so that a model full of NaN may have a finite loss.
+    Weights are equal on all ranks, unless a processor or its memory is at fault: what one rank finds, it tells all.
+    Under float16 gradients that overflow stop nobody: loss scaling drops the step, so that no weight changes.
     """
 
     EVERY = 50  # steps between two looks; every rank looks at the same step, as it asks the others
@@ -72,18 +74,20 @@ class StopOnNaN(tf.keras.callbacks.Callback):
         looks = (batch + 1) // self.EVERY
         if looks > self._looks:  # with steps_per_execution not every step ends here
             self._looks = looks
-            loss = np.float32(logs["loss"])
-            average = float(hvd.allreduce(tf.constant(loss), name="loss_check")) if self._world.size > 1 else loss
-            self._stop_if_diverged(average, "step {}".format(batch + 1))
+            self._stop_if_diverged(logs["loss"], "step {}".format(batch + 1))
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._stop_if_diverged(logs["loss"], "the end of epoch {}".format(epoch + 1))
 
     def _stop_if_diverged(self, loss: float, when: str) -> None:
-        # Weights are equal on all ranks, as their loss is here: all stop, or none.
+        sound = 1.0 if _all_finite(self.model.trainable_variables) else 0.0
+        both = tf.constant([loss, sound], tf.float32)
+        if self._world.size > 1:
+            both = hvd.allreduce(both, name="divergence_check")  # their averages: all ranks stop, or none
+        loss, sound = [float(value) for value in both]
         if not np.isfinite(loss):
             found = "the loss is {}".format(loss)
-        elif not _all_finite(self.model.trainable_variables):
+        elif sound < 1:
             found = "a weight is no finite number"
         else:
             return

@@ -26,7 +26,8 @@ def fit(
     """
     epoch = place.epoch
     if place.step:
-        first = [Shifted(callback, place.step) for callback in steady] + [_MetricsBefore(state)]
+        # Before the others: they report and save the sums.
+        first = [_MetricsBefore(state), *(Shifted(callback, place.step) for callback in steady)]
         model.fit(
             batches_from(epoch, place.step),
             initial_epoch=epoch,
@@ -80,7 +81,10 @@ class Shifted(tf.keras.callbacks.Callback):
 
 
 class _MetricsBefore(tf.keras.callbacks.Callback):
-    """Adds the sums of an epoch's first part after the first step of its rest: Keras has none to add to before it."""
+    """Adds the sums of an epoch's first part after the first step of its rest: Keras has none to add to before it.
+
+    What Keras tells of that first step is without them, which counts at the epoch's end if it is the last one as well.
+    """
 
     def __init__(self, state: TrainingState) -> None:
         super().__init__()
@@ -88,3 +92,6 @@ class _MetricsBefore(tf.keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._state.add_metrics()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        logs.update((metric.name, float(metric.result())) for metric in self.model.metrics)

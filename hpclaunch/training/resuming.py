@@ -6,7 +6,7 @@ import argparse
 import functools
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Mapping
 
 from hpclaunch.training import checkpoints, loading
 from hpclaunch.training.failure import AgreedError
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
 # What may differ between attempts without changing what is computed.
 FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
-FREE |= {"record_shards", "data_dir", "steps_per_execution", "stage_to"}
+FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale"}
+TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays that are stretched when there are more epochs
 
 
 @dataclass(frozen=True)
@@ -157,11 +158,19 @@ def _tell(world: World, path: str, facts: Any, asked: Any) -> None:
                 asked.scale_learning_rate,
             )
         )
-    now, then = vars(asked), facts["options"]
-    for name in sorted(set(now) & set(then) - FREE):
+    for warning in changed(vars(asked), facts["options"]):
+        print("warning: " + warning)
+
+
+def changed(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
+    """In words, which options that change what is computed differ from those of the checkpoint (read from JSON)."""
+    free = FREE - ({"epochs"} if now.get("decay") in TO_THE_LAST_EPOCH else set())
+    found = []
+    for name in sorted(set(now) & set(then) - free):
         held = list(now[name]) if isinstance(now[name], tuple) else now[name]
         if held != then[name]:
-            print("warning: --{} is {} now and was {}".format(name.replace("_", "-"), held, then[name]))
+            found.append("--{} is {} now and was {}".format(name.replace("_", "-"), held, then[name]))
+    return found
 
 
 def _cut(path: str, size: int) -> None:

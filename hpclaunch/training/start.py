@@ -80,7 +80,6 @@ def start(job: str, seed: int) -> World:
     prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
     hvd.init()
-    placement.check_world_size(placement.expected_world_size(os.environ), hvd.size(), hvd.mpi_built())
     world = World(
         rank=hvd.rank(),
         size=hvd.size(),
@@ -91,8 +90,9 @@ def start(job: str, seed: int) -> World:
         threads=placement.threads_per_rank(os.environ, len(os.sched_getaffinity(0)), hvd.local_size()),
         run_dir=os.environ.get("HPCLAUNCH_RUN_DIR") or os.path.join(os.getcwd(), job + "-output"),
     )
+    # Threads and GPU come before the first collective: TensorFlow takes them once.
     _set_threads(world.threads)
-    device = world.together(lambda: _pin_gpu(world))
+    device = world.together(lambda: _device_of(world, hvd.mpi_built()))
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
     _seed(seed, world.rank)
     return World(**{**world.__dict__, "device": device})
@@ -116,6 +116,11 @@ def _load_horovod() -> Any:
             "(HOROVOD_WITH_TENSORFLOW=1).".format(tf.__version__, sys.executable, error)
         ) from error
     return hvd
+
+
+def _device_of(world: World, mpi_built: bool) -> str:
+    placement.check_world_size(placement.expected_world_size(os.environ), world.size, mpi_built)
+    return _pin_gpu(world)
 
 
 def _pin_gpu(world: World) -> str:

@@ -109,7 +109,7 @@ def stops(ended: Ended, message: str, speakers: list[str] | None = None) -> None
 
 def test_another_world_size_stops_every_rank(ranks) -> None:  # type: ignore[no-untyped-def]
     ended = ranks(MNIST, *SMALL, HPCLAUNCH_WORLD_SIZE="4")
-    stops(ended, "the world has 2 ranks, but 4 were asked for")
+    stops(ended, "the world has 2 ranks, but 4 were asked for", ["0"])
     assert (ended.run_dir / "exit-code").read_text() == "1\n"
 
 

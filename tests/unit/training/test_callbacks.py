@@ -1,0 +1,73 @@
+"""What tells that training has diverged, and what does not; on one rank, Horovod not started."""
+
+from __future__ import annotations
+
+import pytest
+
+try:
+    import horovod.tensorflow as hvd
+    import numpy as np
+    import tensorflow as tf
+except ImportError:
+    pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
+
+from typing import Any
+
+from hpclaunch.training import callbacks, legacy_keras, precision
+from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.start import World
+
+WORLD = World(rank=0, size=1, local_rank=0, local_size=1, host="", device="", threads=1, run_dir="")
+STEPS = 120
+assert hvd is not None
+
+
+def model_of(optimizer: Any, steps_per_execution: int = 1) -> tf.keras.Model:
+    image = tf.keras.layers.Input((2,))
+    model = tf.keras.Model(image, tf.keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")(image))
+    model.compile(optimizer, "mse", steps_per_execution=steps_per_execution)
+    return model
+
+
+def fit(model: tf.keras.Model, spoilt_step: int = STEPS + 1) -> None:
+    """An epoch of STEPS steps; from `spoilt_step` on a target is infinite."""
+    targets = np.ones((STEPS, 4, 1), np.float32)
+    targets[spoilt_step - 1 :] = np.inf
+    batches = tf.data.Dataset.from_tensor_slices((np.ones((STEPS, 4, 2), np.float32), targets))
+    model.fit(batches, steps_per_epoch=STEPS, callbacks=[callbacks.StopOnNaN(WORLD)], verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "steps_per_execution", "told"),
+    [(1, 1, "step 50"), (51, 1, "step 100"), (101, 1, "the end of epoch 1"), (1, 20, "step 60"), (1, 120, "step 120")],
+)
+def test_a_loss_that_is_no_number_ends_training_at_the_next_look(
+    spoilt: int, steps_per_execution: int, told: str
+) -> None:
+    with pytest.raises(AgreedError, match=f"the loss is .* at {told}: training has diverged. Lower the learning rate"):
+        fit(model_of(legacy_keras.SGD(0.01), steps_per_execution), spoilt)
+
+
+def test_a_weight_that_is_no_number_ends_training_though_the_loss_is_one() -> None:
+    model = model_of(legacy_keras.SGD(0.0))
+    check = callbacks.StopOnNaN(WORLD)
+    check.set_model(model)
+    check.on_epoch_end(0, {"loss": 0.5})
+    model.layers[-1].kernel.assign([[1.0], [float("inf")]])
+    with pytest.raises(AgreedError, match="a weight is no finite number at the end of epoch 1"):
+        check.on_epoch_end(0, {"loss": 0.5})
+
+
+def test_gradients_that_overflow_under_float16_do_not() -> None:
+    precision.use("float16")
+    try:
+        optimizer = precision.scaled(legacy_keras.SGD(0.01), "float16")
+        model = model_of(optimizer)
+    finally:
+        precision.use("float32")
+    scale = precision.scale_variables(optimizer)[0]
+    scale.assign(2.0**40)  # every gradient is infinite until it has come down
+    before = model.get_weights()
+    fit(model)
+    assert float(scale) < 2.0**20
+    assert not np.array_equal(before[0], model.get_weights()[0]) and np.isfinite(model.get_weights()[0]).all()

@@ -1,0 +1,73 @@
+"""A fit that begins within an epoch tells and saves what one unbroken fit does; on one rank, Horovod not started."""
+
+from __future__ import annotations
+
+import pytest
+
+try:
+    import horovod.tensorflow as hvd
+    import numpy as np
+    import tensorflow as tf
+except ImportError:
+    pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
+
+from typing import Any
+
+from hpclaunch.training import fitting, legacy_keras
+from hpclaunch.training.resuming import Place
+from hpclaunch.training.start import World
+from hpclaunch.training.training_state import TrainingState
+
+WORLD = World(rank=0, size=1, local_rank=0, local_size=1, host="", device="", threads=1, run_dir="")
+STEPS, BATCH = 6, 4
+IMAGES = np.random.RandomState(3).normal(size=(STEPS * BATCH, 5)).astype(np.float32)
+LABELS = np.arange(STEPS * BATCH) % 3
+assert hvd is not None
+
+
+class Notes(tf.keras.callbacks.Callback):
+    """Keeps what a checkpoint after every step would hold, and what is told at the epoch's end."""
+
+    def __init__(self, state: TrainingState) -> None:
+        super().__init__()
+        self._state = state
+        self.held: dict[int, dict[str, Any]] = {}
+        self.told: dict[str, float] = {}
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.held[batch + 1] = {**self._state.shared(), **self._state.own(metrics=True)}
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.told = {name: float(value) for name, value in logs.items()}
+
+
+def fitted(begin: int, before: dict[str, Any], steps_per_execution: int) -> Notes:
+    """One epoch from step `begin` on, with what a checkpoint there holds."""
+    image = tf.keras.layers.Input((5,))
+    model = tf.keras.Model(image, tf.keras.layers.Dense(3, "softmax", kernel_initializer="zeros")(image))
+    loss = "sparse_categorical_crossentropy"
+    model.compile(legacy_keras.SGD(0.5), loss, ["accuracy"], steps_per_execution=steps_per_execution)
+    state = TrainingState(model, WORLD, seed=1)
+    if before:
+        state.put_shared({name: before[name] for name in state.shared()})
+        state.put_own({name: value for name, value in before.items() if name not in state.shared()})
+
+    def batches_from(epoch: int, step: int) -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).skip(step * BATCH).batch(BATCH)
+
+    notes = Notes(state)
+    fitting.fit(model, batches_from, STEPS, 1, [notes], Place(0, begin, begin), state)
+    return notes
+
+
+@pytest.mark.parametrize(("begin", "steps_per_execution"), [(2, 1), (5, 1), (4, 2), (2, 4)])
+def test_a_broken_epoch_ends_as_a_whole_one(begin: int, steps_per_execution: int) -> None:
+    whole = fitted(0, {}, steps_per_execution=1)
+    rest = fitted(begin, whole.held[begin], steps_per_execution)
+    assert rest.told == pytest.approx(whole.told, rel=1e-6)
+    assert 0 < rest.told["accuracy"] < 1
+    assert sorted(rest.held) == list(range(begin + steps_per_execution, STEPS + 1, steps_per_execution))
+    for step, held in rest.held.items():
+        assert held.keys() == whole.held[step].keys()
+        for name, value in held.items():
+            np.testing.assert_allclose(value, whole.held[step][name], rtol=1e-6, err_msg=f"step {step} {name}")
