@@ -16,6 +16,7 @@ docs/training.md recommends for this processor; with --ranks, two ranks 1.8 time
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -211,9 +212,11 @@ class Runners:
         return len(self.talks) * STEPS * BATCH_SIZE / max(self.turn())
 
     def end(self) -> None:
-        self.wake(True)
+        # SIGTERM would not do: ranks note it, so that they can save before they end.
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):  # mpirun ends all ranks when one has gone
+                os.kill(pid, signal.SIGKILL)
         for process in self.started:
-            process.terminate()
             process.wait()
 
 
