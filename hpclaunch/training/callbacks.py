@@ -38,7 +38,7 @@ class AverageStatistics(tf.keras.callbacks.Callback):
     """Averages what gradients do not touch (batch norm's moving mean and variance) over the ranks after every epoch.
 
     Each rank gathers them from its own shard. Without this, ranks would evaluate different models, and the checkpoint
-    would hold rank 0's view alone. Place it before Checkpoint.
+    would hold rank 0's view alone. Place it before saving.Saving.
     """
 
     def __init__(self, world: World) -> None:
@@ -103,7 +103,10 @@ def _all_finite(variables: Sequence[tf.Variable]) -> tf.Tensor:
 
 
 class Report(tf.keras.callbacks.Callback):
-    """Prints progress and logs an epoch line on rank 0; `samples`: images of one epoch over all ranks."""
+    """Prints progress and logs an epoch line on rank 0: the loss and whatever metrics the model is compiled with.
+
+    samples: images of one epoch over all ranks.
+    """
 
     EVERY_S = 10.0
 
@@ -135,8 +138,7 @@ class Report(tf.keras.callbacks.Callback):
         self._log.write(
             "epoch",
             epoch=epoch + 1,
-            loss=float(logs["loss"]),
-            accuracy=float(logs["accuracy"]),
+            **{name: float(value) for name, value in logs.items()},
             images_per_s=round(rate, 1),
             seconds=round(seconds, 3),
             learning_rate=current,
@@ -145,9 +147,8 @@ class Report(tf.keras.callbacks.Callback):
 
     def _print(self, where: str, logs: Any, rate: float) -> None:
         if self._world.is_root:
+            values = "  ".join("{} {:.4f}".format(name, value) for name, value in logs.items())
             print(
-                "epoch {}/{} {}  loss {:.4f}  accuracy {:.4f}  {:.0f} images/s".format(
-                    self._epoch + 1, self._epochs, where, logs["loss"], logs["accuracy"], rate
-                ),
+                "epoch {}/{} {}  {}  {:.0f} images/s".format(self._epoch + 1, self._epochs, where, values, rate),
                 flush=True,
             )

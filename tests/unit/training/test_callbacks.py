@@ -1,4 +1,4 @@
-"""What tells that training has diverged, and what does not; on one rank, Horovod not started."""
+"""What tells that training has diverged, and what is reported; on one rank, Horovod not started."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ try:
 except ImportError:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
 
+import json
+from pathlib import Path
 from typing import Any
 
-from hpclaunch.training import callbacks, legacy_keras, precision
+from hpclaunch.training import callbacks, legacy_keras, metrics, precision
 from hpclaunch.training.failure import AgreedError
 from hpclaunch.training.start import World
 
@@ -71,3 +73,14 @@ def test_gradients_that_overflow_under_float16_do_not() -> None:
     fit(model)
     assert float(scale) < 2.0**20
     assert not np.array_equal(before[0], model.get_weights()[0]) and np.isfinite(model.get_weights()[0]).all()
+
+
+def test_a_report_tells_the_metrics_that_the_model_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = model_of(legacy_keras.SGD(0.01))
+    model.compile(legacy_keras.SGD(0.01), "mse", ["mae"])
+    log = metrics.metrics_log(str(tmp_path), True, synthetic=False)
+    report = callbacks.Report(WORLD, log, samples=8, steps=2, epochs=1)
+    model.fit(np.ones((8, 2), np.float32), np.ones((8, 1), np.float32), batch_size=4, callbacks=[report], verbose=0)
+    (line,) = [json.loads(text) for text in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert line["loss"] > 0 and line["mae"] > 0 and line["learning_rate"] == pytest.approx(0.01)
+    assert f"loss {line['loss']:.4f}  mae {line['mae']:.4f}" in capsys.readouterr().out
