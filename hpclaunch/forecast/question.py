@@ -34,7 +34,7 @@ class Evidence:
 class Question:
     """A job at a site, what was typed and is wished; ``waits``: seconds in the queue by nodes, as far as known.
 
-    ``global_batch``: typed. ``figures``: None where nobody knows what the model needs.
+    ``global_batch``: typed. ``figures``: None where nobody knows what the model needs, ``unknown``: why.
     """
 
     site: Site
@@ -43,6 +43,7 @@ class Question:
     settings: Settings
     around: Surroundings
     figures: ModelFigures | None
+    unknown: str = ""
     evidence: Evidence = field(default_factory=Evidence)
     wishes: Wishes = field(default_factory=Wishes)
     waits: Mapping[int, float] = field(default_factory=dict)

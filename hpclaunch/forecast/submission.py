@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hpclaunch.advice.figures import ModelFigures
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.forecast.forecasting import forecast
 from hpclaunch.forecast.question import Question
-from hpclaunch.forecast.workload import stored_figures
 from hpclaunch.job import Job
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
@@ -15,11 +15,11 @@ Planned = tuple[int | None, str, tuple[Fault, ...]]
 """The number of nodes (None where planning itself finds what is wrong), one line why, and what is objected."""
 
 
-def planned_for(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Planned:
+def planned_for(
+    site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, figures: ModelFigures
+) -> Planned:
     """Return the planner's word. A model that must be split is refused: no job can run that way yet."""
-    question = Question(
-        site=site, job=job, request=request, settings=settings, around=around, figures=stored_figures(job)
-    )
+    question = Question(site=site, job=job, request=request, settings=settings, around=around, figures=figures)
     try:
         found = forecast(question)
     except Refused:
