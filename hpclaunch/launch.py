@@ -144,11 +144,15 @@ def _planned(site: Site, job: Job, request: Request, settings: Settings, around:
     training, said = job.training, request.nodes is not None or job.resources.nodes != "auto"
     if training is None or not (training.figures or training.model) or (said and not training.large):
         return None, "", ()
+    from hpclaunch.calibrations import stored_evidence
     from hpclaunch.forecast.submission import planned_for  # 100 ms, which a typed number does not need
     from hpclaunch.model_figures import known_figures
 
     figures = known_figures(job, around.environment)
-    return planned_for(site, job, request, settings, around, figures) if figures else (None, "", ())
+    if figures is None:
+        return None, "", ()
+    evidence = stored_evidence(site, job, request, settings, around)
+    return planned_for(site, job, request, settings, around, figures, evidence)
 
 
 def surroundings(

@@ -29,9 +29,10 @@ def plan_job(
 
     No program is asked, but for a look at a model that nobody has looked at; nothing is written but what it found.
     """
+    from hpclaunch.calibrations import stored_evidence
     from hpclaunch.evidence import read_evidence
     from hpclaunch.forecast.forecasting import forecast
-    from hpclaunch.forecast.question import Evidence, Question
+    from hpclaunch.forecast.question import Question
 
     settings = load_settings(user_folder(world.environment), world.cwd)
     check_settings(world.catalog, settings)
@@ -39,6 +40,8 @@ def plan_job(
     job = load_job(world.catalog, request.target, world.cwd)
     around = surroundings(world, request, site, job, settings, None)
     figures, unknown = _figures(world, request, site, job, settings, around, elsewhere)
+    stored = stored_evidence(site, job, request, settings, around)
+    evidence = read_evidence(calibration) if calibration else stored
     return forecast(
         Question(
             site=site,
@@ -48,7 +51,7 @@ def plan_job(
             around=around,
             figures=figures,
             unknown=unknown,
-            evidence=read_evidence(calibration) if calibration else Evidence(),
+            evidence=evidence,
             wishes=wishes,
             global_batch=global_batch,
         )

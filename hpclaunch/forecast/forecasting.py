@@ -178,6 +178,7 @@ def _told(
         settings=recipe.settings,
         command=_command(question, row.nodes, recipe.settings),
         sections=sections,
+        measured=question.evidence.origin,
         assumed=assumed,
         warnings=tuple(dict.fromkeys(warnings)),
         refusals=decision.refusals,

@@ -23,11 +23,15 @@ from hpclaunch.spec import Request, Surroundings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run."""
+    """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run.
+
+    ``origin``: in words, where it is from.
+    """
 
     points: tuple[Measured, ...] = ()
     noise: NoiseScale | None = None
     overhead_s: float | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
