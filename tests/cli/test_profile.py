@@ -101,27 +101,26 @@ def test_later_plans_and_submissions_use_it_and_say_so(site: Desk) -> None:
     assert "measured" not in site.type("submit", "mine", "--nodes", "2", "--dry-run").err
 
 
-@pytest.mark.parametrize("change", ["code", "precision", "layout"])
-def test_it_holds_for_this_code_and_way_to_run_it_alone(site: Desk, change: str) -> None:
+def test_it_holds_for_this_code_and_way_to_run_it_alone(site: Desk) -> None:
     site.type("profile", "mine")
-    words = {"code": (), "precision": ("--set", "precision=float16"), "layout": ("--tasks-per-node", "2")}[change]
-    assert site.type("plan", "mine", "--set", "batch=32", "--json").json["measured"]
-    if change == "code":
-        site.write("jobs/mine/train.py", "import os\n")
-    assert site.type("plan", "mine", *words, "--json").json["measured"] == ""
 
+    def measured(*words: str) -> str:
+        done = site.type("plan", "mine", "--json", *words)
+        assert done.code == 0
+        return str(done.json["measured"])
 
-def test_a_file_that_is_named_comes_before_what_is_kept(site: Desk) -> None:
-    site.type("profile", "mine")
+    assert measured("--set", "batch=32", "--nodes", "2").startswith("3 runs")
+    assert measured("--set", "precision=float16") == ""
+    assert measured("--tasks-per-node", "2") == ""
     site.write("c.json", '{"points": [{"nodes": 1, "ranks_per_node": 1, "per_rank": 64, "samples_per_s": 5}]}')
-    assert site.type("plan", "mine", "--calibration", "c.json", "--json").json["measured"] == "c.json"
-
-
-def test_a_kept_file_that_is_damaged_is_as_none(site: Desk) -> None:
-    site.type("profile", "mine")
-    kept(site)[0].write_text("{")
-    done = site.type("plan", "mine", "--json")
-    assert (done.code, done.json["measured"]) == (0, "")
+    assert measured("--calibration", "c.json") == "c.json"
+    file = kept(site)[0]
+    text = file.read_text()
+    file.write_text("{")
+    assert measured() == ""
+    file.write_text(text)
+    site.write("jobs/mine/train.py", "import os\n")
+    assert measured() == ""
 
 
 def test_a_dry_run_tells_the_runs_and_the_most_they_cost(site: Desk) -> None:
