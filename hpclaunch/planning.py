@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 from hpclaunch.catalog import user_folder
@@ -42,20 +44,28 @@ def plan_job(
     figures, unknown = _figures(world, request, site, job, settings, around, elsewhere)
     stored = stored_evidence(site, job, request, settings, around)
     evidence = read_evidence(calibration) if calibration else stored
-    return forecast(
-        Question(
-            site=site,
-            job=job,
-            request=request,
-            settings=settings,
-            around=around,
-            figures=figures,
-            unknown=unknown,
-            evidence=evidence,
-            wishes=wishes,
-            global_batch=global_batch,
-        )
+    question = Question(
+        site=site,
+        job=job,
+        request=request,
+        settings=settings,
+        around=around,
+        figures=figures,
+        unknown=unknown,
+        evidence=evidence,
+        wishes=wishes,
+        global_batch=global_batch,
     )
+    if figures is not None and _may_be_asked(site, elsewhere):
+        from hpclaunch.waiting import queue_of
+
+        question = replace(question, queue=queue_of(world, question))
+    return forecast(question)
+
+
+def _may_be_asked(site: Site, elsewhere: str) -> bool:
+    """Whether Slurm's programs here, if there are any, are the site's own: as launch.check decides it."""
+    return site.scheduler == "slurm" and site.status != "retired" and not elsewhere and which("sbatch") is not None
 
 
 def _figures(

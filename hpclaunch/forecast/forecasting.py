@@ -179,6 +179,7 @@ def _told(
         command=_command(question, row.nodes, recipe.settings),
         sections=sections,
         measured=question.evidence.origin,
+        queue=question.queue.words,
         assumed=assumed,
         warnings=tuple(dict.fromkeys(warnings)),
         refusals=decision.refusals,
@@ -280,6 +281,7 @@ def _sections(
         _framework(),
         Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),
         *recipe.sections,
+        *([Section(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
         Section(
             title="nodes",
             reasons=(node_cap(_most(trials), typed=question.typed_nodes).reason, *timing, *predicted, *times, *chosen),

@@ -62,7 +62,7 @@ class Forecast:
 
     ``nodes``: what to submit with; ``typed``: a person said so. ``known``: the model's figures are known, else the
     count is the guidelines' caution alone. ``settings``: parameters to set. ``measured``: what it rests on, if it was
-    measured. ``refusals``: why it cannot be as wished.
+    measured; ``queue``: the wait before the start, if it is known. ``refusals``: why it cannot be as wished.
     """
 
     job: str
@@ -80,6 +80,7 @@ class Forecast:
     command: str = ""
     sections: tuple[Section, ...] = ()
     measured: str = ""
+    queue: str = ""
     assumed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[Fault, ...] = ()
