@@ -14,6 +14,7 @@ from hpclaunch.evidence import Calibration, Noise, Point
 from hpclaunch.job import Job, Role
 from hpclaunch.runs import Run
 from hpclaunch.runs.files import json_object, read_text
+from hpclaunch.units import count
 
 WARM_UP = 1
 """Epochs that do not count: TensorFlow traces the step in the first one."""
@@ -84,7 +85,7 @@ def calibration_of(found: Sequence[Measured]) -> Calibration:
     heard = [one.noise for one in found if one.noise is not None and not one.synthetic]
     nodes = sorted({one.nodes for one in found})
     when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-    origin = f"{len(found)} runs on {' and '.join(map(str, nodes))} node{'s' * (nodes != [1])}, {when}"
+    origin = f"{count(len(found), 'run')} on {' and '.join(map(str, nodes))} node{'s' * (nodes != [1])}, {when}"
     return Calibration(
         points=tuple(one.point for one in found if one.point is not None),
         noise_scale=max(heard, key=lambda noise: noise.steps) if heard else None,

@@ -1,4 +1,4 @@
-"""``profile`` on the real cluster: three short runs, what they tell, and the plan that rests on them and on the queue."""
+"""``profile`` on the real cluster: three short runs, and the plan that rests on them and on the queue."""
 
 from __future__ import annotations
 
