@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -100,12 +101,12 @@ def typed(folder: Path, *words: str) -> Any:
 def compare(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Profile, predict, run: images/s of each."""
     common = ["--tasks-per-node", "1", "--set", f"batch_size_per_rank={options.batch}"]
-    data = ["--data-dir", options.data_dir]
-    profiled = typed(folder, "profile", "cifar", *common, *data, "--steps", str(options.steps))
+    alone = ["--sbatch", "--exclusive", "--data-dir", options.data_dir]  # the cluster would put two jobs on one node
+    profiled = typed(folder, "profile", "cifar", *common, *alone, "--steps", str(options.steps))
     planned = typed(folder, "plan", "cifar", "--nodes", "4", *common)
     row = next(row for row in planned["rows"] if row["nodes"] == 4)
     samples = ["--set", f"train_samples={4 * options.batch * options.steps}", "--set", "epochs=4"]
-    run = typed(folder, "submit", "cifar", "--nodes", "4", *common, *data, *samples, "--wait")
+    run = typed(folder, "submit", "cifar", "--nodes", "4", *common, *alone, *samples, "--wait")
     lines = [json.loads(line) for line in (Path(run["run_dir"]) / "metrics.jsonl").read_text().splitlines()]
     rates = [line["images_per_s"] for line in lines if line["event"] == "epoch"]
     predicted, measured = row["throughput"]["samples_per_s"], statistics.median(rates[1:])
@@ -126,6 +127,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=30, help="steps of an epoch")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the quotas are taken away then, too
     load = others()
     root = cluster_root()
     (root / "work").mkdir(exist_ok=True)
