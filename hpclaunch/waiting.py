@@ -20,6 +20,7 @@ from hpclaunch.schedulers.slurm_programs import ask, leaking
 def queue_of(world: World, question: Question) -> Queue:
     """Return the waits of all node counts that the site takes, as far as its scheduler tells."""
     trials = [trial for trial in trials_of(question) if not trial.faults]
+    world.tell("asking Slurm how long such jobs wait")
     past = past_jobs()
     found = {trial.nodes: wait for trial in trials if (wait := _from_history(past, trial)) is not None}
     waits = {nodes: wait.middle_s for nodes, wait in found.items()}
