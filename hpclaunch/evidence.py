@@ -11,7 +11,7 @@ from hpclaunch.advice.calibration import Measured
 from hpclaunch.advice.efficiency import NoiseScale
 from hpclaunch.advice.throughput import Shape
 from hpclaunch.errors import Fault, InvalidFile
-from hpclaunch.fileformat import AtLeast, NotNegative, PositiveInt, read
+from hpclaunch.fileformat import AtLeast, Line, NotNegative, PositiveInt, read
 from hpclaunch.forecast.question import Evidence
 
 
@@ -47,11 +47,15 @@ class Noise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """A calibration file; ``overhead_s``: seconds of a run outside its steps (start-up, staging, evaluation)."""
+    """A calibration file; ``overhead_s``: seconds of a run outside its steps (start-up, staging, evaluation).
+
+    ``origin``: in words, where it is from.
+    """
 
     points: Annotated[tuple[Point, ...], AtLeast(1)]
     noise_scale: Noise | None = None
     overhead_s: NotNegative | None = None
+    origin: Line = ""
 
 
 def read_evidence(path: Path) -> Evidence:
@@ -66,6 +70,7 @@ def read_evidence(path: Path) -> Evidence:
         if noise is None
         else NoiseScale(value=noise.value, low=noise.low, high=noise.high, steps=noise.steps),
         overhead_s=found.overhead_s,
+        origin=found.origin or str(path),
     )
 
 

@@ -34,6 +34,7 @@ class World:
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     unique: Callable[[], str] = lambda: os.urandom(4).hex()
     warn: Callable[[str], None] = lambda text: None
+    tell: Callable[[str], None] = lambda text: None
 
     @property
     def catalog(self) -> Catalog:
@@ -141,11 +142,17 @@ def _own_files(world: World, request: Request, site: Site) -> list[str]:
 def _planned(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Planned:
     """Return the planner's nodes, why, and its objections. Where nodes are said it is asked of large models only."""
     training, said = job.training, request.nodes is not None or job.resources.nodes != "auto"
-    if training is None or not training.figures or (said and not training.large):
+    if training is None or not (training.figures or training.model) or (said and not training.large):
         return None, "", ()
+    from hpclaunch.calibrations import stored_evidence
     from hpclaunch.forecast.submission import planned_for  # 100 ms, which a typed number does not need
+    from hpclaunch.model_figures import known_figures
 
-    return planned_for(site, job, request, settings, around)
+    figures = known_figures(job, around.environment)
+    if figures is None:
+        return None, "", ()
+    evidence = stored_evidence(site, job, request, settings, around)
+    return planned_for(site, job, request, settings, around, figures, evidence)
 
 
 def surroundings(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 from hpclaunch.catalog import user_folder
@@ -14,32 +16,75 @@ from hpclaunch.spec import Request
 
 if TYPE_CHECKING:
     from hpclaunch.advice.choice import Wishes
+    from hpclaunch.advice.figures import ModelFigures
     from hpclaunch.forecast.values import Forecast
+    from hpclaunch.job import Job
+    from hpclaunch.settings import Settings
+    from hpclaunch.site import Site
+    from hpclaunch.spec import Surroundings
 
 
 def plan_job(
     world: World, request: Request, wishes: Wishes, *, global_batch: int | None = None, calibration: Path | None = None
 ) -> Forecast:
-    """Load what the files say and return the plan. Raises HpclaunchError; nothing is written, no program is asked."""
+    """Load what the files say and return the plan. Raises HpclaunchError.
+
+    No program is asked, but for a look at a model that nobody has looked at; nothing is written but what it found.
+    """
+    from hpclaunch.calibrations import stored_evidence
     from hpclaunch.evidence import read_evidence
     from hpclaunch.forecast.forecasting import forecast
-    from hpclaunch.forecast.question import Evidence, Question
-    from hpclaunch.forecast.workload import stored_figures
+    from hpclaunch.forecast.question import Question
 
     settings = load_settings(user_folder(world.environment), world.cwd)
     check_settings(world.catalog, settings)
-    site, _, _ = choose_site(world, request.site, settings)
+    site, _, elsewhere = choose_site(world, request.site, settings)
     job = load_job(world.catalog, request.target, world.cwd)
-    return forecast(
-        Question(
-            site=site,
-            job=job,
-            request=request,
-            settings=settings,
-            around=surroundings(world, request, site, job, settings, None),
-            figures=stored_figures(job),
-            evidence=read_evidence(calibration) if calibration else Evidence(),
-            wishes=wishes,
-            global_batch=global_batch,
-        )
+    around = surroundings(world, request, site, job, settings, None)
+    figures, unknown = _figures(world, request, site, job, settings, around, elsewhere)
+    stored = stored_evidence(site, job, request, settings, around)
+    evidence = read_evidence(calibration) if calibration else stored
+    question = Question(
+        site=site,
+        job=job,
+        request=request,
+        settings=settings,
+        around=around,
+        figures=figures,
+        unknown=unknown,
+        evidence=evidence,
+        wishes=wishes,
+        global_batch=global_batch,
     )
+    if figures is not None and _may_be_asked(site, elsewhere):
+        from hpclaunch.waiting import queue_of
+
+        question = replace(question, queue=queue_of(world, question))
+    return forecast(question)
+
+
+def _may_be_asked(site: Site, elsewhere: str) -> bool:
+    """Whether Slurm's programs here, if there are any, are the site's own: as launch.check decides it."""
+    return site.scheduler == "slurm" and site.status != "retired" and not elsewhere and which("sbatch") is not None
+
+
+def _figures(
+    world: World, request: Request, site: Site, job: Job, settings: Settings, around: Surroundings, elsewhere: str
+) -> tuple[ModelFigures | None, str]:
+    """Return what the model needs, or why nobody knows. It is looked at in the environment that the job has here."""
+    from hpclaunch.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
+
+    known = known_figures(job, world.environment)
+    if known is not None or job.training is None or job.training.model is None:
+        return known, ""
+    from hpclaunch.plan.interior import interior_of
+
+    inside = interior_of(site, job, request, settings, around)
+    reason = f"this machine is {elsewhere}'s" if elsewhere else inside.closed
+    looks = [] if reason else [Look(interior=inside, words=f"{inside.words[0]} as at {site.name}")]
+    looks += [look for look in own_python(around.python) if look.interior != inside]
+    world.tell(f"looking at {job.training.model}, once: what it needs is not in the job file")
+    try:
+        return find_figures(job, world.environment, looks), ""
+    except NotFoundOut as error:
+        return None, "; ".join(filter(None, (reason, str(error))))

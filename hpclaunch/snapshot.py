@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -79,6 +80,16 @@ def copy(snapshot: Snapshot, target: Path) -> None:
         package.mkdir()
         shutil.copy2(_PACKAGE / "__init__.py", package / "__init__.py")
         shutil.copytree(_PACKAGE / "training", package / "training", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def fingerprint(code: Code) -> str:
+    """Return a hash of all that ``choose`` takes: names and contents. Raises OSError, OverflowError."""
+    found = choose(code)
+    whole = hashlib.sha256()
+    for name in found.files:
+        content = (found.folder / name).read_bytes()
+        whole.update(f"{len(os.fsencode(name))} {len(content)}\n".encode() + os.fsencode(name) + content)
+    return whole.hexdigest()
 
 
 def faults_of(code: Code) -> list[Fault]:

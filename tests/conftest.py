@@ -23,12 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write the golden scripts anew")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        folder = _folder(item.nodeid)
-        if folder in _TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(_TOGETHER[folder]))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    folder = _folder(item.nodeid)
+    if folder in _TOGETHER:  # now, because pytest-xdist reads the marks before other plugins see the whole collection
+        item.add_marker(pytest.mark.xdist_group(_TOGETHER[folder]))
 
 
 def _folder(nodeid: str) -> str:

@@ -29,6 +29,7 @@ class ModelFigures:
     layers). ``flops_per_sample``: floating-point operations of the forward pass of one sample, a multiply-add is two.
     ``saved_bytes_per_sample``: what the backward pass needs of the forward pass of one sample; ``saved_at_most``: it
     is an upper bound (the sum of all layers' outputs, up to 1.8 times too high), because the graph could not be read.
+    ``flops_at_least``: some operations could not be counted (loops of recurrent layers).
     ``layers``: in the order of the forward pass; empty where not known, and then ``largest_parameters`` may say what
     the largest one has. ``origin``: in words, how all this was found.
     """
@@ -38,6 +39,7 @@ class ModelFigures:
     flops_per_sample: float
     saved_bytes_per_sample: float
     saved_at_most: bool = False
+    flops_at_least: bool = False
     layers: tuple[LayerFigures, ...] = ()
     largest_parameters: int | None = None
     origin: str
@@ -48,6 +50,16 @@ class ModelFigures:
             flops_per_sample=self.flops_per_sample,
             saved_bytes_per_sample=self.saved_bytes_per_sample,
         )
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What of this is a bound, in words."""
+        found = []
+        if self.flops_at_least:
+            found.append("forward FLOPs: at least so many, as those in loops are not counted; measure the throughput")
+        if self.saved_at_most:
+            found.append("saved for backward: at most the sum of all layers' outputs; TensorFlow does not tell")
+        return tuple(found)
 
     @property
     def largest_layer(self) -> int:

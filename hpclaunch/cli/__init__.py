@@ -8,7 +8,7 @@ import sys
 import typer
 
 from hpclaunch import __version__
-from hpclaunch.cli import datasets, jobs, kept, plan, runs, sites, submit
+from hpclaunch.cli import datasets, jobs, kept, plan, profile, runs, sites, submit
 from hpclaunch.errors import Fault, HpclaunchError, InvalidRequest
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 submit.add_to(app)
 plan.add_to(app)
+profile.add_to(app)
 runs.add_to(app)
 app.add_typer(kept.app, name="runs", help="What earlier submissions left.")
 app.add_typer(jobs.app, name="jobs", help="The jobs that can be submitted by name.")

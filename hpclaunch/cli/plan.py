@@ -58,7 +58,7 @@ def plan(
 
         check_plot(plot)
     found = planning.plan_job(
-        launch.World(),
+        launch.World(warn=console.warn, tell=console.say),
         submit.request_of(typed, ()),
         wishes,
         global_batch=global_batch,

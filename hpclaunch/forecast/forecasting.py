@@ -54,7 +54,14 @@ def forecast(question: Question) -> Forecast:
         timing=timing_of(question, work, node, question.figures),
     )
     rows = predictor.rows(trials)
-    return _told(predictor, trials, first, rows, critical, (*node.assumed, *([remark] if remark else [])))
+    return _told(
+        predictor,
+        trials,
+        first,
+        rows,
+        critical,
+        (*node.assumed, *question.figures.doubts, *([remark] if remark else [])),
+    )
 
 
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
@@ -75,8 +82,8 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
     """The plan of a job of which nobody knows the model: one node, and the guidelines' 64 at most."""
     nodes = question.typed_nodes or first.nodes
     cap = node_cap(_most(trials), typed=question.typed_nodes)
-    missing = "training:" if question.job.training is None else "training.figures"
-    why = f"what its model needs is not known ({missing} in the job file)"
+    missing = "training:" if question.job.training is None else "training.model or training.figures"
+    why = f"what its model needs is not known ({question.unknown or f'{missing} in the job file'})"
     return Forecast(
         job=question.job.name,
         site=question.site.name,
@@ -171,6 +178,8 @@ def _told(
         settings=recipe.settings,
         command=_command(question, row.nodes, recipe.settings),
         sections=sections,
+        measured=question.evidence.origin,
+        queue=question.queue.words,
         assumed=assumed,
         warnings=tuple(dict.fromkeys(warnings)),
         refusals=decision.refusals,
@@ -272,6 +281,7 @@ def _sections(
         _framework(),
         Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),
         *recipe.sections,
+        *([Section(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
         Section(
             title="nodes",
             reasons=(node_cap(_most(trials), typed=question.typed_nodes).reason, *timing, *predicted, *times, *chosen),

@@ -10,6 +10,7 @@ from hpclaunch.advice.calibration import Measured
 from hpclaunch.advice.choice import HOUR, Bill, Wishes
 from hpclaunch.advice.efficiency import NoiseScale
 from hpclaunch.advice.figures import ModelFigures
+from hpclaunch.advice.reasoning import Reason
 from hpclaunch.errors import Fault
 from hpclaunch.job import Job
 from hpclaunch.plan.cost import cost_of
@@ -23,18 +24,31 @@ from hpclaunch.spec import Request, Surroundings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run."""
+    """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run.
+
+    ``origin``: in words, where it is from.
+    """
 
     points: tuple[Measured, ...] = ()
     noise: NoiseScale | None = None
     overhead_s: float | None = None
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """``waits``: seconds before the start by nodes, empty where nobody knows; how it was found, and one line on it."""
+
+    waits: Mapping[int, float] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A job at a site, what was typed and is wished; ``waits``: seconds in the queue by nodes, as far as known.
+    """A job at a site, what was typed and is wished, and what is known of its queue.
 
-    ``global_batch``: typed. ``figures``: None where nobody knows what the model needs.
+    ``global_batch``: typed. ``figures``: None where nobody knows what the model needs, ``unknown``: why.
     """
 
     site: Site
@@ -43,9 +57,10 @@ class Question:
     settings: Settings
     around: Surroundings
     figures: ModelFigures | None
+    unknown: str = ""
     evidence: Evidence = field(default_factory=Evidence)
     wishes: Wishes = field(default_factory=Wishes)
-    waits: Mapping[int, float] = field(default_factory=dict)
+    queue: Queue = field(default_factory=Queue)
     global_batch: int | None = None
 
     @property

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hpclaunch.advice.figures import ModelFigures
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.forecast.forecasting import forecast
-from hpclaunch.forecast.question import Question
-from hpclaunch.forecast.workload import stored_figures
+from hpclaunch.forecast.question import Evidence, Question
 from hpclaunch.job import Job
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
@@ -15,10 +15,18 @@ Planned = tuple[int | None, str, tuple[Fault, ...]]
 """The number of nodes (None where planning itself finds what is wrong), one line why, and what is objected."""
 
 
-def planned_for(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Planned:
+def planned_for(
+    site: Site,
+    job: Job,
+    request: Request,
+    settings: Settings,
+    around: Surroundings,
+    figures: ModelFigures,
+    evidence: Evidence,
+) -> Planned:
     """Return the planner's word. A model that must be split is refused: no job can run that way yet."""
     question = Question(
-        site=site, job=job, request=request, settings=settings, around=around, figures=stored_figures(job)
+        site=site, job=job, request=request, settings=settings, around=around, figures=figures, evidence=evidence
     )
     try:
         found = forecast(question)
@@ -34,5 +42,6 @@ def planned_for(site: Site, job: Job, request: Request, settings: Settings, arou
         return found.nodes, "", (fault,)
     if question.typed_nodes is not None:
         return None, "", found.refusals
-    why = f"{found.summary}; next: hpclaunch plan {request.target} --explain"
+    measured = f"; measured: {found.measured}" if found.measured else ""
+    why = f"{found.summary}{measured}; next: hpclaunch plan {request.target} --explain"
     return found.nodes, why, found.refusals

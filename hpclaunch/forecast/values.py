@@ -61,7 +61,8 @@ class Forecast:
     """The plan of a job at a site.
 
     ``nodes``: what to submit with; ``typed``: a person said so. ``known``: the model's figures are known, else the
-    count is the guidelines' caution alone. ``settings``: parameters to set. ``refusals``: why it cannot be as wished.
+    count is the guidelines' caution alone. ``settings``: parameters to set. ``measured``: what it rests on, if it was
+    measured; ``queue``: the wait before the start, if it is known. ``refusals``: why it cannot be as wished.
     """
 
     job: str
@@ -78,6 +79,8 @@ class Forecast:
     settings: tuple[tuple[str, str], ...] = ()
     command: str = ""
     sections: tuple[Section, ...] = ()
+    measured: str = ""
+    queue: str = ""
     assumed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[Fault, ...] = ()

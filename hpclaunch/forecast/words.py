@@ -26,6 +26,8 @@ def table_of(found: Forecast) -> list[str]:
         lines += ["", *_rows(found)]
     if found.settings:
         lines += ["", *_wrapped("set: ", ", ".join(f"{key}={value}" for key, value in found.settings))]
+    lines += _wrapped("measured: ", found.measured) if found.measured else []
+    lines += _wrapped("queue: ", found.queue) if found.queue else []
     lines += [line for text in found.assumed for line in _wrapped("assumed: ", text)]
     lines += [line for text in found.warnings for line in _wrapped("warning: ", text)]
     chosen = found.chosen

@@ -23,6 +23,13 @@ RULES: dict[str, Rule] = {
 """A job's word for a learning-rate rule -> advice's."""
 
 
+CHOSEN_ROLES: tuple[Role, ...] = (
+    *("epochs", "batch_size_per_rank", "accumulation", "learning_rate", "scale_learning_rate", "warmup_epochs"),
+    *("decay", "optimizer", "momentum", "train_samples"),
+)
+"""What a plan may choose or predict for; a measurement holds for all of their values."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """A job as the planner sees it. Batches in samples; what is None is not known. ``typed``: roles that were typed."""

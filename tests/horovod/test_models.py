@@ -15,7 +15,7 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import augmentation, batch_norm, datasets
+from hpclaunch.training import augmentation, batch_norm, datasets, model_probe
 from tests.builders import bundled_job
 from tests.horovod.conftest import ROOT
 
@@ -104,30 +104,64 @@ def test_training_batches_read_every_sample_once_an_epoch_in_a_new_order() -> No
     assert list(next(resumed)[1].numpy()) == orders[1][:4]
 
 
-def probed(model: tf.keras.Model, batch: int) -> tuple[float, float]:
-    """(FLOPs of the forward pass, bytes saved for backward) of a whole batch, from the graph; nothing is run."""
-    spec = tf.TensorSpec((batch, *model.input_shape[1:]), tf.float32)
-    function = tf.function(lambda x: tf.reduce_sum(model(x, training=True))).get_concrete_function(spec)
-    own = len(function.graph.outputs)
-    options = {**tf.compat.v1.profiler.ProfileOptionBuilder.float_operation(), "output": "none"}
-    flops = tf.compat.v1.profiler.profile(function.graph, options=options).total_float_ops
-    function._delayed_rewrite_functions.forward_backward()  # what GradientTape does: the residuals become outputs
-    tensors = {id(one): one for one in function.graph.outputs[own:]}.values()
-    kept = [one for one in tensors if one.op.type not in ("Const", "ReadVariableOp")]
-    sizes = [one.dtype.size * one.shape.num_elements() for one in kept if one.shape.is_fully_defined()]
-    return float(flops), float(sum(sizes))
-
-
 @pytest.mark.parametrize("job", ["cifar", "mnist"])
 def test_the_figures_in_the_job_file_are_those_of_the_model(job: str) -> None:
     training = bundled_job(job).training
     assert training is not None and training.model is not None
     model = getattr(model_of(job), training.model.split(":")[1])()
-    trained = sum(int(tf.size(one)) for one in model.trainable_variables)
-    assert training.figures["parameters"] == trained
-    assert training.figures.get("fixed_parameters", 0) == model.count_params() - trained
-    assert training.figures["largest_layer"] == max(layer.count_params() for layer in model.layers)
-    (flops, small), (more_flops, large) = probed(model, 1), probed(model, 8)
-    # Per sample: what grows with the batch. Some tensors (statistics, weights as matrices) do not.
-    assert training.figures["flops_per_sample"] == pytest.approx((more_flops - flops) / 7, rel=1e-3)
-    assert training.figures["saved_bytes_per_sample"] == pytest.approx((large - small) / 7, rel=1e-3)
+    found = model_probe.figures(model)
+    assert not found["saved_at_most"] and not found["flops_at_least"]
+    assert found["parameters"] + found["fixed_parameters"] == model.count_params()
+    for name in ("parameters", "fixed_parameters", "largest_layer", "flops_per_sample", "saved_bytes_per_sample"):
+        assert training.figures.get(name, 0) == pytest.approx(found[name], rel=1e-3), name
+
+
+def a_small_model() -> tf.keras.Model:
+    """A convolution of one layer, and one layer of a model inside it that is called twice."""
+    image = tf.keras.Input((8, 8, 3))
+    first = tf.keras.layers.Conv2D(4, 3, padding="same", use_bias=False)
+    inner = tf.keras.Sequential([tf.keras.Input((8, 8, 4)), tf.keras.layers.Conv2D(4, 1, use_bias=False)])
+    return tf.keras.Model(image, inner(inner(first(image))))
+
+
+def test_a_model_counts_as_worked_out_by_hand() -> None:
+    found = model_probe.figures(a_small_model())
+    assert (found["parameters"], found["fixed_parameters"], found["largest_layer"]) == (3 * 9 * 4 + 16, 0, 3 * 9 * 4)
+    convolutions = 2 * 64 * 4 * (3 * 9 + 4 + 4)
+    assert found["flops_per_sample"] == pytest.approx(convolutions + 64 * 4, abs=2)  # the sum at the end, too
+    # Kept: the image, and the outputs of the first two convolutions.
+    assert (found["saved_bytes_per_sample"], found["saved_at_most"]) == (4 * 64 * (3 + 4 + 4), False)
+
+
+def test_a_recurrent_model_has_bounds_instead_of_figures() -> None:
+    layers = tf.keras.layers
+    model = tf.keras.Sequential([tf.keras.Input((20, 6)), layers.LSTM(32, return_sequences=True), layers.LSTM(16)])
+    found = model_probe.figures(model)
+    assert found["flops_at_least"] and found["saved_at_most"]
+    assert found["saved_bytes_per_sample"] == 4 * (20 * 32 + 16)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("", "m has no function make"),
+        ("make = lambda size: None", "TypeError: <lambda>() missing 1 required positional argument: 'size'"),
+        ("make = lambda: 3", "m:make returns no Keras model with an Input"),
+        ("import tensorflow as tf\nmake = lambda: tf.keras.Sequential([tf.keras.Input((None, 3))])", "no fixed shape"),
+        ("import nowhere", "ModuleNotFoundError: No module named 'nowhere'"),
+    ],
+)
+def test_a_model_that_cannot_be_looked_at_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    code: str,
+    words: str,
+) -> None:
+    (tmp_path / "m.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "m", raising=False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert model_probe.main(["m:make", str(tmp_path / "found.json")]) == 1
+    assert words in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "found.json").exists()

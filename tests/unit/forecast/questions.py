@@ -42,9 +42,9 @@ def a_trained_job(figures: dict[str, float] | None = None, **training: Any) -> J
 
 
 def ask(job: Job | None = None, site: str | Site = "perlmutter", **typed: Any) -> Question:
-    """The question for what was typed; ``wishes``, ``evidence``, ``waits``, ``global_batch`` and ``figures`` too."""
+    """The question for what was typed; ``wishes``, ``evidence``, ``queue``, ``global_batch`` and ``figures`` too."""
     job = job or a_trained_job()
-    own = {key: typed.pop(key) for key in ("wishes", "evidence", "waits", "global_batch", "figures") if key in typed}
+    own = {key: typed.pop(key) for key in ("wishes", "evidence", "queue", "global_batch", "figures") if key in typed}
     return Question(
         site=bundled_site(site) if isinstance(site, str) else site,
         job=job,

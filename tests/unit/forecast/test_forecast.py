@@ -16,7 +16,7 @@ from hpclaunch.advice.efficiency import NoiseScale
 from hpclaunch.advice.throughput import Shape
 from hpclaunch.catalog import SITE
 from hpclaunch.errors import Refused
-from hpclaunch.forecast.question import Evidence
+from hpclaunch.forecast.question import Evidence, Queue
 from hpclaunch.forecast.settings import recipe_for
 from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
@@ -148,7 +148,7 @@ def test_a_deadline_asks_for_more_nodes_and_a_budget_for_fewer() -> None:
 
 def test_a_long_wait_for_many_nodes_makes_them_fewer() -> None:
     waits = {nodes: 3600.0 * nodes * nodes for nodes in (1, 2, 4, 8, 16)}
-    assert plan_of(waits=waits).nodes < plan_of().nodes
+    assert plan_of(queue=Queue(waits=waits)).nodes < plan_of().nodes
 
 
 def test_a_run_longer_than_the_walltime_is_a_chain() -> None:

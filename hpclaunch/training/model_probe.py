@@ -1,0 +1,165 @@
+"""What a Keras model needs, found without running a step: parameters, operations, what its backward pass needs.
+
+As a program: python -m hpclaunch.training.model_probe MODULE:FUNCTION FILE writes it to FILE as JSON. It needs
+TensorFlow alone: no GPU, no Horovod, no data.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any, Iterator, Sequence
+
+FEW, MANY = 1, 8
+"""Batch sizes; what differs between them belongs to samples, and what does not (such as weights) to none."""
+FIXED = ("Const", "ReadVariableOp")
+LOOPS = ("While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall")
+"""Operations whose inner ones TensorFlow's profiler counts once, or not at all."""
+FLOAT_BYTES = 4
+
+
+class ProbeError(Exception):
+    """Why a model cannot be looked at, in a line."""
+
+
+def built(name: str) -> Any:
+    """The model that module:function returns when it is called without an argument. Raises ProbeError."""
+    module, _, function = name.partition(":")
+    make = getattr(importlib.import_module(module), function, None)
+    if make is None:
+        raise ProbeError("{} has no function {}".format(module, function))
+    model = make()
+    inputs = getattr(model, "inputs", None)
+    if not inputs:
+        raise ProbeError("{} returns no Keras model with an Input: its shapes are not known".format(name))
+    for tensor in inputs:
+        if None in list(tensor.shape)[1:]:
+            raise ProbeError("the input {} has no fixed shape: {}".format(tensor.name, tuple(tensor.shape)))
+    return model
+
+
+def figures(model: Any) -> dict[str, Any]:
+    """What hpclaunch.advice.figures.ModelFigures holds, JSON-able: values, operations and bytes of one sample."""
+    few, many = _traced(model, FEW), _traced(model, MANY)
+    flops = (_operations(many) - _operations(few)) / (MANY - FEW)
+    saved, at_most = saved_bytes(model, few, many)
+    trained = sum(_values(variable) for variable in model.trainable_variables)
+    largest = max((sum(map(_values, layer.trainable_variables)) for layer in _layers(model)), default=trained)
+    return {
+        "parameters": trained,
+        "fixed_parameters": sum(map(_values, model.variables)) - trained,
+        "flops_per_sample": flops,
+        "flops_at_least": any(one.type in LOOPS for one in many.graph.get_operations()),
+        "saved_bytes_per_sample": saved,
+        "saved_at_most": at_most,
+        "largest_layer": largest,
+    }
+
+
+def saved_bytes(model: Any, few: Any, many: Any) -> tuple[float, bool]:
+    """Bytes that the backward pass needs of the forward pass of one sample, and whether that is an upper bound.
+
+    TensorFlow's own list of them, from the graphs; where it gives none, the sum of all layers' outputs.
+    """
+    try:
+        found = (_residuals(many) - _residuals(few)) / (MANY - FEW)
+    except Exception:  # no public part of TensorFlow: a version without it, or what it does not know the size of
+        found = 0.0
+    return (found, False) if found > 0 else (float(FLOAT_BYTES * _layer_outputs(model)), True)
+
+
+def _traced(model: Any, batch: int) -> Any:
+    """The forward pass of `batch` samples as a graph."""
+    import tensorflow as tf
+
+    specs = [tf.TensorSpec([batch] + list(tensor.shape)[1:], tensor.dtype) for tensor in model.inputs]
+
+    def forward(*inputs: Any) -> Any:
+        outputs = model(inputs[0] if len(inputs) == 1 else list(inputs), training=True)
+        return tf.add_n([tf.reduce_sum(tf.cast(one, tf.float32)) for one in tf.nest.flatten(outputs)])
+
+    return tf.function(forward).get_concrete_function(*specs)
+
+
+def _operations(traced: Any) -> float:
+    """Floating-point operations of a graph, a multiply-add is two, as TensorFlow's profiler counts them.
+
+    It knows no cost of normalizations and of most activations.
+    """
+    import tensorflow as tf
+
+    options = {**tf.compat.v1.profiler.ProfileOptionBuilder.float_operation(), "output": "none"}
+    return float(tf.compat.v1.profiler.profile(traced.graph, options=options).total_float_ops)
+
+
+def _residuals(traced: Any) -> int:
+    """Bytes that a GradientTape would keep of a graph. Raises ProbeError where the size of one is not known.
+
+    Does what a tape does when a function is called under it: what the gradient will need joins the graph's outputs.
+    """
+    before = len(traced.graph.outputs)
+    traced._delayed_rewrite_functions.forward_backward()
+    kept = {id(tensor): tensor for tensor in traced.graph.outputs[before:] if tensor.op.type not in FIXED}
+    total = 0
+    for tensor in kept.values():
+        workspace = tensor.op.type.startswith("FusedBatchNorm") and tensor.shape.rank is None
+        if tensor.dtype.name == "resource" or workspace:
+            continue  # a variable itself; the room that cuDNN keeps for itself, and that is empty elsewhere
+        if tensor.dtype.name == "variant" or not tensor.shape.is_fully_defined():
+            raise ProbeError("{} has no size".format(tensor.name))
+        total += tensor.dtype.size * _values(tensor)
+    return total
+
+
+def _layers(model: Any) -> Iterator[Any]:
+    """All layers, those of models inside the model too."""
+    for layer in model.layers:
+        if getattr(layer, "layers", None):
+            yield from _layers(layer)
+        else:
+            yield layer
+
+
+def _layer_outputs(model: Any) -> int:
+    """Values that all calls of all layers put out for one sample."""
+    import tensorflow as tf
+
+    found = 0
+    for layer in _layers(model):
+        for node in range(len(layer._inbound_nodes)):
+            for tensor in tf.nest.flatten(layer.get_output_at(node)):
+                found += int(tf.TensorShape(tensor.shape[1:]).num_elements() or 0)
+    return found
+
+
+def _values(variable: Any) -> int:
+    return int(variable.shape.num_elements())
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return "{}: {}".format(type(error).__name__, lines[-1] if lines else "without a word")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Probe; the last line on stderr says what went wrong."""
+    name, output = arguments
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # shapes alone: a GPU that others use stays untouched
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        found = figures(built(name))
+        import tensorflow as tf
+
+        found["tensorflow"] = tf.__version__
+    except Exception as error:  # the model is a person's own code: anything may happen
+        print(error if isinstance(error, ProbeError) else _last_line(error), file=sys.stderr)
+        return 1
+    with open(output, "w") as file:
+        json.dump(found, file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""How long each number of nodes would wait in the queue: the cluster's history, else sbatch's guess, else nobody knows.
+
+Asked only on a machine of the site itself: another cluster's Slurm says nothing of this site's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hpclaunch.advice.queue import Past, Wait, wait_for
+from hpclaunch.advice.reasoning import Number, Reason
+from hpclaunch.errors import HpclaunchError
+from hpclaunch.forecast.question import Question, Queue, Trial, trials_of
+from hpclaunch.launch import World, prepare
+from hpclaunch.schedulers.slurm_history import DAYS, past_jobs, seconds_until
+from hpclaunch.schedulers.slurm_programs import ask, leaking
+
+
+def queue_of(world: World, question: Question) -> Queue:
+    """Return the waits of all node counts that the site takes, as far as its scheduler tells."""
+    trials = [trial for trial in trials_of(question) if not trial.faults]
+    world.tell("asking Slurm how long such jobs wait")
+    past = past_jobs()
+    found = {trial.nodes: wait for trial in trials if (wait := _from_history(past, trial)) is not None}
+    waits = {nodes: wait.middle_s for nodes, wait in found.items()}
+    reasons = [wait.reason for wait in found.values()]
+    guessed = {}
+    for trial in trials:
+        if trial.nodes not in waits and (guess := _guess(world, question, trial.nodes)) is not None:
+            guessed[trial.nodes] = guess
+    reasons += [_guess_reason(nodes, seconds) for nodes, seconds in guessed.items()]
+    waits |= guessed
+    return Queue(
+        waits=_completed(waits, [trial.nodes for trial in trials]),
+        reasons=tuple(reasons),
+        words=_words(found, guessed, len(past)),
+    )
+
+
+def _from_history(past: Sequence[Past], trial: Trial) -> Wait | None:
+    place = trial.sizing.placement
+    return wait_for(past, trial.nodes, place.walltime, place.partition, place.qos)
+
+
+def _guess(world: World, question: Question, nodes: int) -> float | None:
+    """Ask ``sbatch --test-only``, which queues nothing, about the script of so many nodes."""
+    try:
+        prepared = prepare(world, replace(question.request, nodes=nodes))
+    except HpclaunchError:
+        return None
+    if prepared.faults:
+        return None
+    unseen = (*leaking(world.environment), "SLURM_TIME_FORMAT")
+    answer = ask(["sbatch", "--test-only"], without=unseen, text=prepared.text)
+    here = world.now().astimezone().replace(tzinfo=None)  # Slurm writes local times
+    return seconds_until(answer.said + answer.text, here)
+
+
+def _completed(waits: Mapping[int, float], counts: Sequence[int]) -> dict[int, float]:
+    """Give a count of which nothing is known the wait of the next larger one, else that of the largest known one.
+
+    With no wait at all it would look better than the others.
+    """
+    known = sorted(waits)
+    if not known:
+        return {}
+    return {nodes: waits[next((one for one in known if one >= nodes), known[-1])] for nodes in counts}
+
+
+def _guess_reason(nodes: int, seconds: float) -> Reason:
+    return Reason(
+        rule="where too few jobs have run, the scheduler's own guess",
+        numbers=(Number(name="nodes", value=nodes, origin="given"), Number(name="wait", value=seconds, unit="s")),
+        verdict=f"{nodes} node{'s' * (nodes != 1)}: Slurm would start it in {seconds:.0f} s",
+        source="sbatch --test-only (of what runs now; jobs that come later or end earlier change it)",
+    )
+
+
+def _words(found: Mapping[int, Wait], guessed: Mapping[int, float], jobs: int) -> str:
+    """One line for the table."""
+    told = []
+    if found:
+        each = ", ".join(f"{nodes}: {wait.middle_s:.0f} s" for nodes, wait in sorted(found.items()))
+        told.append(f"half of such jobs wait at most ({jobs} jobs of {DAYS} days; by nodes) {each}")
+    if guessed:
+        each = ", ".join(f"{nodes}: {seconds:.0f} s" for nodes, seconds in sorted(guessed.items()))
+        told.append(f"sbatch's guess (by nodes) {each}")
+    return "; ".join(told)

@@ -1,0 +1,94 @@
+"""How ``plan`` learns how long a job would wait: from sacct, else from sbatch, where they are the site's own."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+JOB = {
+    "summary": "mine",
+    "script": "train.py",
+    "parameters": {"epochs": 30, "batch_size_per_rank": 64},
+    "resources": {"tasks_per_node": 1},
+    "training": {
+        "samples": 1_000_000,
+        "base_batch": 64,
+        "critical_batch": 100_000,
+        "figures": {"parameters": 1e6, "flops_per_sample": 2e9, "saved_bytes_per_sample": 4e6},
+    },
+}
+POINTS = [{"nodes": nodes, "ranks_per_node": 1, "per_rank": 64, "samples_per_s": 99.0 * nodes} for nodes in (1, 2)]
+
+
+@pytest.fixture
+def site(cluster: Desk) -> Desk:
+    cluster.write("jobs/mine/train.py", "")
+    cluster.write("jobs/mine/job.yaml", json.dumps(JOB))
+    cluster.write("c.json", json.dumps({"points": POINTS}))
+    return cluster
+
+
+def line(nodes: int, waited: int, partition: str = "batch") -> str:
+    submit = datetime(2026, 1, 2, 3, 4, 5)
+    start = submit + timedelta(seconds=waited)
+    return f"{submit:%Y-%m-%dT%H:%M:%S}|Unknown|{start:%Y-%m-%dT%H:%M:%S}|{nodes}|00:10:00|{partition}|normal\n"
+
+
+def plan(desk: Desk, *words: str) -> dict[str, object]:
+    done = desk.type("plan", "mine", "--calibration", "c.json", "--json", *words)
+    assert done.code == 0, done.err
+    found: dict[str, object] = done.json
+    return found
+
+
+def waits(found: dict[str, object]) -> list[float]:
+    rows: list[dict[str, object]] = found["rows"]  # type: ignore[assignment]
+    return [row["candidate"]["wait_s"] for row in rows if row["candidate"]]  # type: ignore[index]
+
+
+def test_the_history_of_the_cluster_bounds_the_wait_and_may_change_the_choice(site: Desk) -> None:
+    without = plan(site)
+    assert (without["queue"], waits(without), without["nodes"]) == ("", [0.0] * 3, 4)
+    history = line(1, 60) * 5 + line(2, 120) * 60 + line(4, 9_000_000) * 5
+    site.fake("sacct", out=history + "2026-01-02T03:04:05|Unknown|Unknown|1|UNLIMITED|batch|normal\ndamaged\n")
+    found = plan(site)
+    assert waits(found) == [60.0, 120.0, 9_000_000.0]
+    assert found["queue"] == (
+        "half of such jobs wait at most (70 jobs of 14 days; by nodes) 1: 60 s, 2: 120 s, 4: 9000000 s"
+    )
+    assert found["nodes"] == 2
+    assert "--starttime=now-14days" in site.given("sacct")
+    out = site.type("plan", "mine", "--calibration", "c.json", "--explain").out
+    assert "QUEUE" in out and "19 of 20 wait at most = 120 s" in out and "PPoPP 2006" in out
+
+
+def test_without_history_sbatch_is_asked_and_queues_nothing(site: Desk) -> None:
+    start = datetime.now() + timedelta(seconds=500)
+    site.fake("sbatch", err=f"sbatch: Job 7 to start at {start:%Y-%m-%dT%H:%M:%S} using 8 processors on nodes n1\n")
+    site.fake("sacct", out=line(2, 120, "debug") * 60, err="", code=0)
+    found = plan(site)
+    assert waits(found) == pytest.approx([500] * 3, abs=60)
+    assert str(found["queue"]).startswith("sbatch's guess (by nodes) 1: ")
+    assert "--test-only" in site.given("sbatch")
+    assert "#SBATCH --nodes=4" in (site.spool / "script").read_text()
+    assert not (site.project / "runs").exists()
+
+
+def test_a_count_that_nobody_knows_of_gets_the_wait_of_the_next(site: Desk) -> None:
+    site.fake("sbatch", err="sbatch: error: Batch job submission failed\n", code=1)
+    site.fake("sacct", out=line(2, 120) * 5)
+    assert waits(plan(site)) == [120.0] * 3
+
+
+def test_nobody_is_asked_where_slurm_is_another_sites(site: Desk) -> None:
+    site.fake("sacct", out=line(1, 60) * 5)
+    site.write("site_configs/here.yaml", (site.project / "site_configs/slurmsite.yaml").read_text())
+    with (site.project / "site_configs/here.yaml").open("a") as file:
+        file.write("detect: {environment: {CENTRE: here}}\n")
+    done = site.type("plan", "cifar", "--site", "perlmutter", "--json", CENTRE="here")
+    assert done.json["queue"] == ""
+    assert not (site.spool / "sacct.args").exists() and not (site.spool / "sbatch.args").exists()
