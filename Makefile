@@ -6,7 +6,7 @@ demo: setup
 
 # Two processes: the tests on the cluster wait more than they compute.
 test: setup-dev
-	.venv/bin/python -m pytest -n 2 --dist loadgroup $(TESTS)
+	.venv/bin/python -m pytest -n 2 $(TESTS)
 
 lint: setup-dev
 	.venv/bin/ruff check

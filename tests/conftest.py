@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,8 @@ _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
 _skipped: dict[str, str] = {}
 _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
-# With `pytest -n 2 --dist loadgroup` the tests of such a folder stay in one process, one after the other: they share a
-# cluster, or take both cores themselves.
+# With `pytest -n 2` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
+# both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
 _TOGETHER = {name: name for name in ("docs", "horovod", "packaging", "site_environment", "slurm")}
 _TOGETHER["faults"] = "slurm"  # they break the cluster that the others need
 
@@ -23,10 +24,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="write the golden scripts anew")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    folder = _folder(item.nodeid)
-    if folder in _TOGETHER:  # now, because pytest-xdist reads the marks before other plugins see the whole collection
-        item.add_marker(pytest.mark.xdist_group(_TOGETHER[folder]))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _TOGETHER.get(_folder(nodeid), nodeid)
+
+    return ByFolder(config, log)
 
 
 def _folder(nodeid: str) -> str:
