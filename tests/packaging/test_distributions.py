@@ -41,6 +41,8 @@ def test_the_sdist_holds_sources_and_tests(distributions: tuple[Path, Path]) -> 
 
 
 # Lowest and highest Python; the lowest versions of all that hpclaunch depends on, and the newest.
+# A source distribution holds no benchmarks, nor need their tests pass from one.
+NO_BENCHMARKS = ["--ignore=tests/unit/test_large_batch.py"]
 ENVIRONMENTS = [("3.10", "lowest-direct"), ("3.11", "highest"), ("3.12", "highest"), ("3.13", "highest")]
 
 
@@ -85,7 +87,7 @@ def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: 
     assert run(*render, cwd=folder).stdout.startswith("#!/bin/bash")
     # The slower property tests run where something could differ: with the oldest and the newest Python.
     folders = ["tests/unit", *(["tests/property"] if python in (ENVIRONMENTS[0][0], ENVIRONMENTS[-1][0]) else [])]
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--ignore=tests/unit/training"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "--ignore=tests/unit/training", *NO_BENCHMARKS]
     suite = run(interpreter, "-m", "pytest", *options, *folders, cwd=folder, check=False)
     assert suite.returncode == 0, suite.stdout[-4000:]
 
