@@ -86,7 +86,7 @@ class Bed:
 
     def wait_for_step(self, pair: Pair, step: int) -> None:
         for run in pair.values():
-            until(lambda run=run: step in self.steps(run), f"step {step} of {run.path}: {run.log()[-2000:]}", 300)
+            until(lambda run=run: step in self.steps(run), f"step {step} of {run.path}: {run.log()[-2000:]}", 600)
 
     def wait(self, run: Submitted | Path, *options: str) -> tuple[int, dict[str, Any]]:
         """``hpclaunch wait``: its exit code, and the record."""
