@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -182,6 +183,8 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
     started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
     if started is None:
         raise Refused(Fault(what=f"{run.path.name} is being submitted by another process", next="hpclaunch status"))
+    with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
+        (run.path / "logs").mkdir(exist_ok=True)
     try:
         job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
     except Unanswered as error:
