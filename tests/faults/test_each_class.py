@@ -101,6 +101,6 @@ def test_a_log_folder_that_is_gone_fails_the_run_and_says_why(faults: Faults) ->
     desk.slurm("scontrol", "release", run.job_id)
     assert desk.run("wait", str(run.path)).returncode != 0
     assert "log" in told(desk, run)["reason"]
-    until(lambda: told(desk, run)["exit_code"] == "0:53", "accounting has heard of it")
+    until(lambda: told(desk, run)["exit_code"] == "0:53", "accounting has heard of it", seconds=240)
     assert told(desk, run)["state"] == "FAILED"
     assert "log" in told(desk, run)["reason"]
