@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.errors import Fault, HpclaunchError
-from hpclaunch.runs import Run
 from hpclaunch.spec import Cost, JobSpec
 from hpclaunch.units import count, format_memory, format_walltime
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from hpclaunch.forecast.values import Forecast
+    from hpclaunch.runs import Run
 
 _SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
 _SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
