@@ -166,7 +166,7 @@ def prefer_onednn(environ: MutableMapping[str, str], machine: str) -> None:
     """Let TensorFlow compute with oneDNN on every x86-64 processor; to be called before TensorFlow is imported.
 
     By default it does so from AVX-512 VNNI on only (IsMKLEnabled in TensorFlow's tsl/util/util.cc). On a processor with
-    AVX2 the cifar job is 1.5 times as fast with it (docs/measurements.md). It changes nothing on a GPU. Sums are added
+    AVX2 the cifar job is 1.4 times as fast with it (docs/measurements.md). It changes nothing on a GPU. Sums are added
     in another order, so that digits near float32's last differ. Other architectures keep TensorFlow's choice: untested.
     """
     if machine in ("x86_64", "AMD64"):
