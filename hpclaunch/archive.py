@@ -40,7 +40,7 @@ def everything(run: Run) -> dict[str, Any]:
     ]
     return {
         **run.to_json(),
-        "spec": json_object(read_text(run.path / "spec.json")),
+        "spec": run.spec(),
         "environment": json_object(read_text(run.path / "environment.json")),
         "states": run.history(),
         "attempts": starts[-_STARTS:],
@@ -88,7 +88,7 @@ def differences(found: Sequence[Run]) -> list[tuple[str, list[str]]]:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    spec = json_object(read_text(run.path / "spec.json"))
+    spec = run.spec()
     environment = json_object(read_text(run.path / "environment.json"))
     facts = {"site": run.site, "state": run.state, "exit code": run.exit_code, "git": run.git}
     facts |= {f"environment.{name}": _flat(value) for name, value in environment.items() if name != "folder"}

@@ -73,6 +73,33 @@ class Prepared:
     advice: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a request is planned on: what its files say, and where it was typed.
+
+    ``origin`` tells who chose the site; ``elsewhere`` names the site that this machine belongs to, if it is another.
+    """
+
+    settings: Settings
+    site: Site
+    origin: str
+    elsewhere: str
+    job: Job
+    around: Surroundings
+
+
+def ground_of(world: World, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Ground:
+    """Load settings, site and job, unless ``job`` is known. Raises HpclaunchError for a file that cannot be used."""
+    from hpclaunch.job import load_job
+
+    settings = load_settings(user_folder(world.environment), world.cwd)
+    check_settings(world.catalog, settings)
+    site, origin, elsewhere = choose_site(world, request.site, settings)
+    job = job or load_job(world.catalog, request.target, world.cwd)
+    around = surroundings(world, request, site, job, settings, runs_dir)
+    return Ground(settings=settings, site=site, origin=origin, elsewhere=elsewhere, job=job, around=around)
+
+
 def prepare(
     world: World, request: Request, runs_dir: str | None = None, job: Job | None = None, run_dir: str = ""
 ) -> Prepared:
@@ -82,29 +109,25 @@ def prepare(
     Reasons for refusing the request are kept in ``faults``, so that they can be told together with what a look at the
     machine adds.
     """
-    from hpclaunch.job import load_job
     from hpclaunch.plan import draft
 
-    settings = load_settings(user_folder(world.environment), world.cwd)
-    check_settings(world.catalog, settings)
-    site, origin, elsewhere = choose_site(world, request.site, settings)
-    job = job or load_job(world.catalog, request.target, world.cwd)
-    around = surroundings(world, request, site, job, settings, runs_dir)
-    around = replace(around, run_dir=run_dir or around.run_dir)
-    nodes, advice, objections = _planned(site, job, request, settings, around)
-    spec, faults = draft(site, job, request, settings, around, nodes)
+    known = ground_of(world, request, runs_dir, job)
+    site, settings = known.site, known.settings
+    around = replace(known.around, run_dir=run_dir or known.around.run_dir)
+    nodes, advice, objections = _planned(site, known.job, request, settings, around)
+    spec, faults = draft(site, known.job, request, settings, around, nodes)
     notices = [*spec.warnings, *_own_files(world, request, site)]
-    if elsewhere:
-        notices.append(f"this machine is {elsewhere}'s, and the script is for {site.name}")
+    if known.elsewhere:
+        notices.append(f"this machine is {known.elsewhere}'s, and the script is for {site.name}")
     text, more = ("", []) if faults or objections else _rendered(world, spec)
     return Prepared(
         spec=spec,
         request=request,
         text=text,
-        site_origin=origin,
+        site_origin=known.origin,
         notices=(*notices, *more),
         faults=(*objections, *faults),
-        elsewhere=elsewhere,
+        elsewhere=known.elsewhere,
         advice=advice,
     )
 
@@ -205,6 +228,11 @@ def refuse_faulty(prepared: Prepared) -> None:
         raise Refused([*prepared.faults, *missing(prepared)])
 
 
+def is_foreign(site_status: str, elsewhere: str) -> bool:
+    """Whether the scheduler here says nothing of a site: this machine is ``elsewhere``'s, or the site is retired."""
+    return bool(elsewhere) or site_status == "retired"
+
+
 def check(prepared: Prepared) -> None:
     """Raise Refused with every reason against submitting: of planning, of this machine, of the scheduler itself."""
     from hpclaunch.schedulers import scheduler_of
@@ -221,8 +249,7 @@ def check(prepared: Prepared) -> None:
     faults = [retired] if spec.site_status == "retired" else [astray] if prepared.elsewhere else []
     faults += [*prepared.faults, *missing(prepared)]
     told = {(fault.what, fault.allowed) for fault in faults}
-    # Another cluster's Slurm says nothing of this site's, nor does any of one that is retired.
-    foreign = prepared.elsewhere or spec.site_status == "retired"
+    foreign = is_foreign(spec.site_status, prepared.elsewhere)
     objections = [] if foreign else scheduler_of(spec.scheduler).objections(spec)
     faults += [fault for fault in objections if (fault.what, fault.allowed) not in told]
     if faults:

@@ -13,7 +13,7 @@ from hpclaunch.errors import Fault, Refused
 from hpclaunch.evidence import Calibration, Noise, Point
 from hpclaunch.job import Job, Role
 from hpclaunch.runs import Run
-from hpclaunch.runs.files import json_object, read_text
+from hpclaunch.runs.files import read_text
 from hpclaunch.units import count
 
 WARM_UP = 1
@@ -53,7 +53,7 @@ class Measured:
 
 def measured(run: Run, job: Job) -> Measured:
     """Return what a run of the job tells. Raises Refused if it is no run of this job, or says no batch size."""
-    spec = json_object(read_text(run.path / "spec.json"))
+    spec = run.spec()
     layout, command = spec.get("layout"), spec.get("command")
     if run.name != job.name or not isinstance(layout, dict) or not isinstance(command, list):
         raise Refused(Fault(where=str(run.path), what=f"is no run of {job.name}", next="hpclaunch runs list"))

@@ -7,21 +7,14 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from hpclaunch.catalog import user_folder
-from hpclaunch.detection import check_settings
-from hpclaunch.job import load_job
-from hpclaunch.launch import World, choose_site, surroundings
-from hpclaunch.settings import load_settings
+from hpclaunch.launch import Ground, World, ground_of, is_foreign
 from hpclaunch.spec import Request
 
 if TYPE_CHECKING:
     from hpclaunch.advice.choice import Wishes
     from hpclaunch.advice.figures import ModelFigures
     from hpclaunch.forecast.values import Forecast
-    from hpclaunch.job import Job
-    from hpclaunch.settings import Settings
     from hpclaunch.site import Site
-    from hpclaunch.spec import Surroundings
 
 
 def plan_job(
@@ -36,12 +29,9 @@ def plan_job(
     from hpclaunch.forecast.forecasting import forecast
     from hpclaunch.forecast.question import Question
 
-    settings = load_settings(user_folder(world.environment), world.cwd)
-    check_settings(world.catalog, settings)
-    site, _, elsewhere = choose_site(world, request.site, settings)
-    job = load_job(world.catalog, request.target, world.cwd)
-    around = surroundings(world, request, site, job, settings, None)
-    figures, unknown = _figures(world, request, site, job, settings, around, elsewhere)
+    known = ground_of(world, request)
+    site, job, settings, around = known.site, known.job, known.settings, known.around
+    figures, unknown = _figures(world, request, known)
     stored = stored_evidence(site, job, request, settings, around)
     evidence = read_evidence(calibration) if calibration else stored
     question = Question(
@@ -56,7 +46,7 @@ def plan_job(
         wishes=wishes,
         global_batch=global_batch,
     )
-    if figures is not None and _may_be_asked(site, elsewhere):
+    if figures is not None and _may_be_asked(site, known.elsewhere):
         from hpclaunch.waiting import queue_of
 
         question = replace(question, queue=queue_of(world, question))
@@ -64,22 +54,21 @@ def plan_job(
 
 
 def _may_be_asked(site: Site, elsewhere: str) -> bool:
-    """Whether Slurm's programs here, if there are any, are the site's own: as launch.check decides it."""
-    return site.scheduler == "slurm" and site.status != "retired" and not elsewhere and which("sbatch") is not None
+    """Whether Slurm's programs are here, and are the site's own."""
+    return site.scheduler == "slurm" and not is_foreign(site.status, elsewhere) and which("sbatch") is not None
 
 
-def _figures(
-    world: World, request: Request, site: Site, job: Job, settings: Settings, around: Surroundings, elsewhere: str
-) -> tuple[ModelFigures | None, str]:
+def _figures(world: World, request: Request, ground: Ground) -> tuple[ModelFigures | None, str]:
     """Return what the model needs, or why nobody knows. It is looked at in the environment that the job has here."""
     from hpclaunch.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
 
+    job, site, around, elsewhere = ground.job, ground.site, ground.around, ground.elsewhere
     known = known_figures(job, world.environment)
     if known is not None or job.training is None or job.training.model is None:
         return known, ""
     from hpclaunch.plan.interior import interior_of
 
-    inside = interior_of(site, job, request, settings, around)
+    inside = interior_of(site, job, request, ground.settings, around)
     reason = f"this machine is {elsewhere}'s" if elsewhere else inside.closed
     looks = [] if reason else [Look(interior=inside, words=f"{inside.words[0]} as at {site.name}")]
     looks += [look for look in own_python(around.python) if look.interior != inside]

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.calibrations import key_of, place_of, store
-from hpclaunch.catalog import user_folder
 from hpclaunch.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.evidence import Calibration
 from hpclaunch.following import wait
 from hpclaunch.forecast.workload import Workload, workload_of
-from hpclaunch.job import Job, load_job
-from hpclaunch.launch import Prepared, World, check, choose_site, prepare, submit, surroundings
+from hpclaunch.job import Job
+from hpclaunch.launch import Prepared, World, check, ground_of, prepare, submit
 from hpclaunch.measurement import WARM_UP, Measured, calibration_of, measured
 from hpclaunch.runs import Run
-from hpclaunch.settings import load_settings
 from hpclaunch.spec import Request
 from hpclaunch.units import count
 
@@ -97,11 +95,9 @@ def design(world: World, request: Request, steps: int = STEPS, runs_dir: str | N
 
 
 def _ground(world: World, request: Request) -> tuple[Job, Path]:
-    settings = load_settings(user_folder(world.environment), world.cwd)
-    site, _, _ = choose_site(world, request.site, settings)
-    job = load_job(world.catalog, request.target, world.cwd)
-    around = surroundings(world, request, site, job, settings, None)
-    return job, place_of(world.environment, key_of(site, job, request, settings, around))
+    known = ground_of(world, request)
+    key = key_of(known.site, known.job, request, known.settings, known.around)
+    return known.job, place_of(world.environment, key)
 
 
 def _workload(job: Job, request: Request) -> Workload:

@@ -33,7 +33,7 @@ def resume(world: World, run: Run, nodes: int | None = None, walltime: int | Non
         if not text:
             raise Refused(Fault(where=str(run.script), what="cannot be read", next="hpclaunch submit"))
         os.utime(run.script)  # the script counts its restarts from here
-        asked = json_object(read_text(run.path / "spec.json")).get("walltime")
+        asked = run.spec().get("walltime")
         return hand_over(run, text, asked if isinstance(asked, int) else 0, options, earlier=earlier), []
     prepared = _anew(world, run, nodes, walltime)
     check(prepared)
@@ -71,14 +71,14 @@ def _anew(world: World, run: Run, nodes: int | None, walltime: int | None) -> Pr
 
 
 def _nodes_before(run: Run) -> int | None:
-    layout = json_object(read_text(run.path / "spec.json")).get("layout")
+    layout = run.spec().get("layout")
     nodes = layout.get("nodes") if isinstance(layout, dict) else None
     return nodes if isinstance(nodes, int) else None
 
 
 def _job_of(run: Run) -> Job:
     """Return the job as it was when the run was submitted."""
-    code = json_object(read_text(run.path / "spec.json")).get("code")
+    code = run.spec().get("code")
     entry, source_only = (code.get("entry"), code.get("source_only")) if isinstance(code, dict) else (None, None)
     if source_only and isinstance(entry, str):
         return script_job(run.path / "code" / entry)

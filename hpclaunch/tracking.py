@@ -13,7 +13,7 @@ from hpclaunch import runs
 from hpclaunch.errors import Fault, Interrupted, NotFound, Refused, SchedulerError, Unanswered
 from hpclaunch.failures import Ending, decide, merged
 from hpclaunch.runs import Run
-from hpclaunch.runs.files import json_object, read_text
+from hpclaunch.runs.files import read_text
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
 
 def _asked(run: Run) -> tuple[dict[str, str], int]:
     """Return the script's sbatch options and its walltime in seconds, from the run's spec."""
-    spec = json_object(read_text(run.path / "spec.json"))
+    spec = run.spec()
     pairs, walltime = spec.get("directives", []), spec.get("walltime", 0)
     kept = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
     return {str(name): str(value) for name, value in kept}, walltime if isinstance(walltime, int) else 0

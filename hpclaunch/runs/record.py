@@ -83,6 +83,10 @@ class Run:
         """Return what the ranks wrote to metrics.jsonl; a line that is still being written is left out."""
         return json_lines(self.path / "metrics.jsonl")
 
+    def spec(self) -> dict[str, Any]:
+        """Return what the script was rendered from, as plain values; empty where it cannot be read."""
+        return json_object(read_text(self.path / "spec.json"))
+
     def history(self) -> list[dict[str, Any]]:
         """Return every state that was recorded, with its time, oldest first."""
         return json_lines(self.path / HISTORY)
