@@ -43,7 +43,11 @@ def running(root: Path) -> dict[str, int]:
     """Daemon name -> process id, of those that are alive."""
     found = {}
     for record in sorted((root / "run").glob("*.pid")):
-        words = record.read_text(encoding="utf-8").split()
+        # Slurm's daemons keep *.slurm.pid files here too and remove them as they end, so a listed one may be gone.
+        try:
+            words = record.read_text(encoding="utf-8").split()
+        except FileNotFoundError:
+            continue
         if len(words) == 2 and _birth(int(words[0])) == words[1]:
             found[record.stem] = int(words[0])
     return found

@@ -49,8 +49,8 @@ class Faults:
         SIGTERM: Slurm's controller saves what it knows every 5 s, and killed it would forget the jobs of the last ones.
         """
         os.kill(self.daemons.running(self.cluster.root)[name], signal.SIGTERM)
-        until(lambda: name not in self.daemons.running(self.cluster.root), f"the end of {name}")
         try:
+            until(lambda: name not in self.daemons.running(self.cluster.root), f"the end of {name}")
             yield
         finally:
             self._spawn(name, [word.format(root=self.cluster.root) for word in COMMANDS[name]])

@@ -29,10 +29,10 @@ def jobs(desk: Desk) -> Jobs:
     desk.job("edited", PROBE)
     (desk.folder / "own.sh").write_text("echo the old script; source helper.sh\n")
     (desk.folder / "helper.sh").write_text("echo the old helper\n")
-    later = (*ONE, "--sbatch", "--begin=now+4")
+    held = (*ONE, "--sbatch=--hold")
     made = Jobs(
-        edited=desk.submit("edited", *later),
-        own_edited=desk.submit("./own.sh", "--gpus-per-node", "0", *later),
+        edited=desk.submit("edited", *held),
+        own_edited=desk.submit("./own.sh", "--gpus-per-node", "0", *held),
         done=desk.submit("probe", *ONE),
         failed=desk.submit("fails", *ONE),
     )
@@ -42,6 +42,7 @@ def jobs(desk: Desk) -> Jobs:
     }
     desk.job("edited", "raise SystemExit('the new code')", command=None)
     (desk.folder / "own.sh").write_text("echo the new script\n")
+    desk.slurm("scontrol", "release", f"{made.edited.job_id},{made.own_edited.job_id}")
     desk.wait(made.done, made.failed, made.edited, made.own_edited)
     return made
 
