@@ -8,25 +8,18 @@ import sys
 import typer
 
 from hpclaunch import __version__
-from hpclaunch.cli import datasets, jobs, kept, plan, profile, runs, sites, submit
+from hpclaunch.cli.verbs import Verbs
 from hpclaunch.errors import Fault, HpclaunchError, InvalidRequest
 
 app = typer.Typer(
     name="hpclaunch",
+    cls=Verbs,
     help="From a training script to a correct, readable, multi-node Slurm run.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-submit.add_to(app)
-plan.add_to(app)
-profile.add_to(app)
-runs.add_to(app)
-app.add_typer(kept.app, name="runs", help="What earlier submissions left.")
-app.add_typer(jobs.app, name="jobs", help="The jobs that can be submitted by name.")
-app.add_typer(sites.app, name="sites", help="The clusters that hpclaunch knows.")
-app.add_typer(datasets.app, name="data", help="Data sets, fetched before a job is queued.")
 
 
 def _version(asked: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from hpclaunch.cli import complete
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Data sets, fetched before a job is queued.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()

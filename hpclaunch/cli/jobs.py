@@ -9,7 +9,7 @@ import typer
 
 from hpclaunch.cli import complete
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 

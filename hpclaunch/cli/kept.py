@@ -13,7 +13,7 @@ from hpclaunch.cli.runs import Json, NamedRuns, RunName, Yes
 from hpclaunch.errors import Fault, InvalidRequest, Refused
 from hpclaunch.units import WALLTIME_FORMS, parse_walltime
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(help="What earlier submissions left.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")

@@ -16,11 +16,10 @@ PREFERENCES = {"time": 2 / 3, "cost": 1 / 3}
 """Weights at which the best batch is twice and half the critical one: w / (1 - w)."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="What you type is kept, with one warning; only what is left open is chosen.")(plan)
+app = typer.Typer()
 
 
+@app.command("plan", epilog="What you type is kept, with one warning; only what is left open is chosen.")
 def plan(
     target: submit.Target,
     site: submit.Site = None,

@@ -11,11 +11,10 @@ from hpclaunch.cli import submit
 Steps = Annotated[int, typer.Option(min=1, help="Steps of an epoch, at most; the data set may have fewer.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
-    app.command(epilog="Later plans of the job at this site use what was measured: docs/planning.md")(profile)
+app = typer.Typer()
 
 
+@app.command("profile", epilog="Later plans of the job at this site use what was measured: docs/planning.md")
 def profile(
     target: submit.Target,
     site: submit.Site = None,

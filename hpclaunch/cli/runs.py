@@ -10,6 +10,8 @@ from hpclaunch.cli import complete
 from hpclaunch.errors import Fault, InvalidRequest, Refused
 from hpclaunch.units import WALLTIME_FORMS, parse_walltime
 
+app = typer.Typer()
+
 RunName = Annotated[
     str | None,
     typer.Argument(
@@ -34,12 +36,7 @@ Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verbs."""
-    for verb in (status, logs, wait, cancel, retry, resume, results):
-        app.command()(verb)
-
-
+@app.command("status")
 def status(
     run: Runs = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it anew until all have ended.")] = False,
@@ -61,6 +58,7 @@ def status(
         raise typer.Exit(130) from None
 
 
+@app.command("logs")
 def logs(
     run: RunName = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run has ended.")] = False,
@@ -86,6 +84,7 @@ def logs(
         raise typer.Exit(130) from None
 
 
+@app.command("wait")
 def wait(
     run: NewestRuns = None,
     timeout: Annotated[str | None, typer.Option(help=f"Stop waiting, with 124, after {WALLTIME_FORMS}.")] = None,
@@ -113,6 +112,7 @@ def wait(
     raise typer.Exit(following.exit_code_of(found))
 
 
+@app.command("cancel")
 def cancel(
     run: NamedRuns = None,
     all_: Annotated[bool, typer.Option("--all", help="All runs that have not ended; asks first.")] = False,
@@ -139,6 +139,7 @@ def cancel(
     run_views.show_status(tracking.cancel(doomed), json)
 
 
+@app.command("retry")
 def retry(run: OneRun, json: Json = False) -> None:
     """Start a run again that a node, a preemption or its launcher ended; never one that failed by itself."""
     from hpclaunch import console, tracking
@@ -148,6 +149,7 @@ def retry(run: OneRun, json: Json = False) -> None:
     console.show_run(tracking.retry(found, console.say), json)
 
 
+@app.command("resume")
 def resume(
     run: OneRun,
     nodes: Annotated[int | None, typer.Option(min=1, help="Go on with so many nodes.")] = None,
@@ -167,6 +169,7 @@ def resume(
     console.show_run(again, json)
 
 
+@app.command("results")
 def results(run: Runs = None, json: Json = False) -> None:
     """Show the final metrics of runs, newest first."""
     from hpclaunch import console, run_views, tracking

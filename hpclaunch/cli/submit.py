@@ -14,6 +14,8 @@ from hpclaunch.errors import Fault, InvalidRequest
 from hpclaunch.spec import Request
 from hpclaunch.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
+app = typer.Typer()
+
 Target = Annotated[
     str,
     typer.Argument(
@@ -55,12 +57,7 @@ RunsDir = Annotated[str | None, typer.Option(help="Where run directories are mad
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the two verbs."""
-    app.command(epilog="Arguments for the program itself stand after --, as in: submit train.py -- --lr 0.1")(submit)
-    app.command(epilog="Arguments for the program itself stand after --.")(render)
-
-
+@app.command("submit", epilog="Arguments for the program itself stand after --, as in: submit train.py -- --lr 0.1")
 def submit(
     context: typer.Context,
     target: Target,
@@ -116,6 +113,7 @@ def submit(
     watch(run, json)
 
 
+@app.command("render", epilog="Arguments for the program itself stand after --.")
 def render(
     context: typer.Context,
     target: Target,
