@@ -25,7 +25,7 @@ def sweep_of(site: Site, job: Job, request: Request, launcher: str, layout: Layo
             ledger.fault("--at-once is for the runs of a sweep", next="--sweep NAME=V1,V2,…")
         return None
     _check_place(site, job, request, launcher, layout, ledger)
-    axes = []
+    axes: list[tuple[str, tuple[str, ...]]] = []
     for key, text in request.sweep:
         where, parameter = f"--sweep {key}", job.parameters.get(key)
         if parameter is None:

@@ -23,11 +23,13 @@ FINAL = frozenset(
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
-_STATE = re.compile("[A-Z_]{1,40}")
+STATE = re.compile("[A-Z_]{1,40}")
+_PART = re.compile("[0-9,-]*")
 _TEXTS = (
     *("name", "site", "scheduler", "created", "state", "job_id", "exit_code", "reason", "host", "git"),
     *("submission", "nodes", "excluded"),
 )
+_MOST_TASKS = 10_000_000
 _MUST = ("name", "site", "scheduler", "created")
 
 
@@ -38,7 +40,8 @@ class Run:
     ``state`` is INCOMPLETE while the directory is being made, RENDERED when it is there, SUBMITTING while the scheduler
     has not answered, NOT_SUBMITTED where it refused, then as Slurm spells it; UNKNOWN where nobody could say.
     ``nodes`` are those of the last start; ``earlier`` are job ids of starts before this one, ``excluded`` the nodes
-    that a further start avoided.
+    that a further start avoided. Of a job array, which is one record for all its runs, ``tasks`` is their number and
+    ``parts`` which of them each start is for (0,5-9; empty: all). ``index`` is that of a run in its array, else -1.
     """
 
     path: Path
@@ -56,6 +59,19 @@ class Run:
     nodes: str = ""
     excluded: str = ""
     earlier: tuple[str, ...] = ()
+    tasks: int = 0
+    parts: tuple[str, ...] = ()
+    index: int = -1
+
+    @property
+    def label(self) -> str:
+        """What a person calls it: the name of its directory, for a run of an array with that of the array."""
+        return self.path.name if self.index < 0 else f"{self.path.parent.name}/{self.path.name}"
+
+    @property
+    def home(self) -> Path:
+        """The folder with what was submitted (script, code, spec): its directory, for a run of an array the array's."""
+        return self.path if self.index < 0 else self.path.parent
 
     @property
     def final(self) -> bool:
@@ -65,12 +81,15 @@ class Run:
     @property
     def script(self) -> Path:
         """The file that was submitted."""
-        return self.path / "job.sh"
+        return self.home / "job.sh"
 
     def logs(self, rank: int | None = None) -> list[Path]:
         """Return the log files of all starts, oldest first: the job's, or those of one rank."""
         found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.*.out")
         kept = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
+        if self.index >= 0 and rank is None:
+            named = [self.home / f"logs/slurm-{job_id}.out" for job_id in (*self.earlier, self.job_id) if job_id]
+            kept += [path for path in named if path.is_file()]
         return sorted(kept, key=_age)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -104,7 +123,8 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the paths a program would want."""
         fields = {name: getattr(self, name) for name in _TEXTS}
-        return {"run": self.path.name, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
+        told = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
+        return {**told, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else told
 
 
 def load(path: Path) -> Run:
@@ -117,13 +137,19 @@ def load(path: Path) -> Run:
     if missing:
         what = f"the record cannot be read: it has no {', '.join(missing)}"
         raise NotFound(Fault(where=str(path / RECORD), what=what))
-    texts = {name: str(record[name]) for name in _TEXTS if name in record}
+    texts: dict[str, Any] = {name: str(record[name]) for name in _TEXTS if name in record}
     earlier = record.get("earlier", [])
     earlier = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
+    tasks, parts = record.get("tasks", 0), record.get("parts", [])
+    array: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= _MOST_TASKS else {}
+    if array and isinstance(parts, list):
+        array["parts"] = tuple(map(str, parts))
     job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
-    if not all(map(JOB_ID.fullmatch, job_ids)) or not _STATE.fullmatch(texts.get("state", "RENDERED")):
+    if not all(map(_PART.fullmatch, array.get("parts", ()))):
+        raise NotFound(Fault(where=str(path / RECORD), what="the record cannot be read: a part of the array is none"))
+    if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
         raise NotFound(Fault(where=str(path / RECORD), what="the record cannot be read: a job id or state is none"))
-    return Run(path=path, earlier=earlier, **texts)
+    return Run(path=path, earlier=earlier, **texts, **array)
 
 
 def save(run: Run, durable: bool = True) -> Run:
