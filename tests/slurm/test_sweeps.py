@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.slurm.desk import PROBE_JOB, Desk
+from tests.slurm.desk import Desk
 
 # Tells what it was given; with seed 2 it saves and asks to be started again, with seed 3 it fails.
 TUNE = """
@@ -36,8 +36,7 @@ def told(desk: Desk, *words: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def tuning(desk: Desk) -> Desk:
-    keys = {"parameters": {"seed": 1, "note": ""}, "restarts": 3, "summary": "tunes"}
-    desk.job("tune", TUNE, **{**{key: None for key in PROBE_JOB if key not in ("script",)}, **keys})
+    desk.job("tune", TUNE, parameters={"seed": 1, "note": ""}, restarts=3, summary="tunes")
     return desk
 
 
