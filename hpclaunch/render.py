@@ -101,7 +101,7 @@ def directive(value: str) -> str:
 
 def few(values: Sequence[str]) -> str:
     """Return values for reading, some of them where they are many."""
-    shown = [value if len(value) <= _WIDTH // 2 else f"{value[: _WIDTH // 2]}…" for value in values]
+    shown = [(value or '""') if len(value) <= _WIDTH // 2 else f"{value[: _WIDTH // 2]}…" for value in values]
     return ", ".join(shown if len(shown) <= 8 else [*shown[:6], "…", f"{shown[-1]} ({len(values)} values)"])
 
 
