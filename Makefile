@@ -1,5 +1,6 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
-.PHONY: demo test lint setup setup-dev clean
+# make faults: break the test cluster on purpose. make fuzz: hostile input. Both write docs/reliability.md.
+.PHONY: demo test faults fuzz lint setup setup-dev clean
 
 demo: setup
 	tools/demo.sh
@@ -7,6 +8,12 @@ demo: setup
 # Two processes: the tests on the cluster wait more than they compute.
 test: setup-dev
 	.venv/bin/python -m pytest -n 2 --dist loadgroup $(TESTS)
+
+faults: setup-dev
+	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed
+
+fuzz: setup-dev
+	HPCLAUNCH_FUZZ=100000 .venv/bin/python -m pytest -v --timeout=7200 tests/property/test_hostile.py
 
 lint: setup-dev
 	.venv/bin/ruff check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +36,7 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     news: dict[str, dict[str, Status]] = {}
     for name in {run.scheduler for run in whole}:
         asked = [one for run in whole if run.scheduler == name for one in tasks.get(run.path, [run])]
-        open_runs = [run for run in asked if run.job_id and not run.final]
+        open_runs = [run for run in asked if run.job_id and _in_question(run)]
         if open_runs:
             news[name] = scheduler_of(name).states(open_runs)
     wholes = {run.path: _told(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in whole}
@@ -62,8 +63,22 @@ def _with(run: Run, status: Status) -> Run:
     return replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
 
 
+def _in_question(run: Run) -> bool:
+    """Whether a scheduler can tell more: accounting may hear of an exit code later than the queue of a failure."""
+    if run.state != "FAILED" or run.exit_code:
+        return not run.final
+    return _age(run) < _PATIENCE_S
+
+
+def _age(run: Run) -> float:
+    try:
+        return time.time() - (run.home / runs.RECORD).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def _updated(run: Run, status: Status | None) -> Run:
-    if status is None or run.final:
+    if status is None or (run.final and not status.exit_code):
         return run
     now = _with(run, status)
     if now == run:
@@ -121,7 +136,7 @@ def _settle(run: Run, search: Search) -> Run:
         return _recorded(run, job_id=fresh[0], state="PENDING", reason="", submission="hpclaunch")
     if not search.answered:
         return _recorded(run, reason=search.words)
-    if time.time() - (run.path / runs.RECORD).stat().st_mtime < _PATIENCE_S:
+    if _age(run) < _PATIENCE_S:
         return replace(run, reason=run.reason or "the scheduler has not answered yet")
     if search.certain:
         return _recorded(run, state="NOT_SUBMITTED", reason="the scheduler knows no job of it, queued or ended")
@@ -186,6 +201,8 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
     started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
     if started is None:
         raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
+    with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
+        (run.path / "logs").mkdir(exist_ok=True)
     try:
         job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
     except Unanswered as error:

@@ -18,12 +18,13 @@ _MOST_BYTES = 64 * 2**20
 """A record, a mark or a file of metrics that is larger was not written by us."""
 
 
-def write_text(path: Path, text: str, durable: bool = True) -> None:
+def write_text(path: Path | str, text: str, durable: bool = True) -> None:
     """Write a file so that a reader sees all of it or the old one. Undecodable bytes of typed text are kept.
 
     ``durable`` waits until it is on disk: for what cannot be found out again.
     """
-    fresh = f"{path.parent}/.{path.name}.{os.getpid()}"
+    folder, name = os.path.split(path)
+    fresh = os.path.join(folder, f".{name}.{os.getpid()}")
     try:
         with open(fresh, "wb", buffering=0) as file:
             _write(file.fileno(), text)
@@ -42,13 +43,13 @@ def _write(descriptor: int, text: str) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def append_line(path: Path, line: str) -> None:
+def append_line(path: Path | str, line: str) -> None:
     """Add one line; what another process adds at the same time stands before or after it."""
     with open(path, "ab", buffering=0) as file:
         _write(file.fileno(), f"{line}\n")
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path | str) -> str:
     """Return the text of a plain file, undecodable bytes replaced; nothing where there is none that can be read."""
     try:
         about = os.stat(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from hpclaunch.errors import Fault, SchedulerError
@@ -71,10 +72,11 @@ def states(runs: Sequence[Run]) -> dict[str, Status]:
         named = set(some)
         mine = [job_id for job_id in wanted if job_id in named or job_id.partition("_")[0] in named]
         gone = [job_id for job_id in mine if job_id not in known or known[job_id].state in FINAL]
-        ended = _sacct(asked_by(gone), wanted) if gone else {}
+        ended = _sacct(asked_by(gone), set(gone)) if gone else {}
         if silence:
             ended = {job_id: status for job_id, status in ended.items() if status.state not in _REPEATABLE}
-        found.update(ended)
+        unheard = {job_id: _heard(wanted[job_id], known[job_id]) for job_id in gone if job_id in known}
+        found.update({**unheard, **ended})
     for job_id, run in wanted.items():
         if job_id not in found:
             found[job_id] = _marks(run, silence)
@@ -112,6 +114,15 @@ def _sacct(job_ids: list[str], asked: Container[str]) -> dict[str, Status]:
         status = Status(state=word, exit_code=code, nodes=nodes, reason=reason)
         found.update({job_id: status for job_id in named_by(named) if job_id in asked})
     return found
+
+
+def _heard(run: Run, status: Status) -> Status:
+    """Return how a job ended of which accounting has not heard yet: squeue tells no exit code, its own mark does."""
+    code = run.last_exit_code(run.job_id)
+    if code is not None:
+        return replace(status, exit_code=f"{code}:0")
+    unopened = status.state == "FAILED" and not (run.home / "logs").is_dir()
+    return replace(status, reason=_UNOPENED) if unopened else status
 
 
 def _marks(run: Run, silence: str) -> Status:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +35,31 @@ class Faults:
 
     @property
     def daemons(self) -> Any:
+        return self._script("cluster_daemons")
+
+    def _script(self, name: str) -> Any:
         if str(SCRIPTS) not in sys.path:
             sys.path.insert(0, str(SCRIPTS))
-        return importlib.import_module("cluster_daemons")
+        return importlib.import_module(name)
 
     @contextlib.contextmanager
     def down(self, name: str) -> Iterator[None]:
-        """Kill a daemon; afterwards start it again and wait until it answers."""
-        os.kill(self.daemons.running(self.cluster.root)[name], signal.SIGKILL)
+        """End a daemon; afterwards start it again and wait until it answers.
+
+        SIGTERM: Slurm's controller saves what it knows every 5 s, and killed it would forget the jobs of the last ones.
+        """
+        os.kill(self.daemons.running(self.cluster.root)[name], signal.SIGTERM)
         until(lambda: name not in self.daemons.running(self.cluster.root), f"the end of {name}")
         try:
             yield
         finally:
-            words = [word.format(root=self.cluster.root) for word in COMMANDS[name]]
-            # As a process of its own, which the daemon outlives, as with cluster.py.
-            command = [sys.executable, "-c", SPAWN, str(self.cluster.root), name, *words]
-            subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, check=True)
+            self._spawn(name, [word.format(root=self.cluster.root) for word in COMMANDS[name]])
             until(self.answers, f"{name} answers")
+
+    def _spawn(self, name: str, words: Sequence[str]) -> None:
+        """Start a daemon from a process of its own, which it outlives, as cluster.py does."""
+        command = [sys.executable, "-c", SPAWN, str(self.cluster.root), name, *words]
+        subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, check=True)
 
     @contextlib.contextmanager
     def hanging(self, name: str) -> Iterator[None]:
@@ -62,6 +71,56 @@ class Faults:
         finally:
             os.kill(process, signal.SIGCONT)
             until(self.answers, f"{name} answers")
+
+    @contextlib.contextmanager
+    def node_daemon_down(self, node: str) -> Iterator[None]:
+        """Kill a node's slurmd; what it has started goes on."""
+        os.kill(self.daemons.running(self.cluster.root)[f"slurmd-{node}"], signal.SIGKILL)
+        try:
+            yield
+        finally:
+            self._start_node(node)
+
+    @contextlib.contextmanager
+    def node_lost(self, node: str) -> Iterator[None]:
+        """Kill all processes of a node, as a failure of its power does; afterwards it comes back."""
+        network = self._script("cluster_network")
+        here = (network.NETNS / f"{network.PREFIX}{node}").stat().st_ino
+        for process in network.processes():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{process}/ns/net").stat().st_ino == here:
+                    os.kill(process, signal.SIGKILL)
+        until(lambda: f"slurmd-{node}" not in self.daemons.running(self.cluster.root), f"the end of {node}")
+        try:
+            yield
+        finally:
+            self._start_node(node)
+
+    def _start_node(self, node: str) -> None:
+        root = self.cluster.root
+        shared = json.loads((root / "cluster.json").read_text()).get("share", "")
+        enter = self._script("cluster_network").enter(node)
+        self._spawn(f"slurmd-{node}", [*enter, "/bin/sh", str(SCRIPTS / "node-init.sh"), node, str(root), shared])
+        well = ("idle", "mixed", "allocated", "completing")
+        until(
+            lambda: self.desk.slurm("sinfo", "-h", "-n", node, "-o", "%T").strip().rstrip("*") in well, f"{node} back"
+        )
+
+    @contextlib.contextmanager
+    def small_disks(self, node: str, folders: Sequence[Path], kilobytes: int = 512) -> Iterator[Callable[..., None]]:
+        """Put a small file system on each folder, on that node alone; gives what runs a shell command there."""
+        inside = ["nsenter", f"--target={self.daemons.running(self.cluster.root)[f'slurmd-{node}']}", "--mount"]
+
+        def shell(command: str, may_fail: bool = False) -> None:
+            subprocess.run([*inside, "sh", "-c", command], check=not may_fail, capture_output=True)
+
+        for folder in folders:
+            shell(f"mount -t tmpfs -o size={kilobytes}k disk {folder}")
+        try:
+            yield shell
+        finally:
+            for folder in folders:
+                shell(f"umount -l {folder}", may_fail=True)
 
     def answers(self) -> bool:
         asked = ["squeue", "--noheader"], ["sacct", "--noheader", "--user=root"]
@@ -89,15 +148,14 @@ class Faults:
 @pytest.fixture
 def faults(cluster: Cluster, desk: Desk) -> Faults:  # noqa: F811
     desk.job("short", "print('one line')")
-    desk.job("long", "import time\nprint('begun', flush=True)\ntime.sleep(60)\n")
+    desk.job("long", "import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
     return Faults(cluster=cluster, desk=desk)
 
 
-def told(desk: Desk, run: Submitted | Path) -> dict[str, Any]:  # noqa: F811
-    import json
-
+def told(desk: Desk, run: Submitted | Path, env: Mapping[str, str] | None = None) -> dict[str, Any]:  # noqa: F811
+    """What ``status --json`` says of the run."""
     path = run if isinstance(run, Path) else run.path
-    done = desk.run("status", str(path), "--json")
+    done = desk.run("status", str(path), "--json", env=env)
     assert done.returncode == 0, done.stderr
     (record,) = json.loads(done.stdout)
     assert isinstance(record, dict)

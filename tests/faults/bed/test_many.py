@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.faults.bed.conftest import tell
 from tests.faults.conftest import Faults, told
 from tests.slurm.desk import HPCLAUNCH, until
 
 pytestmark = pytest.mark.timeout(900)
 ONE = ("--tasks-per-node", "1")
 KILLS = 24
+QUEUED = 1000
+# One process submits all of them, as a person's loop over `hpclaunch submit` does in a thousand.
+SUBMIT_MANY = """
+import sys
+from hpclaunch import launch
+from hpclaunch.spec import Request
+world = launch.World()
+for number in range(int(sys.argv[1])):
+    launch.submit(world, launch.prepare(world, Request(target="short", tasks_per_node=1, sbatch=("--hold",))))
+"""
+COUNTED = '#!/bin/bash\necho {name} >> {folder}/calls\nexec {real} "$@"\n'
 
 
 def test_50_submissions_at_once(faults: Faults) -> None:
-    desk = faults.desk
+    desk, began = faults.desk, time.monotonic()
     command = [HPCLAUNCH, "submit", "short", *ONE, "--json"]
     pipe = subprocess.PIPE
     started = [
@@ -33,6 +47,7 @@ def test_50_submissions_at_once(faults: Faults) -> None:
     names = [record["run_dir"] for record in records]
     assert desk.run("wait", *names, seconds=600).returncode == 0
     assert all(len(faults.jobs_of(Path(name))) == 1 for name in names)
+    tell("50 submissions at once", "50 runs in 50 directories, all COMPLETED", "50", began)
 
 
 def test_submit_killed_at_each_moment(faults: Faults) -> None:
@@ -68,7 +83,50 @@ def test_submit_killed_at_each_moment(faults: Faults) -> None:
         assert record["state"] in ("PENDING", "NOT_SUBMITTED", "INCOMPLETE", "RENDERED")
         assert [record["job_id"]] == (jobs or [""])
         seen[record["state"]] = seen.get(record["state"], 0) + 1
-    print(f"killed {KILLS} submissions; the records say {seen}")
+    words = ", ".join(f"{number} {state}" for state, number in sorted(seen.items()))
+    outcome = f"{KILLS} kills, from its first look to its last word; their records: {words}; all as Slurm has it"
+    tell("submit killed (SIGKILL) at each step", outcome, "at most 1 each", began)
     pending = [record["job_id"] for record in json.loads(desk.run("status", "--json").stdout) if record["job_id"]]
     desk.slurm("scancel", *pending)
     until(lambda: not desk.slurm("squeue", "-h", "--name=short", "-o", "%i").split(), "an empty queue")
+
+
+def test_1000_queued_runs(faults: Faults) -> None:
+    desk, began = faults.desk, time.monotonic()
+    before = len(faults.runs())
+    command = [sys.executable, "-c", SUBMIT_MANY, str(QUEUED)]
+    subprocess.run(command, cwd=desk.folder, env=desk.shell(), check=True, capture_output=True, timeout=800)
+    assert len(faults.runs()) == before + QUEUED
+    desk.run("status")  # the first one records what is new of every run
+    records, calls, seconds = counted(faults, "status", "--json")
+    mine = [record for record in records if record["state"] == "PENDING"]
+    assert len({record["job_id"] for record in mine}) == len(mine) == QUEUED
+    assert calls.count("squeue") == 1 and calls.count("sacct") <= 1
+    cancelled, calls, _ = counted(faults, "cancel", *(record["run"] for record in mine), "--json")
+    assert calls.count("scancel") == 1
+    until(lambda: not desk.slurm("squeue", "-h", "--name=short", "-o", "%i").split(), "an empty queue")
+    ended = json.loads(desk.run("status", "--json").stdout)
+    names = {record["run"] for record in mine}
+    assert [record["state"] for record in ended if record["run"] in names] == ["CANCELLED"] * QUEUED
+    assert len(cancelled) == QUEUED
+    outcome = (
+        f"`status`: one squeue, one sacct, {seconds:.2f} s of processor time; `cancel`: one scancel; all CANCELLED"
+    )
+    tell("1,000 queued runs", outcome, str(QUEUED), began)
+
+
+def counted(faults: Faults, *arguments: str) -> tuple[list[dict[str, str]], list[str], float]:
+    """hpclaunch ARGUMENTS: what it told, the scheduler's programs that it called, its own seconds with theirs."""
+    desk = faults.desk
+    folder = desk.folder / "counted"
+    folder.mkdir(exist_ok=True)
+    for name in ("squeue", "sacct", "scancel", "scontrol", "sinfo"):
+        (folder / name).write_text(COUNTED.format(name=name, folder=folder, real=f"/usr/bin/{name}"))
+        (folder / name).chmod(0o755)
+    (folder / "calls").unlink(missing_ok=True)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = desk.run(*arguments, env=desk.shell(PATH=f"{folder}:{desk.shell()['PATH']}"))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, done.stderr
+    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return json.loads(done.stdout), (folder / "calls").read_text().split(), seconds

@@ -1,6 +1,7 @@
 """Trains a small model with all that a checkpoint must hold; can be asked to stop, be killed or hang.
 
-Dropout, batch norm, Adam, a warm-up and AdaScale or float16: everything has state. RUN/final-RANK.npz gets the weights.
+Dropout, batch norm, Adam, a warm-up and AdaScale or float16: everything has state. RUN/final-RANK.npz gets the weights,
+RUN/steps-RANK a line for every step that was made.
 """
 
 import functools
@@ -54,8 +55,15 @@ with failure.reported():
         training_step,
     )
 
+    def first(name):
+        try:
+            open(os.path.join(world.run_dir, name), "x").close()
+        except FileExistsError:
+            return False
+        return True
+
     class Event(tf.keras.callbacks.Callback):
-        """Does what --event says once: on its rank, after its step."""
+        """Does what --event says once in a run: on its rank, after its step."""
 
         def __init__(self, made):
             super().__init__()
@@ -64,8 +72,10 @@ with failure.reported():
 
         def on_train_batch_end(self, batch, logs=None):
             self.made += 1
+            with open(os.path.join(world.run_dir, f"steps-{world.rank}"), "a") as file:
+                file.write(f"{self.made}\n")
             time.sleep(asked.step_seconds)
-            if self.kind and self.made == int(self.step) and world.rank == int(self.rank):
+            if self.kind and self.made == int(self.step) and world.rank == int(self.rank) and first("event"):
                 os.kill(os.getpid(), SIGNALS[self.kind])
 
     random = np.random.RandomState(7)

@@ -1,0 +1,186 @@
+"""Trainings on two and four ranks that are disturbed, held against undisturbed ones; the table of what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.faults.conftest import Faults, cluster, desk, faults, told  # noqa: F401
+from tests.reliability import surroundings, table, write_part
+from tests.slurm.desk import Desk, Submitted, until
+
+PROGRAM = Path(__file__).resolve().parents[2] / "horovod" / "programs" / "resumable.py"
+INTERVAL = 4
+"""Steps between two checkpoints; there is one at the end of every epoch as well."""
+EPOCHS = 3
+RANKS = (2, 4)
+OPTIONS = {
+    2: ("--scale-learning-rate=adascale", "--optimizer=adam", "--learning-rate=0.01", "--decay=cosine"),
+    # Four ranks add in any order, and Adam divides by what is nearly zero: it would enlarge the last bit of a sum.
+    4: ("--scale-learning-rate=linear", "--optimizer=sgd", "--learning-rate=0.01", "--decay=cosine"),
+}
+CLOSE = 1e-5
+JOB: dict[str, Any] = {
+    "summary": "trains a small model with much state",
+    "restarts": 9,
+    "resources": {"cpus_per_task": 1, "gpus_per_node": 0},
+    "environment": {
+        "python": "current",
+        "variables": {"TF_DETERMINISTIC_OPS": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1"},
+    },
+}
+HEADER = ("fault", "what came of it", "jobs", "steps made again", "2 ranks", "4 ranks", "seconds")
+ROWS: list[tuple[str, ...]] = []
+Pair = dict[int, Submitted]
+
+
+@dataclasses.dataclass
+class Bed:
+    """Pairs of trainings, one on two ranks and one on four; ``undisturbed`` are what they are held against."""
+
+    faults: Faults
+    desk: Desk
+    undisturbed: Pair = dataclasses.field(default_factory=dict)
+    began: float = 0.0
+
+    def start(
+        self,
+        *options: str,
+        events: Mapping[int, str] | None = None,
+        pause: float = 0.1,
+        nodes: int = 2,
+        typed: tuple[str, ...] = (),
+    ) -> Pair:
+        """Submit both. ``events``: by ranks, what the program does to itself; ``pause`` seconds after every step."""
+        self.began = time.monotonic()
+        pair = {}
+        for ranks in RANKS:
+            event = [f"--event={events[ranks]}"] if events else []
+            command = self.command(ranks, *typed, nodes=nodes, own=(f"--step-seconds={pause}", *event, *options))
+            pair[ranks] = self.desk.submit(*command[1:])
+        return pair
+
+    def command(self, ranks: int, *typed: str, nodes: int = 2, own: tuple[str, ...] = ()) -> list[str]:
+        """What is typed to submit a training: ``typed`` for hpclaunch, ``own`` for the program."""
+        shape = ["training", "--nodes", str(nodes), "--tasks-per-node", str(ranks // nodes)]
+        usual = (*OPTIONS[ranks], f"--checkpoint-steps={INTERVAL}", f"--epochs={EPOCHS}")
+        return ["submit", *shape, "--walltime", "20m", *typed, "--", *usual, *own]
+
+    def ranks_of(self, run: Path) -> int:
+        """How many ranks a run was submitted with."""
+        layout = json.loads((run / "spec.json").read_text())["layout"]
+        return int(layout["nodes"] * layout["tasks_per_node"])
+
+    def steps(self, run: Submitted | Path) -> list[int]:
+        """All steps that rank 0 made, in all starts, by their numbers."""
+        file = (run if isinstance(run, Path) else run.path) / "steps-0"
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def wait_for_step(self, pair: Pair, step: int) -> None:
+        for run in pair.values():
+            until(lambda run=run: step in self.steps(run), f"step {step} of {run.path}: {run.log()[-2000:]}", 600)
+
+    def wait(self, run: Submitted | Path, *options: str) -> tuple[int, dict[str, Any]]:
+        """``hpclaunch wait``: its exit code, and the record."""
+        path = run if isinstance(run, Path) else run.path
+        done = self.desk.run("wait", str(path), "--timeout", "9m", "--json", *options, seconds=600)
+        (record,) = json.loads(done.stdout)
+        return done.returncode, record
+
+    def resumed(self, pair: Pair, ended: Mapping[str, Any]) -> None:
+        """Both have ended as ``ended`` says; a person resumes them."""
+        for ranks, run in pair.items():
+            code, record = self.wait(run)
+            assert {name: record[name] for name in ended} == dict(ended), (ranks, record, run.log()[-3000:])
+            assert code != 0
+            done = self.desk.run("resume", str(run.path))
+            assert done.returncode == 0, done.stderr
+
+    def judge(
+        self, fault: str, outcome: str, pair: Mapping[int, Submitted | Path], jobs: int = 1, retries: int = 0
+    ) -> None:
+        """Wait for both; each completed, in ``jobs`` jobs, none unknown to its record, with the undisturbed weights."""
+        repeated, differences = [], []
+        for ranks, one in pair.items():
+            path = one if isinstance(one, Path) else one.path
+            code, record = self.wait(path, "--retries", str(retries))
+            log = Submitted(path=path, job_id="").log()[-3000:]
+            assert (code, record["state"]) == (0, "COMPLETED"), (record, log)
+            recorded = {record["job_id"], *record["earlier"]}
+            assert len(recorded) == jobs, record
+            assert set(self.faults.jobs_of(path)) - self.cancelled(path) <= recorded
+            listed = json.loads(self.desk.run("runs", "list", "--json").stdout)
+            assert [entry["job_id"] for entry in listed if entry["run_dir"] == str(path)] == [record["job_id"]]
+            made = self.steps(path)
+            assert sorted(set(made)) == list(range(1, max(made) + 1))
+            repeated.append(len(made) - len(set(made)))
+            assert repeated[-1] <= INTERVAL, made
+            differences.append(self.difference(ranks, path))
+            assert differences[-1] <= (0.0 if ranks == 2 else CLOSE), (ranks, differences)
+        seconds = f"{time.monotonic() - self.began:.0f}"
+        again = " and ".join(str(steps) for steps in repeated)
+        ROWS.append((fault, outcome, str(jobs), again, "identical", f"{differences[1]:.1e}", seconds))
+
+    def cancelled(self, path: Path) -> set[str]:
+        """Jobs of a run that were cancelled before they began: the second of a submission whose answer was lost."""
+        jobs = ",".join(self.faults.jobs_of(path))
+        lines = self.desk.slurm("squeue", "-h", "--states=all", "-j", jobs, "-o", "%i %T %M").splitlines()
+        return {line.split()[0] for line in lines if line.endswith("CANCELLED 0:00")}
+
+    def difference(self, ranks: int, path: Path) -> float:
+        """The largest difference of a final array from the undisturbed run's, as a part of its largest value."""
+        worst = 0.0
+        for rank in range(ranks):
+            name = f"final-{rank}.npz"
+            with np.load(path / name) as mine, np.load(self.undisturbed[ranks].path / name) as other:
+                assert mine.files == other.files and len(mine.files) > 10
+                for key in mine.files:
+                    if np.array_equal(mine[key], other[key]):
+                        continue
+                    assert np.issubdtype(mine[key].dtype, np.floating), key
+                    gap = np.max(np.abs(mine[key].astype(float) - other[key].astype(float)))
+                    worst = max(worst, float(gap / (np.max(np.abs(other[key])) or 1.0)))
+        return worst
+
+
+@pytest.fixture(scope="session")
+def undisturbed() -> Pair:
+    """Filled by the first test of the bed that trains."""
+    return {}
+
+
+@pytest.fixture
+def bed(faults: Faults, undisturbed: Pair) -> Bed:  # noqa: F811
+    faults.desk.job("training", PROGRAM.read_text(), **JOB)
+    made = Bed(faults=faults, desk=faults.desk, undisturbed=undisturbed)
+    if not undisturbed:
+        started = made.start()
+        for run in started.values():
+            code, record = made.wait(run)
+            assert code == 0, (record, run.log())
+        undisturbed.update(started)
+    return made
+
+
+def tell(fault: str, outcome: str, jobs: str, began: float) -> None:
+    """Add a row of a fault without training."""
+    ROWS.append((fault, outcome, jobs, "-", "-", "-", f"{time.monotonic() - began:.0f}"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def page(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Write the table when all was run and all of it held."""
+    began = time.monotonic()
+    yield
+    if os.environ.get("HPCLAUNCH_RELIABILITY") == "write" and ROWS and not request.session.testsfailed:
+        head = f"Measured on {surroundings('tensorflow', 'horovod')}; {(time.monotonic() - began) / 60:.0f} minutes.\n"
+        about = "\nRuns lost: 0. Submitted twice: 0. The figure under 4 ranks is the largest relative difference.\n"
+        write_part("faults", f"{head}\n{table(HEADER, ROWS)}{about}")

@@ -1,0 +1,179 @@
+"""A training that is disturbed, by every fault of the list that can meet one, ends as if nothing had been."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from tests.faults.bed.conftest import Bed
+from tests.faults.conftest import told
+from tests.slurm.desk import HPCLAUNCH, until
+
+pytestmark = pytest.mark.timeout(1200)
+KILLED = {2: "1:17:kill", 4: "1:9:kill"}
+"""The rank and step at which a rank ends, by ranks: one step after a checkpoint that comes soon after another."""
+
+
+def test_one_rank_killed_by_sigkill(bed: Bed) -> None:
+    pair = bed.start(events=KILLED)
+    bed.resumed(pair, {"state": "FAILED", "exit_code": "137:0"})
+    bed.judge(
+        "one rank killed by SIGKILL", "FAILED 137, not tried again by itself; `resume` completes it", pair, jobs=2
+    )
+
+
+def test_newest_checkpoint_truncated(bed: Bed) -> None:
+    pair = bed.start(events=KILLED)
+    for run in pair.values():
+        assert bed.wait(run)[0] == 137
+        newest = sorted((run.path / "checkpoints").glob("step-*"))[-1] / "rank-0001.npz"
+        os.truncate(newest, newest.stat().st_size - 100)
+        assert bed.desk.run("resume", str(run.path)).returncode == 0
+    bed.judge("newest checkpoint truncated", "said, and the one before it is taken", pair, jobs=2)
+    assert all("is damaged (rank 1: rank-0001.npz has" in run.log() for run in pair.values())
+
+
+def test_one_rank_hanging(bed: Bed) -> None:
+    pair = bed.start("--stall-minutes=0.25", events={2: "1:17:hang", 4: "1:9:hang"})
+    bed.resumed(pair, {"state": "FAILED", "exit_code": "1:0"})
+    assert all("a rank hangs" in run.log() for run in pair.values())
+    bed.judge("one rank hanging (SIGSTOP)", "FAILED 1 after `--stall-minutes`; `resume` completes it", pair, jobs=2)
+
+
+def test_slurmd_killed_in_mid_run(bed: Bed) -> None:
+    pair = bed.start(pause=0.3)
+    bed.wait_for_step(pair, 5)
+    with bed.faults.node_daemon_down("node2"):
+        bed.wait_for_step(pair, 9)
+    bed.judge("slurmd killed in mid-run", "the run goes on without it", pair)
+
+
+def test_node_lost_in_mid_run(bed: Bed) -> None:
+    pair = bed.start(pause=0.3, typed=("--sbatch=--nodelist=node[1-2]",))
+    bed.wait_for_step(pair, 5)
+    with bed.faults.node_lost("node1"):
+        pass
+    bed.judge("node lost: slurmd and all its processes killed", "requeued by Slurm; goes on", pair, retries=2)
+
+
+def test_preempted_with_grace(bed: Bed) -> None:
+    pair = bed.start(pause=0.4, typed=("--partition", "preempt", "--sbatch=--exclusive"))
+    bed.wait_for_step(pair, 3)
+    bed.desk.slurm("sbatch", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
+    bed.judge("preemption with 15 s of grace", "saved in the grace, requeued; goes on", pair)
+    assert all("saved; to be started again" in run.log() for run in pair.values())
+
+
+def test_walltime_reached(bed: Bed) -> None:
+    pair = bed.start(pause=2.5, typed=("--walltime", "1m", "--signal", "USR2@20"))
+    bed.judge("walltime reached", "saved at the signal, requeued; goes on", pair)
+    assert all("saved; to be started again" in run.log() for run in pair.values())
+
+
+def test_disk_full_while_checkpointing(bed: Bed) -> None:
+    pair = bed.start(nodes=1, pause=0.3, typed=("--sbatch=--hold", "--sbatch=--nodelist=node1"))
+    folders = [run.path / "checkpoints" for run in pair.values()]
+    with bed.faults.small_disks("node1", folders) as shell:
+        for run in pair.values():
+            bed.desk.slurm("scontrol", "release", run.job_id)
+        bed.wait_for_step(pair, 5)
+        for folder in folders:
+            shell(f"cat /dev/zero > {folder}/filler", may_fail=True)
+        for run in pair.values():
+            code, record = bed.wait(run)
+            assert (code, record["state"]) == (1, "FAILED"), run.log()[-3000:]
+            assert "the disk is full or the quota is used up" in run.log()
+            assert "The last good checkpoint is" in run.log()
+            shell(f"rm {run.path}/checkpoints/filler")
+            assert bed.desk.run("resume", str(run.path)).returncode == 0
+        bed.judge("disk full while checkpointing", "FAILED 1 with the reason; `resume` completes it", pair, jobs=2)
+
+
+def test_log_folder_removed(bed: Bed) -> None:
+    pair = bed.start(pause=0.3)
+    bed.wait_for_step(pair, 5)
+    for run in pair.values():
+        shutil.rmtree(run.path / "logs")
+    bed.judge("log folder removed in mid-run", "the run goes on; what was logged is gone", pair)
+
+
+def test_log_folder_removed_before_the_start(bed: Bed) -> None:
+    pair = bed.start(typed=("--sbatch=--hold",))
+    for run in pair.values():
+        shutil.rmtree(run.path / "logs")
+        bed.desk.slurm("scontrol", "release", run.job_id)
+    for run in pair.values():
+        code, record = bed.wait(run)
+        assert (code != 0, record["state"]) == (True, "FAILED")
+        assert "log" in record["reason"]
+        script = run.path / "job.sh"
+        script.write_text("".join(x for x in script.read_text().splitlines(keepends=True) if "--hold" not in x))
+        assert bed.desk.run("resume", str(run.path)).returncode == 0
+    bed.judge("log folder removed before the start", "FAILED with the reason; `resume` makes it anew", pair, jobs=2)
+
+
+def test_slurmctld_down_during_submit(bed: Bed) -> None:
+    before = set(bed.faults.runs())
+    impatient = bed.faults.impatient()
+    bed.began = time.monotonic()
+    with bed.faults.down("slurmctld"):
+        for ranks in (2, 4):
+            done = bed.desk.run(*bed.command(ranks), env=impatient)
+            assert done.returncode == 1, done.stdout
+    pair = {}
+    for run in set(bed.faults.runs()) - before:
+        record = told(bed.desk, run)
+        assert (record["state"], record["job_id"], bed.faults.jobs_of(run)) == ("NOT_SUBMITTED", "", [])
+        assert bed.desk.run("retry", str(run)).returncode == 0
+        pair[bed.ranks_of(run)] = run
+    assert sorted(pair) == [2, 4]
+    bed.judge("slurmctld down during submit", "NOT_SUBMITTED; `retry` submits it", pair)
+
+
+def test_sbatch_times_out_after_accepting(bed: Bed) -> None:
+    before = set(bed.faults.runs())
+    impatient = bed.faults.impatient()
+    bed.began = time.monotonic()
+    with bed.faults.hanging("slurmctld"):
+        started = [
+            subprocess.Popen([HPCLAUNCH, *bed.command(ranks)], cwd=bed.desk.folder, env=impatient) for ranks in (2, 4)
+        ]
+        time.sleep(5)  # longer than sbatch waits: its answer is lost
+    for process in started:
+        process.wait(300)
+    found = set(bed.faults.runs()) - before
+    for run in found:
+        until(lambda run=run: told(bed.desk, run)["job_id"] != "", "status finds the job")
+    pair = {bed.ranks_of(run): run for run in found}
+    assert sorted(pair) == [2, 4]
+    bed.judge("sbatch times out after accepting", "found by its folder, submitted once", pair)
+
+
+def test_slurmctld_down_during_status_and_cancel(bed: Bed) -> None:
+    pair = bed.start(pause=0.5)
+    bed.wait_for_step(pair, 3)
+    impatient = bed.faults.impatient()
+    with bed.faults.down("slurmctld"):
+        for run in pair.values():
+            assert told(bed.desk, run, impatient)["state"] in ("RUNNING", "UNKNOWN")
+            refused = bed.desk.run("cancel", str(run.path), env=impatient)
+            assert (refused.returncode, "scancel" in refused.stderr) == (1, True)
+    for run in pair.values():
+        assert told(bed.desk, run)["state"] == "RUNNING"
+        assert bed.desk.run("cancel", str(run.path)).returncode == 0
+    # Slurm's SIGTERM lets the ranks save; a job that was cancelled is not started again.
+    bed.resumed(pair, {"state": "CANCELLED"})
+    outcome = (
+        "status says UNKNOWN or the last known, cancel says that it did not; CANCELLED later, `resume` completes it"
+    )
+    bed.judge("slurmctld down during status and cancel", outcome, pair, jobs=2)
+
+
+def test_slurmdbd_down(bed: Bed) -> None:
+    with bed.faults.down("slurmdbd"):
+        pair = bed.start()
+        bed.judge("slurmdbd down", "submitted, followed and completed by squeue and the run's own marks", pair)

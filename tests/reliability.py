@@ -1,0 +1,49 @@
+"""Writes one part of docs/reliability.md, which is made by the runs that it tells of; the other parts stay."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reliability.md"
+
+
+def write_part(name: str, text: str, page: Path = PAGE) -> None:
+    """Replace what stands between the marks of a part. Raises ValueError where the page has no such marks."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- end of {name} -->\n")
+    if not begin or not end:
+        raise ValueError(f"{page} has no part {name}")
+    page.write_text(f"{before}{begin}{text.rstrip()}\n{end}{after}", encoding="utf-8")
+
+
+def surroundings(*modules: str) -> str:
+    """Date, commit, machine and versions, in a line."""
+    from importlib.metadata import version
+
+    commit = _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "no commit"
+    told = [f"{name} {version(name)}" for name in modules]
+    slurm = re.sub(r"^slurm(-wlm)? ", "Slurm ", _output("squeue", "--version")) or "no Slurm"
+    cores = len(os.sched_getaffinity(0))
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    system = f"Python {platform.python_version()}, {slurm}"
+    return f"{today}, commit {commit}, {cores} cores (load {os.getloadavg()[1]:.1f}), {', '.join([system, *told])}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _output(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
