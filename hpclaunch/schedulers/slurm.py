@@ -89,10 +89,11 @@ def _squeue(job_ids: list[str], asked: Container[str]) -> tuple[dict[str, Status
     answer = ask(["squeue", *options, f"--jobs={','.join(job_ids)}"])
     found = {}
     for line in answer.text.splitlines():
-        job_id, state, reason, nodes = [*line.split("|", 3), "", "", ""][:4]
+        named, state, reason, nodes = [*line.split("|", 3), "", "", ""][:4]
         waiting = state == "PENDING" and reason not in ("None", "")
-        if job_id in asked and _STATE.fullmatch(state):
-            found[job_id] = Status(state=state, reason=reason if waiting else "", nodes=nodes)
+        if _STATE.fullmatch(state):
+            status = Status(state=state, reason=reason if waiting else "", nodes=nodes)
+            found.update({job_id: status for job_id in named_by(named) if job_id in asked})
     refused = not answer.ok and "Invalid job id" not in answer.said
     return found, f"squeue: {answer.words}" if refused else ""
 
