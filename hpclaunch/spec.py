@@ -176,6 +176,10 @@ class Sweep:
         return digits_of(self.count)
 
 
+MOST_RUNS = 100_000
+"""What arrays were made for and measured with; Slurm's own limit (MaxArraySize) is asked for at submission."""
+
+
 def digits_of(count: int) -> int:
     """Return how many digits name each of so many runs: 0000 to 9999, or as many as it takes."""
     return max(4, len(str(count - 1)))

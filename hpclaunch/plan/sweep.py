@@ -8,11 +8,9 @@ from hpclaunch.catalog import did_you_mean
 from hpclaunch.job import Job, Parameter, spell
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.site import Site
-from hpclaunch.spec import Layout, Request, Restarts, Sweep
+from hpclaunch.spec import MOST_RUNS, Layout, Request, Restarts, Sweep
 from hpclaunch.units import count
 
-MOST_RUNS = 100_000
-"""What this was made for and measured with; Slurm's own limit (MaxArraySize) is asked for at submission."""
 FORMS = 'NAME=V1,V2,… or NAME=1..10; a value that holds a comma in quotes: NAME="a,b",c'
 _ITEM = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)', re.DOTALL)
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")

@@ -12,6 +12,7 @@ from typing import Any
 
 from hpclaunch.errors import Fault, NotFound
 from hpclaunch.runs.files import append_line, json_lines, json_object, locked, read_text, write_text
+from hpclaunch.spec import MOST_RUNS
 
 FINAL = frozenset(
     {
@@ -29,7 +30,6 @@ _TEXTS = (
     *("name", "site", "scheduler", "created", "state", "job_id", "exit_code", "reason", "host", "git"),
     *("submission", "nodes", "excluded"),
 )
-_MOST_TASKS = 10_000_000
 _MUST = ("name", "site", "scheduler", "created")
 
 
@@ -147,7 +147,7 @@ def load(path: Path) -> Run:
     earlier = record.get("earlier", [])
     earlier = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
     tasks, parts = record.get("tasks", 0), record.get("parts", [])
-    array: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= _MOST_TASKS else {}
+    array: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= MOST_RUNS else {}
     if array and isinstance(parts, list):
         array["parts"] = tuple(map(str, parts))
     job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from hpclaunch.errors import Fault
 from hpclaunch.runs import numbers
 from hpclaunch.schedulers.slurm_programs import ask
-from hpclaunch.spec import JobSpec
+from hpclaunch.spec import MOST_RUNS, JobSpec
 
 _MANY = re.compile(r"([0-9]{1,18})_\[([0-9,:%-]+)\]")
-_LARGEST = 10_000_000
 _FIELD = re.compile(r"^(MaxArraySize|MaxJobCount)\s*=\s*([0-9]+)\s*$", re.MULTILINE)
 
 
@@ -29,7 +28,7 @@ def named_by(text: str) -> Iterator[str]:
     if many is None:
         yield text
         return
-    for index in numbers(many[2], _LARGEST):
+    for index in numbers(many[2], MOST_RUNS):
         yield f"{many[1]}_{index}"
 
 
