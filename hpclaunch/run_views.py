@@ -8,7 +8,7 @@ from typing import Any
 
 from hpclaunch.archive import Doomed, everything, final_metrics, numbers
 from hpclaunch.console import live_table, say, show_bytes, table, write, write_json
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, each, swept
 from hpclaunch.tracking import explanation
 
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
@@ -16,8 +16,9 @@ _STATE = 3
 _LAST_STATES = 12
 
 
-def show_status(found: Sequence[Run], as_json: bool) -> None:
-    """Show one line per run."""
+def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> None:
+    """Show one line per run; of a job array one line, but as JSON or where ``every`` run is asked for."""
+    found = each(found) if every or as_json else found
     if as_json:
         write_json([_plain(run) for run in found])
         return
@@ -27,27 +28,28 @@ def show_status(found: Sequence[Run], as_json: bool) -> None:
     table(_HEADER, [_row(run) for run in found], state_column=_STATE)
 
 
-def watch_status(asked: Iterable[Sequence[Run]], as_json: bool) -> None:
+def watch_status(asked: Iterable[Sequence[Run]], as_json: bool, every: bool = False) -> None:
     """Show the lines anew whenever the scheduler was asked; as JSON, one line for each change."""
     if not as_json:
-        live_table(_HEADER, ([_row(run) for run in found] for found in asked), _STATE)
+        live_table(_HEADER, ([_row(run) for run in (each(found) if every else found)] for found in asked), _STATE)
         return
     shown: list[dict[str, Any]] = []
     for found in asked:
-        plain = [_plain(run) for run in found]
+        plain = [_plain(run) for run in each(found)]
         if plain != shown:
             write(json.dumps(plain) + "\n")
         shown = plain
 
 
 def _plain(run: Run) -> dict[str, Any]:
-    return {**run.to_json(), "explanation": explanation(run)}
+    told = {**run.to_json(), "explanation": explanation(run)}
+    return {**told, "array": str(run.home), "values": swept(run)} if run.index >= 0 else told
 
 
 def _row(run: Run) -> tuple[str, ...]:
     words = explanation(run)
     reason = f"{run.reason}: {words}" if words else run.reason
-    return (run.path.name, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, reason)
+    return (run.label, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, reason)
 
 
 def show_everything(run: Run, as_json: bool) -> None:
@@ -88,7 +90,7 @@ def show_everything(run: Run, as_json: bool) -> None:
     for name in ("logs", "checkpoints"):
         for path in told[name]:
             _line(name.removesuffix("s"), path)
-    for name, value in numbers(run).items():
+    for name, value in {**swept(run), **numbers(run)}.items():
         _line(name, value)
     _line("size", show_bytes(told["size"]))
 
@@ -106,21 +108,21 @@ def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]]
     if not rows:
         say("they were asked for in the same way, and tell the same")
         return
-    table(("", *(run.path.name for run in found)), [(name, *values) for name, values in rows])
+    table(("", *(run.label for run in found)), [(name, *values) for name, values in rows])
 
 
 def show_results(found: Sequence[Run], as_json: bool) -> None:
     """Show the runs' final metrics, one line a run."""
     if as_json:
-        write_json([{**run.to_json(), "final": final_metrics(run)} for run in found])
+        write_json([{**_plain(run), "final": final_metrics(run)} for run in each(found)])
         return
-    results = [numbers(run) for run in found]
+    found = each(found)
+    results = [{**swept(run), **numbers(run)} for run in found]
     names = list(dict.fromkeys(name for result in results for name in result))
-    if not names:
+    if not any(map(final_metrics, found)):
         say('none of these runs wrote a result: a line {"event": "end", ...} in its metrics.jsonl')
     rows = [
-        (run.path.name, run.state, *(result.get(n, "-") for n in names))
-        for run, result in zip(found, results, strict=True)
+        (run.label, run.state, *(result.get(n, "-") for n in names)) for run, result in zip(found, results, strict=True)
     ]
     table(("run", "state", *names), rows, state_column=1)
 
