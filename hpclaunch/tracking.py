@@ -81,8 +81,8 @@ def _updated(run: Run, status: Status | None) -> Run:
     if status is None or (run.final and not status.exit_code):
         return run
     now = _with(run, status)
-    if now == run:
-        return run
+    if now == run or (not now.final and now == replace(run, reason=now.reason)):
+        return now  # why it waits changes often, and is asked for anew: it is told, not recorded
     return _recorded(run, state=now.state, exit_code=now.exit_code, reason=now.reason, nodes=now.nodes)
 
 

@@ -248,7 +248,7 @@ def request_of(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
         memory=_amount("--memory", typed["memory"], parse_memory, MEMORY_FORMS),
         hosts_file=typed["hosts"],
         settings=tuple(_pair("--set", text) for text in typed["set_"]),
-        sweep=tuple(_pair("--sweep", text) for text in typed["sweep"]),
+        sweep=tuple(_pair("--sweep", text, "NAME=V1,V2,… or NAME=1..10") for text in typed["sweep"]),
         sbatch=tuple(typed["sbatch"]),
         arguments=arguments,
     )
@@ -261,8 +261,8 @@ def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str
         raise InvalidRequest(Fault(where=flag, what=str(error), allowed=forms)) from None
 
 
-def _pair(flag: str, text: str) -> tuple[str, str]:
+def _pair(flag: str, text: str, form: str = "KEY=VALUE") -> tuple[str, str]:
     key, sign, value = text.partition("=")
     if not key or not sign:
-        raise InvalidRequest(Fault(where=flag, what=f"{os.fsdecode(text)!r} is not KEY=VALUE"))
+        raise InvalidRequest(Fault(where=flag, what=f"{os.fsdecode(text)!r} is not {form}"))
     return key, value

@@ -24,16 +24,20 @@ def sweep_of(site: Site, job: Job, request: Request, launcher: str, layout: Layo
         return None
     _check_place(site, job, request, launcher, layout, ledger)
     axes: list[tuple[str, tuple[str, ...]]] = []
+    before: set[str] = set()
     for key, text in request.sweep:
         where, parameter = f"--sweep {key}", job.parameters.get(key)
         if parameter is None:
             _unknown(job, key, ledger)
-        elif key in dict(axes):
+        elif key in before:
             ledger.fault("is named twice", where=where, next="all its values belong into one --sweep")
         elif key in dict(request.settings) or (key == "synthetic" and request.synthetic):
             ledger.fault("is swept and set as well", where=where, next="leave one of them out")
-        else:
-            axes.append((key, _values(parameter, text, where, ledger)))
+        elif values := _values(parameter, text, where, ledger):
+            axes.append((key, values))
+        before.add(key)
+    if not axes:
+        return None  # every one of them is a fault
     sweep = Sweep(axes=tuple(axes), at_once=request.at_once or 0)
     if sweep.count > MOST_RUNS:
         sizes = " x ".join(str(len(values)) for _, values in axes)

@@ -32,6 +32,7 @@ _TEXTS = (
     *("submission", "nodes", "excluded"),
 )
 _MUST = ("name", "site", "scheduler", "created")
+_LINES = json.JSONEncoder(separators=(",\n  ", ": "))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +182,7 @@ def save(run: Run, durable: bool = True) -> Run:
 
 def _as_text(record: dict[str, Any]) -> str:
     """Return JSON with a value a line; json's own indenting is slow, which a thousand runs feel."""
-    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in record.items()) + "\n}\n"
+    return "{\n  " + _LINES.encode(record)[1:-1] + "\n}\n"
 
 
 def change(run: Run, durable: bool = True, **news: Any) -> Run:

@@ -11,7 +11,7 @@ from itertools import islice
 from hpclaunch.errors import Fault, SchedulerError
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import Status
-from hpclaunch.schedulers.slurm_arrays import asked_by, named_by
+from hpclaunch.schedulers.slurm_arrays import asked_by, named_by, never_begun, whole_arrays
 from hpclaunch.schedulers.slurm_arrays import objections as of_array
 from hpclaunch.schedulers.slurm_programs import ask, leaking
 from hpclaunch.schedulers.slurm_reasons import explain
@@ -72,11 +72,13 @@ def states(runs: Sequence[Run]) -> dict[str, Status]:
         named = set(some)
         mine = [job_id for job_id in wanted if job_id in named or job_id.partition("_")[0] in named]
         gone = [job_id for job_id in mine if job_id not in known or known[job_id].state in FINAL]
-        ended = _sacct(asked_by(gone), set(gone)) if gone else {}
+        told = _sacct(whole_arrays(gone)) if gone else {}
+        ended = {job_id: told[job_id] for job_id in gone if job_id in told}
         if silence:
             ended = {job_id: status for job_id, status in ended.items() if status.state not in _REPEATABLE}
         unheard = {job_id: _heard(wanted[job_id], known[job_id]) for job_id in gone if job_id in known}
-        found.update({**unheard, **ended})
+        dropped = {} if silence else never_begun([wanted[job_id] for job_id in gone if job_id not in known], told)
+        found.update({**dropped, **unheard, **ended})
     for job_id, run in wanted.items():
         if job_id not in found:
             found[job_id] = _marks(run, silence)
@@ -98,7 +100,7 @@ def _squeue(job_ids: list[str], asked: Container[str]) -> tuple[dict[str, Status
     return found, f"squeue: {answer.words}" if refused else ""
 
 
-def _sacct(job_ids: list[str], asked: Container[str]) -> dict[str, Status]:
+def _sacct(job_ids: list[str]) -> dict[str, Status]:
     """Ask once; without accounting sacct answers nothing, and nobody is surprised.
 
     JobIDRaw would give the tasks of an array numbers that nobody else uses; those that never began share one line.
@@ -113,7 +115,7 @@ def _sacct(job_ids: list[str], asked: Container[str]) -> dict[str, Status]:
             continue
         nodes, reason = "" if nodes == "None assigned" else nodes, _UNOPENED if code == "0:53" else ""
         status = Status(state=word, exit_code=code, nodes=nodes, reason=reason)
-        found.update({job_id: status for job_id in named_by(named) if job_id in asked})
+        found.update(dict.fromkeys(named_by(named), status))
     return found
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from hpclaunch.errors import Fault
-from hpclaunch.runs import numbers
+from hpclaunch.runs import Run, numbers
+from hpclaunch.schedulers import Status
 from hpclaunch.schedulers.slurm_programs import ask
 from hpclaunch.spec import MOST_RUNS, JobSpec
 
@@ -22,6 +23,11 @@ def asked_by(job_ids: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(base if tasks[base := job_id.partition("_")[0]] > 1 else job_id for job_id in wanted))
 
 
+def whole_arrays(job_ids: Iterable[str]) -> list[str]:
+    """Return what to ask sacct for: of a task its array, whose other tasks tell that accounting knows of it."""
+    return list(dict.fromkeys(job_id.partition("_")[0] for job_id in job_ids))
+
+
 def named_by(text: str) -> Iterator[str]:
     """Yield the job ids that a first column names: ``4711``, ``4711_7``, and each of ``4711_[3,5-9%4]``."""
     many = _MANY.fullmatch(text)
@@ -30,6 +36,19 @@ def named_by(text: str) -> Iterator[str]:
         return
     for index in numbers(many[2], MOST_RUNS):
         yield f"{many[1]}_{index}"
+
+
+def never_begun(gone: Iterable[Run], told: Collection[str]) -> dict[str, Status]:
+    """Return job id -> CANCELLED for the tasks among ``gone`` that were cancelled alone while they waited.
+
+    Slurm takes such a task out of its array without a word (seen with 22.05): squeue and sacct name the others, and
+    never that one. A task that began has a line of its own in ``told``, which is what sacct named, and left its marks.
+    """
+    waited = [run for run in gone if run.index >= 0 and run.state in ("PENDING", "UNKNOWN") and run.job_id not in told]
+    arrays = {job_id.partition("_")[0] for job_id in told} if waited else set()
+    missing = [run for run in waited if run.job_id.partition("_")[0] in arrays and not run.attempts()]
+    status = Status(state="CANCELLED", exit_code="0:0", reason="cancelled before it began")
+    return {run.job_id: status for run in missing}
 
 
 def objections(spec: JobSpec) -> list[Fault]:

@@ -123,6 +123,19 @@ def test_what_has_ended_is_asked_of_accounting_once_and_those_that_never_began_a
     assert done.code == 7, "the first that failed"
 
 
+def test_a_run_that_was_cancelled_while_it_waited_is_named_by_nobody_and_still_cancelled(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..4")
+    waiting = "4711_0|PENDING|JobHeldUser|\n4711_3|PENDING|JobHeldUser|\n"
+    (path / "0002/attempts/4711_2.0").mkdir(parents=True)
+    (path / "0002/attempts/4711_2.0/started").write_text("2026-11-21T05:22:00Z\n")
+    answers(site, waiting, "")
+    assert [one["state"] for one in told(site, "status")] == ["PENDING", "UNKNOWN", "UNKNOWN", "PENDING"]
+    answers(site, waiting, "4711_[0,3]|PENDING|0:0|None assigned\n")
+    each = told(site, "status")
+    assert [one["state"] for one in each] == ["PENDING", "CANCELLED", "UNKNOWN", "PENDING"], "one of them had begun"
+    assert each[1]["reason"] == "cancelled before it began"
+
+
 def test_not_found_is_unknown_and_never_failed(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
     (path / "0001/attempts/4711_1.0").mkdir(parents=True)
@@ -238,7 +251,7 @@ def test_what_cannot_be_swept_is_refused_with_all_reasons_before_anything_is_wri
 def test_what_is_no_pair_is_a_usage_error(site: Desk) -> None:
     done = site.type("submit", "tune", "--sweep", "seed")
     assert done.code == 2
-    assert "--sweep: 'seed' is not KEY=VALUE" in done.err
+    assert "--sweep: 'seed' is not NAME=V1,V2,… or NAME=1..10" in done.err
 
 
 def test_an_array_that_slurm_would_refuse_is_refused_with_its_limit(site: Desk) -> None:
