@@ -272,5 +272,7 @@ def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> N
 
 def _printable(text: str) -> str:
     """Keep a terminal's control sequences out of what is shown; newlines and tabs stay."""
+    if text.isprintable():
+        return text
     shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
     return shown.encode("utf-8", errors="backslashreplace").decode("utf-8")
