@@ -14,6 +14,7 @@ from hpclaunch.tracking import explanation
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
 _STATE = 3
 _LAST_STATES = 12
+_MOST_FILES = 20
 
 
 def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> None:
@@ -73,12 +74,7 @@ def show_everything(run: Run, as_json: bool) -> None:
     ):
         if told[name]:
             _line(name.replace("_", " "), str(told[name]))
-    spec = told["spec"]
-    layout = spec.get("layout", {})
-    if isinstance(layout, dict) and layout:
-        _line("asked for", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
-    command = spec.get("command", [])
-    _line("command", " ".join(map(str, command)) if isinstance(command, list) else "")
+    _show_request(run, told["spec"])
     for event in told["states"][-_LAST_STATES:]:
         _line(
             str(event.get("time", "")),
@@ -88,11 +84,45 @@ def show_everything(run: Run, as_json: bool) -> None:
         code = "no exit code yet" if start["exit_code"] is None else f"exit code {start['exit_code']}"
         _line(f"start {start['attempt']}", f"{start['started']}, {code}")
     for name in ("logs", "checkpoints"):
-        for path in told[name]:
-            _line(name.removesuffix("s"), path)
+        _show_files(name, told[name])
     for name, value in {**swept(run), **numbers(run)}.items():
         _line(name, value)
     _line("size", show_bytes(told["size"]))
+
+
+def _show_request(run: Run, spec: dict[str, Any]) -> None:
+    layout = spec.get("layout", {})
+    if isinstance(layout, dict) and layout:
+        _line("asked for", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
+    _line("command", " ".join(_command(run, spec)))
+    if run.tasks:
+        _line("sweep", _sweep(spec))
+
+
+def _show_files(name: str, paths: Sequence[str]) -> None:
+    if paths[_MOST_FILES:]:
+        _line(name, f"{len(paths)}, the last of them:")
+    for path in paths[-_MOST_FILES:]:
+        _line(name.removesuffix("s"), path)
+
+
+def _command(run: Run, spec: dict[str, Any]) -> list[str]:
+    """Return what every rank runs; of a run of an array with its own words in their place."""
+    command, sweep = spec.get("command"), spec.get("sweep")
+    if not isinstance(command, list):
+        return []
+    position = sweep.get("position") if isinstance(sweep, dict) else None
+    own = [f"--{name.replace('_', '-')}={value}" for name, value in swept(run).items()]
+    place = position if isinstance(position, int) else len(command)
+    return [*map(str, command[:place]), *own, *map(str, command[place:])]
+
+
+def _sweep(spec: dict[str, Any]) -> str:
+    """Return how many values of which parameters an array has: ``3 seed x 2 learning_rate``."""
+    sweep = spec.get("sweep")
+    axes = sweep.get("axes") if isinstance(sweep, dict) else None
+    pairs = [axis for axis in axes if isinstance(axis, list) and len(axis) == 2] if isinstance(axes, list) else []
+    return " x ".join(f"{len(values)} {name}" for name, values in pairs if isinstance(values, list))
 
 
 def _line(name: str, value: str) -> None:
@@ -130,7 +160,8 @@ def show_results(found: Sequence[Run], as_json: bool) -> None:
 def show_doomed(doomed: Sequence[Doomed], staying: Sequence[Run], as_json: bool) -> None:
     """Show what cleaning would delete, and what stays although it is old enough, with its state."""
     for run in staying:
-        say(f"  stays: {run.path} ({run.state})")
+        part = f", part of {run.home.name}, which goes as a whole" if run.index >= 0 else ""
+        say(f"  stays: {run.path} ({run.state}{part})")
     if as_json:
         return
     table(

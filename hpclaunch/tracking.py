@@ -15,7 +15,7 @@ from hpclaunch.errors import Fault, Interrupted, NotFound, Refused, SchedulerErr
 from hpclaunch.failures import Ending, decide, merged
 from hpclaunch.runs import Run
 from hpclaunch.runs.files import read_text
-from hpclaunch.schedulers import Search, Status, scheduler_of
+from hpclaunch.schedulers import NEVER_BEGUN, Search, Status, scheduler_of
 from hpclaunch.units import count
 
 if TYPE_CHECKING:
@@ -203,7 +203,17 @@ def cancel(found: Sequence[Run]) -> list[Run]:
         ended = bool(mine) and scheduler_of(name).cancel(mine)
         if name == "local" and ended:
             found = [runs.change(run, state="CANCELLED") if run in mine else run for run in found]
-    return refreshed(found)
+    waited = {run.path for run in doomed if run.index >= 0 and run.state == "PENDING"}
+    return [_dropped(run) if run.path in waited else run for run in refreshed(found)]
+
+
+def _dropped(run: Run) -> Run:
+    """Return a waiting run of an array that was cancelled: Slurm forgets it at once, and accounting tells later."""
+    if run.state != "UNKNOWN" or run.reason:
+        return run
+    gone = _with(run, NEVER_BEGUN)
+    runs.record_tasks(runs.whole_of(run), {run.index: gone})
+    return gone
 
 
 def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
@@ -242,9 +252,7 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
         return retry_in_array(run, tell)
     decision = decide(ending_of(run))
     if not decision.again:
-        done = run.state == "COMPLETED"
-        next_step = f"hpclaunch results {run.label}" if done else "mend it, then hpclaunch submit"
-        raise Refused(Fault(what=f"{run.label} is not started again: {decision.reason}", next=next_step))
+        raise _not_again(run, decision.reason)
     text = script_of(run)
     directives, walltime = asked_of(run)
     excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
@@ -252,6 +260,15 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     tell(f"{run.label}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
+
+
+def _not_again(run: Run, reason: str) -> Refused:
+    next_step = "mend it, then hpclaunch submit"
+    if not run.final:
+        next_step = f"hpclaunch wait {run.label}"
+    elif run.state == "COMPLETED":
+        next_step = f"hpclaunch results {run.label}"
+    return Refused(Fault(what=f"{run.label} is not started again: {reason}", next=next_step))
 
 
 def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
@@ -265,8 +282,7 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
     decisions = [(one, decide(ending_of(one, unwell))) for one in ended]
     again = [one for one, decision in decisions if decision.again]
     if not again:
-        why = decisions[0][1].reason if decisions else "none of its runs has failed"
-        raise Refused(Fault(what=f"{run.label} is not started again: {why}", next="mend it, then hpclaunch submit"))
+        raise _not_again(run, decisions[0][1].reason if decisions else "none of its runs has failed")
     directives, _ = asked_of(run)
     bad = [node for _, decision in decisions if decision.again for node in decision.exclude]
     excluded = merged(array.excluded or directives.get("exclude", ""), tuple(dict.fromkeys(bad)))

@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.errors import NotFound
+from hpclaunch.errors import Fault, NotFound
 from hpclaunch.runs.files import json_object, locked, read_text, write_text
 from hpclaunch.runs.record import FINAL, JOB_ID, STATE, Run, change, load
 from hpclaunch.runs.values import values_at
@@ -24,7 +24,6 @@ from hpclaunch.units import count
 STATES = "states.json"
 _BEFORE_A_JOB = frozenset({"INCOMPLETE", "RENDERED", "SUBMITTING"})
 _LIVELIEST = ("RUNNING", "COMPLETING", "CONFIGURING", "PENDING", "SUBMITTING", "RENDERED", "INCOMPLETE")
-_NAME = re.compile("[0-9]{4,9}")
 _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?")
 Known = dict[int, tuple[str, str, str, str, str]]
 """Index -> job id, state, exit code, reason, nodes: what was last heard of a run."""
@@ -54,15 +53,22 @@ def load_any(path: Path) -> Run:
     try:
         return load(path)
     except NotFound:
-        if not _NAME.fullmatch(path.name):
+        if not path.name.isascii() or not path.name.isdigit():
             raise
         try:
             array = load(path.parent)
         except NotFound:
             array = None
-        if array is None or int(path.name) >= array.tasks or len(path.name) != digits_of(array.tasks):
+        if array is None or not array.tasks:
             raise
-        return task_of(array, int(path.name))
+    digits = digits_of(array.tasks)
+    if len(path.name) != digits or int(path.name) >= array.tasks:
+        last = f"{array.tasks - 1:0{digits}d}"
+        what = f"{array.label} has no run {path.name[:20]!r}"
+        raise NotFound(
+            Fault(what=what, allowed=f"{0:0{digits}d} to {last}", next=f"hpclaunch status {array.label} --all")
+        )
+    return task_of(array, int(path.name))
 
 
 def whole_of(run: Run) -> Run:

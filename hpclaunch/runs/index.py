@@ -97,9 +97,14 @@ def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
     runs = known(index, folders)
     array, _, task = (name or "").partition("_")
     if task.isascii() and task.isdigit():
-        holding = [run for run in runs if array in (run.job_id, *run.earlier) and int(task[:9]) < run.tasks]
+        holding = next((run for run in runs if run.tasks and array in (run.job_id, *run.earlier)), None)
+        if holding and int(task[:9]) < holding.tasks:
+            return task_of(holding, int(task[:9]))
         if holding:
-            return task_of(holding[0], int(task[:9]))
+            what = f"array {array} has no task {task[:9]}"
+            raise NotFound(
+                Fault(what=what, allowed=f"0 to {holding.tasks - 1}", next=f"hpclaunch status {array} --all")
+            )
     if not name and runs:
         return runs[0]
     matches = [run for run in runs if name in (run.path.name, run.job_id, *run.earlier)]

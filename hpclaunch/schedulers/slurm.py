@@ -11,7 +11,7 @@ from itertools import islice
 from hpclaunch.errors import Fault, SchedulerError
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import Status
-from hpclaunch.schedulers.slurm_arrays import asked_by, named_by, never_begun, whole_arrays
+from hpclaunch.schedulers.slurm_arrays import asked_by, dropped, named_by, whole_arrays
 from hpclaunch.schedulers.slurm_arrays import objections as of_array
 from hpclaunch.schedulers.slurm_programs import ask, leaking
 from hpclaunch.schedulers.slurm_reasons import explain
@@ -77,8 +77,8 @@ def states(runs: Sequence[Run]) -> dict[str, Status]:
         if silence:
             ended = {job_id: status for job_id, status in ended.items() if status.state not in _REPEATABLE}
         unheard = {job_id: _heard(wanted[job_id], known[job_id]) for job_id in gone if job_id in known}
-        dropped = {} if silence else never_begun([wanted[job_id] for job_id in gone if job_id not in known], told)
-        found.update({**dropped, **unheard, **ended})
+        silent = [] if silence else [wanted[job_id] for job_id in gone if job_id not in known]
+        found.update({**dropped(silent, told), **unheard, **ended})
     for job_id, run in wanted.items():
         if job_id not in found:
             found[job_id] = _marks(run, silence)

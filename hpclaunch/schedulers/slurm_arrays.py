@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from hpclaunch.errors import Fault
 from hpclaunch.runs import Run, numbers
-from hpclaunch.schedulers import Status
+from hpclaunch.schedulers import NEVER_BEGUN, Status
 from hpclaunch.schedulers.slurm_programs import ask
 from hpclaunch.spec import MOST_RUNS, JobSpec
 
@@ -38,8 +38,8 @@ def named_by(text: str) -> Iterator[str]:
         yield f"{many[1]}_{index}"
 
 
-def never_begun(gone: Iterable[Run], told: Collection[str]) -> dict[str, Status]:
-    """Return job id -> CANCELLED for the tasks among ``gone`` that were cancelled alone while they waited.
+def dropped(gone: Iterable[Run], told: Collection[str]) -> dict[str, Status]:
+    """Return job id -> NEVER_BEGUN for the tasks among ``gone`` that were cancelled alone while they waited.
 
     Slurm takes such a task out of its array without a word (seen with 22.05): squeue and sacct name the others, and
     never that one. A task that began has a line of its own in ``told``, which is what sacct named, and left its marks.
@@ -47,8 +47,7 @@ def never_begun(gone: Iterable[Run], told: Collection[str]) -> dict[str, Status]
     waited = [run for run in gone if run.index >= 0 and run.state in ("PENDING", "UNKNOWN") and run.job_id not in told]
     arrays = {job_id.partition("_")[0] for job_id in told} if waited else set()
     missing = [run for run in waited if run.job_id.partition("_")[0] in arrays and not run.attempts()]
-    status = Status(state="CANCELLED", exit_code="0:0", reason="cancelled before it began")
-    return {run.job_id: status for run in missing}
+    return {run.job_id: NEVER_BEGUN for run in missing}
 
 
 def objections(spec: JobSpec) -> list[Fault]:

@@ -136,6 +136,15 @@ def test_a_run_that_was_cancelled_while_it_waited_is_named_by_nobody_and_still_c
     assert each[1]["reason"] == "cancelled before it began"
 
 
+def test_who_is_cancelled_while_it_waits_is_told_so_at_once(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..4")
+    site.program("scancel", f"#!/bin/bash\nprintf '4711_0|PENDING|JobHeldUser|\\n' > {site.spool}/squeue.out\n")
+    answers(site, "".join(f"4711_{n}|PENDING|JobHeldUser|\n" for n in range(4)))
+    cancelled = told(site, "cancel", f"{path.name}/0001", f"{path.name}/0003")
+    assert [(one["state"], one["reason"]) for one in cancelled] == [("CANCELLED", "cancelled before it began")] * 2
+    assert [one["state"] for one in told(site, "status")] == ["PENDING", "CANCELLED", "UNKNOWN", "CANCELLED"]
+
+
 def test_not_found_is_unknown_and_never_failed(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
     (path / "0001/attempts/4711_1.0").mkdir(parents=True)
@@ -155,6 +164,8 @@ def test_one_run_of_an_array_has_a_name_a_job_id_and_a_path(site: Desk, name: st
     assert "--jobs=4711_1" in calls(site, "squeue")[0]
     shown = site.type("runs", "show", name, "--json").json
     assert shown["values"] == {"seed": "6"}
+    (command,) = [line for line in site.type("runs", "show", name).out.splitlines() if line.startswith("command")]
+    assert "--seed=6" in command.split()
     (path / "logs/slurm-4711_1.out").write_text("its log\n")
     (path / "logs/slurm-4711_11.out").write_text("another's\n")
     assert site.type("logs", name).out == "its log\n"
@@ -174,6 +185,8 @@ def test_names_that_are_none(site: Desk) -> None:
     for name in (f"{path.name}/0003", f"{path.name}/3", f"{path.name}/x", "4711_3", f"{path.name}/00001"):
         done = site.type("status", name)
         assert (done.code, done.out) == (1, ""), name
+    assert "has no run '0003'; allowed: 0000 to 0002" in site.type("status", f"{path.name}/0003").err
+    assert "array 4711 has no task 3; allowed: 0 to 2" in site.type("status", "4711_3").err
 
 
 def test_results_and_compare_tell_what_was_swept(site: Desk) -> None:

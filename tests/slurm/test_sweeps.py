@@ -77,8 +77,10 @@ def test_a_waiting_array_is_one_line_and_ends_with_one_scancel(tuning: Desk) -> 
     assert "200 runs: 200 PENDING (JobHeldUser)" in tuning.run("status", run.path.name).stdout
     assert len(told(tuning, "status", run.path.name)) == 200
     tuning.run("cancel", f"{run.path.name}/0007")
-    # Slurm takes a waiting task out of its array without a word; who tells is accounting, a little later.
-    until(lambda: "199 PENDING, 1 CANCELLED" in tuning.run("status", run.path.name).stdout, "that one is cancelled")
+    assert "199 PENDING, 1 CANCELLED" in tuning.run("status", run.path.name).stdout
+    tuning.slurm("scancel", f"{run.job_id}_8")
+    # Slurm takes a waiting task out of its array without a word; accounting tells, a little later.
+    until(lambda: "198 PENDING, 2 CANCELLED" in tuning.run("status", run.path.name).stdout, "that one is cancelled")
     assert tuning.run("cancel", run.path.name).returncode == 0
     assert tuning.run("wait", run.path.name).returncode == 1
     assert {one["state"] for one in told(tuning, "status", run.path.name)} == {"CANCELLED"}
