@@ -1,11 +1,13 @@
-"""hpclaunch's own time for many runs: `status` of 1,000, and one `submit`; scheduler programs are counted stand-ins.
+"""hpclaunch's own time for many runs: `status` of 1,000, and 1,000 as one job array; scheduler programs are stand-ins.
 
     python benchmarks/runs.py [--runs 1000] [--repeats 5] [--json]
 
-Makes run directories in a temporary folder, half of which squeue knows, half of which sacct knows. The first `status`
-records a new state for every run, the later ones find nothing new. A stand-in answers at once, so the time is
-hpclaunch's own, with starting Python. Ends with 1 if a bar does not hold: one squeue and one sacct, at most 1 s of
-processor time (wall time is told beside it).
+Makes run directories in a temporary folder (TMPDIR says where: the file system counts). The first `status` finds them
+queued, the second one that every run has another state than was recorded (half of them run, which squeue tells; half
+have ended, which sacct tells), the later ones nothing new. Then as many runs are submitted as one array, and
+their states asked for, half of them ended. A stand-in answers at once, so the time is hpclaunch's own, with starting
+Python. Ends with 1 if a bar does not hold: one sbatch, one squeue, one sacct, each at most 1 s of processor time (wall
+time is told beside it).
 """
 
 from __future__ import annotations
@@ -28,6 +30,17 @@ STAND_IN = (
 )
 
 
+SITE = """
+title: stand-in
+scheduler: slurm
+defaults: {node_type: cpu, partition: batch, walltime: "00:10:00"}
+node_types: {cpu: {title: x, nodes: 8, cores_per_node: 8}}
+partitions: {batch: {max_nodes: 4}}
+launchers: {default: srun, options: {srun: {mpi: pmix}}}
+environment: {python: current}
+"""
+
+
 class Took(NamedTuple):
     """Processor time, with that of the stand-ins, and wall time, seconds. On a busy machine the first one counts."""
 
@@ -40,12 +53,7 @@ def make(folder: Path, number: int) -> dict[str, str]:
     index = folder / "state/hpclaunch/runs.txt"
     index.parent.mkdir(parents=True)
     (folder / "bin").mkdir()
-    half = number // 2
-    for name, ids, word in (
-        ("squeue", range(1, half + 1), "RUNNING|None|n1"),
-        ("sacct", range(half + 1, number + 1), "COMPLETED|0:0|n1"),
-    ):
-        (folder / f"{name}.out").write_text("".join(f"{job}|{word}\n" for job in ids))
+    for name in ("squeue", "sacct"):
         (folder / "bin" / name).write_text(STAND_IN.format(name=name, folder=folder))
         (folder / "bin" / name).chmod(0o755)
     for job in range(1, number + 1):
@@ -56,22 +64,95 @@ def make(folder: Path, number: int) -> dict[str, str]:
         (path / "run.json").write_text(
             json.dumps({**record, "state": "PENDING", "job_id": str(job), "submission": "hpclaunch"})
         )
+        states = ({"state": "RENDERED"}, {"state": "SUBMITTING"}, {"state": "PENDING", "job_id": str(job)})
+        (path / "states.jsonl").write_text("".join(f"{json.dumps(state)}\n" for state in states))
         with index.open("a") as file:
             file.write(f"{path}\n")
+    return environment_of(folder)
+
+
+def answer(folder: Path, squeue: str, sacct: str) -> None:
+    (folder / "squeue.out").write_text(squeue)
+    (folder / "sacct.out").write_text(sacct)
+
+
+def environment_of(folder: Path) -> dict[str, str]:
     kept = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "HOME": str(folder), "XDG_STATE_HOME": str(folder / "state")}
     return {**kept, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
 
 
-def status(folder: Path, environment: dict[str, str]) -> tuple[Took, list[str], int]:
-    """Return (its time, the scheduler programs that were called, runs told)."""
+def typed(folder: Path, environment: dict[str, str], *words: str) -> tuple[Took, list[str], str]:
+    """Return (the time of ``hpclaunch WORDS``, the scheduler programs that were called, what it wrote)."""
     (folder / "calls").unlink(missing_ok=True)
-    (folder / "empty").mkdir(exist_ok=True)
+    (folder / "empty").mkdir(parents=True, exist_ok=True)
     began, used = time.perf_counter(), os.times()
-    command = [sys.executable, "-m", "hpclaunch", "status"]
-    done = subprocess.run(command, cwd=folder / "empty", env=environment, capture_output=True, check=True)
+    command = [sys.executable, "-m", "hpclaunch", *words]
+    done = subprocess.run(command, cwd=folder / "empty", env=environment, capture_output=True, text=True, check=True)
     now = os.times()
     own = now.children_user - used.children_user + now.children_system - used.children_system
-    return Took(own, time.perf_counter() - began), (folder / "calls").read_text().split(), len(done.stdout.splitlines())
+    calls = (folder / "calls").read_text().split() if (folder / "calls").exists() else []
+    return Took(own, time.perf_counter() - began), calls, done.stdout
+
+
+def one_by_one(folder: Path, number: int, repeats: int) -> tuple[dict[str, object], bool]:
+    """Return what ``status`` of so many runs took, and whether the bar holds."""
+    environment = make(folder, number)
+    answer(folder, "".join(f"{job}|PENDING|Priority|\n" for job in range(1, number + 1)), "")
+    queued, calls_queued, told_queued = typed(folder, environment, "status")
+    half = number // 2
+    running = "".join(f"{job}|RUNNING|None|n1\n" for job in range(1, half + 1))
+    answer(folder, running, "".join(f"{job}|COMPLETED|0:0|n1\n" for job in range(half + 1, number + 1)))
+    changed, calls, told = typed(folder, environment, "status")
+    later = [typed(folder, environment, "status")[0] for _ in range(repeats)]
+    result: dict[str, object] = {
+        "runs": len(told.splitlines()),
+        "calls": calls,
+        "queued_processor_s": round(queued.processor, 3),
+        "queued_wall_s": round(queued.wall, 3),
+        "all_changed_processor_s": round(changed.processor, 3),
+        "all_changed_wall_s": round(changed.wall, 3),
+        "later_processor_s": round(statistics.median(took.processor for took in later), 3),
+        "later_wall_s": round(statistics.median(took.wall for took in later), 3),
+    }
+    counted = calls_queued == ["squeue"] and calls == ["squeue", "sacct"]
+    told_all = told_queued.count("PENDING") == told.count("RUNNING") + told.count("COMPLETED") == number
+    slowest = max(took.processor for took in (queued, changed, *later))
+    return result, counted and told_all and slowest <= BAR_S
+
+
+def as_one_array(folder: Path, number: int, repeats: int) -> tuple[dict[str, object], bool]:
+    """Return what submitting so many runs as one array took, with their states; and whether the bar holds."""
+    (folder / "bin").mkdir(parents=True)
+    answers = {
+        "sbatch": "Submitted batch job 4711\n",
+        "squeue": "".join(f"4711_{n}|RUNNING|None|n1\n" for n in range(number // 2)),
+        "sacct": "".join(f"4711_{n}|COMPLETED|0:0|n1\n" for n in range(number // 2, number)),
+        "scontrol": f"MaxArraySize = {number + 1}\n",
+    }
+    for name, answer in answers.items():
+        (folder / f"{name}.out").write_text(answer)
+        (folder / "bin" / name).write_text(STAND_IN.format(name=name, folder=folder))
+        (folder / "bin" / name).chmod(0o755)
+    (folder / "empty/site_configs").mkdir(parents=True)
+    (folder / "empty/site_configs/standin.yaml").write_text(SITE)
+    environment = environment_of(folder)
+    words = ["submit", "cifar", "--site", "standin", "--nodes", "1", "--synthetic", "--sweep", f"seed=1..{number}"]
+    submitted = [typed(folder, environment, *words) for _ in range(repeats)]
+    for path in sorted((folder / "empty/runs").iterdir())[1:]:
+        path.rename(folder / path.name)  # one array is left to be asked for
+    first, calls, told = typed(folder, environment, "status")
+    later, _, _ = typed(folder, environment, "status")
+    result: dict[str, object] = {
+        "array_sbatch_calls": [called.count("sbatch") for _, called, _ in submitted],
+        "array_submit_processor_s": round(statistics.median(took.processor for took, _, _ in submitted), 3),
+        "array_submit_wall_s": round(statistics.median(took.wall for took, _, _ in submitted), 3),
+        "array_status_calls": calls,
+        "array_status_first_processor_s": round(first.processor, 3),
+        "array_status_later_processor_s": round(later.processor, 3),
+    }
+    slowest = max(first.processor, later.processor, *(took.processor for took, _, _ in submitted))
+    once = all(called.count("sbatch") == 1 for _, called, _ in submitted) and calls == ["squeue", "sacct"]
+    return result, once and f"{number} runs: " in told and slowest <= BAR_S
 
 
 def main() -> int:
@@ -81,26 +162,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        environment = make(folder, arguments.runs)
-        first, calls, told = status(folder, environment)
-        later = [status(folder, environment)[0] for _ in range(arguments.repeats)]
-    result = {
-        "runs": told,
-        "calls": calls,
-        "first_processor_s": round(first.processor, 3),
-        "first_wall_s": round(first.wall, 3),
-        "later_processor_s": round(statistics.median(took.processor for took in later), 3),
-        "later_wall_s": round(statistics.median(took.wall for took in later), 3),
-        "load": round(os.getloadavg()[0], 1),
-    }
-    print(json.dumps(result) if arguments.json else "\n".join(f"{name:<18} {value}" for name, value in result.items()))
-    holds = (
-        calls == ["squeue", "sacct"]
-        and told == arguments.runs
-        and max(first.processor, *(took.processor for took in later)) <= BAR_S
-    )
-    return 0 if holds else 1
+        result, holds = one_by_one(Path(place) / "runs", arguments.runs, arguments.repeats)
+        of_array, array_holds = as_one_array(Path(place) / "array", arguments.runs, arguments.repeats)
+    result |= {**of_array, "load": round(os.getloadavg()[0], 1)}
+    print(json.dumps(result) if arguments.json else "\n".join(f"{name:<30} {value}" for name, value in result.items()))
+    return 0 if holds and array_holds else 1
 
 
 if __name__ == "__main__":

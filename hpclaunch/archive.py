@@ -41,7 +41,8 @@ def everything(run: Run) -> dict[str, Any]:
     return {
         **run.to_json(),
         "spec": run.spec(),
-        "environment": json_object(read_text(run.path / "environment.json")),
+        "environment": json_object(read_text(run.home / "environment.json")),
+        "values": runs.swept(run),
         "states": run.history(),
         "attempts": starts[-_STARTS:],
         "logs": [str(path) for path in run.logs()],
@@ -89,7 +90,7 @@ def differences(found: Sequence[Run]) -> list[tuple[str, list[str]]]:
 
 def _facts(run: Run) -> dict[str, str]:
     spec = run.spec()
-    environment = json_object(read_text(run.path / "environment.json"))
+    environment = json_object(read_text(run.home / "environment.json"))
     facts = {"site": run.site, "state": run.state, "exit code": run.exit_code, "git": run.git}
     facts |= {f"environment.{name}": _flat(value) for name, value in environment.items() if name != "folder"}
     unequal_by_nature = {
@@ -102,6 +103,7 @@ def _facts(run: Run) -> dict[str, str]:
         "warnings",
         "marks",
         "code",
+        "sweep",
     }
     for key, value in spec.items():
         if key in unequal_by_nature:
@@ -119,6 +121,7 @@ def _facts(run: Run) -> dict[str, str]:
         else []
     )
     facts |= {f"--{name}": _flat(value).replace(str(run.path), "RUN") for name, value in pairs}
+    facts |= {f"--{name.replace('_', '-')}": value for name, value in runs.swept(run).items()}
     return facts | {f"result.{name}": value for name, value in numbers(run).items()}
 
 
@@ -154,7 +157,9 @@ def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datet
     ordered = sorted(found, key=lambda run: run.created, reverse=True)
     old = [run for run in ordered[keep:] if _age(run, now) >= older_than]
     ended = [
-        run for run in old if run.state in _ENDED and (run.state != "INCOMPLETE" or _age(run, now) > _UNFINISHED_AFTER)
+        run
+        for run in old
+        if run.index < 0 and run.state in _ENDED and (run.state != "INCOMPLETE" or _age(run, now) > _UNFINISHED_AFTER)
     ]
     return ended, [run for run in old if run not in ended]
 
@@ -181,7 +186,7 @@ def delete(world: World, doomed: Sequence[Run], tell: Callable[[str], None]) -> 
         with runs.locked(run.path):
             current = runs.load(run.path)
             if (current.state, current.job_id) != (run.state, run.job_id) or run.path.is_symlink():
-                tell(f"{run.path.name} has changed meanwhile, and stays")
+                tell(f"{run.label} has changed meanwhile, and stays")
                 continue
             try:
                 shutil.rmtree(run.path)

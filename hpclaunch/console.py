@@ -90,6 +90,10 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
         count(layout.world_size, "rank"),
     )
     say(f"{spec.name}: {nodes} x {tasks} = {ranks}")
+    if spec.sweep:
+        axes = " x ".join(f"{len(values)} {name}" for name, values in spec.sweep.axes)
+        limit = f"at most {spec.sweep.at_once} at a time" if spec.sweep.at_once else "as many at a time as fit"
+        say(f"  {'job array':<15} {count(spec.sweep.count, 'run'):<24} ({axes}; {limit})")
     rows = [("site", spec.site, site_origin)]
     rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
     for key, value, origin in rows:
@@ -155,13 +159,15 @@ def show_run(run: Run, as_json: bool) -> None:
         write_json(run.to_json())
         return
     if run.job_id:
-        say(f"submitted {run.path.name} as job {run.job_id} at {run.site}")
+        say(f"submitted {run.label} as job {run.job_id} at {run.site}")
     write(f"{run.path}\n")
 
 
 def show_next(run: Run) -> None:
     """Say what a person would type next."""
-    say(f"  hpclaunch status {run.path.name}\n  hpclaunch logs -f {run.path.name}\n  hpclaunch cancel {run.path.name}")
+    every, first = (" --all", "/0000") if run.tasks else ("", "")
+    name = run.label
+    say(f"  hpclaunch status {name}{every}\n  hpclaunch logs -f {name}{first}\n  hpclaunch cancel {name}")
 
 
 def show_end(run: Run, as_json: bool) -> None:
@@ -172,12 +178,12 @@ def show_end(run: Run, as_json: bool) -> None:
         write_json({**run.to_json(), "final": final})
         return
     code = f" (exit code {run.exit_code})" if run.exit_code and run.state != "COMPLETED" else ""
-    say(f"{run.path.name}: {run.state}{code}")
+    say(f"{run.label}: {run.state}{code}")
     for key, value in final.items():
         if isinstance(value, int | float | str) and key not in ("event", "time"):
             say(f"  {key:<18} {value:.4g}" if isinstance(value, float) else f"  {key:<18} {value}")
     if run.state != "COMPLETED" and run.logs():
-        say(f"  its log: hpclaunch logs {run.path.name}")
+        say(f"  its log: hpclaunch logs {run.label}")
     write(f"{run.path}\n")
 
 
@@ -266,5 +272,7 @@ def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> N
 
 def _printable(text: str) -> str:
     """Keep a terminal's control sequences out of what is shown; newlines and tabs stay."""
+    if text.isprintable():
+        return text
     shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
     return shown.encode("utf-8", errors="backslashreplace").decode("utf-8")

@@ -48,8 +48,8 @@ def _longer(pause: float, found: Sequence[Run]) -> float:
 
 
 def _lost(run: Run) -> SchedulerError:
-    what = f"nobody knows what became of {run.path.name}" + (f" ({run.reason})" if run.reason else "")
-    return SchedulerError(Fault(what=what, next=f"hpclaunch logs {run.path.name}, and sacct or the site's staff"))
+    what = f"nobody knows what became of {run.label}" + (f" ({run.reason})" if run.reason else "")
+    return SchedulerError(Fault(what=what, next=f"hpclaunch logs {run.label}, and sacct or the site's staff"))
 
 
 def wait(

@@ -60,7 +60,7 @@ def _environment(roots: Roots) -> ImmutableSandboxedEnvironment:
         autoescape=False,
     )
     environment.filters.update(
-        quote=quote, argv=argv, directive=directive, oneline=oneline, clock=clock, count=count, message=message
+        quote=quote, argv=argv, few=few, directive=directive, oneline=oneline, clock=clock, count=count, message=message
     )
     return environment
 
@@ -97,6 +97,12 @@ def directive(value: str) -> str:
     if _PLAIN_DIRECTIVE.fullmatch(value):
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def few(values: Sequence[str]) -> str:
+    """Return values for reading, some of them where they are many."""
+    shown = [(value or '""') if len(value) <= _WIDTH // 2 else f"{value[: _WIDTH // 2]}…" for value in values]
+    return ", ".join(shown if len(shown) <= 8 else [*shown[:6], "…", f"{shown[-1]} ({len(values)} values)"])
 
 
 def oneline(text: str) -> str:

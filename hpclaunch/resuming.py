@@ -16,7 +16,7 @@ from hpclaunch.runs import Run
 from hpclaunch.runs.directory import REQUEST
 from hpclaunch.runs.files import json_object, read_text
 from hpclaunch.spec import Request
-from hpclaunch.tracking import hand_over
+from hpclaunch.tracking import hand_over, start_in_array
 
 
 def resume(world: World, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:
@@ -25,6 +25,8 @@ def resume(world: World, run: Run, nodes: int | None = None, walltime: int | Non
     With ``nodes`` or ``walltime`` (seconds) the script is planned and rendered anew, from the request that the run
     directory records, with the code that it holds. Raises Refused for a run that has not ended, or that completed.
     """
+    if run.tasks or run.index >= 0:
+        return _resume_in_array(run, nodes, walltime), []
     _refuse_unended(run)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     options = [f"--exclude={run.excluded}"] if run.excluded and run.scheduler == "slurm" else []
@@ -42,8 +44,29 @@ def resume(world: World, run: Run, nodes: int | None = None, walltime: int | Non
     return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), told
 
 
+def _resume_in_array(run: Run, nodes: int | None, walltime: int | None) -> Run:
+    """Submit one run of an array again, or all of an array that have ended and not completed, as one array."""
+    if nodes is not None or walltime is not None:
+        what = f"{run.label} is part of a job array, whose runs all have one script"
+        raise Refused(Fault(what=what, next="resume it without --nodes and --walltime"))
+    if run.index >= 0:
+        _refuse_unended(run)
+        ended = [run]
+    else:
+        ended = [one for one in runs.tasks_of(run) if one.final and one.state != "COMPLETED"]
+        if not ended:
+            _refuse_unended(run)
+    for one in ended:
+        try:
+            one.path.mkdir(mode=0o700, exist_ok=True)
+            (one.path / "resumed").touch()  # the script counts its restarts from here
+        except OSError as error:
+            raise Refused(Fault(where=str(one.path), what=f"cannot be written: {error.strerror}")) from None
+    return start_in_array(run, [one.index for one in ended], run.excluded)
+
+
 def _refuse_unended(run: Run) -> None:
-    name = run.path.name
+    name = run.label
     if run.state == "COMPLETED":
         raise Refused(Fault(what=f"{name} is done: it completed", next=f"hpclaunch results {name}"))
     if run.state == "RENDERED":

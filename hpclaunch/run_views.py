@@ -8,16 +8,18 @@ from typing import Any
 
 from hpclaunch.archive import Doomed, everything, final_metrics, numbers
 from hpclaunch.console import live_table, say, show_bytes, table, write, write_json
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, each, swept
 from hpclaunch.tracking import explanation
 
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
 _STATE = 3
 _LAST_STATES = 12
+_MOST_FILES = 20
 
 
-def show_status(found: Sequence[Run], as_json: bool) -> None:
-    """Show one line per run."""
+def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> None:
+    """Show one line per run; of a job array one line, but as JSON or where ``every`` run is asked for."""
+    found = each(found) if every or as_json else found
     if as_json:
         write_json([_plain(run) for run in found])
         return
@@ -27,27 +29,28 @@ def show_status(found: Sequence[Run], as_json: bool) -> None:
     table(_HEADER, [_row(run) for run in found], state_column=_STATE)
 
 
-def watch_status(asked: Iterable[Sequence[Run]], as_json: bool) -> None:
+def watch_status(asked: Iterable[Sequence[Run]], as_json: bool, every: bool = False) -> None:
     """Show the lines anew whenever the scheduler was asked; as JSON, one line for each change."""
     if not as_json:
-        live_table(_HEADER, ([_row(run) for run in found] for found in asked), _STATE)
+        live_table(_HEADER, ([_row(run) for run in (each(found) if every else found)] for found in asked), _STATE)
         return
     shown: list[dict[str, Any]] = []
     for found in asked:
-        plain = [_plain(run) for run in found]
+        plain = [_plain(run) for run in each(found)]
         if plain != shown:
             write(json.dumps(plain) + "\n")
         shown = plain
 
 
 def _plain(run: Run) -> dict[str, Any]:
-    return {**run.to_json(), "explanation": explanation(run)}
+    told = {**run.to_json(), "explanation": explanation(run)}
+    return {**told, "array": str(run.home), "values": swept(run)} if run.index >= 0 else told
 
 
 def _row(run: Run) -> tuple[str, ...]:
     words = explanation(run)
     reason = f"{run.reason}: {words}" if words else run.reason
-    return (run.path.name, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, reason)
+    return (run.label, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, reason)
 
 
 def show_everything(run: Run, as_json: bool) -> None:
@@ -71,12 +74,7 @@ def show_everything(run: Run, as_json: bool) -> None:
     ):
         if told[name]:
             _line(name.replace("_", " "), str(told[name]))
-    spec = told["spec"]
-    layout = spec.get("layout", {})
-    if isinstance(layout, dict) and layout:
-        _line("asked for", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
-    command = spec.get("command", [])
-    _line("command", " ".join(map(str, command)) if isinstance(command, list) else "")
+    _show_request(run, told["spec"])
     for event in told["states"][-_LAST_STATES:]:
         _line(
             str(event.get("time", "")),
@@ -86,11 +84,45 @@ def show_everything(run: Run, as_json: bool) -> None:
         code = "no exit code yet" if start["exit_code"] is None else f"exit code {start['exit_code']}"
         _line(f"start {start['attempt']}", f"{start['started']}, {code}")
     for name in ("logs", "checkpoints"):
-        for path in told[name]:
-            _line(name.removesuffix("s"), path)
-    for name, value in numbers(run).items():
+        _show_files(name, told[name])
+    for name, value in {**swept(run), **numbers(run)}.items():
         _line(name, value)
     _line("size", show_bytes(told["size"]))
+
+
+def _show_request(run: Run, spec: dict[str, Any]) -> None:
+    layout = spec.get("layout", {})
+    if isinstance(layout, dict) and layout:
+        _line("asked for", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
+    _line("command", " ".join(_command(run, spec)))
+    if run.tasks:
+        _line("sweep", _sweep(spec))
+
+
+def _show_files(name: str, paths: Sequence[str]) -> None:
+    if paths[_MOST_FILES:]:
+        _line(name, f"{len(paths)}, the last of them:")
+    for path in paths[-_MOST_FILES:]:
+        _line(name.removesuffix("s"), path)
+
+
+def _command(run: Run, spec: dict[str, Any]) -> list[str]:
+    """Return what every rank runs; of a run of an array with its own words in their place."""
+    command, sweep = spec.get("command"), spec.get("sweep")
+    if not isinstance(command, list):
+        return []
+    position = sweep.get("position") if isinstance(sweep, dict) else None
+    own = [f"--{name.replace('_', '-')}={value}" for name, value in swept(run).items()]
+    place = position if isinstance(position, int) else len(command)
+    return [*map(str, command[:place]), *own, *map(str, command[place:])]
+
+
+def _sweep(spec: dict[str, Any]) -> str:
+    """Return how many values of which parameters an array has: ``3 seed x 2 learning_rate``."""
+    sweep = spec.get("sweep")
+    axes = sweep.get("axes") if isinstance(sweep, dict) else None
+    pairs = [axis for axis in axes if isinstance(axis, list) and len(axis) == 2] if isinstance(axes, list) else []
+    return " x ".join(f"{len(values)} {name}" for name, values in pairs if isinstance(values, list))
 
 
 def _line(name: str, value: str) -> None:
@@ -106,21 +138,21 @@ def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]]
     if not rows:
         say("they were asked for in the same way, and tell the same")
         return
-    table(("", *(run.path.name for run in found)), [(name, *values) for name, values in rows])
+    table(("", *(run.label for run in found)), [(name, *values) for name, values in rows])
 
 
 def show_results(found: Sequence[Run], as_json: bool) -> None:
     """Show the runs' final metrics, one line a run."""
     if as_json:
-        write_json([{**run.to_json(), "final": final_metrics(run)} for run in found])
+        write_json([{**_plain(run), "final": final_metrics(run)} for run in each(found)])
         return
-    results = [numbers(run) for run in found]
+    found = each(found)
+    results = [{**swept(run), **numbers(run)} for run in found]
     names = list(dict.fromkeys(name for result in results for name in result))
-    if not names:
+    if not any(map(final_metrics, found)):
         say('none of these runs wrote a result: a line {"event": "end", ...} in its metrics.jsonl')
     rows = [
-        (run.path.name, run.state, *(result.get(n, "-") for n in names))
-        for run, result in zip(found, results, strict=True)
+        (run.label, run.state, *(result.get(n, "-") for n in names)) for run, result in zip(found, results, strict=True)
     ]
     table(("run", "state", *names), rows, state_column=1)
 
@@ -128,7 +160,8 @@ def show_results(found: Sequence[Run], as_json: bool) -> None:
 def show_doomed(doomed: Sequence[Doomed], staying: Sequence[Run], as_json: bool) -> None:
     """Show what cleaning would delete, and what stays although it is old enough, with its state."""
     for run in staying:
-        say(f"  stays: {run.path} ({run.state})")
+        part = f", part of {run.home.name}, which goes as a whole" if run.index >= 0 else ""
+        say(f"  stays: {run.path} ({run.state}{part})")
     if as_json:
         return
     table(

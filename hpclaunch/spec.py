@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from types import MappingProxyType
@@ -33,6 +34,8 @@ class Request:
     restarts: int | None = None
     signal: str | None = None
     settings: Pairs = ()
+    sweep: Pairs = ()
+    at_once: int | None = None
     sbatch: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     accept_unverified: bool = False
@@ -151,11 +154,44 @@ class Restarts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """The runs of a job array: one for each combination of the values of some parameters, the last one fastest.
+
+    ``axes`` are (parameter, its values as the command line spells them); ``at_once`` may run at a time (0: all that
+    fit); ``position`` is where in the command a run's own words stand.
+    """
+
+    axes: tuple[tuple[str, tuple[str, ...]], ...]
+    at_once: int = 0
+    position: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many runs there are."""
+        return math.prod(len(values) for _, values in self.axes)
+
+    @property
+    def digits(self) -> int:
+        """How many digits the name of a run has."""
+        return digits_of(self.count)
+
+
+MOST_RUNS = 100_000
+"""What arrays were made for and measured with; Slurm's own limit (MaxArraySize) is asked for at submission."""
+
+
+def digits_of(count: int) -> int:
+    """Return how many digits name each of so many runs: 0000 to 9999, or as many as it takes."""
+    return max(4, len(str(count - 1)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted".
 
     ``rank_setup`` are bash lines that every rank runs before its command; ``marks`` say which of the site's values
-    are not the centre's own word. ``secrets`` are names of variables, whose values only the job sees.
+    are not the centre's own word. ``secrets`` are names of variables, whose values only the job sees. With a ``sweep``
+    ``run_dir`` is the folder of all its runs, whose own are 0000, 0001, … in it.
     """
 
     name: str
@@ -194,6 +230,7 @@ class JobSpec:
     declined: tuple[Declined, ...]
     marks: tuple[str, ...]
     warnings: tuple[str, ...]
+    sweep: Sweep | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""

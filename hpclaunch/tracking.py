@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from hpclaunch.errors import Fault, Interrupted, NotFound, Refused, SchedulerErr
 from hpclaunch.failures import Ending, decide, merged
 from hpclaunch.runs import Run
 from hpclaunch.runs.files import read_text
-from hpclaunch.schedulers import Search, Status, scheduler_of
+from hpclaunch.schedulers import NEVER_BEGUN, Search, Status, scheduler_of
+from hpclaunch.units import count
 
 if TYPE_CHECKING:
     from hpclaunch.launch import World
@@ -24,14 +26,41 @@ _PATIENCE_S = 300
 
 
 def refreshed(found: Sequence[Run]) -> list[Run]:
-    """Return the runs with their states of now, asking each scheduler once; what changed is recorded."""
-    found = _settled([_continued(_by_hand(run)) for run in found])
+    """Return the runs with their states of now, asking each scheduler once; what changed is recorded.
+
+    A run of a job array is looked after by the array, which is one record for all of them.
+    """
+    wholes = {run.home: runs.whole_of(run) for run in found}
+    whole = _settled([_continued(_by_hand(run)) for run in wholes.values()])
+    tasks = {run.path: _open_tasks(run, found) for run in whole if run.tasks}
     news: dict[str, dict[str, Status]] = {}
-    for name in {run.scheduler for run in found}:
-        open_runs = [run for run in found if run.scheduler == name and run.job_id and _in_question(run)]
+    for name in {run.scheduler for run in whole}:
+        asked = [one for run in whole if run.scheduler == name for one in tasks.get(run.path, [run])]
+        open_runs = [run for run in asked if run.job_id and _in_question(run)]
         if open_runs:
             news[name] = scheduler_of(name).states(open_runs)
-    return [_updated(run, news.get(run.scheduler, {}).get(run.job_id)) for run in found]
+    wholes = {run.path: _told(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in whole}
+    return [runs.task_of(wholes[run.home], run.index) if run.index >= 0 else wholes[run.path] for run in found]
+
+
+def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
+    """Return the runs of an array to ask for: all, or those that were named alone."""
+    if not runs.going_on(array):
+        return []
+    named = [run.index for run in found if run.home == array.path]
+    return runs.tasks_of(array, None if -1 in named else named)
+
+
+def _told(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
+    if not run.tasks:
+        return _updated(run, news.get(run.job_id))
+    heard = {one.index: _with(one, news[one.job_id]) for one in tasks if one.job_id in news}
+    return runs.record_tasks(run, heard) if heard else run
+
+
+def _with(run: Run, status: Status) -> Run:
+    nodes = status.nodes or run.nodes
+    return replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
 
 
 def _in_question(run: Run) -> bool:
@@ -43,7 +72,7 @@ def _in_question(run: Run) -> bool:
 
 def _age(run: Run) -> float:
     try:
-        return time.time() - (run.path / runs.RECORD).stat().st_mtime
+        return time.time() - (run.home / runs.RECORD).stat().st_mtime
     except OSError:
         return 0.0
 
@@ -51,10 +80,10 @@ def _age(run: Run) -> float:
 def _updated(run: Run, status: Status | None) -> Run:
     if status is None or (run.final and not status.exit_code):
         return run
-    nodes = status.nodes or run.nodes
-    if (run.state, run.exit_code, run.reason, run.nodes) == (status.state, status.exit_code, status.reason, nodes):
-        return run
-    return _recorded(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
+    now = _with(run, status)
+    if now == run or (not now.final and now == replace(run, reason=now.reason)):
+        return now  # why it waits changes often, and is asked for anew: it is told, not recorded
+    return _recorded(run, state=now.state, exit_code=now.exit_code, reason=now.reason, nodes=now.nodes)
 
 
 def _recorded(run: Run, **news: Any) -> Run:
@@ -69,8 +98,10 @@ def _by_hand(run: Run) -> Run:
     """Return a run that hpclaunch did not submit under the job that a person last started from its script."""
     if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
-    marks = sorted((run.path / "attempts").glob("*/started"), key=lambda path: path.stat().st_mtime)
+    places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
+    marks = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
     newest = marks[-1].parent.name.rpartition(".")[0] if marks else ""
+    newest = newest.partition("_")[0] if run.tasks else newest
     if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
         return run
     return _recorded(run, job_id=newest, state="UNKNOWN", exit_code="", reason="", submission="by hand")
@@ -157,8 +188,8 @@ def awaitable(found: Sequence[Run]) -> Sequence[Run]:
 
 def _not_submitted(run: Run) -> Fault:
     if run.state == "SUBMITTING":
-        return Fault(what=f"{run.path.name} is being submitted", next=f"hpclaunch status {run.path.name}")
-    return Fault(what=f"{run.path.name} was rendered and not submitted", next=f"{run.start_command} starts it")
+        return Fault(what=f"{run.label} is being submitted", next=f"hpclaunch status {run.label}")
+    return Fault(what=f"{run.label} was rendered and not submitted", next=f"{run.start_command} starts it")
 
 
 def cancel(found: Sequence[Run]) -> list[Run]:
@@ -168,11 +199,21 @@ def cancel(found: Sequence[Run]) -> list[Run]:
     """
     doomed = cancellable(found)
     for name in {run.scheduler for run in doomed}:
-        mine = [run for run in doomed if run.scheduler == name]
-        ended = scheduler_of(name).cancel(mine)
+        mine = [job for run in doomed if run.scheduler == name for job in runs.jobs_of(run)]
+        ended = bool(mine) and scheduler_of(name).cancel(mine)
         if name == "local" and ended:
             found = [runs.change(run, state="CANCELLED") if run in mine else run for run in found]
-    return refreshed(found)
+    waited = {run.path for run in doomed if run.index >= 0 and run.state == "PENDING"}
+    return [_dropped(run) if run.path in waited else run for run in refreshed(found)]
+
+
+def _dropped(run: Run) -> Run:
+    """Return a waiting run of an array that was cancelled: Slurm forgets it at once, and accounting tells later."""
+    if run.state != "UNKNOWN" or run.reason:
+        return run
+    gone = _with(run, NEVER_BEGUN)
+    runs.record_tasks(runs.whole_of(run), {run.index: gone})
+    return gone
 
 
 def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
@@ -182,7 +223,7 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
     """
     started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
     if started is None:
-        raise Refused(Fault(what=f"{run.path.name} is being submitted by another process", next="hpclaunch status"))
+        raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
     with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
         (run.path / "logs").mkdir(exist_ok=True)
     try:
@@ -194,8 +235,8 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
         raise
     except KeyboardInterrupt:
-        next_step = f"hpclaunch status {run.path.name} tells; hpclaunch cancel {run.path.name} ends it"
-        what = f"interrupted while {run.path.name} was handed over: it may be queued"
+        next_step = f"hpclaunch status {run.label} tells; hpclaunch cancel {run.label} ends it"
+        what = f"interrupted while {run.label} was handed over: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
     state = "PENDING" if run.scheduler == "slurm" else "RUNNING"
     return runs.change(started, job_id=job_id, state=state, submission="hpclaunch")
@@ -207,24 +248,76 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     The run keeps its directory, and a job that saves checkpoints goes on from its last one. Raises Refused where the
     program itself failed, and SchedulerError.
     """
+    if run.tasks or run.index >= 0:
+        return retry_in_array(run, tell)
     decision = decide(ending_of(run))
     if not decision.again:
-        done = run.state == "COMPLETED"
-        next_step = f"hpclaunch results {run.path.name}" if done else "mend it, then hpclaunch submit"
-        raise Refused(Fault(what=f"{run.path.name} is not started again: {decision.reason}", next=next_step))
-    try:
-        text = run.script.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
-    directives, walltime = _asked(run)
+        raise _not_again(run, decision.reason)
+    text = script_of(run)
+    directives, walltime = asked_of(run)
     excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
     options = [f"--exclude={excluded}"] if excluded and run.scheduler == "slurm" else []
-    tell(f"{run.path.name}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
+    tell(f"{run.label}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
 
 
-def _asked(run: Run) -> tuple[dict[str, str], int]:
+def _not_again(run: Run, reason: str) -> Refused:
+    next_step = "mend it, then hpclaunch submit"
+    if not run.final:
+        next_step = f"hpclaunch wait {run.label}"
+    elif run.state == "COMPLETED":
+        next_step = f"hpclaunch results {run.label}"
+    return Refused(Fault(what=f"{run.label} is not started again: {reason}", next=next_step))
+
+
+def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
+    """Start one run of an array again, or all of an array that ended and for which a new start can help, as one array.
+
+    Raises Refused where none can be helped so, and SchedulerError.
+    """
+    array = runs.whole_of(run)
+    ended = [run] if run.index >= 0 else [one for one in runs.tasks_of(run) if one.final and one.state != "COMPLETED"]
+    unwell = lru_cache(scheduler_of(run.scheduler).unwell)  # asked once for each list of nodes
+    decisions = [(one, decide(ending_of(one, unwell))) for one in ended]
+    again = [one for one, decision in decisions if decision.again]
+    if not again:
+        raise _not_again(run, decisions[0][1].reason if decisions else "none of its runs has failed")
+    directives, _ = asked_of(run)
+    bad = [node for _, decision in decisions if decision.again for node in decision.exclude]
+    excluded = merged(array.excluded or directives.get("exclude", ""), tuple(dict.fromkeys(bad)))
+    reasons = ", ".join(dict.fromkeys(decision.reason for _, decision in decisions if decision.again))
+    who = run.label if run.index >= 0 else f"{count(len(again), 'run')} of {run.label}"
+    tell(f"{who}: {reasons}; starting again" + (f" without {excluded}" if excluded else ""))
+    return start_in_array(run, [one.index for one in again], excluded)
+
+
+def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
+    """Submit some runs of an array again, with one sbatch; return the run, or the array, that was asked for."""
+    array = runs.whole_of(run)
+    directives, walltime = asked_of(run)
+    part = "" if len(indices) == array.tasks else runs.spelled(indices)
+    options = [f"--exclude={excluded}"] if excluded else []
+    at_once = directives.get("array", "").partition("%")[2]
+    if part:
+        options.append(f"--array={part}" + (f"%{at_once}" if at_once else ""))
+    before = len(array.earlier) + bool(array.job_id)
+    parts = (*array.parts, *[""] * before)[:before]
+    earlier = (*array.earlier, array.job_id) if array.job_id else array.earlier
+    news = {"earlier": earlier, "parts": (*parts, part), "excluded": excluded}
+    array = hand_over(array, script_of(array), walltime, options, **news)
+    return runs.task_of(array, run.index) if run.index >= 0 else array
+
+
+def script_of(run: Run) -> str:
+    """Return the script as it was submitted. Raises Refused where it cannot be read."""
+    try:
+        return run.script.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
+
+
+def asked_of(run: Run) -> tuple[dict[str, str], int]:
     """Return the script's sbatch options and its walltime in seconds, from the run's spec."""
     spec = run.spec()
     pairs, walltime = spec.get("directives", []), spec.get("walltime", 0)
@@ -232,9 +325,9 @@ def _asked(run: Run) -> tuple[dict[str, str], int]:
     return {str(name): str(value) for name, value in kept}, walltime if isinstance(walltime, int) else 0
 
 
-def ending_of(run: Run) -> Ending:
-    """Return how a run ended, with what decides whether a new start can help."""
-    scheduler = scheduler_of(run.scheduler)
+def ending_of(run: Run, unwell: Callable[[str], tuple[str, ...]] | None = None) -> Ending:
+    """Return how a run ended, with what decides whether a new start can help; ``unwell`` tells of broken nodes."""
+    unwell = unwell or scheduler_of(run.scheduler).unwell
     attempts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
     mark = run.path / "attempts" / attempts[-1] / "first-failure" if attempts else Path("/nonexistent")
     blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")
@@ -246,7 +339,7 @@ def ending_of(run: Run) -> Ending:
         ranks_failed=mark.is_file(),
         nodes=1 if single else 0,
         only_node=run.nodes if single else "",
-        unwell=scheduler.unwell(run.nodes) if blamable else (),
+        unwell=unwell(run.nodes) if blamable else (),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.cli.runs import Json, NamedRuns, RunName, Yes
+from hpclaunch.cli.runs import EveryTask, Json, NamedRuns, RunName, Yes
 from hpclaunch.errors import Fault, InvalidRequest, Refused
 from hpclaunch.units import WALLTIME_FORMS, parse_walltime
 
@@ -19,6 +19,7 @@ app = typer.Typer(help="What earlier submissions left.", no_args_is_help=True, r
 @app.command("list")
 def list_(
     state: Annotated[str | None, typer.Option(help="Only those in this state, as it was last recorded.")] = None,
+    all_: EveryTask = False,
     json: Json = False,
 ) -> None:
     """List the runs as they were last recorded, newest first; no scheduler is asked."""
@@ -27,6 +28,7 @@ def list_(
 
     world = World()
     found = runs.known(world.index, world.run_folders)
+    found = runs.each(found) if all_ else found
     run_views.show_status([run for run in found if state in (None, run.state)], json)
 
 
@@ -46,10 +48,10 @@ def compare(
     json: Json = False,
 ) -> None:
     """Show what differs between runs: what was asked for, code, software, result."""
-    from hpclaunch import archive, console, run_views, tracking
+    from hpclaunch import archive, console, run_views, runs, tracking
     from hpclaunch.launch import World
 
-    found = tracking.find(World(warn=console.warn), run)
+    found = runs.each(tracking.find(World(warn=console.warn), run))
     if len(found) < 2:
         raise InvalidRequest(Fault(what="name two runs or more", next="hpclaunch runs list"))
     run_views.show_differences(found, archive.differences(found), json)

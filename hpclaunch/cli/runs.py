@@ -32,6 +32,9 @@ NewestRuns = Annotated[
 OneRun = Annotated[
     str, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id.")
 ]
+EveryTask = Annotated[
+    bool, typer.Option("--all", help="Every run of a job array on a line of its own [default: their number by state].")
+]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -40,6 +43,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def status(
     run: Runs = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it anew until all have ended.")] = False,
+    all_: EveryTask = False,
     json: Json = False,
 ) -> None:
     """Show the state of runs, newest first."""
@@ -50,10 +54,10 @@ def status(
     world = World(warn=console.warn)
     found = tracking.find(world, run) if run else tracking.all_runs(world)
     if not watch:
-        run_views.show_status(found, json)
+        run_views.show_status(found, json, all_)
         return
     try:
-        run_views.watch_status(asked_again(found, None, 0, console.say), json)
+        run_views.watch_status(asked_again(found, None, 0, console.say), json, all_)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -69,12 +73,13 @@ def logs(
     from hpclaunch.launch import World
 
     (found,) = tracking.find(World(warn=console.warn), [run] if run else [])
+    if found.tasks:
+        what = f"{found.label} is an array of {found.tasks} runs, each with a log of its own"
+        raise Refused(Fault(what=what, next=f"hpclaunch logs {found.label}/0000; hpclaunch status {found.label} --all"))
     if not follow or not found.job_id:
         text = following.Tail(found, rank).read()
         if not text and rank is not None:
-            raise Refused(
-                Fault(what=f"{found.path.name} has no log of rank {rank}", next="hpclaunch logs, without --rank")
-            )
+            raise Refused(Fault(what=f"{found.label} has no log of rank {rank}", next="hpclaunch logs, without --rank"))
         console.write_bytes(text)
         return
     try:
@@ -94,22 +99,12 @@ def wait(
     json: Json = False,
 ) -> None:
     """Wait for runs to end; exit with 0 if all completed, else with the first other run's exit code."""
-    from hpclaunch import console, following, run_views, tracking
+    from hpclaunch import console, tracking
+    from hpclaunch.cli.submit import watch_all
     from hpclaunch.launch import World
 
     seconds = _seconds("--timeout", timeout)
-    found = asked = tracking.awaitable(tracking.find(World(warn=console.warn), run or []))
-    shown: dict[str, str] = {}
-    try:
-        for found in following.wait(asked, seconds, retries, console.say):
-            for one in found:
-                if shown.get(one.path.name) != one.state:
-                    shown[one.path.name] = one.state
-                    console.say(f"{one.path.name}: {one.state}" + (f" ({one.reason})" if one.reason else ""))
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-    run_views.show_status(found, json)
-    raise typer.Exit(following.exit_code_of(found))
+    watch_all(tracking.awaitable(tracking.find(World(warn=console.warn), run or [])), seconds, retries, json)
 
 
 @app.command("cancel")
@@ -133,7 +128,7 @@ def cancel(
     if not doomed:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for one in doomed:
-        console.say(f"  {one.path.name} {one.job_id} {one.state}")
+        console.say(f"  {one.label} {one.job_id} {one.state}")
     if doomed and not yes and not console.confirmed(f"cancel these {len(doomed)}? [y/N]"):
         raise Refused(Fault(what="nothing was cancelled", next="--yes cancels them without asking"))
     run_views.show_status(tracking.cancel(doomed), json)

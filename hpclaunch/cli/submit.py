@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -52,6 +52,14 @@ Restarts = Annotated[
 ]
 Signal = Annotated[str | None, typer.Option(help="What asks it to save, and when: USR2@120 [seconds before the end].")]
 Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable.")]
+Sweep = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME=V1,V2,…",
+        help="Values of a hyper-parameter, also 1..10: every combination is one run of a job array. Repeatable.",
+    ),
+]
+AtOnce = Annotated[int | None, typer.Option(min=1, help="How many runs of a sweep may run at a time [default: any].")]
 Sbatch = Annotated[list[str], typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.")]
 RunsDir = Annotated[str | None, typer.Option(help="Where run directories are made [default: ./runs or the site's].")]
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
@@ -76,6 +84,8 @@ def submit(
     restarts: Restarts = None,
     signal: Signal = None,
     set_: Set = [],  # noqa: B006
+    sweep: Sweep = [],  # noqa: B006
+    at_once: AtOnce = None,
     sbatch: Sbatch = [],  # noqa: B006
     data_dir: DataDir = None,
     synthetic: Synthetic = False,
@@ -109,7 +119,9 @@ def submit(
         console.show_run(run, json)
         console.show_next(run)
         return
-    console.say(f"submitted {run.path.name} as job {run.job_id} at {run.site}; run directory {run.path}")
+    console.say(f"submitted {run.label} as job {run.job_id} at {run.site}; run directory {run.path}")
+    if run.tasks:
+        watch_all([run], None, 0, json)
     watch(run, json)
 
 
@@ -132,6 +144,8 @@ def render(
     restarts: Restarts = None,
     signal: Signal = None,
     set_: Set = [],  # noqa: B006
+    sweep: Sweep = [],  # noqa: B006
+    at_once: AtOnce = None,
     sbatch: Sbatch = [],  # noqa: B006
     data_dir: DataDir = None,
     synthetic: Synthetic = False,
@@ -175,7 +189,7 @@ def watch(run: Any, json: bool) -> None:
         for last, text in following.follow(run):
             if last.state != shown and not last.final:
                 shown = last.state
-                console.say(f"{last.path.name}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
+                console.say(f"{last.label}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
             if text:
                 console.say_bytes(text)
     except KeyboardInterrupt:
@@ -183,6 +197,24 @@ def watch(run: Any, json: bool) -> None:
         raise typer.Exit(130) from None
     console.show_end(last, json)
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
+
+
+def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> NoReturn:
+    """Follow runs to their end, telling every change; exit with 0 if all completed. Ctrl-C detaches."""
+    from hpclaunch import console, following, run_views
+
+    found = asked
+    shown: dict[Path, tuple[str, str]] = {}
+    try:
+        for found in following.wait(asked, seconds, retries, console.say):
+            for one in found:
+                if shown.get(one.path) != (now := (one.state, one.reason if one.tasks else "")):
+                    shown[one.path] = now
+                    console.say(f"{one.label}: {one.state}" + (f" ({one.reason})" if one.reason else ""))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    run_views.show_status(found, json)
+    raise typer.Exit(following.exit_code_of(found))
 
 
 def _show_script(prepared: Any, json: bool) -> None:
@@ -197,13 +229,24 @@ def _show_script(prepared: Any, json: bool) -> None:
 def request_of(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     """Return what was typed. Raises InvalidRequest for what cannot be read."""
     same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
-    same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified", "restarts", "signal"]
+    same += [
+        "account",
+        "partition",
+        "qos",
+        "data_dir",
+        "synthetic",
+        "accept_unverified",
+        "restarts",
+        "signal",
+        "at_once",
+    ]
     return Request(
         **{name: typed[name] for name in same},
         walltime=_amount("--walltime", typed["walltime"], parse_walltime, WALLTIME_FORMS),
         memory=_amount("--memory", typed["memory"], parse_memory, MEMORY_FORMS),
         hosts_file=typed["hosts"],
-        settings=tuple(map(_pair, typed["set_"])),
+        settings=tuple(_pair("--set", text) for text in typed["set_"]),
+        sweep=tuple(_pair("--sweep", text, "NAME=V1,V2,… or NAME=1..10") for text in typed["sweep"]),
         sbatch=tuple(typed["sbatch"]),
         arguments=arguments,
     )
@@ -216,8 +259,8 @@ def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str
         raise InvalidRequest(Fault(where=flag, what=str(error), allowed=forms)) from None
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(flag: str, text: str, form: str = "KEY=VALUE") -> tuple[str, str]:
     key, sign, value = text.partition("=")
     if not key or not sign:
-        raise InvalidRequest(Fault(where="--set", what=f"{os.fsdecode(text)!r} is not KEY=VALUE"))
+        raise InvalidRequest(Fault(where=flag, what=f"{os.fsdecode(text)!r} is not {form}"))
     return key, value

@@ -19,9 +19,10 @@ from hpclaunch.plan.removal import unwanted_lines, without
 from hpclaunch.plan.restarts import restarts_of
 from hpclaunch.plan.sizing import Sizing, sizing_of
 from hpclaunch.plan.software import Software, software_of
+from hpclaunch.plan.sweep import restarts_in_array, sweep_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
-from hpclaunch.spec import Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings
+from hpclaunch.spec import Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings, Sweep
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 
@@ -52,6 +53,7 @@ def draft(
     private_faults(site, job, around, software, data, ledger)
     marks = third_party_of(site, kind, launcher, placement, software.image)
     marks += unverified_of(site, layout, request.accept_unverified, ledger)
+    sweep = sweep_of(site, job, request, launcher, layout, ledger)
     spec = JobSpec(
         name=job.name,
         target=request.target,
@@ -66,7 +68,7 @@ def draft(
         partition=placement.partition,
         qos=placement.qos,
         walltime=placement.walltime,
-        cost=cost_of(site, kind, layout, placement),
+        cost=cost_of(site, kind, layout, placement, sweep.count if sweep else 1),
         run_dir=around.run_dir,
         created=around.now,
         version=around.version,
@@ -78,7 +80,7 @@ def draft(
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
         data=data,
         marks=tuple(marks),
-        **_lines(site, job, request, settings, around, sized, launcher, software, data, ledger),
+        **_lines(site, job, request, settings, around, sized, launcher, software, data, sweep, ledger),
         choices=tuple(ledger.choices),
         declined=tuple(ledger.declined),
         warnings=tuple(ledger.warnings),
@@ -97,6 +99,7 @@ def _lines(
     launcher: str,
     software: Software,
     data: DataNeed | None,
+    sweep: Sweep | None,
     ledger: Ledger,
 ) -> dict[str, Any]:
     """Return what of the spec becomes lines of the script: directives, variables, the rank's command, the launch."""
@@ -105,11 +108,15 @@ def _lines(
     folder = data.folder if data else ""
     box = box_of(site, node, software.image, (around.run_dir, *([folder] if folder else [])), launcher, ledger)
     restarts = restarts_of(site, launcher, sized.wish, placement.walltime, job, request, settings, ledger)
+    restarts = restarts_in_array(site, restarts, sweep, ledger)
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
     environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
-    exported = (*environment, *_secrets(site, job))
+    exported = (*environment, *_secrets(site, job), *(("HPCLAUNCH_SWEPT",) if sweep else ()))
     command = command_of(job, request, software, around, ledger)
-    directives = directives_of(site, kind, job, request, settings, layout, placement, restarts, box, around, ledger)
+    directives = directives_of(
+        site, kind, job, request, settings, layout, placement, restarts, box, around, sweep, ledger
+    )
+    words = (*box.prefix, *command)
     contained = bool(box.prefix or box.srun)
     return {
         "secrets": _secrets(site, job),
@@ -118,7 +125,8 @@ def _lines(
         "environment": tuple(environment.items()),
         "interpreter": "" if contained else command[0],
         "rank_setup": rank_setup_of(node, layout, launcher, software.variables) if slurm else (),
-        "command": (*box.prefix, *command),
+        "command": words,
+        "sweep": replace(sweep, position=len(words) - len(request.arguments)) if sweep else None,
         "launch": launch_of(site, node, launcher, layout, job, request, box, around, exported),
     }
 

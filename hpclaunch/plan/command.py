@@ -31,10 +31,15 @@ def command_of(job: Job, request: Request, software: Software, around: Surroundi
 
 
 def parameters_of(job: Job, request: Request, ledger: Ledger) -> tuple[str, ...]:
-    """Return ``--name=value`` for every parameter; a typed one that the job lacks or cannot read is a fault."""
-    typed = _typed(job, request, ledger)
+    """Return ``--name=value`` for every parameter; a typed one that the job lacks or cannot read is a fault.
+
+    Those of a sweep are not among them: every run has its own.
+    """
+    typed, swept = _typed(job, request, ledger), dict(request.sweep)
     values = {}
     for key, parameter in job.parameters.items():
+        if key in swept:
+            continue
         try:
             values[key] = parameter.parse(typed[key]) if key in typed else parameter.default
         except ValueError as error:

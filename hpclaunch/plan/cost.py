@@ -10,8 +10,8 @@ from hpclaunch.units import count, format_walltime
 _HOUR = 3600
 
 
-def cost_of(site: Site, kind: str, layout: Layout, placement: Placement) -> Cost | None:
-    """Return the cost in the site's unit, else in hours of what it counts.
+def cost_of(site: Site, kind: str, layout: Layout, placement: Placement, runs: int = 1) -> Cost | None:
+    """Return the cost of so many runs in the site's unit, else in hours of what it counts.
 
     None without scheduler or walltime, and where it is not known what the site charges for.
     What else the site says of its charging is shown by ``sites show``.
@@ -22,13 +22,14 @@ def cost_of(site: Site, kind: str, layout: Layout, placement: Placement) -> Cost
     charging = site.node_types[kind].charging or site.charging or Charging(unit="node-hour", counts="node")
     rate, known = charging.rate, charging.rate is not None or "charging.rate" not in site.unverified
     counted = _counted(charging.counts, site, kind, layout)
-    amount = counted * placement.walltime / _HOUR * (1.0 if rate is None else rate)
+    amount = runs * counted * placement.walltime / _HOUR * (1.0 if rate is None else rate)
     for limits in placement.limits:
         amount *= 1.0 if limits.charge_factor is None else limits.charge_factor
     plain = f"{charging.counts}-hour"
     named = charging.unit.lower() == plain and known
     unit = charging.unit if rate is not None or named else plain
-    notes = [f"{count(layout.nodes, 'node')} x {format_walltime(placement.walltime)}"]
+    many = f"{runs} runs x " if runs > 1 else ""
+    notes = [many + f"{count(layout.nodes, 'node')} x {format_walltime(placement.walltime)}"]
     if rate is None and not named:
         notes.append(f"charged in {charging.unit}s, at a rate that is not known here")
     for family, name in (("partitions", placement.partition), ("qos", placement.qos)):

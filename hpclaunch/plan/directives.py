@@ -10,14 +10,14 @@ from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement
 from hpclaunch.settings import Settings
 from hpclaunch.site import NodeType, Site
-from hpclaunch.spec import Layout, Pairs, Request, Restarts, Surroundings
+from hpclaunch.spec import Layout, Pairs, Request, Restarts, Surroundings, Sweep
 from hpclaunch.units import CONTROL, format_memory, format_walltime
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
 
 OWNED = {
     "account": "--account",
-    "array": "",
+    "array": "--sweep and --at-once",
     "chdir": "--runs-dir",
     "cpus-per-task": "--cpus-per-task",
     "error": "--runs-dir",
@@ -56,6 +56,7 @@ def directives_of(
     restarts: Restarts,
     box: Box,
     around: Surroundings,
+    sweep: Sweep | None,
     ledger: Ledger,
 ) -> Pairs:
     """Return (option, value) pairs in the order of the script; an option without a value has an empty one."""
@@ -69,7 +70,7 @@ def directives_of(
     pairs = [*_placed(node, job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
     pairs = [(name, value) for name, value in pairs if value]
-    pairs += [*_conduct(site, restarts, around), *_mail(settings, site.name), *box.directives]
+    pairs += [*_conduct(site, restarts, around, sweep), *_mail(settings, site.name), *box.directives]
     typed = dict(extra)
     replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
     dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
@@ -144,7 +145,7 @@ def _mail(settings: Settings, site: str) -> list[tuple[str, str]]:
     return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
 
 
-def _conduct(site: Site, restarts: Restarts, around: Surroundings) -> list[tuple[str, str]]:
+def _conduct(site: Site, restarts: Restarts, around: Surroundings, sweep: Sweep | None) -> list[tuple[str, str]]:
     """How the job behaves. A % in a path of logs is a pattern, also in what Slurm 22.05 would add from --chdir.
 
     Slurm may start it again by itself (a node failed, it was preempted) only where it goes on from what it has saved.
@@ -152,14 +153,23 @@ def _conduct(site: Site, restarts: Restarts, around: Surroundings) -> list[tuple
     """
     again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
     signal = [("signal", f"B:{restarts.signal}@{restarts.lead}")] if restarts.most else []
+    log = "slurm-%A_%a.out" if sweep else "slurm-%j.out"
     return [
+        *_array(sweep),
         ("chdir", around.run_dir),
-        ("output", f"{around.run_dir.replace('%', '%%')}/logs/slurm-%j.out"),
+        ("output", f"{around.run_dir.replace('%', '%%')}/logs/{log}"),
         ("open-mode", "append"),
         (again, ""),
         *signal,
         *([("export", "NONE")] if site.export == "none" else []),
     ]
+
+
+def _array(sweep: Sweep | None) -> list[tuple[str, str]]:
+    """Return the array's tasks: they count from 0, as the lines of the file of values do."""
+    if sweep is None:
+        return []
+    return [("array", f"0-{sweep.count - 1}" + (f"%{sweep.at_once}" if sweep.at_once else ""))]
 
 
 def _shortened(name: str) -> str:

@@ -1,5 +1,18 @@
 """The run directory is the truth about a run: making it, reading it, finding it, and changing its record."""
 
+from hpclaunch.runs.arrays import (
+    each,
+    going_on,
+    jobs_of,
+    load_any,
+    numbers,
+    spelled,
+    swept,
+    task_of,
+    tasks_of,
+    whole_of,
+)
+from hpclaunch.runs.arrays import record as record_tasks
 from hpclaunch.runs.directory import create
 from hpclaunch.runs.files import locked, write_text
 from hpclaunch.runs.index import find, forget, index_file, indexed, inside, known, rebuild, remember
@@ -14,16 +27,27 @@ __all__ = [
     "change",
     "claim",
     "create",
+    "each",
     "find",
     "forget",
+    "going_on",
     "index_file",
     "indexed",
     "inside",
+    "jobs_of",
     "known",
     "load",
+    "load_any",
     "locked",
+    "numbers",
     "rebuild",
+    "record_tasks",
     "remember",
     "save",
+    "spelled",
+    "swept",
+    "task_of",
+    "tasks_of",
+    "whole_of",
     "write_text",
 ]

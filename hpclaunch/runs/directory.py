@@ -15,6 +15,7 @@ from typing import Any
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.runs.files import write_text
 from hpclaunch.runs.record import Run, save
+from hpclaunch.runs.values import write_values
 from hpclaunch.snapshot import Snapshot, copy
 from hpclaunch.spec import JobSpec
 
@@ -34,6 +35,8 @@ def create(
 ) -> Run:
     """Write the run directory (mode 0700): code, script, spec, request, environment; its record first, as INCOMPLETE.
 
+    Of a sweep it is the folder of all runs, whose own the script makes when they begin.
+
     Raises Refused if it exists or cannot be written; what was begun is then left for a person to look at.
     """
     path = Path(spec.run_dir)
@@ -47,6 +50,7 @@ def create(
         reason="its directory was never finished, and nothing was queued",
         host=host,
         git=_git_state(Path(spec.code.folder)),
+        tasks=spec.sweep.count if spec.sweep else 0,
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,8 +72,10 @@ def _fill(
     spec: JobSpec, text: str, snapshot: Snapshot, environment: Mapping[str, str], request: Mapping[str, Any]
 ) -> None:
     path = Path(spec.run_dir)
-    for folder in FOLDERS:
+    for folder in FOLDERS[:2] if spec.sweep else FOLDERS:
         (path / folder).mkdir()
+    if spec.sweep:
+        write_values(path, spec.sweep)
     copy(snapshot, path / "code")
     write_text(path / "job.sh", text)
     if spec.hosts:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.errors import Fault, NotFound
+from hpclaunch.runs.arrays import load_any, task_of
 from hpclaunch.runs.files import append_line, write_text
 from hpclaunch.runs.record import RECORD, Run, load
 
@@ -87,10 +88,23 @@ def forget(index: Path, gone: Iterable[Path]) -> None:
 
 
 def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
-    """Return a run by path, by its directory's name, by job id, or (None) the newest one. Raises NotFound."""
+    """Return a run by path, by its directory's name, by job id, or (None) the newest one. Raises NotFound.
+
+    A run of an array is ``ARRAY/0007``, by name or by path, or its job id ``4711_7``.
+    """
     if name and (os.sep in name or _is_run(Path(name))):
-        return load(_absolute(name))
+        return _in_array(index, name, folders) or load_any(_absolute(name))
     runs = known(index, folders)
+    array, _, task = (name or "").partition("_")
+    if task.isascii() and task.isdigit():
+        holding = next((run for run in runs if run.tasks and array in (run.job_id, *run.earlier)), None)
+        if holding and int(task[:9]) < holding.tasks:
+            return task_of(holding, int(task[:9]))
+        if holding:
+            what = f"array {array} has no task {task[:9]}"
+            raise NotFound(
+                Fault(what=what, allowed=f"0 to {holding.tasks - 1}", next=f"hpclaunch status {array} --all")
+            )
     if not name and runs:
         return runs[0]
     matches = [run for run in runs if name in (run.path.name, run.job_id, *run.earlier)]
@@ -99,6 +113,15 @@ def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
     near = did_you_mean(name or "", [run.path.name for run in runs])
     what = f"no run is called {name!r}{near}" if name else "there is no run yet"
     raise NotFound(Fault(what=what, next="hpclaunch runs list" if runs else "hpclaunch submit JOB"))
+
+
+def _in_array(index: Path, name: str, folders: Sequence[Path]) -> Run | None:
+    """Return the run that ``ARRAY/0007`` names, if there is an array of that name."""
+    array, _, task = name.partition(os.sep)
+    if not array or not task.isdigit() or _is_run(_absolute(array)):
+        return None
+    found = next((run for run in known(index, folders) if run.path.name == array and run.tasks), None)
+    return load_any(found.path / task) if found else None
 
 
 def _is_run(path: Path) -> bool:

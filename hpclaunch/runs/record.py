@@ -13,6 +13,7 @@ from typing import Any
 
 from hpclaunch.errors import Fault, NotFound
 from hpclaunch.runs.files import append_line, json_lines, json_object, locked, read_text, write_text
+from hpclaunch.spec import MOST_RUNS
 
 FINAL = frozenset(
     {
@@ -24,12 +25,14 @@ FINAL = frozenset(
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
-_STATE = re.compile("[A-Z_]{1,40}")
+STATE = re.compile("[A-Z_]{1,40}")
+_PART = re.compile("[0-9,-]*")
 _TEXTS = (
     *("name", "site", "scheduler", "created", "state", "job_id", "exit_code", "reason", "host", "git"),
     *("submission", "nodes", "excluded"),
 )
 _MUST = ("name", "site", "scheduler", "created")
+_LINES = json.JSONEncoder(separators=(",\n  ", ": "))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,8 @@ class Run:
     ``state`` is INCOMPLETE while the directory is being made, RENDERED when it is there, SUBMITTING while the scheduler
     has not answered, NOT_SUBMITTED where it refused, then as Slurm spells it; UNKNOWN where nobody could say.
     ``nodes`` are those of the last start; ``earlier`` are job ids of starts before this one, ``excluded`` the nodes
-    that a further start avoided.
+    that a further start avoided. Of a job array, which is one record for all its runs, ``tasks`` is their number and
+    ``parts`` which of them each start is for (0,5-9; empty: all). ``index`` is that of a run in its array, else -1.
     """
 
     path: Path
@@ -57,6 +61,19 @@ class Run:
     nodes: str = ""
     excluded: str = ""
     earlier: tuple[str, ...] = ()
+    tasks: int = 0
+    parts: tuple[str, ...] = ()
+    index: int = -1
+
+    @property
+    def label(self) -> str:
+        """What a person calls it: the name of its directory, for a run of an array with that of the array."""
+        return self.path.name if self.index < 0 else f"{self.path.parent.name}/{self.path.name}"
+
+    @property
+    def home(self) -> Path:
+        """The folder with what was submitted (script, code, spec): its directory, for a run of an array the array's."""
+        return self.path if self.index < 0 else self.path.parent
 
     @property
     def final(self) -> bool:
@@ -66,7 +83,7 @@ class Run:
     @property
     def script(self) -> Path:
         """The file that was submitted."""
-        return self.path / "job.sh"
+        return self.home / "job.sh"
 
     @property
     def start_command(self) -> str:
@@ -77,6 +94,9 @@ class Run:
         """Return the log files of all starts, oldest first: the job's, or those of one rank."""
         found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.*.out")
         kept = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
+        if self.index >= 0 and rank is None:
+            named = [self.home / f"logs/slurm-{job_id}.out" for job_id in (*self.earlier, self.job_id) if job_id]
+            kept += [path for path in named if path.is_file()]
         return sorted(kept, key=_age)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -85,7 +105,7 @@ class Run:
 
     def spec(self) -> dict[str, Any]:
         """Return what the script was rendered from, as plain values; empty where it cannot be read."""
-        return json_object(read_text(self.path / "spec.json"))
+        return json_object(read_text(self.home / "spec.json"))
 
     def history(self) -> list[dict[str, Any]]:
         """Return every state that was recorded, with its time, oldest first."""
@@ -120,7 +140,8 @@ class Run:
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the paths a program would want."""
         fields = {name: getattr(self, name) for name in _TEXTS}
-        return {"run": self.path.name, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
+        told = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
+        return {**told, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else told
 
 
 def load(path: Path) -> Run:
@@ -133,13 +154,19 @@ def load(path: Path) -> Run:
     if missing:
         what = f"the record cannot be read: it has no {', '.join(missing)}"
         raise NotFound(Fault(where=file, what=what))
-    texts = {name: str(record[name]) for name in _TEXTS if name in record}
+    texts: dict[str, Any] = {name: str(record[name]) for name in _TEXTS if name in record}
     earlier = record.get("earlier", [])
     earlier = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
+    tasks, parts = record.get("tasks", 0), record.get("parts", [])
+    array: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= MOST_RUNS else {}
+    if array and isinstance(parts, list):
+        array["parts"] = tuple(map(str, parts))
     job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
-    if not all(map(JOB_ID.fullmatch, job_ids)) or not _STATE.fullmatch(texts.get("state", "RENDERED")):
+    if not all(map(_PART.fullmatch, array.get("parts", ()))):
+        raise NotFound(Fault(where=file, what="the record cannot be read: a part of the array is none"))
+    if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
         raise NotFound(Fault(where=file, what="the record cannot be read: a job id or state is none"))
-    return Run(path=path, earlier=earlier, **texts)
+    return Run(path=path, earlier=earlier, **texts, **array)
 
 
 def save(run: Run, durable: bool = True) -> Run:
@@ -155,7 +182,7 @@ def save(run: Run, durable: bool = True) -> Run:
 
 def _as_text(record: dict[str, Any]) -> str:
     """Return JSON with a value a line; json's own indenting is slow, which a thousand runs feel."""
-    return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in record.items()) + "\n}\n"
+    return "{\n  " + _LINES.encode(record)[1:-1] + "\n}\n"
 
 
 def change(run: Run, durable: bool = True, **news: Any) -> Run:

@@ -28,6 +28,10 @@ class Status:
     nodes: str = ""
 
 
+NEVER_BEGUN = Status(state="CANCELLED", exit_code="0:0", reason="cancelled before it began")
+"""What a task of an array is that was cancelled alone while it waited: Slurm forgets it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
     """Which jobs carry which run directory, oldest first.

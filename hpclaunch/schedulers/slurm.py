@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from hpclaunch.errors import Fault, SchedulerError
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import Status
+from hpclaunch.schedulers.slurm_arrays import asked_by, dropped, named_by, whole_arrays
+from hpclaunch.schedulers.slurm_arrays import objections as of_array
 from hpclaunch.schedulers.slurm_programs import ask, leaking
 from hpclaunch.schedulers.slurm_reasons import explain
 from hpclaunch.schedulers.slurm_submit import search, submit
@@ -43,7 +45,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     """Return why Slurm would let this job wait for ever; nothing where there is no Slurm to ask."""
     from hpclaunch.schedulers.slurm_limits import objections as found
 
-    return found(spec)
+    return [*found(spec), *of_array(spec)]
 
 
 def estimate(text: str) -> str:
@@ -56,51 +58,64 @@ def estimate(text: str) -> str:
 
 
 def states(runs: Sequence[Run]) -> dict[str, Status]:
-    """Return job id -> status for all runs: one squeue, one sacct for those that squeue no longer knows."""
+    """Return job id -> status for all runs: one squeue, one sacct for those that squeue no longer knows.
+
+    Of an array with many runs the array is asked for, and every task is told on a line of its own.
+    """
     wanted = {run.job_id: run for run in runs if run.job_id}
     found: dict[str, Status] = {}
     silence = ""
-    ids = iter(wanted)
+    ids = iter(asked_by(wanted))
     while some := list(islice(ids, _MOST_IDS)):
-        known, silence = _squeue(some)
-        gone = [job_id for job_id in some if job_id not in known or known[job_id].state in FINAL]
-        ended = _sacct(gone) if gone else {}
+        known, silence = _squeue(some, wanted)
+        found.update(known)
+        named = set(some)
+        mine = [job_id for job_id in wanted if job_id in named or job_id.partition("_")[0] in named]
+        gone = [job_id for job_id in mine if job_id not in known or known[job_id].state in FINAL]
+        told = _sacct(whole_arrays(gone)) if gone else {}
+        ended = {job_id: told[job_id] for job_id in gone if job_id in told}
         if silence:
             ended = {job_id: status for job_id, status in ended.items() if status.state not in _REPEATABLE}
         unheard = {job_id: _heard(wanted[job_id], known[job_id]) for job_id in gone if job_id in known}
-        found.update({**known, **unheard, **ended})
+        silent = [] if silence else [wanted[job_id] for job_id in gone if job_id not in known]
+        found.update({**dropped(silent, told), **unheard, **ended})
     for job_id, run in wanted.items():
         if job_id not in found:
             found[job_id] = _marks(run, silence)
     return found
 
 
-def _squeue(job_ids: list[str]) -> tuple[dict[str, Status], str]:
+def _squeue(job_ids: list[str], asked: Container[str]) -> tuple[dict[str, Status], str]:
     """Ask once; return the states, and why there was no answer. squeue --json differs from version to version."""
-    asked = set(job_ids)
-    answer = ask(["squeue", "--noheader", "--states=all", "--format=%i|%T|%r|%N", f"--jobs={','.join(job_ids)}"])
+    options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N"]
+    answer = ask(["squeue", *options, f"--jobs={','.join(job_ids)}"])
     found = {}
     for line in answer.text.splitlines():
-        job_id, state, reason, nodes = [*line.split("|", 3), "", "", ""][:4]
+        named, state, reason, nodes = [*line.split("|", 3), "", "", ""][:4]
         waiting = state == "PENDING" and reason not in ("None", "")
-        if job_id in asked and _STATE.fullmatch(state):
-            found[job_id] = Status(state=state, reason=reason if waiting else "", nodes=nodes)
+        if _STATE.fullmatch(state):
+            status = Status(state=state, reason=reason if waiting else "", nodes=nodes)
+            found.update({job_id: status for job_id in named_by(named) if job_id in asked})
     refused = not answer.ok and "Invalid job id" not in answer.said
     return found, f"squeue: {answer.words}" if refused else ""
 
 
 def _sacct(job_ids: list[str]) -> dict[str, Status]:
-    """Ask once; without accounting sacct answers nothing, and nobody is surprised."""
-    asked = set(job_ids)
-    options = ["--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,State,ExitCode,NodeList"]
+    """Ask once; without accounting sacct answers nothing, and nobody is surprised.
+
+    JobIDRaw would give the tasks of an array numbers that nobody else uses; those that never began share one line.
+    """
+    options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,ExitCode,NodeList"]
     answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
     found = {}
     for line in answer.text.splitlines():
-        job_id, state, code, nodes = [*line.split("|"), "", "", ""][:4]
+        named, state, code, nodes = [*line.split("|"), "", "", ""][:4]
         word = state.split(" ")[0].rstrip("+")
-        if job_id in asked and _STATE.fullmatch(word):
-            nodes = "" if nodes == "None assigned" else nodes
-            found[job_id] = Status(state=word, exit_code=code, nodes=nodes, reason=_UNOPENED if code == "0:53" else "")
+        if not _STATE.fullmatch(word):
+            continue
+        nodes, reason = "" if nodes == "None assigned" else nodes, _UNOPENED if code == "0:53" else ""
+        status = Status(state=word, exit_code=code, nodes=nodes, reason=reason)
+        found.update(dict.fromkeys(named_by(named), status))
     return found
 
 
@@ -109,7 +124,7 @@ def _heard(run: Run, status: Status) -> Status:
     code = run.last_exit_code(run.job_id)
     if code is not None:
         return replace(status, exit_code=f"{code}:0")
-    unopened = status.state == "FAILED" and not (run.path / "logs").is_dir()
+    unopened = status.state == "FAILED" and not (run.home / "logs").is_dir()
     return replace(status, reason=_UNOPENED) if unopened else status
 
 
@@ -131,7 +146,7 @@ def cancel(runs: Sequence[Run]) -> bool:
 
 def cancel_command(run: Run) -> str:
     """Return what a person would type."""
-    return f"hpclaunch cancel {run.path.name} (or: scancel {run.job_id})"
+    return f"hpclaunch cancel {run.label} (or: scancel {run.job_id})"
 
 
 def unwell(nodes: str) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ def ask(command: Sequence[str], without: Iterable[str] = (), text: str = "") -> 
     """
     unseen = {*without, *(name for name in os.environ if name.startswith(_REFORMATTING))}
     environment = {name: value for name, value in os.environ.items() if name not in unseen}
+    environment["SLURM_BITSTR_LEN"] = "0"  # else long lists of an array's tasks are cut short
     content = text.encode("utf-8", errors="surrogateescape")
     try:
         done = subprocess.run(

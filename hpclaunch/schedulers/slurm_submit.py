@@ -139,11 +139,12 @@ def search(runs: Sequence[Run]) -> Search:
     me = f"--user={os.getuid()}"
     queue = ask(["squeue", "--noheader", "--states=all", me, "--format=%i|%Z"])
     since = min((run.created[:10] for run in runs if re.match(r"\d{4}-\d\d-\d\dT", run.created)), default="now-7days")
-    options = ["--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,WorkDir"]
+    options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,WorkDir"]
     past = ask(["sacct", *options, me, f"--starttime={since}"])
     jobs: dict[Path, list[str]] = {}
     for line in (queue.text + past.text).splitlines():
-        job_id, _, folder = line.partition("|")
+        named, _, folder = line.partition("|")
+        job_id = named.partition("_")[0]  # of an array all tasks have the folder
         if folder in wanted and JOB_ID.fullmatch(job_id):
             jobs.setdefault(wanted[folder], []).append(job_id)
     ordered = {path: tuple(sorted(dict.fromkeys(ids), key=_number)) for path, ids in jobs.items()}
@@ -160,5 +161,5 @@ def _refused(run: Run, words: str) -> SchedulerError:
 
 
 def _unanswered(run: Run, words: str) -> Unanswered:
-    what = f"nobody knows yet whether {run.path.name} was queued: {words}"
-    return Unanswered(Fault(where="sbatch", what=what, next=f"hpclaunch status {run.path.name} asks Slurm again"))
+    what = f"nobody knows yet whether {run.label} was queued: {words}"
+    return Unanswered(Fault(where="sbatch", what=what, next=f"hpclaunch status {run.label} asks Slurm again"))

@@ -26,6 +26,8 @@ from tests.builders import AROUND, BUNDLED, ROOTS, around, bundled_job, bundled_
 
 HERE = Path(__file__).parent
 SCRIPT = "my train $(date).py"
+SWEPT = ("frontera", "local", "perlmutter", "testcluster")
+SWEEP = (("learning_rate", "0.1,0.01"), ("seed", "1..10"), ("stage_to", '"",/tmp/$USER'))
 ARGUMENTS = ("--lr", "0.1", "it's", "a b", "$HOME", "", "two\nlines", "END_OF_RANK", "#SBATCH --nodes=99")
 
 
@@ -39,6 +41,8 @@ def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
         for kind in site.node_types:
             if kind != site.defaults.node_type:
                 yield site.name, f"{jobs[0]}-1-{kind}", {"target": jobs[0], "node_type": kind}
+        if site.name in SWEPT:
+            yield site.name, "cifar-sweep", {"target": "cifar", "nodes": 1, "sweep": SWEEP, "at_once": 4}
         yield site.name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
         if site.launchers and "srun" in site.launchers.options:
             yield site.name, "script-4-torchrun", {"target": SCRIPT, "nodes": 4, "launcher": "torchrun"}

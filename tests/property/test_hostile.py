@@ -432,6 +432,7 @@ def test_command_lines(place: Path, guard: Guard, verb: list[str], some: list[An
 tokens = st.one_of(
     words,
     st.sampled_from(["1", "2", "3", "2_1", "PENDING", "RUNNING", "FAILED", "CANCELLED by 0", "COMPLETED", "0:53", "|"]),
+    st.sampled_from(["9_1", "9_[0-1%4]", "9_[0-999999999]"]),
     st.sampled_from(["NODE_FAIL", "Resources", "n[1-3]", "slurm_load_jobs error: Invalid job id specified", "\n"]),
 )
 
@@ -453,13 +454,14 @@ def a_record(path: Path, **news: Any) -> dict[str, Any]:
     return {"name": "train", "site": "x", "scheduler": "slurm", "created": "2026-01-02T03:04:05Z", **news}
 
 
-def two_runs(place: Path) -> list[runs.Run]:
+def two_runs_and_an_array(place: Path) -> list[runs.Run]:
     found = []
-    for number, state in (("1", "RUNNING"), ("2", "SUBMITTING")):
+    for number, state in (("1", "RUNNING"), ("2", "SUBMITTING"), ("9", "RUNNING")):
         path = place / "project/runs" / f"train-{number}"
         for folder in ("attempts", "logs"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         news = {"state": state, "submission": "hpclaunch", "job_id": number if state == "RUNNING" else ""}
+        news |= {"tasks": 3} if number == "9" else {}  # a job array
         (path / "run.json").write_text(json.dumps(a_record(path, **news)))
         found.append(runs.load(path))
     return found
@@ -468,7 +470,7 @@ def two_runs(place: Path) -> list[runs.Run]:
 @given(first=answers, second=answers)
 @fuzzing("answers of Slurm's programs")
 def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, second: Answer) -> None:
-    found = two_runs(place)
+    found = two_runs_and_an_array(place)
     given_out = iter([first, second] * 20)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
         for module in (slurm, slurm_submit):
@@ -477,6 +479,7 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
             now = tracking.refreshed(found)
             run_views.show_status(now, as_json=True)
             run_views.show_status(now, as_json=False)
+            assert len(runs.each(now)) == 5
             assert all(runs.load(run.path) for run in now)
             for run in now:
                 tracking.ending_of(run)

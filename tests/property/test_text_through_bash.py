@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from hpclaunch.fileformat import Environment
 from hpclaunch.job import Parameter
 from hpclaunch.launch import World, prepare, write_run
 from hpclaunch.render import render
+from hpclaunch.runs.values import decode, encode, values_at, write_values
 from hpclaunch.spec import Request
 from tests.builders import ROOTS, a_desk, a_job, a_site, around, planned
 from tests.property.typed_text import NASTY, file_names, plain_texts, texts, variable_names
@@ -63,11 +65,12 @@ def text(hexed: str) -> str:
     return os.fsdecode(bytes.fromhex(hexed))
 
 
-def look(script: Path, run_dir: Path, bench: Path, cwd: Path) -> Seen:
-    """Run the script with bash, and tell what the program saw."""
-    clean = {"PATH": f"{bench}/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8"}
+def look(script: Path, run_dir: Path, bench: Path, cwd: Path, said: str = "", **variables: str) -> Seen:
+    """Run the script with bash, and tell what the program saw; ``said`` is where the script's own words begin."""
+    clean = {"PATH": f"{bench}/bin:/usr/bin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8", **variables}
     done = subprocess.run(["bash", script], cwd=cwd, env=clean, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b""), script.read_bytes()
+    heard = done.stderr.decode(errors="surrogateescape")
+    assert done.returncode == 0 and heard.startswith(said) and heard.count("\n") == bool(said), (heard, script)
     seen = json.loads((run_dir / "seen.json").read_text())
     (run_dir / "seen.json").unlink()
     environment = {text(name): text(value) for name, value in seen["env"].items()}
@@ -121,6 +124,76 @@ def test_row_17_parameters_reach_the_program_unchanged(bench: Path, values: list
     script.write_bytes(render(spec, ROOTS).encode("utf-8", "surrogateescape"))
     seen = look(script, bench / "run", bench, bench)
     assert seen.argv[1:] == [f"--p{n}={value}" for n, value in enumerate(values)]
+
+
+def swept(bench: Path, *axes: list[str], launcher: str = "srun") -> Path:
+    """Write an array that sweeps one parameter for each list of values; return its folder."""
+    parameters = {"first": Parameter(default=1), **{f"p{n}": Parameter(default="") for n in range(len(axes))}}
+    quoted = [",".join('"' + value.replace('"', '""') + '"' for value in values) for values in axes]
+    array = bench / "array"
+    (array / "code").mkdir(parents=True, exist_ok=True)
+    (array / "code/train.py").write_text(PROBE)
+    spec = planned(
+        a_site(),
+        a_job(parameters=parameters, environment=Environment(python=sys.executable)),
+        surroundings=around(run_dir=str(array), cwd=str(bench)),
+        sweep=tuple((f"p{n}", text) for n, text in enumerate(quoted)),
+        arguments=("last $HOME",),
+        launcher=launcher,
+    )
+    assert spec.sweep is not None
+    write_values(array, spec.sweep)
+    (array / "job.sh").write_bytes(render(spec, ROOTS).encode("utf-8", "surrogateescape"))
+    return array
+
+
+def look_in_array(bench: Path, array: Path, number: int) -> Seen:
+    """Run the script as Slurm would for that task of the array."""
+    own = {"SLURM_ARRAY_JOB_ID": "4711", "SLURM_ARRAY_TASK_ID": str(number), "SLURM_JOB_ID": "4720"}
+    name = f"{number:04}"
+    return look(array / "job.sh", array / name, bench, array, said=f"hpclaunch: run {name}: ", **own)
+
+
+@pytest.mark.parametrize("launcher", ["mpirun", "srun"])
+def test_row_17_all_nasty_values_of_a_sweep_at_once(bench: Path, launcher: str) -> None:
+    array = swept(bench, *([text] for text in NASTY), launcher=launcher)
+    seen = look_in_array(bench, array, 0)
+    assert seen.argv[1:] == ["--first=1", *(f"--p{n}={value}" for n, value in enumerate(NASTY)), "last $HOME"]
+    assert values_at(array, 0) == {f"p{n}": value for n, value in enumerate(NASTY)}
+
+
+@given(values=st.lists(texts, min_size=1, max_size=10))
+def test_row_17_any_values_of_a_sweep_reach_the_program_byte_for_byte(bench: Path, values: list[str]) -> None:
+    seen = look_in_array(bench, swept(bench, *([value] for value in values)), 0)
+    assert seen.argv[1:] == ["--first=1", *(f"--p{n}={value}" for n, value in enumerate(values)), "last $HOME"]
+
+
+def test_every_run_of_an_array_gets_its_own_line_and_its_own_folder(bench: Path) -> None:
+    values = ["a\nb", "", "c d"]
+    array = swept(bench, values, ["1", "2"])
+    for number, (value, other) in enumerate(product(values, ["1", "2"])):
+        seen = look_in_array(bench, array, number)
+        assert seen.argv[1:] == ["--first=1", f"--p0={value}", f"--p1={other}", "last $HOME"]
+        assert seen.cwd == seen.env["HPCLAUNCH_RUN_DIR"] == str(array / f"{number:04}")
+        assert seen.env["HPCLAUNCH_CHECKPOINT_DIR"] == f"{seen.cwd}/checkpoints"
+        assert (array / f"{number:04}/attempts/4711_{number}.0/exit-code").read_text() == "0\n"
+
+
+@given(word=texts)
+def test_a_word_in_the_file_of_values_is_one_line_and_is_read_back(word: str) -> None:
+    written = encode(word)
+    assert not set(written) & set("\n\r\t\x00")
+    assert decode(written) == word
+
+
+@pytest.mark.parametrize("damage", ["", "0001\t--note=x\n", "0000\n", "$(touch pwned)\t--note=x\n"])
+def test_an_array_whose_file_of_values_was_damaged_stops_and_says_so(bench: Path, damage: str) -> None:
+    swept(bench, ["a"])
+    (bench / "array/values").write_text(damage)
+    variables = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "4711", "PATH": f"{bench}/bin:/usr/bin:/bin"}
+    done = subprocess.run(["bash", bench / "array/job.sh"], env=variables, capture_output=True, text=True)
+    assert done.returncode == 78
+    assert "values is not that of run 0000" in done.stderr
 
 
 @given(script=file_names, folder=file_names, runs=file_names, suffix=st.sampled_from([".py", ".sh"]))

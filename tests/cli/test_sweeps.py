@@ -1,0 +1,326 @@
+"""Many runs as one job array: one call of each of Slurm's programs, whatever their number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+# Keeps the calls of each program, one a line, and answers with the contents of NAME.out.
+COUNTED = """#!/bin/bash
+printf '%s\\t' {name} "$@" >> {spool}/calls
+echo >> {spool}/calls
+cat {spool}/{name}.out
+"""
+# Queues the array, which squeue then tells as Slurm does, and loses the answer.
+LOSING = """#!/bin/bash
+echo sbatch >> {spool}/calls
+while IFS= read -r line; do
+  case $line in '#SBATCH --chdir='*) folder=${{line#*=}} ;; esac
+done < "${{@: -1}}"
+printf '4711_[1-2%%1]|%s\\n4711_0|%s\\n' "$folder" "$folder" > {spool}/squeue.out
+echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
+exit 1
+"""
+JOB = """
+summary: sweeps
+script: train.py
+parameters:
+  learning_rate: 0.1
+  seed: 1
+  note: {default: "", choices: []}
+  augment: false
+"""
+
+
+@pytest.fixture
+def site(cluster: Desk) -> Desk:
+    """A Slurm site with a job ``tune``; every call of a scheduler's program is remembered."""
+    cluster.write("jobs/tune/job.yaml", JOB.replace(", choices: []", ""))
+    cluster.write("jobs/tune/train.py", "print('hello')\n")
+    for name in ("sbatch", "squeue", "sacct", "scancel"):
+        cluster.program(name, COUNTED.format(name=name, spool=cluster.spool))
+    return cluster
+
+
+def calls(desk: Desk, name: str) -> list[list[str]]:
+    path = desk.spool / "calls"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.rstrip("\t").split("\t")[1:] for line in lines if line.split("\t")[0] == name]
+
+
+def forget_calls(desk: Desk) -> None:
+    (desk.spool / "calls").unlink(missing_ok=True)
+
+
+def answers(desk: Desk, squeue: str = "", sacct: str = "") -> None:
+    (desk.spool / "squeue.out").write_text(squeue)
+    (desk.spool / "sacct.out").write_text(sacct)
+
+
+def submitted(desk: Desk, *words: str) -> Path:
+    done = desk.type("submit", "tune", *words)
+    assert done.code == 0, done.err
+    return Path(done.out.strip())
+
+
+def told(desk: Desk, *words: str) -> list[dict[str, Any]]:
+    done = desk.type(*words, "--json")
+    assert done.code == 0, done.err
+    assert isinstance(done.json, list)
+    return done.json
+
+
+def test_a_thousand_runs_are_one_array_one_sbatch_and_few_files(site: Desk) -> None:
+    path = submitted(site, "--sweep", "learning_rate=0.1,0.01", "--sweep", "seed=1..500", "--at-once", "12")
+    assert len(calls(site, "sbatch")) == 1
+    assert "#SBATCH --array=0-999%12\n" in (path / "job.sh").read_text()
+    lines = (path / "values").read_text().splitlines()
+    assert (lines[0], lines[999]) == ("0000\t--learning-rate=0.1\t--seed=1", "0999\t--learning-rate=0.01\t--seed=500")
+    assert len(lines) == 1000
+    assert not list(path.glob("0*")), "nothing is written of a run that has not begun"
+    forget_calls(site)
+    running = "".join(f"4711_{n}|RUNNING|None|n1\n" for n in range(12))
+    answers(site, running + "".join(f"4711_{n}|PENDING|JobArrayTaskLimit|\n" for n in range(12, 1000)))
+    row = site.type("status").out.rstrip("\n").split("\t")
+    assert row[0] == path.name
+    assert row[3] == "RUNNING"
+    assert row[-1] == "1000 runs: 12 RUNNING, 988 PENDING (JobArrayTaskLimit)"
+    assert [len(calls(site, name)) for name in ("squeue", "sacct")] == [1, 0]
+    assert "--array" in calls(site, "squeue")[0]
+    assert "--jobs=4711" in calls(site, "squeue")[0]
+    each = told(site, "status")
+    assert len(each) == 1000
+    assert (each[999]["run"], each[999]["job_id"], each[999]["state"]) == (f"{path.name}/0999", "4711_999", "PENDING")
+    assert each[999]["values"] == {"learning_rate": "0.01", "seed": "500"}
+    assert len(site.type("status", "--all").out.splitlines()) == 1000
+    assert len(site.type("runs", "list").out.splitlines()) == 1
+
+
+def test_what_has_ended_is_asked_of_accounting_once_and_those_that_never_began_are_read_too(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..10")
+    forget_calls(site)
+    answers(
+        site,
+        "4711_3|RUNNING|None|n1\n",
+        "4711_0|COMPLETED|0:0|n1\n4711_1|FAILED|7:0|n2\n4711_[2,4-9%3]|CANCELLED by 0|0:0|\n",
+    )
+    states = {one["run"][-4:]: one["state"] for one in told(site, "status")}
+    assert [len(calls(site, name)) for name in ("squeue", "sacct")] == [1, 1]
+    assert states == {"0000": "COMPLETED", "0001": "FAILED", "0003": "RUNNING"} | {
+        f"{n:04}": "CANCELLED" for n in (2, 4, 5, 6, 7, 8, 9)
+    }
+    answers(site, "", "4711_3|COMPLETED|0:0|n1\n")
+    assert site.type("status", path.name).out.split("\t")[3] == "FAILED"
+    forget_calls(site)
+    site.type("status")
+    assert not (site.spool / "calls").exists(), "all have ended: nobody is asked"
+    done = site.type("wait", path.name)
+    assert done.code == 7, "the first that failed"
+
+
+def test_a_run_that_was_cancelled_while_it_waited_is_named_by_nobody_and_still_cancelled(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..4")
+    waiting = "4711_0|PENDING|JobHeldUser|\n4711_3|PENDING|JobHeldUser|\n"
+    (path / "0002/attempts/4711_2.0").mkdir(parents=True)
+    (path / "0002/attempts/4711_2.0/started").write_text("2026-11-21T05:22:00Z\n")
+    answers(site, waiting, "")
+    assert [one["state"] for one in told(site, "status")] == ["PENDING", "UNKNOWN", "UNKNOWN", "PENDING"]
+    answers(site, waiting, "4711_[0,3]|PENDING|0:0|None assigned\n")
+    each = told(site, "status")
+    assert [one["state"] for one in each] == ["PENDING", "CANCELLED", "UNKNOWN", "PENDING"], "one of them had begun"
+    assert each[1]["reason"] == "cancelled before it began"
+
+
+def test_who_is_cancelled_while_it_waits_is_told_so_at_once(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..4")
+    site.program("scancel", f"#!/bin/bash\nprintf '4711_0|PENDING|JobHeldUser|\\n' > {site.spool}/squeue.out\n")
+    answers(site, "".join(f"4711_{n}|PENDING|JobHeldUser|\n" for n in range(4)))
+    cancelled = told(site, "cancel", f"{path.name}/0001", f"{path.name}/0003")
+    assert [(one["state"], one["reason"]) for one in cancelled] == [("CANCELLED", "cancelled before it began")] * 2
+    assert [one["state"] for one in told(site, "status")] == ["PENDING", "CANCELLED", "UNKNOWN", "CANCELLED"]
+
+
+def test_not_found_is_unknown_and_never_failed(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    (path / "0001/attempts/4711_1.0").mkdir(parents=True)
+    (path / "0001/attempts/4711_1.0/exit-code").write_text("0\n")
+    assert [one["state"] for one in told(site, "status")] == ["UNKNOWN", "COMPLETED", "UNKNOWN"]
+    assert "UNKNOWN" in site.type("status").out.split("\t")[3]
+
+
+@pytest.mark.parametrize("name", ["{run}/0001", "4711_1", "runs/{run}/0001"])
+def test_one_run_of_an_array_has_a_name_a_job_id_and_a_path(site: Desk, name: str) -> None:
+    path = submitted(site, "--sweep", "seed=5,6,7")
+    answers(site, "4711_1|RUNNING|None|n1\n")
+    forget_calls(site)
+    name = name.format(run=path.name)
+    (one,) = told(site, "status", name)
+    assert (one["run"], one["state"], one["values"]) == (f"{path.name}/0001", "RUNNING", {"seed": "6"})
+    assert "--jobs=4711_1" in calls(site, "squeue")[0]
+    shown = site.type("runs", "show", name, "--json").json
+    assert shown["values"] == {"seed": "6"}
+    (command,) = [line for line in site.type("runs", "show", name).out.splitlines() if line.startswith("command")]
+    assert "--seed=6" in command.split()
+    (path / "logs/slurm-4711_1.out").write_text("its log\n")
+    (path / "logs/slurm-4711_11.out").write_text("another's\n")
+    assert site.type("logs", name).out == "its log\n"
+    site.type("cancel", name)
+    assert calls(site, "scancel") == [["4711_1"]]
+
+
+def test_an_array_is_cancelled_with_one_scancel(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..50")
+    answers(site, "".join(f"4711_{n}|PENDING|None|\n" for n in range(50)))
+    assert site.type("cancel", path.name).code == 0
+    assert calls(site, "scancel") == [["4711"]]
+
+
+def test_names_that_are_none(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    for name in (f"{path.name}/0003", f"{path.name}/3", f"{path.name}/x", "4711_3", f"{path.name}/00001"):
+        done = site.type("status", name)
+        assert (done.code, done.out) == (1, ""), name
+    assert "has no run '0003'; allowed: 0000 to 0002" in site.type("status", f"{path.name}/0003").err
+    assert "array 4711 has no task 3; allowed: 0 to 2" in site.type("status", "4711_3").err
+
+
+def test_results_and_compare_tell_what_was_swept(site: Desk) -> None:
+    path = submitted(site, "--sweep", "learning_rate=0.1,0.2", "--sweep", 'note="a,b",c')
+    answers(site, "", "".join(f"4711_{n}|COMPLETED|0:0|n1\n" for n in range(4)))
+    for number in range(4):
+        (path / f"{number:04}").mkdir()
+        (path / f"{number:04}/metrics.jsonl").write_text(json.dumps({"event": "end", "accuracy": number / 4}) + "\n")
+    rows = [row.split("\t") for row in site.type("results", path.name).out.splitlines()]
+    assert rows[0] == [f"{path.name}/0000", "COMPLETED", "0.1", "a,b", "0"]
+    assert rows[3] == [f"{path.name}/0003", "COMPLETED", "0.2", "c", "0.75"]
+    compared = site.type("runs", "compare", f"{path.name}/0000", f"{path.name}/0001", "--json").json
+    assert set(compared["differences"]) == {"--note", "result.accuracy"}
+
+
+def test_the_failed_of_a_machine_are_retried_as_one_array_and_keep_their_folders(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..6", "--at-once", "2")
+    ends = [
+        "COMPLETED|0:0|n1",
+        "NODE_FAIL|0:0|n2",
+        "NODE_FAIL|0:0|n2",
+        "FAILED|3:0|n1",
+        "COMPLETED|0:0|n1",
+        "PREEMPTED|0:0|n3",
+    ]
+    answers(site, "", "".join(f"4711_{n}|{end}\n" for n, end in enumerate(ends)))
+    (site.spool / "sbatch.out").write_text("Submitted batch job 4800\n")
+    forget_calls(site)
+    done = site.type("retry", path.name)
+    assert done.code == 0, done.err
+    ((*options, _),) = calls(site, "sbatch")
+    assert options == ["--exclude=n2", "--array=1-2,5%2"]
+    answers(site, "4800_1|RUNNING|None|n1\n4800_2|PENDING|None|\n4800_5|PENDING|None|\n")
+    each = told(site, "status")
+    assert [one["job_id"] for one in each] == ["4711_0", "4800_1", "4800_2", "4711_3", "4711_4", "4800_5"]
+    assert [one["earlier"] for one in each][1] == ["4711_1"]
+    assert [one["state"] for one in each] == ["COMPLETED", "RUNNING", "PENDING", "FAILED", "COMPLETED", "PENDING"]
+    assert told(site, "status", "4711_1")[0]["run"] == f"{path.name}/0001"
+    done = site.type("retry", f"{path.name}/0003")
+    assert done.code == 1
+    assert "it failed by itself, with exit code 3" in done.err
+    (site.spool / "sbatch.out").write_text("Submitted batch job 4900\n")
+    assert site.type("resume", f"{path.name}/0003").code == 0
+    assert calls(site, "sbatch")[-1][:-1] == ["--exclude=n2", "--array=3%2"]
+    assert (path / "0003/resumed").exists()
+    answers(site, "4900_3|RUNNING|None|n1\n4800_1|RUNNING|None|n1\n", "4800_[2,5]|COMPLETED|0:0|n1\n")
+    states = [one["state"] for one in told(site, "status")]
+    assert states == ["COMPLETED", "RUNNING", "COMPLETED", "RUNNING", "COMPLETED", "COMPLETED"]
+    site.type("cancel", path.name)
+    assert [sorted(call) for call in calls(site, "scancel")] == [["4800", "4900"]]
+
+
+def test_a_part_that_slurm_refuses_leaves_the_others_as_they_are(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
+    site.fake("sbatch", err="sbatch: error: invalid\n", code=1)
+    assert site.type("retry", f"{path.name}/0001").code == 1
+    assert [one["state"] for one in told(site, "status")] == ["RUNNING", "NOT_SUBMITTED", "COMPLETED"]
+    site.fake("sbatch", out="Submitted batch job 4800\n")
+    assert site.type("retry", f"{path.name}/0001").code == 0
+    answers(site, "4711_0|RUNNING|None|n1\n4800_1|RUNNING|None|n1\n")
+    assert [one["job_id"] for one in told(site, "status")] == ["4711_0", "4800_1", "4711_2"]
+
+
+def test_what_cannot_be_swept_is_refused_with_all_reasons_before_anything_is_written(site: Desk) -> None:
+    before = site.listing()
+    done = site.type("submit", "tune", "--sweep", "rate=1,2", "--sweep", "seed=1,1", "--sweep", "augment=")
+    assert done.code == 1
+    for said in ("tune has no parameter 'rate'", "'1' stands there twice", "a value is empty"):
+        assert said in done.err
+    assert site.listing() == before
+    assert not calls(site, "sbatch")
+
+
+def test_what_is_no_pair_is_a_usage_error(site: Desk) -> None:
+    done = site.type("submit", "tune", "--sweep", "seed")
+    assert done.code == 2
+    assert "--sweep: 'seed' is not NAME=V1,V2,… or NAME=1..10" in done.err
+
+
+def test_an_array_that_slurm_would_refuse_is_refused_with_its_limit(site: Desk) -> None:
+    site.fake("scontrol", out="MaxArraySize            = 1001\nMaxJobCount             = 500\n")
+    assert site.type("submit", "tune", "--sweep", "seed=1..500").code == 0
+    done = site.type("submit", "tune", "--sweep", "seed=1..1002")
+    assert done.code == 1
+    assert "MaxArraySize: an array of 1002 runs is larger than Slurm takes here; allowed: at most 1001 runs" in done.err
+    assert "MaxJobCount" in done.err
+
+
+def test_a_dry_run_prints_the_script_that_is_submitted_and_says_how_many(site: Desk) -> None:
+    dry = site.type("submit", "tune", "--sweep", "seed=1..20", "--dry-run")
+    assert dry.code == 0
+    assert "20 runs" in dry.err
+    assert "#   seed: 1, 2, 3, 4, 5, 6, …, 20 (20 values)\n" in dry.out
+    assert '"${own[@]}"' in dry.out
+
+
+def test_a_script_for_sbatch_by_hand_is_found_by_the_marks_of_its_runs(site: Desk) -> None:
+    done = site.type("render", "tune", "--sweep", "seed=1..3", "-o", "mine.sh")
+    assert done.code == 0, done.err
+    path = Path(done.out.strip())
+    (path / "0002/attempts/5000_2.0").mkdir(parents=True)
+    (path / "0002/attempts/5000_2.0/started").write_text("now\n")
+    answers(site, "5000_2|RUNNING|None|n1\n5000_0|PENDING|None|\n5000_1|PENDING|None|\n")
+    assert [one["state"] for one in told(site, "status")] == ["PENDING", "PENDING", "RUNNING"]
+
+
+def test_a_submission_whose_answer_was_lost_is_found_by_its_folder_and_not_repeated(site: Desk) -> None:
+    site.program("sbatch", LOSING.format(spool=site.spool))
+    done = site.type("submit", "tune", "--sweep", "seed=1..3", "--json")
+    assert (done.code, done.json["job_id"]) == (0, "4711"), done.err
+    assert len(calls(site, "sbatch")) == 1
+    assert not calls(site, "scancel")
+
+
+def test_a_damaged_record_or_file_of_states_is_no_traceback(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    answers(site, "4711_0|RUNNING|None|n1\n4711_1|RUNNING|None|n1\n4711_2|RUNNING|None|n1\n")
+    for text in ("", "{", '{"0": 1, "x": ["4711_0"], "1": ["4711_1", "a", "", "", ""], "99": []}', "[]", "\x00\xff"):
+        (path / "states.json").write_text(text)
+        assert [one["state"] for one in told(site, "status")] == ["RUNNING"] * 3
+    (path / "values").write_text("nonsense\n\t\\0\\\n")
+    assert told(site, "status")[0]["values"] == {}
+    record = json.loads((path / "run.json").read_text())
+    for news in ({"tasks": -1}, {"tasks": "x"}, {"tasks": 10**30}, {"parts": ["0-999999999"]}, {"parts": ["$(x)"]}):
+        (path / "run.json").write_text(json.dumps({**record, **news}))
+        assert site.type("status").code == 0
+
+
+def test_an_array_is_cleaned_as_a_whole(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    answers(site, "", "4711_[0-2]|COMPLETED|0:0|n1\n")
+    assert site.type("runs", "clean", f"{path.name}/0001", "--yes").code == 0
+    assert path.is_dir()
+    assert site.type("runs", "clean", path.name, "--yes").code == 0
+    assert not path.exists()
+    assert site.type("status").out == ""
