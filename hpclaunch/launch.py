@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -109,14 +109,23 @@ def prepare(
     Reasons for refusing the request are kept in ``faults``, so that they can be told together with what a look at the
     machine adds.
     """
+    known = ground_of(world, request, runs_dir, job)
+    if run_dir:
+        known = replace(known, around=replace(known.around, run_dir=run_dir))
+    return prepare_on(world, known, request, _own_files(world, request, known.site))
+
+
+def prepare_on(world: World, known: Ground, request: Request, told: Sequence[str] = ()) -> Prepared:
+    """Plan and render on what was loaded before, which is not read again: for requests that differ in a count, say.
+
+    ``told``: notices on the files that it was loaded from.
+    """
     from hpclaunch.plan import draft
 
-    known = ground_of(world, request, runs_dir, job)
-    site, settings = known.site, known.settings
-    around = replace(known.around, run_dir=run_dir or known.around.run_dir)
+    site, settings, around = known.site, known.settings, known.around
     nodes, advice, objections = _planned(site, known.job, request, settings, around)
     spec, faults = draft(site, known.job, request, settings, around, nodes)
-    notices = [*spec.warnings, *_own_files(world, request, site)]
+    notices = [*spec.warnings, *told]
     if known.elsewhere:
         notices.append(f"this machine is {known.elsewhere}'s, and the script is for {site.name}")
     text, more = ("", []) if faults or objections else _rendered(world, spec)

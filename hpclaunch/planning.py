@@ -49,7 +49,7 @@ def plan_job(
     if figures is not None and _may_be_asked(site, known.elsewhere):
         from hpclaunch.waiting import queue_of
 
-        question = replace(question, queue=queue_of(world, question))
+        question = replace(question, queue=queue_of(world, question, known))
     return forecast(question)
 
 

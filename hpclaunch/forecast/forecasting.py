@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hpclaunch.advice.batch import MOST_NODES, batch_cap, node_cap
-from hpclaunch.advice.choice import Choice, Wishes, choose
+from hpclaunch.advice.choice import Choice, Wishes, choose, relaxed
 from hpclaunch.advice.dataset import judge_dataset
 from hpclaunch.advice.efficiency import explain
 from hpclaunch.advice.framework import choose_framework, choose_updates
@@ -212,17 +212,18 @@ def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
 
 
 def _infeasible(choice: Choice, wishes: Wishes) -> Fault:
-    """Why nothing is feasible, and the nearest wishes that are."""
+    """Why nothing is feasible, and the nearest wishes that are, for the same request otherwise."""
     nearest = choice.nearest
     obstacles = next(one.obstacles for one in choice.appraised if one.candidate.nodes == nearest.nodes)
+    enough = relaxed(nearest, wishes)
     words = []
-    if wishes.deadline_s is not None and nearest.done_s > wishes.deadline_s:
-        words.append(f"--deadline {format_walltime(math.ceil(nearest.done_s))}")
-    if wishes.budget is not None and nearest.cost.middle > wishes.budget:
-        words.append(f"--budget {math.ceil(nearest.cost.middle * 100) / 100:g}")
+    if enough.deadline_s is not None and enough.deadline_s != wishes.deadline_s:
+        words.append(f"--deadline {format_walltime(math.ceil(enough.deadline_s))}")
+    if enough.budget is not None and enough.budget != wishes.budget:
+        words.append(f"--budget {enough.budget:g}")
     return Fault(
         what=f"no node count is as wished; the nearest, {count(nearest.nodes, 'node')}: {'; '.join(obstacles)}",
-        next=f"{' '.join(words)} --nodes {nearest.nodes} is feasible",
+        next=f"{' '.join(words)} is feasible",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -22,6 +23,7 @@ from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
 from hpclaunch.forecast.workload import workload_of
 from hpclaunch.site import Defaults, Nics, NodeType, Site
+from hpclaunch.units import parse_walltime
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
 from tests.unit.forecast.questions import a_trained_job, ask, plan_of
 
@@ -127,15 +129,40 @@ def test_a_model_that_no_gpu_holds_names_the_node_type_that_does() -> None:
     assert "--node-type gpu80 can hold it" in plan.refusals[0].next
 
 
+def proposed(plan: Forecast) -> Wishes:
+    """What a refusal proposes, as plan would read it."""
+    typed = dict(re.findall(r"--(deadline|budget) (\S+)", plan.refusals[0].next))
+    assert plan.refusals[0].next.endswith(" is feasible") and typed
+    return Wishes(
+        deadline_s=parse_walltime(typed["deadline"]) if "deadline" in typed else None,
+        budget=float(typed["budget"]) if "budget" in typed else None,
+    )
+
+
 def test_impossible_wishes_get_the_nearest_feasible_plan() -> None:
     plan = plan_of(wishes=Wishes(deadline_s=60, budget=0.1))
     fault = plan.refusals[0]
     assert "the deadline is in 00:01:00" in fault.what and "the budget is 0.1" in fault.what
-    words = fault.next.split()
-    assert words[0] == "--deadline" and words[2] == "--budget" and words[4:6] == ["--nodes", str(plan.nodes)]
-    clock = [int(part) for part in words[1].split(":")]
-    again = plan_of(wishes=Wishes(deadline_s=clock[0] * 3600 + clock[1] * 60 + clock[2], budget=float(words[3])))
-    assert again.feasible
+    wishes = proposed(plan)
+    assert wishes.deadline_s is not None and wishes.budget is not None
+    assert plan_of(wishes=wishes).feasible
+
+
+@pytest.mark.parametrize("nodes", [None, 4])
+@pytest.mark.parametrize("wishes", [Wishes(budget=1e-9), Wishes(deadline_s=1), Wishes(deadline_s=1, budget=1e9)])
+@pytest.mark.parametrize("job", ["cifar", "mnist", "resnet"])
+def test_a_proposal_is_feasible_and_a_little_less_is_not(job: str, wishes: Wishes, nodes: int | None) -> None:
+    asked = {"job": a_trained_job() if job == "resnet" else bundled_job(job), "nodes": nodes}
+    asked["evidence"] = Evidence(overhead_s=12.3)  # so that no deadline of a second can be kept
+    plan = plan_of(**asked, wishes=wishes)
+    enough = proposed(plan)
+    assert plan_of(**asked, wishes=replace(wishes, deadline_s=enough.deadline_s, budget=enough.budget)).feasible
+    tight = replace(
+        enough,
+        deadline_s=enough.deadline_s and 0.98 * enough.deadline_s - 1,
+        budget=enough.budget and 0.98 * enough.budget,
+    )
+    assert not plan_of(**asked, wishes=tight).feasible
 
 
 def test_a_deadline_asks_for_more_nodes_and_a_budget_for_fewer() -> None:
