@@ -9,7 +9,8 @@ from statistics import median
 
 from hpclaunch.advice.hardware import UNMEASURED, Compute
 from hpclaunch.advice.reasoning import Number, Reason, combined, positive
-from hpclaunch.advice.throughput import STRAGGLING, Machine, Shape, Timing, Work, step_time
+from hpclaunch.advice.stragglers import ASSUMED
+from hpclaunch.advice.throughput import Machine, Shape, Timing, Work, step_time
 
 RESIDUAL = 0.015
 """Relative standard deviation of a measured throughput."""
@@ -140,7 +141,8 @@ def _start(points: Sequence[Measured], machine: Machine) -> Timing:
         per_sample_s=per_sample_s,
         inside=machine.links.inside_bytes_per_s,
         between=machine.links.between_bytes_per_s,
-        straggling=median(measured) if measured else STRAGGLING,
+        straggling=median(measured) if measured else ASSUMED,
+        straggling_origin="profile" if measured else "default",
         uncertainty=ONE_NODE,
         origin="profile",
     )

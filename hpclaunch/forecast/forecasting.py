@@ -146,15 +146,6 @@ def _told(
     sections = _sections(predictor, trials, decision, recipe, critical)
     warnings = [text for section in sections for text in said(section.reasons)]
     warnings += list(decision.choice.warnings) if decision.choice else []
-    if predictor.timing is None:
-        unknown = f"speed of {predictor.node.device}: not known; throughput is not predicted until it is measured"
-        assumed = (unknown, *assumed)
-    if predictor.strategy.parallelism.gpus_per_replica > 1 and not predictor.figures.layers:
-        assumed = (*assumed, "what the layers of a split model say to each other: not known, and not counted")
-    if question.evidence.overhead_s is None:
-        assumed = (*assumed, "start-up, staging and evaluation: not measured, and not counted")
-    if predictor.timing is not None and not predictor.timing.fixed_s:
-        assumed = (*assumed, "a step's fixed time: not measured, and not counted; it makes small models much slower")
     floor = min(predictor.smallest, predictor.strategy.largest)
     if row.batch is not None and row.batch.per_rank < floor and not predictor.own_batch:
         warnings.append(f"{row.batch.per_rank} samples a rank are few: fewer ranks would each compute more efficiently")
@@ -180,10 +171,28 @@ def _told(
         sections=sections,
         measured=question.evidence.origin,
         queue=question.queue.words,
-        assumed=assumed,
+        assumed=_assumed(predictor, assumed),
         warnings=tuple(dict.fromkeys(warnings)),
         refusals=decision.refusals,
     )
+
+
+def _assumed(predictor: Predictor, assumed: tuple[str, ...]) -> tuple[str, ...]:
+    """What nobody has said or measured, and what stands in its place."""
+    timing, found = predictor.timing, list(assumed)
+    if timing is None:
+        found.insert(
+            0, f"speed of {predictor.node.device}: not known; throughput is not predicted until it is measured"
+        )
+    if predictor.strategy.parallelism.gpus_per_replica > 1 and not predictor.figures.layers:
+        found.append("what the layers of a split model say to each other: not known, and not counted")
+    if predictor.question.evidence.overhead_s is None:
+        found.append("start-up, staging and evaluation: not measured, and not counted")
+    if timing is not None and not timing.fixed_s:
+        found.append("a step's fixed time: not measured, and not counted; it makes small models much slower")
+    if timing is not None and timing.straggling_origin == "default":
+        found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's own)")
+    return tuple(found)
 
 
 def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
@@ -278,6 +287,7 @@ def _sections(
     )
     return (
         model,
+        *([Section(title="measurements", remarks=question.evidence.sources)] if question.evidence.sources else []),
         Section(title="data set", reasons=(dataset.reason,), remarks=dataset.advice),
         _framework(),
         Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),

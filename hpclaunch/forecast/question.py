@@ -26,13 +26,14 @@ from hpclaunch.spec import Request, Surroundings
 class Evidence:
     """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run.
 
-    ``origin``: in words, where it is from.
+    ``origin``: in words, where it is from; ``sources``: every figure, which runs it is from, and runs not taken in.
     """
 
     points: tuple[Measured, ...] = ()
     noise: NoiseScale | None = None
     overhead_s: float | None = None
     origin: str = ""
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
