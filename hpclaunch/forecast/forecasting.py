@@ -11,15 +11,16 @@ from hpclaunch.advice.choice import Choice, Wishes, choose, relaxed
 from hpclaunch.advice.dataset import judge_dataset
 from hpclaunch.advice.efficiency import explain
 from hpclaunch.advice.framework import choose_framework, choose_updates
+from hpclaunch.advice.precision import PrecisionAdvice
 from hpclaunch.advice.reasoning import Reason
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.forecast.machine import node_of
 from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
 from hpclaunch.forecast.question import Question, Trial, trials_of
-from hpclaunch.forecast.settings import Recipe, recipe_for, said
+from hpclaunch.forecast.settings import Recipe, precision_for, recipe_for, said
 from hpclaunch.forecast.strategy import elsewhere, split_of, strategy_of, with_nearest
 from hpclaunch.forecast.values import Forecast, Row, Section
-from hpclaunch.forecast.workload import workload_of
+from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.plan.command import parameters_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.units import count, format_walltime
@@ -143,7 +144,8 @@ def _told(
     recipe = Recipe(settings=(), sections=())
     if row.batch is not None:
         recipe = recipe_for(row.batch, work, critical, question.evidence.noise, predictor.law.epochs(row.batch.total))
-    sections = _sections(predictor, trials, decision, recipe, critical)
+    formats = precision_for(work, predictor.node, predictor.figures, _number_formats(question, work))
+    sections = _sections(predictor, trials, decision, recipe, critical, formats)
     warnings = [text for section in sections for text in said(section.reasons)]
     warnings += list(decision.choice.warnings) if decision.choice else []
     floor = min(predictor.smallest, predictor.strategy.largest)
@@ -169,12 +171,20 @@ def _told(
         settings=recipe.settings,
         command=_command(question, row.nodes, recipe.settings),
         sections=sections,
+        precision=formats.name,
+        precision_words=formats.suggestion,
         measured=question.evidence.origin,
         queue=question.queue.words,
         assumed=_assumed(predictor, assumed),
         warnings=tuple(dict.fromkeys(warnings)),
         refusals=decision.refusals,
     )
+
+
+def _number_formats(question: Question, work: Workload) -> tuple[str, ...]:
+    """What the job's parameter for the number format allows; nothing where it has none."""
+    name = work.names.get("precision")
+    return tuple(map(str, question.job.parameters[name].choices)) if name else ()
 
 
 def _assumed(predictor: Predictor, assumed: tuple[str, ...]) -> tuple[str, ...]:
@@ -263,7 +273,12 @@ def _with_marginals(rows: list[Row], choice: Choice | None) -> list[Row]:
 
 
 def _sections(
-    predictor: Predictor, trials: Sequence[Trial], decision: _Decision, recipe: Recipe, critical: float | None
+    predictor: Predictor,
+    trials: Sequence[Trial],
+    decision: _Decision,
+    recipe: Recipe,
+    critical: float | None,
+    formats: PrecisionAdvice,
 ) -> tuple[Section, ...]:
     question, row = predictor.question, decision.row
     dataset = judge_dataset(predictor.work.samples, predictor.figures.parameters)
@@ -292,6 +307,7 @@ def _sections(
         _framework(),
         Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),
         *recipe.sections,
+        Section(title="precision", reasons=(formats.reason,)),
         *([Section(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
         Section(
             title="nodes",

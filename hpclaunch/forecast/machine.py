@@ -17,10 +17,12 @@ GB = 1e9
 class Node:
     """A node as the models take it: ``gpu`` None where its speed is not known, ``room`` None where its memory is not.
 
-    ``assumed``: what the site file does not say, and what stands in its place.
+    ``on_gpus``: else the ranks compute on CPUs. ``assumed``: what the site file does not say, and what stands in its
+    place.
     """
 
     ranks: int
+    on_gpus: bool
     gpu: Gpu | None
     device: str
     links: Links
@@ -36,6 +38,7 @@ def node_of(node: NodeType, layout: Layout) -> Node:
     gpu = gpu_named(node.gpu_model, node.gpu_memory_gb) if on_gpus else None
     return Node(
         ranks=layout.tasks_per_node,
+        on_gpus=on_gpus,
         gpu=gpu,
         device=model,
         links=_links(node, on_gpus, assumed),

@@ -26,6 +26,7 @@ def table_of(found: Forecast) -> list[str]:
         lines += ["", *_rows(found)]
     if found.settings:
         lines += ["", *_wrapped("set: ", ", ".join(f"{key}={value}" for key, value in found.settings))]
+    lines += _wrapped("precision: ", found.precision_words) if found.precision_words else []
     lines += _wrapped("measured: ", found.measured) if found.measured else []
     lines += _wrapped("queue: ", found.queue) if found.queue else []
     lines += [line for text in found.assumed for line in _wrapped("assumed: ", text)]

@@ -46,6 +46,7 @@ class Workload:
     rule: Rule | None
     optimizer: str
     precision: Precision
+    number_format: str
     typed: frozenset[Role]
     names: dict[Role, str]
 
@@ -96,6 +97,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
     rate = _positive(values, "learning_rate")
     fewer = _positive(values, "train_samples")
     critical, origin = _critical(training)
+    number_format = str(values.get("precision", "float32"))
     return Workload(
         samples=min(training.samples, int(fewer)) if fewer else training.samples,
         sample_bytes=training.sample_bytes,
@@ -108,7 +110,8 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         learning_rate=rate,
         rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in said else None,
         optimizer=_optimizer(values),
-        precision="mixed" if values.get("precision", "float32") != "float32" else "float32",
+        precision="mixed" if number_format != "float32" else "float32",
+        number_format=number_format,
         typed=frozenset(said),
         names={role: name for role, name in names.items() if name in job.parameters},
     )
