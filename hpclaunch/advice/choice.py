@@ -123,6 +123,7 @@ def _times(interval: Interval, by: float) -> Interval:
 def _reason(
     nodes: int, batch: Batch, rate: Interval, epochs: float, origin: Origin, time_s: Interval, samples: int, jobs: int
 ) -> Reason:
+    chain = f"; longer than one job may run: a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
     return Reason(
         rule="time = overhead + epochs x samples / throughput",
         numbers=(
@@ -131,9 +132,8 @@ def _reason(
             Number(name="epochs", value=epochs, unit="epochs", origin=origin),
             Number(name="N", value=samples, unit="samples", origin="given"),
         ),
-        verdict=f"{count(nodes, 'node')}: {_spelled(time_s.low)} to {_spelled(time_s.high)}",
+        verdict=f"{count(nodes, 'node')}: {_spelled(time_s.low)} to {_spelled(time_s.high)}{chain}",
         source=SOURCE,
-        warning=f"longer than one job may run: a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else "",
     )
 
 

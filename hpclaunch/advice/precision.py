@@ -78,7 +78,7 @@ def choose_precision(
         name=name,
         suggestion=suggestion,
         reason=Reason(
-            rule="16 bits where the hardware has units for them: bfloat16, else float16 and scaled losses; else float32",
+            rule="16 bits where the hardware has units for them: bfloat16, else float16; float32 elsewhere",
             numbers=() if gain is None else (Number(name="gain over float32", value=gain, origin="default"),),
             verdict=f"{name}: {why}" + (f"; the job computes in {current}" if suggestion else ""),
             source=SOURCE,

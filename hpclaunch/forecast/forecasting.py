@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hpclaunch.advice.batch import MOST_NODES, batch_cap, node_cap
-from hpclaunch.advice.choice import Choice, Wishes, choose, relaxed
+from hpclaunch.advice.choice import Choice, choose
 from hpclaunch.advice.dataset import judge_dataset
 from hpclaunch.advice.efficiency import explain
 from hpclaunch.advice.framework import choose_framework, choose_updates
@@ -16,6 +16,7 @@ from hpclaunch.advice.reasoning import Reason
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.forecast.machine import node_of
 from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
+from hpclaunch.forecast.proposal import command_of, infeasible, length_of, shared_evenly
 from hpclaunch.forecast.question import Question, Trial, trials_of
 from hpclaunch.forecast.settings import Recipe, precision_for, recipe_for, said
 from hpclaunch.forecast.strategy import elsewhere, split_of, strategy_of, with_nearest
@@ -23,7 +24,7 @@ from hpclaunch.forecast.values import Forecast, Row, Section
 from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.plan.command import parameters_of
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.units import count, format_walltime
+from hpclaunch.units import count
 
 
 def forecast(question: Question) -> Forecast:
@@ -94,7 +95,7 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
         known=False,
         summary=f"{count(nodes, 'node')}: {why}",
         rows=tuple(_bare(trial) for trial in trials if trial.nodes == nodes),
-        command=_command(question, nodes, ()),
+        command=command_of(question, nodes, ()),
         sections=(_framework(), Section(title="nodes", reasons=(cap.reason,), remarks=(why,))),
         warnings=tuple(said((cap.reason,))),
     )
@@ -151,6 +152,9 @@ def _told(
     floor = min(predictor.smallest, predictor.strategy.largest)
     if row.batch is not None and row.batch.per_rank < floor and not predictor.own_batch:
         warnings.append(f"{row.batch.per_rank} samples a rank are few: fewer ranks would each compute more efficiently")
+    trial = next(trial for trial in trials if trial.nodes == row.nodes)
+    length = length_of(question, trial, row.candidate)
+    warnings += [length.warning] if length.warning else []
     split = None
     if row.batch is not None:
         split = split_of(
@@ -169,7 +173,8 @@ def _told(
         rows=tuple(_with_marginals(rows, decision.choice)),
         unit=first.bill.unit,
         settings=recipe.settings,
-        command=_command(question, row.nodes, recipe.settings),
+        command=command_of(question, row.nodes, recipe.settings, length.walltime),
+        jobs=length.jobs,
         sections=sections,
         precision=formats.name,
         precision_words=formats.suggestion,
@@ -213,8 +218,10 @@ def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
         possible = [row for row in possible if row.nodes == typed]
     if not possible:
         row = rows[-1]
-        what = f"no node count works: {'; '.join(row.obstacles)}"
-        fault = Fault(what=what, next="another --node-type, or a smaller batch")
+        counts = f"{count(row.nodes, 'node')} cannot be" if typed else "no node count works"
+        what = f"{counts}: {'; '.join(row.obstacles)}"
+        nearest = _nearest_batch(predictor, row if typed else rows[0])
+        fault = Fault(what=what, next=nearest or "another --node-type, or a smaller batch")
         return _Decision(row=row, choice=None, summary=what, refusals=(fault,))
     candidates = [row.candidate for row in possible if row.candidate is not None]
     if not candidates:
@@ -225,25 +232,16 @@ def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
     overall = choose(all_candidates, question.wishes)
     choice = choose(candidates, question.wishes, single=predictor.alone(first))
     row = next(row for row in possible if row.nodes == choice.nearest.nodes)
-    refusals = () if choice.best else (_infeasible(choice, question.wishes),)
+    refusals = () if choice.best else (infeasible(choice, question.wishes),)
     told = replace(choice, appraised=overall.appraised)
     return _Decision(row=row, choice=told, summary=_summary(predictor, rows, row, choice), refusals=refusals)
 
 
-def _infeasible(choice: Choice, wishes: Wishes) -> Fault:
-    """Why nothing is feasible, and the nearest wishes that are, for the same request otherwise."""
-    nearest = choice.nearest
-    obstacles = next(one.obstacles for one in choice.appraised if one.candidate.nodes == nearest.nodes)
-    enough = relaxed(nearest, wishes)
-    words = []
-    if enough.deadline_s is not None and enough.deadline_s != wishes.deadline_s:
-        words.append(f"--deadline {format_walltime(math.ceil(enough.deadline_s))}")
-    if enough.budget is not None and enough.budget != wishes.budget:
-        words.append(f"--budget {enough.budget:g}")
-    return Fault(
-        what=f"no node count is as wished; the nearest, {count(nearest.nodes, 'node')}: {'; '.join(obstacles)}",
-        next=f"{' '.join(words)} is feasible",
-    )
+def _nearest_batch(predictor: Predictor, row: Row) -> str:
+    """What to type in place of a global batch size that cannot be shared out; nothing where it is not to blame."""
+    replicas = row.ranks // predictor.strategy.parallelism.gpus_per_replica
+    typed = predictor.question.global_batch
+    return shared_evenly(predictor.question, replicas) if typed and replicas and typed % replicas else ""
 
 
 def _summary(predictor: Predictor, rows: list[Row], row: Row, choice: Choice) -> str:
@@ -331,20 +329,3 @@ def _memory(predictor: Predictor, row: Row) -> list[Reason]:
         gpus_per_replica=predictor.strategy.parallelism.gpus_per_replica,
     )
     return [found.reason]
-
-
-def _command(question: Question, nodes: int, settings: tuple[tuple[str, str], ...]) -> str:
-    """What to type to run the plan: what was typed, the nodes, and the parameters to set."""
-    import shlex
-
-    request = question.request
-    words = ["hpclaunch", "submit", request.target, "--nodes", str(nodes)]
-    flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
-    flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
-    flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}
-    flags["--walltime"] = None if request.walltime is None else format_walltime(request.walltime)
-    for flag, value in flags.items():
-        words += [flag, str(value)] if value is not None else []
-    for key, text in (*request.settings, *settings):
-        words += ["--set", f"{key}={text}"]
-    return shlex.join(words)

@@ -61,7 +61,8 @@ class Forecast:
     """The plan of a job at a site.
 
     ``nodes``: what to submit with; ``typed``: a person said so. ``known``: the model's figures are known, else the
-    count is the guidelines' caution alone. ``settings``: parameters to set. ``precision``: the number format that is
+    count is the guidelines' caution alone. ``settings``: parameters to set. ``jobs``: in a chain, 1
+    where one is enough. ``precision``: the number format that is
     recommended; ``precision_words``: one line where the job's is another. ``measured``: what it rests on, if it was
     measured; ``queue``: the wait before the start, if it is known. ``refusals``: why it cannot be as wished.
     """
@@ -79,6 +80,7 @@ class Forecast:
     unit: str = "node-hour"
     settings: tuple[tuple[str, str], ...] = ()
     command: str = ""
+    jobs: int = 1
     sections: tuple[Section, ...] = ()
     precision: str = ""
     precision_words: str = ""

@@ -31,10 +31,9 @@ def table_of(found: Forecast) -> list[str]:
     lines += _wrapped("queue: ", found.queue) if found.queue else []
     lines += [line for text in found.assumed for line in _wrapped("assumed: ", text)]
     lines += [line for text in found.warnings for line in _wrapped("warning: ", text)]
-    chosen = found.chosen
-    jobs = chosen.candidate.jobs if chosen and chosen.candidate else 1
-    if jobs > 1:
-        lines += _wrapped("chain: ", f"{jobs} jobs one after the other, joined by checkpoints: one may not run so long")
+    if found.jobs > 1:
+        chain = f"{found.jobs} jobs one after the other, joined by checkpoints: one may not run so long"
+        lines += _wrapped("chain: ", chain)
     if found.split is not None:
         lines += ["", "submit refuses it: no job can be split over GPUs yet"]
     elif found.feasible:

@@ -178,12 +178,48 @@ def test_a_long_wait_for_many_nodes_makes_them_fewer() -> None:
     assert plan_of(queue=Queue(waits=waits)).nodes < plan_of().nodes
 
 
-def test_a_run_longer_than_the_walltime_is_a_chain() -> None:
-    plan = plan_of(nodes=1, walltime=3600)
-    chosen = plan.chosen
-    assert chosen is not None and chosen.candidate is not None
-    assert chosen.candidate.jobs == -(-int(chosen.candidate.time_s.middle) // 3600)
-    assert f"chain: {chosen.candidate.jobs} jobs" in "\n".join(table_of(plan))
+def the_walltime(plan: Forecast) -> int:
+    (typed,) = re.findall(r"--walltime (\S+)", plan.command)
+    return parse_walltime(typed)
+
+
+def high_s(plan: Forecast) -> float:
+    assert plan.chosen is not None and plan.chosen.candidate is not None
+    return plan.chosen.candidate.time_s.high
+
+
+def test_the_command_asks_for_walltime_enough_where_the_usual_one_is_not() -> None:
+    plan = plan_of(nodes=1)
+    assert 0 <= the_walltime(plan) - high_s(plan) <= 300
+    assert plan.jobs == 1 and not any("takes up to" in text for text in plan.warnings)
+    assert "--walltime" not in plan_of(bundled_job("cifar")).command  # 30 minutes are enough
+
+
+def test_what_one_job_may_not_run_is_a_chain_if_the_job_can_go_on() -> None:
+    long = {"flops_per_sample": 7.73e11}
+    plan = plan_of(replace(a_trained_job(long), restarts=50), nodes=1)
+    assert plan.jobs == -(-the_walltime(plan) // (48 * 3600)) > 1
+    assert f"chain: {plan.jobs} jobs" in "\n".join(table_of(plan))
+    unable = plan_of(a_trained_job(long), nodes=1)
+    assert (unable.jobs, the_walltime(unable)) == (1, 48 * 3600)
+    assert any("one job may run 2-00:00:00; train cannot go on where it stopped" in text for text in unable.warnings)
+
+
+def test_a_typed_walltime_is_kept_and_what_it_means_is_said() -> None:
+    plan = plan_of(replace(a_trained_job(), restarts=50), nodes=1, walltime=3600)
+    assert the_walltime(plan) == 3600
+    assert plan.jobs == -(-high_s(plan) // 3600)
+    unable = plan_of(nodes=1, walltime=3600)
+    assert any("one job may run 01:00:00; train cannot go on" in text for text in unable.warnings)
+
+
+@pytest.mark.parametrize(("batch", "nodes", "nearest"), [(100, 3, 96), (103, 3, 108), (5, 3, 12), (3, None, 4)])
+def test_a_batch_that_cannot_be_shared_out_gets_the_nearest_that_can(
+    batch: int, nodes: int | None, nearest: int
+) -> None:
+    refused = plan_of(nodes=nodes, global_batch=batch)
+    assert refused.refusals[0].next == f"--global-batch {nearest} can be shared out evenly"
+    assert plan_of(nodes=nodes, global_batch=nearest).feasible
 
 
 def test_a_distributed_plan_slower_than_one_process_is_said_so() -> None:
