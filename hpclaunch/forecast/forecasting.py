@@ -19,7 +19,7 @@ from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
 from hpclaunch.forecast.proposal import command_of, infeasible, length_of, shared_evenly
 from hpclaunch.forecast.question import Question, Trial, trials_of
 from hpclaunch.forecast.settings import Recipe, precision_for, recipe_for, said
-from hpclaunch.forecast.strategy import elsewhere, split_of, strategy_of, with_nearest
+from hpclaunch.forecast.strategy import elsewhere, split_of, strategy_of, talk_of, with_nearest
 from hpclaunch.forecast.values import Forecast, Row, Section
 from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.plan.command import parameters_of
@@ -42,6 +42,8 @@ def forecast(question: Question) -> Forecast:
         nearest = elsewhere(question, work, question.figures, first.sizing.kind)
         bare = _unknown(question, trials, first)
         return replace(bare, known=True, summary="the model fits no GPU here", refusals=with_nearest(refusal, nearest))
+    whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
+    tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
     noise = question.evidence.noise
     critical = work.critical_batch or (noise.value if noise and noise.trustworthy else None)
     law, remark = law_of(work, critical)
@@ -51,14 +53,16 @@ def forecast(question: Question) -> Forecast:
         node=node,
         figures=question.figures,
         strategy=strategy,
-        cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
+        cap=batch_cap(
+            work.samples, typed=question.global_batch, noise=noise, critical=critical, critical_origin=work.law_origin
+        ),
         law=law,
         timing=timing_of(question, work, node, question.figures),
     )
-    rows = predictor.rows(trials)
+    rows = predictor.rows(tried)
     return _told(
         predictor,
-        trials,
+        [*trials, *(trial for trial in tried if trial.nodes not in {one.nodes for one in trials})],
         first,
         rows,
         critical,
@@ -84,6 +88,7 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
     """The plan of a job of which nobody knows the model: one node, and the guidelines' 64 at most."""
     nodes = question.typed_nodes or first.nodes
     cap = node_cap(_most(trials), typed=question.typed_nodes)
+    kept = _kept_batch(question, next((trial for trial in trials if trial.nodes == nodes), first))
     missing = "training:" if question.job.training is None else "training.model or training.figures"
     why = f"what its model needs is not known ({question.unknown or f'{missing} in the job file'})"
     return Forecast(
@@ -96,8 +101,29 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
         summary=f"{count(nodes, 'node')}: {why}",
         rows=tuple(_bare(trial) for trial in trials if trial.nodes == nodes),
         command=command_of(question, nodes, ()),
-        sections=(_framework(), Section(title="nodes", reasons=(cap.reason,), remarks=(why,))),
-        warnings=tuple(said((cap.reason,))),
+        sections=(
+            _framework(),
+            *([Section(title="batch", reasons=kept)] if kept else []),
+            Section(title="nodes", reasons=(cap.reason,), remarks=(why,)),
+        ),
+        warnings=tuple(said((*kept, cap.reason))),
+    )
+
+
+def _kept_batch(question: Question, trial: Trial) -> tuple[Reason, ...]:
+    """What typed nodes or a typed batch make of the global batch size, as far as the job says; also without a model."""
+    if question.job.training is None:
+        return ()
+    work = workload_of(question.job, question.job.training, question.request.settings)
+    ranks = trial.nodes * trial.sizing.layout.tasks_per_node
+    typed = question.typed_nodes is not None or "batch_size_per_rank" in work.typed
+    own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
+    if question.global_batch is None and own is None:
+        return ()
+    noise, origin = question.evidence.noise, work.law_origin
+    batch = question.global_batch or own
+    return (
+        batch_cap(work.samples, typed=batch, noise=noise, critical=work.critical_batch, critical_origin=origin).reason,
     )
 
 
@@ -194,13 +220,11 @@ def _number_formats(question: Question, work: Workload) -> tuple[str, ...]:
 
 def _assumed(predictor: Predictor, assumed: tuple[str, ...]) -> tuple[str, ...]:
     """What nobody has said or measured, and what stands in its place."""
-    timing, found = predictor.timing, list(assumed)
+    timing, found, target = predictor.timing, list(assumed), predictor.question.request.target
     if timing is None:
-        found.insert(
-            0, f"speed of {predictor.node.device}: not known; throughput is not predicted until it is measured"
-        )
-    if predictor.strategy.parallelism.gpus_per_replica > 1 and not predictor.figures.layers:
-        found.append("what the layers of a split model say to each other: not known, and not counted")
+        found.insert(0, f"speed of {predictor.node.device}: not known; hpclaunch profile {target} measures it")
+    if predictor.strategy.parallelism.gpus_per_replica > 1 and talk_of(predictor.figures).guessed:
+        found.append("layers of a split model: not known; every second kept value is said to the others, each way")
     if predictor.question.evidence.overhead_s is None:
         found.append("start-up, staging and evaluation: not measured, and not counted")
     if timing is not None and not timing.fixed_s:
@@ -284,10 +308,18 @@ def _sections(
     if row.batch is not None and predictor.own_batch and question.global_batch is None:
         # What was typed is the batch of a rank, or the nodes: only now is the global batch known.
         batch = batch_cap(
-            predictor.work.samples, typed=row.batch.total, noise=question.evidence.noise, critical=critical
+            predictor.work.samples,
+            typed=row.batch.total,
+            noise=question.evidence.noise,
+            critical=critical,
+            critical_origin=predictor.work.law_origin,
         ).reason
     timing = list(predictor.timing.reasons) if predictor.timing else []
-    laws = [explain(predictor.law, row.batch.total)] if row.batch and predictor.law.critical_batch < math.inf else []
+    laws = (
+        [explain(predictor.law, row.batch.total, predictor.work.law_origin)]
+        if row.batch and predictor.law.critical_batch < math.inf
+        else []
+    )
     predicted = [row.throughput.reason] if row.throughput else []
     times = [row.candidate.reason] if row.candidate else []
     chosen = [decision.choice.reason] if decision.choice else []

@@ -70,8 +70,14 @@ def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> 
     if not on_gpus and whole:
         device = whole / layout.tasks_per_node
     if device is None:
-        assumed.append("memory of a GPU: not said; whether the model fits is not checked")
+        whose = "a GPU" if on_gpus else "a node"
+        assumed.append(f"memory of {whose}: not said; whether the model fits is not checked")
         return None
     if whole is None:
         assumed.append("memory of a node: not said; the data set counts as too large for it")
-    return Room(gpu_bytes=device, gpus_per_node=layout.tasks_per_node, node_bytes=whole or 1.0)
+    return Room(
+        gpu_bytes=device,
+        gpus_per_node=layout.tasks_per_node,
+        node_bytes=whole or 1.0,
+        device="GPU" if on_gpus else "rank's share of the node",
+    )

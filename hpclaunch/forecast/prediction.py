@@ -131,7 +131,7 @@ class Predictor:
             trial.bill,
             overhead_s=self.question.evidence.overhead_s or 0.0,
             wait_s=self.question.queue.waits.get(trial.nodes, 0.0),
-            law_origin=self.work.critical_origin,
+            law_origin=self.work.law_origin,
         )
 
     def alone(self, trial: Trial) -> Candidate | None:

@@ -86,11 +86,17 @@ class Trial:
         return tuple(f"{fault.what}; {fault.allowed}" if fault.allowed else fault.what for fault in self.faults)
 
 
-def trials_of(question: Question) -> list[Trial]:
-    """Return the trials of 1, 2, 4, … 64 nodes and of the most that the site takes below that; typed: of 1 and it."""
+def trials_of(question: Question, whole: int = 1) -> list[Trial]:
+    """Return the trials of 1, 2, 4, … 64 nodes and of the most that the site takes below that; typed: of 1 and it.
+
+    ``whole``: nodes of one replica, if it takes several; then 1, 2, 4, … replicas instead, up to 64 nodes.
+    """
     typed = question.typed_nodes
     if typed is not None:
         return [trial_of(question, nodes) for nodes in sorted({1, typed})]
+    if whole > 1:
+        most = max(1, MOST_NODES // whole)
+        return [trial_of(question, whole << bit) for bit in range(most.bit_length())]
     found = [trial_of(question, 1 << bit) for bit in range(MOST_NODES.bit_length())]
     largest = max((one.nodes for one in found if not one.faults), default=0)
     # The site's limit may lie between two powers of two: halve what is not known until it is found.

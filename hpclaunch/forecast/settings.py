@@ -31,11 +31,19 @@ class Recipe:
     sections: tuple[Section, ...]
 
 
-def recipe_for(batch: Batch, work: Workload, critical: float | None, noise: NoiseScale | None, epochs: float) -> Recipe:
+def recipe_for(
+    batch: Batch,
+    work: Workload,
+    critical: float | None,
+    noise: NoiseScale | None,
+    epochs: float,
+) -> Recipe:
     """Return the recipe. What was typed is kept, and what the job has no parameter for is only explained."""
     total, base = batch.total, work.base_batch or batch.total
     name = "sgd" if work.optimizer == "momentum" else work.optimizer
-    optimizer = choose_optimizer(name, total, critical=critical, typed="optimizer" in work.typed)
+    optimizer = choose_optimizer(
+        name, total, critical=critical, critical_origin=work.law_origin, typed="optimizer" in work.typed
+    )
     rate = _rate(total, base, work, optimizer.name, optimizer.changed, critical, noise)
     climb = warm_up(base, total, optimizer.name, epochs=epochs)
     decay = choose_decay(optimizer.name)
@@ -83,6 +91,7 @@ def _rate(
         optimizer,
         rule=work.rule,
         critical=critical,
+        critical_origin=work.law_origin,
         noise=noise.value if noise and work.rule == "adascale" else None,
     )
 

@@ -45,14 +45,16 @@ class Section:
 class Split:
     """A model spread over GPUs: ``gpus`` hold one of ``replicas``; who is where, memory, and what its layers say.
 
-    ``communication_s``: of one step, inside a replica; None where the model's layers are not known.
+    ``communication_s``: of one step, inside a replica; ``communication_guessed``: the layers are not known, it is about
+    the most that they can say.
     """
 
     gpus: int
     replicas: int
     layout: str
     memory: Memory
-    communication_s: float | None
+    communication_s: float
+    communication_guessed: bool
     try_first: tuple[str, ...]
 
 

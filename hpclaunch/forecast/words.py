@@ -100,9 +100,8 @@ def _split(split: Split) -> list[str]:
     lines = [f"  {split.gpus} GPUs hold one replica of {split.replicas}; {split.layout}"]
     memory = split.memory
     lines.append(f"  memory of a GPU: {memory.total / 1e9:.1f} of {memory.usable / 1e9:.1f} GB")
-    spoken = split.communication_s
-    told = "not known: the model's layers are not" if spoken is None else f"{spoken * 1e3:.3g} ms a step"
-    lines.append(f"  layers speak to each other: {told}")
+    bound = "at most about " if split.communication_guessed else ""
+    lines.append(f"  layers speak to each other: {bound}{split.communication_s * 1e3:.3g} ms a step")
     lines.append(f"  first try: {', '.join(split.try_first)}")
     return [piece for line in lines for piece in _wrapped("", line.strip(), indent=2)]
 

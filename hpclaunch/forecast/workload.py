@@ -55,6 +55,11 @@ class Workload:
         """Bytes of the whole data set, as it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
 
+    @property
+    def law_origin(self) -> Origin:
+        """Who said B_crit: the job, hpclaunch's table of tasks, or the measured noise scale in their place."""
+        return self.critical_origin if self.critical_batch else "profile"
+
     def arithmetic(self, has_tf32: bool) -> Arithmetic:
         """Which of a GPU's units compute: TensorFlow uses TF32 for float32 where the GPU has it."""
         if self.precision == "mixed":

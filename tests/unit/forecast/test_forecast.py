@@ -14,6 +14,7 @@ from hpclaunch.advice.batch import Batch
 from hpclaunch.advice.calibration import Measured
 from hpclaunch.advice.choice import Wishes
 from hpclaunch.advice.efficiency import NoiseScale
+from hpclaunch.advice.figures import LayerFigures
 from hpclaunch.advice.throughput import Shape
 from hpclaunch.catalog import SITE
 from hpclaunch.errors import Refused
@@ -21,7 +22,7 @@ from hpclaunch.forecast.question import Evidence, Queue
 from hpclaunch.forecast.settings import recipe_for
 from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
-from hpclaunch.forecast.workload import workload_of
+from hpclaunch.forecast.workload import stored_figures, workload_of
 from hpclaunch.site import Defaults, Nics, NodeType, Site
 from hpclaunch.units import parse_walltime
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
@@ -119,6 +120,41 @@ def test_every_cell_of_the_decision_table(
         assert plan.split.memory.fits
         assert plan.split.gpus * plan.split.replicas <= plan.nodes * 4
         assert "submit refuses it" in "\n".join(table_of(plan))
+
+
+def test_what_the_layers_of_a_split_model_say_by_hand() -> None:
+    figures = stored_figures(a_trained_job(HUGE))
+    assert figures is not None
+    dense = [LayerFigures(name=str(n), kind="Dense", parameters=1_000_000, outputs=1000) for n in range(8)]
+    norm = LayerFigures(name="n", kind="LayerNormalization", parameters=2000, outputs=1000)
+    known = replace(figures, layers=(norm, *dense))
+    plan = plan_of(a_trained_job(HUGE), figures=known)
+    assert plan.split is not None and plan.split.gpus == 4 and plan.chosen is not None and plan.chosen.batch is not None
+    # Four pairs, one all-reduce each way: 8 x (37 us + 1.5 x B x 4000 bytes / 240 GB/s).
+    batch = plan.chosen.batch.per_rank
+    assert plan.split.communication_s == pytest.approx(8 * (37e-6 + 1.5 * batch * 4000 / 240e9), rel=0.01)
+    guessed = plan_of(a_trained_job(HUGE))
+    assert guessed.split is not None and guessed.split.communication_guessed
+    # 3500 pairs of layers of a million parameters; every second of 4 GB, each way.
+    assert guessed.chosen is not None and guessed.chosen.batch is not None
+    said = 7000 * 37e-6 + 1.5 * guessed.chosen.batch.per_rank * 4e9 / 240e9
+    assert guessed.split.communication_s == pytest.approx(said, rel=0.01)
+    assert "speak to each other: at most about" in "\n".join(table_of(guessed))
+
+
+def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
+    plan = plan_of(a_trained_job(GIANT, sample_bytes=10**7))
+    assert plan.split is not None
+    nodes = plan.split.gpus // 4
+    assert nodes > 1 and [row.nodes for row in plan.rows] == [nodes * n for n in (1, 2, 4, 8) if nodes * n <= 64]
+    assert all(row.ranks == row.batch.replicas * plan.split.gpus for row in plan.rows if row.batch)
+
+
+def test_typed_nodes_of_a_job_without_a_model_get_the_same_warning() -> None:
+    plan = plan_of(a_trained_job({}), nodes=64)
+    assert (plan.known, plan.nodes) == (False, 64)
+    assert list(plan.warnings) == ["global batch size kept as typed: B = 65536, sqrt(N) = 1132, B_crit = 15000"]
+    assert plan_of(a_trained_job({})).warnings == ()
 
 
 def test_a_model_that_no_gpu_holds_names_the_node_type_that_does() -> None:
