@@ -101,9 +101,13 @@ def _split(split: Split) -> list[str]:
     memory = split.memory
     lines.append(f"  memory of a GPU: {memory.total / 1e9:.1f} of {memory.usable / 1e9:.1f} GB")
     bound = "at most about " if split.communication_guessed else ""
-    lines.append(f"  layers speak to each other: {bound}{split.communication_s * 1e3:.3g} ms a step")
+    lines.append(f"  layers speak to each other: {bound}{_spent(split.communication_s)} a step")
     lines.append(f"  first try: {', '.join(split.try_first)}")
     return [piece for line in lines for piece in _wrapped("", line.strip(), indent=2)]
+
+
+def _spent(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
 def _command(command: str) -> list[str]:
