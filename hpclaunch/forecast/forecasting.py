@@ -14,12 +14,13 @@ from hpclaunch.advice.framework import choose_framework, choose_updates
 from hpclaunch.advice.precision import PrecisionAdvice
 from hpclaunch.advice.reasoning import Reason
 from hpclaunch.errors import Fault, Refused
+from hpclaunch.forecast.assumptions import assumed_of
 from hpclaunch.forecast.machine import node_of
 from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
 from hpclaunch.forecast.proposal import command_of, infeasible, length_of, shared_evenly
 from hpclaunch.forecast.question import Question, Trial, trials_of
 from hpclaunch.forecast.settings import Recipe, precision_for, recipe_for, said
-from hpclaunch.forecast.strategy import elsewhere, split_of, strategy_of, talk_of, with_nearest
+from hpclaunch.forecast.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
 from hpclaunch.forecast.values import Forecast, Row, Section
 from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.plan.command import parameters_of
@@ -206,7 +207,7 @@ def _told(
         precision_words=formats.suggestion,
         measured=question.evidence.origin,
         queue=question.queue.words,
-        assumed=_assumed(predictor, assumed),
+        assumed=assumed_of(predictor, row, assumed),
         warnings=tuple(dict.fromkeys(warnings)),
         refusals=decision.refusals,
     )
@@ -216,22 +217,6 @@ def _number_formats(question: Question, work: Workload) -> tuple[str, ...]:
     """What the job's parameter for the number format allows; nothing where it has none."""
     name = work.names.get("precision")
     return tuple(map(str, question.job.parameters[name].choices)) if name else ()
-
-
-def _assumed(predictor: Predictor, assumed: tuple[str, ...]) -> tuple[str, ...]:
-    """What nobody has said or measured, and what stands in its place."""
-    timing, found, target = predictor.timing, list(assumed), predictor.question.request.target
-    if timing is None:
-        found.insert(0, f"speed of {predictor.node.device}: not known; hpclaunch profile {target} measures it")
-    if predictor.strategy.parallelism.gpus_per_replica > 1 and talk_of(predictor.figures).guessed:
-        found.append("layers of a split model: not known; every second kept value is said to the others, each way")
-    if predictor.question.evidence.overhead_s is None:
-        found.append("start-up, staging and evaluation: not measured, and not counted")
-    if timing is not None and not timing.fixed_s:
-        found.append("a step's fixed time: not measured, and not counted; it makes small models much slower")
-    if timing is not None and timing.straggling_origin == "default":
-        found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's own)")
-    return tuple(found)
 
 
 def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
@@ -328,7 +313,7 @@ def _sections(
     model = Section(
         title="model",
         reasons=(predictor.strategy.parallelism.reason, *_memory(predictor, row)),
-        remarks=(f"figures: {predictor.figures.origin}",),
+        remarks=(f"figures: {predictor.figures.origin}", *_largest(predictor)),
     )
     return (
         model,
@@ -344,6 +329,12 @@ def _sections(
             reasons=(node_cap(_most(trials), typed=question.typed_nodes).reason, *timing, *predicted, *times, *chosen),
         ),
     )
+
+
+def _largest(predictor: Predictor) -> list[str]:
+    """The largest micro-batch of a replica, where memory is known."""
+    largest = predictor.strategy.largest
+    return [] if largest == UNLIMITED else [f"the largest batch of a replica that fits: {count(largest, 'sample')}"]
 
 
 def _memory(predictor: Predictor, row: Row) -> list[Reason]:

@@ -142,6 +142,20 @@ def test_what_the_layers_of_a_split_model_say_by_hand() -> None:
     assert "speak to each other: at most about" in "\n".join(table_of(guessed))
 
 
+def test_what_must_be_read_is_said_where_no_node_can_keep_it_and_nothing_was_measured() -> None:
+    told = [text for text in plan_of(nodes=1).assumed if text.startswith("reading samples")]
+    assert told == []  # ImageNet: 141 GB of 256 GB x 0.6
+    large = plan_of(a_trained_job(sample_bytes=1_000_000), nodes=1)
+    assert large.chosen is not None and large.chosen.throughput is not None
+    rate = large.chosen.throughput.samples_per_s.middle * 1e6 / 1e9
+    assert [text for text in large.assumed if text.startswith("reading samples")] == [
+        f"reading samples: not waited for, at {rate:.2g} GB/s in all; what the file system gives is not known"
+    ]
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=4, per_rank=64), samples_per_s=2000),)
+    measured = plan_of(a_trained_job(sample_bytes=1_000_000), nodes=1, evidence=Evidence(points=points))
+    assert not any("reading samples" in text for text in measured.assumed)
+
+
 def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
     plan = plan_of(a_trained_job(GIANT, sample_bytes=10**7))
     assert plan.split is not None
