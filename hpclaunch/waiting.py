@@ -35,7 +35,7 @@ def queue_of(world: World, question: Question, known: Ground) -> Queue:
     reasons += [_guess_reason(nodes, seconds) for nodes, seconds in guessed.items()]
     waits |= guessed
     return Queue(
-        waits=_completed(waits, [trial.nodes for trial in trials]),
+        waits=waits,
         reasons=tuple(reasons),
         words=_words(found, guessed, len(past)),
     )
@@ -56,17 +56,6 @@ def _guess(world: World, question: Question, known: Ground, nodes: int) -> float
     except HpclaunchError:
         return None
     return seconds_until(words, world.now().astimezone().replace(tzinfo=None))  # Slurm writes local times
-
-
-def _completed(waits: Mapping[int, float], counts: Sequence[int]) -> dict[int, float]:
-    """Give a count of which nothing is known the wait of the next larger one, else that of the largest known one.
-
-    With no wait at all it would look better than the others.
-    """
-    known = sorted(waits)
-    if not known:
-        return {}
-    return {nodes: waits[next((one for one in known if one >= nodes), known[-1])] for nodes in counts}
 
 
 def _guess_reason(nodes: int, seconds: float) -> Reason:

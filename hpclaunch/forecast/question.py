@@ -44,6 +44,11 @@ class Queue:
     reasons: tuple[Reason, ...] = ()
     words: str = ""
 
+    def wait_s(self, nodes: int) -> float:
+        """Return the wait of a count, of the next larger one that is known, or of the largest; 0: nobody knows."""
+        known = sorted(self.waits)
+        return self.waits[next((one for one in known if one >= nodes), known[-1])] if known else 0.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:

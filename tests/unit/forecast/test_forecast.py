@@ -245,6 +245,12 @@ def test_the_command_asks_for_walltime_enough_where_the_usual_one_is_not() -> No
     assert "--walltime" not in plan_of(bundled_job("cifar")).command  # 30 minutes are enough
 
 
+def test_a_count_that_nobody_knows_the_wait_of_gets_that_of_the_next() -> None:
+    queue = Queue(waits={2: 60.0, 8: 600.0})
+    assert [queue.wait_s(nodes) for nodes in (1, 2, 3, 8, 64)] == [60, 60, 600, 600, 600]
+    assert Queue().wait_s(4) == 0
+
+
 def test_what_one_job_may_not_run_is_a_chain_if_the_job_can_go_on() -> None:
     long = {"flops_per_sample": 7.73e11}
     plan = plan_of(replace(a_trained_job(long), restarts=50), nodes=1)
