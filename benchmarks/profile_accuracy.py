@@ -7,7 +7,7 @@ and with it all that it starts, is held to the same share of a CPU by a cgroup's
 away at the end. Nothing in the planner knows of this. Give the four shares less than the machine has, and leave it
 alone meanwhile: the script says how much of the CPUs others used before it began, and how often each node's quota was
 used up. Ends with 1 if the bar (15 %) does not hold, or if a quota held nobody. --smoke goes through all steps with
-very short runs and a loose quota, and judges nothing.
+very short runs, and judges nothing.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.smoke:
-        options.share, options.batch, options.steps = 2.0, 8, 3
+        options.batch, options.steps = 8, 3
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the quotas are taken away then, too
     load = others()
     root = cluster_root()

@@ -58,10 +58,11 @@ def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:
     if total is None and nics and nics.gbytes_per_s_each:
         total = nics.gbytes_per_s_each
         assumed.append(f"network cards of a node: their number is not said; one of {total:g} GB/s")
+    said = total is not None
     if total is None:
         total = HOST_GBYTES_PER_S / WIRE
         assumed.append(f"network of a node: not said; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
-    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink)
+    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink, node_said=said)
 
 
 def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Room | None:
