@@ -262,7 +262,8 @@ def _summary(predictor: Predictor, rows: list[Row], row: Row, choice: Choice) ->
     tried = [one for one in rows if one.batch is not None]
     batch = row.batch.total if row.batch else 0
     if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
-        return f"{nodes}, B = {batch}: more would leave {rows[-1].obstacles[0]}"
+        why = rows[-1].obstacles[0]
+        return f"{nodes}, B = {batch}: more would leave {why}" if why.startswith("fewer") else f"{nodes}: {why}"
     weight = predictor.question.wishes.weight
     return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {len(tried)} node counts"
 
@@ -317,7 +318,7 @@ def _sections(
     )
     return (
         model,
-        *([Section(title="measurements", remarks=question.evidence.sources)] if question.evidence.sources else []),
+        *_measurements(question),
         Section(title="data set", reasons=(dataset.reason,), remarks=dataset.advice),
         _framework(),
         Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),
@@ -329,6 +330,19 @@ def _sections(
             reasons=(node_cap(_most(trials), typed=question.typed_nodes).reason, *timing, *predicted, *times, *chosen),
         ),
     )
+
+
+def _measurements(question: Question) -> list[Section]:
+    """What was measured and in which runs, and which runs were not taken in."""
+    evidence = question.evidence
+    if not evidence.sources:
+        return []
+    reason = Reason(
+        rule="what was measured of this job, code, settings and node type, in every run that ended well",
+        verdict=evidence.origin or "nothing that can be used",
+        source="hpclaunch's own (docs/planning.md)",
+    )
+    return [Section(title="measurements", reasons=(reason,), remarks=evidence.sources)]
 
 
 def _largest(predictor: Predictor) -> list[str]:

@@ -156,6 +156,12 @@ def test_what_must_be_read_is_said_where_no_node_can_keep_it_and_nothing_was_mea
     assert not any("reading samples" in text for text in measured.assumed)
 
 
+def test_where_the_site_takes_no_more_that_is_why() -> None:
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=64), samples_per_s=500),)
+    plan = plan_of(bundled_job("mnist"), "local", evidence=Evidence(points=points))
+    assert plan.summary == "1 node: 2 nodes asked for, and local is one machine"
+
+
 def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
     plan = plan_of(a_trained_job(GIANT, sample_bytes=10**7))
     assert plan.split is not None
