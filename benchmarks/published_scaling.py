@@ -4,7 +4,9 @@
 
 Throughput: calibrated on the two smallest sizes of a series, then held against its sizes of 8 nodes and more, next to
 the straight line through the two smallest sizes. Epochs: the Pareto law, leaving out one CosmoFlow system at a time.
-Nothing is fitted to single rows; every constant is a default of `hpclaunch.advice`. Ends with 1 if a bar does not hold.
+Nothing is fitted to single rows; every constant is a default of `hpclaunch.advice`. "Others" are rows of the same
+publisher that no constant was chosen in sight of: the same bars are printed for them, and they do not hold there. Ends
+with 1 if a bar of the tables T1 to T8 does not hold.
 """
 
 from __future__ import annotations
@@ -103,6 +105,17 @@ T3 = (
     bert("T3", "TF1 A100-40 s128 TF32", DGX_A100, 8, 64, (65536,), N3, (1889.7, 7532, 28606, 53586)),
     bert("T3", "TF1 A100-40 s512 AMP", DGX_A100, 8, 16, B512, N3, (572.1, 2197.4, 8723.1, 16705)),
     bert("T3", "TF1 A100-40 s512 TF32", DGX_A100, 8, 8, B512, N3, (316.5, 1268.4, 4903.4, 9463.8)),
+)
+
+
+# The same two documents, in none of the tables above: TF2 on DGX-2H, and TF1 on DGX-2H with sequences of 512.
+OTHERS = (
+    bert("oth", "TF2 DGX-2H s128 AMP", DGX_2H, 16, 60, (61440,), N3, (3528.51, 13370.21, 42697.42, 84223.16)),
+    bert("oth", "TF2 DGX-2H s128 FP32", DGX_2H, 16, 32, (65536,), N3, (841.72, 3060.49, 10383.57, 20094.14)),
+    bert("oth", "TF2 DGX-2H s512 AMP", DGX_2H, 16, 10, (30720,), N3, (678.35, 2678.29, 7834.72, 18786.93)),
+    bert("oth", "TF2 DGX-2H s512 FP32", DGX_2H, 16, 4, (32768,), N3, (180, 646.76, 2204.72, 4196.15)),
+    bert("oth", "TF1 DGX-2H s512 AMP", DGX_2H, 16, 8, (32768,), N3, (577.79, 2284.23, 8853.00, 17059.00)),
+    bert("oth", "TF1 DGX-2H s512 FP32", DGX_2H, 16, 8, (32768,), N3, (173.26, 765.04, 3001.43, 5893.14)),
 )
 
 
@@ -270,6 +283,7 @@ def measure() -> dict[str, list[Row]]:
         "T1": [row for series in T1 for row in predictions(series, FROM_NODES)],
         "T3": [row for series in T3 for row in predictions(series, FROM_NODES)],
         "T6": [row for series in T6 for row in predictions(series, 1)],
+        "others": [row for series in OTHERS for row in predictions(series, FROM_NODES)],
     }
 
 
@@ -283,7 +297,7 @@ def show(tables: dict[str, list[Row]], bars: dict[str, bool]) -> None:
             f"{row.line_error:>+8.1%}  {row.low:.0f} to {row.high:.0f}{inside}"
         )
     print()
-    for name, rows in {"T1+T3": tables["T1"] + tables["T3"], "T6": tables["T6"]}.items():
+    for name, rows in {"T1+T3": tables["T1"] + tables["T3"], "T6": tables["T6"], "others": tables["others"]}.items():
         told = summary(rows)
         print(
             f"{name}: {told['predictions']} predictions, median {told['median']:.1%}, mean {told['mean']:.1%}, worst"
@@ -292,7 +306,7 @@ def show(tables: dict[str, list[Row]], bars: dict[str, bool]) -> None:
         )
     show_epochs()
     print()
-    for bar, holds in bars.items():
+    for bar, holds in {**bars, **reported(tables)}.items():
         print(f"{'holds ' if holds else 'BROKEN'} {bar}")
 
 
@@ -325,15 +339,27 @@ def vgg() -> float:
     return horovod_efficiency(154, VGG_16)
 
 
+def throughput_bars(name: str, rows: Sequence[Row]) -> dict[str, bool]:
+    """Which of the bars on throughput these rows keep."""
+    found = summary(rows)
+    return {
+        f"{name}: median {found['median']:.1%}, at most {MEDIAN_BAR:.0%}": found["median"] <= MEDIAN_BAR,
+        f"{name}: mean {found['mean']:.1%}, at most {MEAN_BAR:.0%}": found["mean"] <= MEAN_BAR,
+        f"{name}: errors below the straight line's": found["mean"] < found["line_mean"]
+        and found["median"] < found["line_median"],
+    }
+
+
+def reported(tables: dict[str, list[Row]]) -> dict[str, bool]:
+    """The same bars for rows that are in none of the tables: told, and not counted."""
+    return throughput_bars("others (reported)", tables["others"])
+
+
 def held(tables: dict[str, list[Row]]) -> dict[str, bool]:
     """Which bars hold."""
-    both = summary(tables["T1"] + tables["T3"])
     return {
-        f"T1 and T3: median at most {MEDIAN_BAR:.0%}": both["median"] <= MEDIAN_BAR,
-        f"T1 and T3: mean at most {MEAN_BAR:.0%}": both["mean"] <= MEAN_BAR,
-        "T1 and T3: errors below the straight line's": both["mean"] < both["line_mean"]
-        and both["median"] < both["line_median"],
-        f"CosmoFlow: mean at most {EPOCHS_BAR:.0%}": epochs_error() <= EPOCHS_BAR,
+        **throughput_bars("T1 and T3", tables["T1"] + tables["T3"]),
+        f"CosmoFlow: mean {epochs_error():.1%}, at most {EPOCHS_BAR:.0%}": epochs_error() <= EPOCHS_BAR,
         "T7: VGG-16 scales worse than Inception V3": vgg() < inception(),
         "T8: faster, but less than twice, and dearer": all(1 < pair.faster < 2 for pair in strong_scaling()),
     }
@@ -348,7 +374,12 @@ def main() -> int:
     if options.json:
         rows = [asdict(row) for found in tables.values() for row in found]
         epochs, doublings = [asdict(one) for one in left_out()], [asdict(pair) for pair in strong_scaling()]
-        print(json.dumps({"rows": rows, "epochs": epochs, "doublings": doublings, "bars": bars}, indent=2))
+        print(
+            json.dumps(
+                {"rows": rows, "epochs": epochs, "doublings": doublings, "bars": bars, "reported": reported(tables)},
+                indent=2,
+            )
+        )
     else:
         show(tables, bars)
     return 0 if all(bars.values()) else 1

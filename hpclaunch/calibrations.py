@@ -13,9 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.errors import InvalidFile
-from hpclaunch.evidence import Calibration, read_evidence
-from hpclaunch.forecast.question import Evidence
+from hpclaunch.evidence import Calibration
 from hpclaunch.forecast.workload import CHOSEN_ROLES
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
@@ -64,15 +62,6 @@ def place_of(environment: Mapping[str, str], key: Key) -> Path:
     return data / "calibrations" / key.site / key.node_type / f"{key.job}-{key.digest}.json"
 
 
-def stored_evidence(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Evidence:
-    """Return what was measured of this job before; no evidence where there is none, or none that can be read."""
-    try:
-        place = place_of(around.environment, key_of(site, job, request, settings, around))
-        return read_evidence(place) if place.is_file() else Evidence()
-    except (OSError, OverflowError, InvalidFile):
-        return Evidence()
-
-
 def store(place: Path, measured: Calibration) -> None:
     """Write a calibration, in the format that ``plan --calibration`` reads too. Raises OSError."""
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -83,6 +72,6 @@ def as_values(measured: Calibration) -> dict[str, Any]:
     """Return a calibration as its file holds it; what is not known is left out."""
     known = {key: value for key, value in asdict(measured).items() if value is not None}
     known["points"] = [
-        {key: value for key, value in point.items() if value is not None} for point in asdict(measured)["points"]
+        {key: value for key, value in point.items() if value not in (None, ())} for point in asdict(measured)["points"]
     ]
     return known

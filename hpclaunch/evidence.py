@@ -13,11 +13,15 @@ from hpclaunch.advice.throughput import Shape
 from hpclaunch.errors import Fault, InvalidFile
 from hpclaunch.fileformat import AtLeast, Line, NotNegative, PositiveInt, read
 from hpclaunch.forecast.question import Evidence
+from hpclaunch.units import count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One measured run: its layout, samples a second of all ranks, relative standard deviation of its steps."""
+    """One measured layout: samples a second of all ranks, relative standard deviation of a rank's steps.
+
+    ``runs``: names of the runs that it was measured in, if hpclaunch did.
+    """
 
     nodes: PositiveInt
     ranks_per_node: PositiveInt
@@ -25,6 +29,7 @@ class Point:
     accumulation: PositiveInt = 1
     samples_per_s: float
     straggling: NotNegative | None = None
+    runs: tuple[Line, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.samples_per_s < float("inf"):
@@ -60,9 +65,19 @@ class Calibration:
 
 def read_evidence(path: Path) -> Evidence:
     """Return what a calibration file says. Raises InvalidFile with every fault."""
+    found = read_calibration(path)
+    return evidence_of(found, found.origin or str(path))
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Return a calibration file. Raises InvalidFile with every fault."""
     if not path.is_file():
         raise InvalidFile(Fault(where=str(path), what="the calibration file is not there", next="leave it out"))
-    found = read(path, Calibration)
+    return read(path, Calibration)
+
+
+def evidence_of(found: Calibration, origin: str, remarks: tuple[str, ...] = ()) -> Evidence:
+    """Return a calibration as a plan takes it, every figure with its runs; ``remarks`` come last."""
     noise = found.noise_scale
     return Evidence(
         points=tuple(map(_measured, found.points)),
@@ -70,8 +85,32 @@ def read_evidence(path: Path) -> Evidence:
         if noise is None
         else NoiseScale(value=noise.value, low=noise.low, high=noise.high, steps=noise.steps),
         overhead_s=found.overhead_s,
-        origin=found.origin or str(path),
+        origin=origin,
+        sources=(*map(_in_words, found.points), *_others_in_words(found), *remarks),
     )
+
+
+def _in_words(point: Point) -> str:
+    shape = f"{count(point.nodes, 'node')} x {count(point.ranks_per_node, 'rank')}, {point.per_rank} samples a rank"
+    if point.accumulation > 1:
+        shape += f" x {point.accumulation} in a step"
+    varying = "" if point.straggling is None else f", a rank's steps vary by {point.straggling:.1%}"
+    return f"{shape}: {point.samples_per_s:.4g} samples/s{varying}{_from(point.runs)}"
+
+
+def _from(runs: tuple[str, ...]) -> str:
+    if not runs:
+        return ""
+    return f" ({'median of ' if len(runs) > 1 else ''}{', '.join(runs)})"
+
+
+def _others_in_words(found: Calibration) -> list[str]:
+    noise, told = found.noise_scale, []
+    if noise is not None:
+        told.append(f"noise scale {noise.value:.4g} ({noise.low:.4g} to {noise.high:.4g}), over {noise.steps} steps")
+    if found.overhead_s is not None:
+        told.append(f"outside the steps of a run: {found.overhead_s:.4g} s")
+    return told
 
 
 def _measured(point: Point) -> Measured:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -60,7 +60,7 @@ class Prepared:
     """What planning and rendering made: the spec, the script, and what a person should be told.
 
     With ``faults`` there is no script. ``elsewhere`` names the site that this machine belongs to, if it is another one.
-    ``advice``: why the planner chose so many nodes, if it did.
+    ``advice``: why the planner chose so many nodes, if it did. ``ground``: what it was planned on.
     """
 
     spec: JobSpec
@@ -71,6 +71,7 @@ class Prepared:
     faults: tuple[Fault, ...] = ()
     elsewhere: str = ""
     advice: str = ""
+    ground: Ground
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +110,23 @@ def prepare(
     Reasons for refusing the request are kept in ``faults``, so that they can be told together with what a look at the
     machine adds.
     """
+    known = ground_of(world, request, runs_dir, job)
+    if run_dir:
+        known = replace(known, around=replace(known.around, run_dir=run_dir))
+    return prepare_on(world, known, request, _own_files(world, request, known.site))
+
+
+def prepare_on(world: World, known: Ground, request: Request, told: Sequence[str] = ()) -> Prepared:
+    """Plan and render on what was loaded before, which is not read again: for requests that differ in a count, say.
+
+    ``told``: notices on the files that it was loaded from.
+    """
     from hpclaunch.plan import draft
 
-    known = ground_of(world, request, runs_dir, job)
-    site, settings = known.site, known.settings
-    around = replace(known.around, run_dir=run_dir or known.around.run_dir)
+    site, settings, around = known.site, known.settings, known.around
     nodes, advice, objections = _planned(site, known.job, request, settings, around)
     spec, faults = draft(site, known.job, request, settings, around, nodes)
-    notices = [*spec.warnings, *_own_files(world, request, site)]
+    notices = [*spec.warnings, *told]
     if known.elsewhere:
         notices.append(f"this machine is {known.elsewhere}'s, and the script is for {site.name}")
     text, more = ("", []) if faults or objections else _rendered(world, spec)
@@ -129,6 +139,7 @@ def prepare(
         faults=(*objections, *faults),
         elsewhere=known.elsewhere,
         advice=advice,
+        ground=known,
     )
 
 
@@ -167,14 +178,14 @@ def _planned(site: Site, job: Job, request: Request, settings: Settings, around:
     training, said = job.training, request.nodes is not None or job.resources.nodes != "auto"
     if training is None or not (training.figures or training.model) or (said and not training.large):
         return None, "", ()
-    from hpclaunch.calibrations import stored_evidence
     from hpclaunch.forecast.submission import planned_for  # 100 ms, which a typed number does not need
     from hpclaunch.model_figures import known_figures
+    from hpclaunch.refinement import evidence_for
 
     figures = known_figures(job, around.environment)
     if figures is None:
         return None, "", ()
-    evidence = stored_evidence(site, job, request, settings, around)
+    evidence = evidence_for(site, job, request, settings, around)
     return planned_for(site, job, request, settings, around, figures, evidence)
 
 
@@ -279,6 +290,7 @@ def write_run(world: World, prepared: Prepared) -> Run:
     """
     from hpclaunch import runs
     from hpclaunch.preflight import missing_code
+    from hpclaunch.refinement import expect
     from hpclaunch.snapshot import choose
 
     faults = [*prepared.faults, *missing_code(prepared.spec)]
@@ -289,6 +301,8 @@ def write_run(world: World, prepared: Prepared) -> Run:
         world.warn(f"{trouble}; hpclaunch finds this run from {world.cwd}, or by its path")
     code = choose(prepared.spec.code)
     request = {**asdict(prepared.request), "cwd": str(world.cwd)}
+    known = prepared.ground
+    expect(known.site, known.job, prepared.request, known.settings, known.around, prepared.spec.run_dir)
     return runs.create(prepared.spec, prepared.text, code, os.uname().nodename, world.environment, request)
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
+from hpclaunch.advice.stragglers import of_a_rank
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.evidence import Calibration, Noise, Point
 from hpclaunch.job import Job, Role
@@ -24,7 +25,10 @@ RATES = ("samples_per_s", "images_per_s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """A run as its directory tells it. ``rates``: samples a second of all ranks, epoch by epoch, the first one too."""
+    """A run as its directory tells it. ``rates``: samples a second of all ranks, epoch by epoch, the first one too.
+
+    ``steps``: of the epochs that count. ``straggling``: relative standard deviation of a rank's steps, if it is told.
+    """
 
     run: Run
     nodes: int
@@ -32,6 +36,8 @@ class Measured:
     per_rank: int
     accumulation: int
     rates: tuple[float, ...]
+    steps: float
+    straggling: float | None
     noise: Noise | None
     overhead_s: float | None
     synthetic: bool
@@ -48,6 +54,8 @@ class Measured:
             per_rank=self.per_rank,
             accumulation=self.accumulation,
             samples_per_s=median(counting),
+            straggling=self.straggling,
+            runs=(self.run.path.name,),
         )
 
 
@@ -63,13 +71,18 @@ def measured(run: Run, job: Job) -> Measured:
     events = run.metrics()
     epochs = [event for event in events if event.get("event") == "epoch"]
     rates = [rate for event in epochs if (rate := _rate(event)) is not None]
+    accumulation = _parameter(job, command, "accumulation") or 1
+    nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
+    ranks = nodes * ranks_per_node
     return Measured(
         run=run,
-        nodes=int(layout["nodes"]),
-        ranks_per_node=int(layout["tasks_per_node"]),
+        nodes=nodes,
+        ranks_per_node=ranks_per_node,
         per_rank=per_rank,
-        accumulation=_parameter(job, command, "accumulation") or 1,
+        accumulation=accumulation,
         rates=tuple(rates),
+        steps=_samples(epochs) / (ranks * per_rank * accumulation),
+        straggling=_straggling(epochs, ranks),
         noise=_noise(events),
         overhead_s=_overhead(run, epochs),
         synthetic=any(event.get("synthetic") is True for event in events),
@@ -109,6 +122,17 @@ def _parameter(job: Job, command: Sequence[Any], role: Role) -> int | None:
 
 def _rate(event: dict[str, Any]) -> float | None:
     return next((rate for name in RATES if (rate := _positive(event.get(name))) is not None), None)
+
+
+def _samples(epochs: Sequence[dict[str, Any]]) -> float:
+    """Samples of the epochs that count, of all ranks."""
+    return sum((_rate(event) or 0.0) * (_positive(event.get("seconds")) or 0.0) for event in epochs[WARM_UP:])
+
+
+def _straggling(epochs: Sequence[dict[str, Any]], ranks: int) -> float | None:
+    """How much one rank's steps vary: the median of the epochs that count, in which all ranks wait for the slowest."""
+    found = [spread for event in epochs[WARM_UP:] if (spread := _positive(event.get("step_spread"))) is not None]
+    return round(of_a_rank(median(found), ranks), 5) if found else None
 
 
 def _positive(value: Any) -> float | None:

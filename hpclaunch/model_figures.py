@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.advice.figures import ModelFigures
+from hpclaunch.advice.figures import LayerFigures, ModelFigures
 from hpclaunch.errors import HpclaunchError
 from hpclaunch.forecast.workload import stored_figures
 from hpclaunch.job import Job
@@ -29,7 +29,7 @@ from hpclaunch.spec import Code
 PROBE = "hpclaunch.training.model_probe"
 SECONDS = 180
 """The longest look: TensorFlow's import from a file system that others use may take a minute."""
-_FORMAT = "1"
+_FORMAT = "2"
 """Part of the key: figures that an older probe found are not those of this one."""
 
 
@@ -136,10 +136,16 @@ def _figures(job: Job, found: Any) -> ModelFigures:
             saved_bytes_per_sample=float(found["saved_bytes_per_sample"]),
             saved_at_most=bool(found["saved_at_most"]),
             largest_parameters=int(found["largest_layer"]),
+            layers=tuple(map(_layer, found["layers"])),
             origin=f"a look at {job.training.model} with TensorFlow {found['tensorflow']} ({found['by']})",
         )
     except (KeyError, TypeError, ValueError) as error:
         raise NotFoundOut(f"what was found cannot be used: {error}") from None
+
+
+def _layer(found: Sequence[Any]) -> LayerFigures:
+    name, kind, parameters, outputs = found
+    return LayerFigures(name=str(name), kind=str(kind), parameters=int(parameters), outputs=int(outputs))
 
 
 def _probed(job: Job, model: str, environment: Mapping[str, str], look: Look) -> dict[str, Any]:

@@ -22,18 +22,18 @@ def plan_job(
 ) -> Forecast:
     """Load what the files say and return the plan. Raises HpclaunchError.
 
-    No program is asked, but for a look at a model that nobody has looked at; nothing is written but what it found.
+    No program is asked, but for a look at a model that nobody has looked at, and the site's own Slurm about its queue.
+    Nothing is written but what that look, and a look at finished runs, found.
     """
-    from hpclaunch.calibrations import stored_evidence
     from hpclaunch.evidence import read_evidence
     from hpclaunch.forecast.forecasting import forecast
     from hpclaunch.forecast.question import Question
+    from hpclaunch.refinement import evidence_for
 
     known = ground_of(world, request)
     site, job, settings, around = known.site, known.job, known.settings, known.around
     figures, unknown = _figures(world, request, known)
-    stored = stored_evidence(site, job, request, settings, around)
-    evidence = read_evidence(calibration) if calibration else stored
+    measured = read_evidence(calibration) if calibration else evidence_for(site, job, request, settings, around)
     question = Question(
         site=site,
         job=job,
@@ -42,14 +42,14 @@ def plan_job(
         around=around,
         figures=figures,
         unknown=unknown,
-        evidence=evidence,
+        evidence=measured,
         wishes=wishes,
         global_batch=global_batch,
     )
     if figures is not None and _may_be_asked(site, known.elsewhere):
         from hpclaunch.waiting import queue_of
 
-        question = replace(question, queue=queue_of(world, question))
+        question = replace(question, queue=queue_of(world, question, known))
     return forecast(question)
 
 

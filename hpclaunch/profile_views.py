@@ -17,14 +17,18 @@ def show_design(design: Design, as_json: bool) -> None:
     for trial in design.trials:
         spec = trial.prepared.spec
         where = " ".join(filter(None, (spec.partition, spec.qos)))
-        cost = f"{spec.cost.amount:.4g} {spec.cost.unit}s" if spec.cost else "cost not known"
+        cost = _amount(spec.cost.amount, spec.cost.unit) if spec.cost else "cost not known"
         limits = f"at most {format_walltime(spec.walltime)}, {cost}"
         say(f"  {trial.words}, {spec.layout.world_size} ranks: {' '.join(filter(None, (spec.site, where)))}, {limits}")
     cost_of_all = design.cost()
     if cost_of_all:
-        say(f"  all together at most {cost_of_all[0]:.4g} {cost_of_all[1]}s")
+        say(f"  all together at most {_amount(*cost_of_all)}")
     for remark in design.remarks:
         say(f"  {remark}")
+
+
+def _amount(amount: float, unit: str) -> str:
+    return f"{amount:.4g} {unit}{'s' * (amount != 1)}"
 
 
 def show_result(result: Result, target: str, as_json: bool) -> None:

@@ -12,13 +12,16 @@ from hpclaunch.advice.queue import Past, Wait, wait_for
 from hpclaunch.advice.reasoning import Number, Reason
 from hpclaunch.errors import HpclaunchError
 from hpclaunch.forecast.question import Question, Queue, Trial, trials_of
-from hpclaunch.launch import World, prepare
+from hpclaunch.launch import Ground, World, prepare_on
+from hpclaunch.schedulers import scheduler_of
 from hpclaunch.schedulers.slurm_history import DAYS, past_jobs, seconds_until
-from hpclaunch.schedulers.slurm_programs import ask, leaking
 
 
-def queue_of(world: World, question: Question) -> Queue:
-    """Return the waits of all node counts that the site takes, as far as its scheduler tells."""
+def queue_of(world: World, question: Question, known: Ground) -> Queue:
+    """Return the waits of all node counts that the site takes, as far as its scheduler tells.
+
+    ``known``: what the question was made from; no file of it is read again.
+    """
     trials = [trial for trial in trials_of(question) if not trial.faults]
     world.tell("asking Slurm how long such jobs wait")
     past = past_jobs()
@@ -27,12 +30,12 @@ def queue_of(world: World, question: Question) -> Queue:
     reasons = [wait.reason for wait in found.values()]
     guessed = {}
     for trial in trials:
-        if trial.nodes not in waits and (guess := _guess(world, question, trial.nodes)) is not None:
+        if trial.nodes not in waits and (guess := _guess(world, question, known, trial.nodes)) is not None:
             guessed[trial.nodes] = guess
     reasons += [_guess_reason(nodes, seconds) for nodes, seconds in guessed.items()]
     waits |= guessed
     return Queue(
-        waits=_completed(waits, [trial.nodes for trial in trials]),
+        waits=waits,
         reasons=tuple(reasons),
         words=_words(found, guessed, len(past)),
     )
@@ -43,29 +46,16 @@ def _from_history(past: Sequence[Past], trial: Trial) -> Wait | None:
     return wait_for(past, trial.nodes, place.walltime, place.partition, place.qos)
 
 
-def _guess(world: World, question: Question, nodes: int) -> float | None:
-    """Ask ``sbatch --test-only``, which queues nothing, about the script of so many nodes."""
+def _guess(world: World, question: Question, known: Ground, nodes: int) -> float | None:
+    """Ask the scheduler, which queues nothing, about the script of so many nodes."""
     try:
-        prepared = prepare(world, replace(question.request, nodes=nodes))
+        prepared = prepare_on(world, known, replace(question.request, nodes=nodes))
+        if prepared.faults:
+            return None
+        words = scheduler_of(prepared.spec.scheduler).estimate(prepared.text)
     except HpclaunchError:
         return None
-    if prepared.faults:
-        return None
-    unseen = (*leaking(world.environment), "SLURM_TIME_FORMAT")
-    answer = ask(["sbatch", "--test-only"], without=unseen, text=prepared.text)
-    here = world.now().astimezone().replace(tzinfo=None)  # Slurm writes local times
-    return seconds_until(answer.said + answer.text, here)
-
-
-def _completed(waits: Mapping[int, float], counts: Sequence[int]) -> dict[int, float]:
-    """Give a count of which nothing is known the wait of the next larger one, else that of the largest known one.
-
-    With no wait at all it would look better than the others.
-    """
-    known = sorted(waits)
-    if not known:
-        return {}
-    return {nodes: waits[next((one for one in known if one >= nodes), known[-1])] for nodes in counts}
+    return seconds_until(words, world.now().astimezone().replace(tzinfo=None))  # Slurm writes local times
 
 
 def _guess_reason(nodes: int, seconds: float) -> Reason:

@@ -35,7 +35,12 @@ def below_square_root(samples: int) -> int:
 
 
 def batch_cap(
-    samples: int, *, typed: int | None = None, noise: NoiseScale | None = None, critical: float | None = None
+    samples: int,
+    *,
+    typed: int | None = None,
+    noise: NoiseScale | None = None,
+    critical: float | None = None,
+    critical_origin: Origin = "given",
 ) -> BatchCap:
     """Return the cap on the global batch size: typed; else a trustworthy noise scale; else below sqrt(N).
 
@@ -44,7 +49,9 @@ def batch_cap(
     """
     root = below_square_root(samples)
     if typed is not None:
-        return BatchCap(batch=typed, origin="typed", reason=_kept(typed, root, samples, noise, critical))
+        return BatchCap(
+            batch=typed, origin="typed", reason=_kept(typed, root, samples, noise, critical, critical_origin)
+        )
     if noise is not None and noise.trustworthy:
         measured = max(1, int(noise.value))
         verdict = (
@@ -56,24 +63,28 @@ def batch_cap(
         measured = root
         verdict = f"at most {root} samples, the largest global batch size below sqrt(N)"
         rule, source, origin = "global batch size below sqrt(N)", SOURCE, "computed"
-    numbers = _numbers(measured, samples, noise, critical)
+    numbers = _numbers(measured, samples, noise, critical, critical_origin)
     reason = Reason(rule=rule, numbers=numbers, verdict=verdict, source=source)
     return BatchCap(batch=measured, origin=origin, reason=reason)
 
 
-def _numbers(batch: int, samples: int, noise: NoiseScale | None, critical: float | None) -> tuple[Number, ...]:
+def _numbers(
+    batch: int, samples: int, noise: NoiseScale | None, critical: float | None, critical_origin: Origin
+) -> tuple[Number, ...]:
     found = [
         Number(name="B", value=batch, unit="samples"),
         Number(name="sqrt(N)", value=math.sqrt(samples), unit="samples"),
     ]
     if critical is not None:
-        found.append(Number(name="B_crit", value=critical, unit="samples", origin="given"))
+        found.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
     if noise is not None:
         found.append(Number(name="noise scale", value=noise.value, unit="samples", origin="profile"))
     return tuple(found)
 
 
-def _kept(typed: int, root: int, samples: int, noise: NoiseScale | None, critical: float | None) -> Reason:
+def _kept(
+    typed: int, root: int, samples: int, noise: NoiseScale | None, critical: float | None, critical_origin: Origin
+) -> Reason:
     positive(batch=typed)
     allowed = int(noise.value) if noise is not None and noise.trustworthy else root
     above = typed > allowed
@@ -81,7 +92,7 @@ def _kept(typed: int, root: int, samples: int, noise: NoiseScale | None, critica
     warning = f"global batch size kept as typed: B = {typed}, sqrt(N) = {math.sqrt(samples):.0f}, B_crit = {known}"
     return Reason(
         rule="what a person types wins",
-        numbers=_numbers(typed, samples, noise, critical),
+        numbers=_numbers(typed, samples, noise, critical, critical_origin),
         verdict=f"{typed} samples, as typed; {'above' if above else 'within'} the {allowed} of an automatic choice",
         source=SOURCE,
         warning=warning if above else "",

@@ -9,12 +9,15 @@ from statistics import median
 
 from hpclaunch.advice.hardware import UNMEASURED, Compute
 from hpclaunch.advice.reasoning import Number, Reason, combined, positive
-from hpclaunch.advice.throughput import STRAGGLING, Machine, Shape, Timing, Work, step_time
+from hpclaunch.advice.stragglers import ASSUMED
+from hpclaunch.advice.throughput import Machine, Shape, Timing, Work, step_time
 
 RESIDUAL = 0.015
 """Relative standard deviation of a measured throughput."""
 BANDWIDTH_SPREAD = 0.7
 """Standard deviation of the logarithm of the all-reduce bandwidth around its default."""
+UNSAID_SPREAD = math.log(10)
+"""The same where nobody says what the links are: the default may be wrong by a factor of ten, either way."""
 SLOWDOWN_SPREAD = 0.04
 """Standard deviation of the slow-down on several nodes, which is never negative."""
 ONE_NODE, SEVERAL_NODES = 0.15, 0.08
@@ -111,7 +114,9 @@ class _Search:
 
     def timing(self, place: tuple[float, float]) -> Timing:
         """The timing at a place, its compute time such that the residuals have no common part."""
-        faster = math.exp(place[0] * BANDWIDTH_SPREAD)
+        links = self.machine.links
+        said = links.node_said if self.several else links.gpu_gbytes_per_s is not None
+        faster = math.exp(place[0] * (BANDWIDTH_SPREAD if said else UNSAID_SPREAD))
         timing = replace(self.start, slowdown=place[1] * SLOWDOWN_SPREAD)
         if self.several:
             timing = replace(timing, between=timing.between * faster)
@@ -140,7 +145,8 @@ def _start(points: Sequence[Measured], machine: Machine) -> Timing:
         per_sample_s=per_sample_s,
         inside=machine.links.inside_bytes_per_s,
         between=machine.links.between_bytes_per_s,
-        straggling=median(measured) if measured else STRAGGLING,
+        straggling=median(measured) if measured else ASSUMED,
+        straggling_origin="profile" if measured else "default",
         uncertainty=ONE_NODE,
         origin="profile",
     )

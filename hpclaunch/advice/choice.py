@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpclaunch.advice.batch import Batch
 from hpclaunch.advice.efficiency import Pareto
@@ -123,6 +123,7 @@ def _times(interval: Interval, by: float) -> Interval:
 def _reason(
     nodes: int, batch: Batch, rate: Interval, epochs: float, origin: Origin, time_s: Interval, samples: int, jobs: int
 ) -> Reason:
+    chain = f"; longer than one job may run: a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
     return Reason(
         rule="time = overhead + epochs x samples / throughput",
         numbers=(
@@ -131,9 +132,8 @@ def _reason(
             Number(name="epochs", value=epochs, unit="epochs", origin=origin),
             Number(name="N", value=samples, unit="samples", origin="given"),
         ),
-        verdict=f"{count(nodes, 'node')}: {_spelled(time_s.low)} to {_spelled(time_s.high)}",
+        verdict=f"{count(nodes, 'node')}: {_spelled(time_s.low)} to {_spelled(time_s.high)}{chain}",
         source=SOURCE,
-        warning=f"longer than one job may run: a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else "",
     )
 
 
@@ -237,6 +237,34 @@ def _excess(one: Candidate, wishes: Wishes) -> float:
     dear = one.cost.middle / wishes.budget if wishes.budget else 1.0
     large = one.nodes / wishes.most_nodes if wishes.most_nodes else 1.0
     return sum(math.log(max(1.0, ratio)) for ratio in (late, dear, large))
+
+
+def relaxed(one: Candidate, wishes: Wishes) -> Wishes:
+    """Return the wishes with deadline and budget raised, where they must be, so that the candidate keeps them.
+
+    Rounded up by at most 1 %, so that what is printed can be typed; the deadline is in whole seconds.
+    """
+    deadline, budget = wishes.deadline_s, wishes.budget
+    if deadline is not None and one.done_s > deadline:
+        deadline = _whole_time(one.done_s)
+    if budget is not None and one.cost.middle > budget:
+        budget = _three_digits(one.cost.middle)
+    return replace(wishes, deadline_s=deadline, budget=budget)
+
+
+def _whole_time(seconds: float) -> float:
+    """The next whole second, ten seconds, minute, ten minutes or hour, whichever is still within 1 %."""
+    unit = max((unit for unit in (1, 10, 60, 600, 3600) if unit <= seconds / 100), default=1)
+    return float(math.ceil(seconds / unit) * unit)
+
+
+def _three_digits(amount: float) -> float:
+    """The next larger number of three digits: 0.0001538 becomes 0.000154."""
+    unit = 10.0 ** (math.floor(math.log10(amount)) - 2)
+    steps = math.floor(amount / unit)
+    while float(f"{steps * unit:.3g}") < amount:
+        steps += 1
+    return float(f"{steps * unit:.3g}")
 
 
 def _up_to_the_first_waste(appraised: Sequence[Appraisal]) -> list[Appraisal]:

@@ -38,12 +38,14 @@ CYCLE_S, NO_CYCLE_S = 1.126e-3, 0.037e-3
 class Links:
     """Bandwidths in GB/s, one direction, nominal: all links of one GPU (None: not known), all network cards of a node.
 
-    ``nvlink``: the GPUs' links are faster than PCIe (NVLink, xGMI).
+    ``nvlink``: the GPUs' links are faster than PCIe (NVLink, xGMI). ``node_said``: the network cards are known, else
+    their bandwidth is assumed.
     """
 
     gpu_gbytes_per_s: float | None
     node_gbytes_per_s: float
     nvlink: bool = True
+    node_said: bool = True
 
     def __post_init__(self) -> None:
         positive(node_gbytes_per_s=self.node_gbytes_per_s)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hpclaunch.advice.reasoning import Number, Reason, positive
+from hpclaunch.advice.reasoning import Number, Origin, Reason, positive
 
 MCCANDLISH = "McCandlish et al. 2018, arXiv 1812.06162"
 ENOUGH_STEPS = 1000
@@ -110,15 +110,15 @@ def noise_scale(small_squares: float, big_squares: float, small_batch: float, bi
     return max(variance, 0.0) / gradient
 
 
-def explain(law: Pareto, batch: float) -> Reason:
-    """Say what the law makes of a global batch size."""
+def explain(law: Pareto, batch: float, origin: Origin = "given") -> Reason:
+    """Say what the law makes of a global batch size; ``origin``: of its B_crit."""
     ratio = batch / law.critical_batch
     return Reason(
         rule="E(B) = E_min (1 + B / B_crit)",
         numbers=(
             Number(name="B", value=batch, unit="samples"),
             Number(name="E_min", value=law.fewest_epochs, unit="epochs"),
-            Number(name="B_crit", value=law.critical_batch, unit="samples"),
+            Number(name="B_crit", value=law.critical_batch, unit="samples", origin=origin),
         ),
         verdict=f"{law.epochs(batch):.3g} epochs to the target, {1 + ratio:.3g} times as many as tiny batches need",
         source=MCCANDLISH,

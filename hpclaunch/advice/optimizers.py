@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpclaunch.advice.reasoning import GUIDELINES, Number, Reason, positive
+from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 SOURCE = f"{GUIDELINES}, optimizer selection"
 SGD_LIMIT = 8192
@@ -37,7 +37,12 @@ class OptimizerAdvice:
 
 
 def choose_optimizer(
-    current: str, batch: int, *, critical: float | None = None, typed: bool = False
+    current: str,
+    batch: int,
+    *,
+    critical: float | None = None,
+    critical_origin: Origin = "given",
+    typed: bool = False,
 ) -> OptimizerAdvice:
     """Return the user's optimizer, or with an extreme global batch size (samples) LARS for SGD and LAMB for Adam.
 
@@ -54,7 +59,7 @@ def choose_optimizer(
     if name in _SGD:
         numbers.append(Number(name="limit of SGD", value=SGD_LIMIT, unit="samples", origin="default"))
     if critical is not None:
-        numbers.append(Number(name="B_crit", value=critical, unit="samples", origin="given"))
+        numbers.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
     kept = not change or typed
     verdict = f"keep {current}" if kept else f"{layerwise} in place of {current}: the global batch size is extreme"
     warning = f"{current} kept as typed: a global batch size of {batch} is extreme, and {layerwise} is made for it"

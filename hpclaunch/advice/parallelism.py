@@ -33,12 +33,16 @@ class Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What there is, bytes: memory of a GPU (all of it), memory of a node, and its local storage (0: none)."""
+    """What there is, bytes: memory of a GPU (all of it), memory of a node, and its local storage (0: none).
+
+    ``device``: what computes for a rank, in words, and has that memory: a GPU, or a rank's share of a node's CPUs.
+    """
 
     gpu_bytes: float
     gpus_per_node: int
     node_bytes: float
     local_storage_bytes: float = 0.0
+    device: str = "GPU"
 
     def __post_init__(self) -> None:
         positive(gpu_bytes=self.gpu_bytes, gpus_per_node=self.gpus_per_node, node_bytes=self.node_bytes)
@@ -134,13 +138,16 @@ def _reason(
 ) -> Reason:
     numbers = [
         Number(name="one replica", value=need.on_each(1), unit="bytes"),
-        Number(name="usable memory of a GPU", value=USABLE_MEMORY * room.gpu_bytes, unit="bytes", origin="site"),
+        Number(
+            name=f"usable memory of a {room.device}", value=USABLE_MEMORY * room.gpu_bytes, unit="bytes", origin="site"
+        ),
         Number(name="GPUs per node", value=room.gpus_per_node, origin="site"),
         Number(name="GPUs per replica", value=gpus),
     ]
     if dataset_bytes is not None:
         numbers.append(Number(name="data set", value=dataset_bytes, unit="bytes", origin="given"))
     size = "fits" if fits else ("does not fit" if dataset_bytes is not None else "may not fit")
+    place = f"one {room.device}" if extent == "one GPU" else extent
     warning = ""
     if extent == "several nodes":
         warning = (
@@ -149,7 +156,7 @@ def _reason(
     return Reason(
         rule="the model fits one node: data parallel; only the data set does: model; neither: model-data",
         numbers=tuple(numbers),
-        verdict=f"{strategy} parallel: a replica takes {extent}, the data set {size} one node",
+        verdict=f"{strategy} parallel: a replica takes {place}, the data set {size} one node",
         source=f"{GUIDELINES}, data parallel or model parallel",
         warning=warning,
     )

@@ -78,6 +78,7 @@ def scale_rate(
     *,
     rule: Rule | None = None,
     critical: float | None = None,
+    critical_origin: Origin = "given",
     noise: float | None = None,
 ) -> Rate:
     """Return the learning rate at global batch size ``batch`` from the one (``base``) at ``base_batch``, samples.
@@ -98,7 +99,7 @@ def scale_rate(
         Number(name="factor", value=grown),
     ]
     if critical is not None:
-        numbers.append(Number(name="B_crit", value=critical, unit="samples", origin="given"))
+        numbers.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
     stops = f", which stops at B_crit = {critical:.0f}" if critical is not None and useful < batch else ""
     return Rate(
         base=base,

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from hpclaunch.advice.communication import Group, Links, latency_s, ring_bytes
 from hpclaunch.advice.reasoning import Interval, Number, Origin, Reason, positive, spread
+from hpclaunch.advice.stragglers import ASSUMED
 
 SOURCE = "Pollux's form of the step time (Qiao et al. 2021) with a physical network term"
 OVERLAPPED, ADDED = 2.0, 1.0
 """The norm in which compute and all-reduce add up: 2 with overlap; 1 with accumulation (one all-reduce, at the end)."""
-STRAGGLING = 0.02
-"""Relative standard deviation of a rank's step, where it was not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class Timing:
     """What sets a step's time: a micro-batch takes ``fixed_s`` + b x ``per_sample_s``; bandwidths in bytes/s.
 
     ``slowdown``: relative, of every step on more than one node. ``straggling``: relative standard deviation of a rank's
-    step. ``uncertainty``: relative half-width of the 80 % interval of what is predicted from it.
+    step, and who said so. ``uncertainty``: relative half-width of the 80 % interval of what is predicted from it.
     """
 
     fixed_s: float
@@ -70,7 +69,8 @@ class Timing:
     inside: float
     between: float
     slowdown: float = 0.0
-    straggling: float = STRAGGLING
+    straggling: float = ASSUMED
+    straggling_origin: Origin = "default"
     uncertainty: float
     origin: Origin
     reasons: tuple[Reason, ...] = field(default=())
@@ -111,7 +111,7 @@ def step_time(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Ste
 
     (k - 1) T_micro + (T_micro^g + T_net^g)^(1/g), times 1 + cv sqrt(2 ln p) (the slowest of p ranks), times
     1 + slowdown on several nodes, and at least the time of reading the samples. Source: ``SOURCE``; the straggler term
-    is the expected maximum of p normal values.
+    is what the largest of p normal values is expected to exceed their mean by, at most.
     """
     micro, network = timing.micro_batch_s(shape.per_rank), network_s(shape, work, machine, timing)
     norm = OVERLAPPED if shape.accumulation == 1 else ADDED
@@ -162,6 +162,7 @@ def throughput(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Th
         "slow-down": step.slowdown_s,
         "input": step.input_s,
     }
+    origins: dict[str, Origin] = {"stragglers": timing.straggling_origin}
     slow = max((name for name in parts if name != "compute"), key=lambda name: parts[name])
     bound = "input pipeline too slow: the ranks wait for samples" if step.input_s > 0 else ""
     return Throughput(
@@ -169,9 +170,13 @@ def throughput(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Th
         efficiency=efficiency,
         step=step,
         reason=Reason(
-            rule="a step = compute + what of the all-reduce is not hidden + stragglers + waiting for input",
-            numbers=tuple(
-                Number(name=name, value=value, unit="s", origin=timing.origin) for name, value in parts.items()
+            rule="a step = compute + what of the all-reduce is not hidden + stragglers + slow-down + waiting for input",
+            numbers=(
+                *(
+                    Number(name=name, value=value, unit="s", origin=origins.get(name, timing.origin))
+                    for name, value in parts.items()
+                ),
+                Number(name="spread of a rank's steps", value=timing.straggling, origin=timing.straggling_origin),
             ),
             verdict=f"{rate:.4g} samples/s at {efficiency:.0%} efficiency; the most is lost to {slow}",
             source=SOURCE,

@@ -7,22 +7,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hpclaunch.advice.batch import MOST_NODES, batch_cap, node_cap
-from hpclaunch.advice.choice import Choice, Wishes, choose
+from hpclaunch.advice.choice import Choice, choose
 from hpclaunch.advice.dataset import judge_dataset
 from hpclaunch.advice.efficiency import explain
 from hpclaunch.advice.framework import choose_framework, choose_updates
+from hpclaunch.advice.precision import PrecisionAdvice
 from hpclaunch.advice.reasoning import Reason
 from hpclaunch.errors import Fault, Refused
+from hpclaunch.forecast.assumptions import assumed_of
 from hpclaunch.forecast.machine import node_of
 from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
+from hpclaunch.forecast.proposal import command_of, infeasible, length_of, shared_evenly
 from hpclaunch.forecast.question import Question, Trial, trials_of
-from hpclaunch.forecast.settings import Recipe, recipe_for, said
-from hpclaunch.forecast.strategy import elsewhere, split_of, strategy_of, with_nearest
+from hpclaunch.forecast.settings import Recipe, precision_for, recipe_for, said
+from hpclaunch.forecast.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
 from hpclaunch.forecast.values import Forecast, Row, Section
-from hpclaunch.forecast.workload import workload_of
+from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.plan.command import parameters_of
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.units import count, format_walltime
+from hpclaunch.units import count
 
 
 def forecast(question: Question) -> Forecast:
@@ -40,6 +43,8 @@ def forecast(question: Question) -> Forecast:
         nearest = elsewhere(question, work, question.figures, first.sizing.kind)
         bare = _unknown(question, trials, first)
         return replace(bare, known=True, summary="the model fits no GPU here", refusals=with_nearest(refusal, nearest))
+    whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
+    tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
     noise = question.evidence.noise
     critical = work.critical_batch or (noise.value if noise and noise.trustworthy else None)
     law, remark = law_of(work, critical)
@@ -49,14 +54,16 @@ def forecast(question: Question) -> Forecast:
         node=node,
         figures=question.figures,
         strategy=strategy,
-        cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
+        cap=batch_cap(
+            work.samples, typed=question.global_batch, noise=noise, critical=critical, critical_origin=work.law_origin
+        ),
         law=law,
         timing=timing_of(question, work, node, question.figures),
     )
-    rows = predictor.rows(trials)
+    rows = predictor.rows(tried)
     return _told(
         predictor,
-        trials,
+        [*trials, *(trial for trial in tried if trial.nodes not in {one.nodes for one in trials})],
         first,
         rows,
         critical,
@@ -82,6 +89,7 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
     """The plan of a job of which nobody knows the model: one node, and the guidelines' 64 at most."""
     nodes = question.typed_nodes or first.nodes
     cap = node_cap(_most(trials), typed=question.typed_nodes)
+    kept = _kept_batch(question, next((trial for trial in trials if trial.nodes == nodes), first))
     missing = "training:" if question.job.training is None else "training.model or training.figures"
     why = f"what its model needs is not known ({question.unknown or f'{missing} in the job file'})"
     return Forecast(
@@ -93,9 +101,30 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
         known=False,
         summary=f"{count(nodes, 'node')}: {why}",
         rows=tuple(_bare(trial) for trial in trials if trial.nodes == nodes),
-        command=_command(question, nodes, ()),
-        sections=(_framework(), Section(title="nodes", reasons=(cap.reason,), remarks=(why,))),
-        warnings=tuple(said((cap.reason,))),
+        command=command_of(question, nodes, ()),
+        sections=(
+            _framework(),
+            *([Section(title="batch", reasons=kept)] if kept else []),
+            Section(title="nodes", reasons=(cap.reason,), remarks=(why,)),
+        ),
+        warnings=tuple(said((*kept, cap.reason))),
+    )
+
+
+def _kept_batch(question: Question, trial: Trial) -> tuple[Reason, ...]:
+    """What typed nodes or a typed batch make of the global batch size, as far as the job says; also without a model."""
+    if question.job.training is None:
+        return ()
+    work = workload_of(question.job, question.job.training, question.request.settings)
+    ranks = trial.nodes * trial.sizing.layout.tasks_per_node
+    typed = question.typed_nodes is not None or "batch_size_per_rank" in work.typed
+    own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
+    if question.global_batch is None and own is None:
+        return ()
+    noise, origin = question.evidence.noise, work.law_origin
+    batch = question.global_batch or own
+    return (
+        batch_cap(work.samples, typed=batch, noise=noise, critical=work.critical_batch, critical_origin=origin).reason,
     )
 
 
@@ -143,21 +172,16 @@ def _told(
     recipe = Recipe(settings=(), sections=())
     if row.batch is not None:
         recipe = recipe_for(row.batch, work, critical, question.evidence.noise, predictor.law.epochs(row.batch.total))
-    sections = _sections(predictor, trials, decision, recipe, critical)
+    formats = precision_for(work, predictor.node, predictor.figures, _number_formats(question, work))
+    sections = _sections(predictor, trials, decision, recipe, critical, formats)
     warnings = [text for section in sections for text in said(section.reasons)]
     warnings += list(decision.choice.warnings) if decision.choice else []
-    if predictor.timing is None:
-        unknown = f"speed of {predictor.node.device}: not known; throughput is not predicted until it is measured"
-        assumed = (unknown, *assumed)
-    if predictor.strategy.parallelism.gpus_per_replica > 1 and not predictor.figures.layers:
-        assumed = (*assumed, "what the layers of a split model say to each other: not known, and not counted")
-    if question.evidence.overhead_s is None:
-        assumed = (*assumed, "start-up, staging and evaluation: not measured, and not counted")
-    if predictor.timing is not None and not predictor.timing.fixed_s:
-        assumed = (*assumed, "a step's fixed time: not measured, and not counted; it makes small models much slower")
     floor = min(predictor.smallest, predictor.strategy.largest)
     if row.batch is not None and row.batch.per_rank < floor and not predictor.own_batch:
         warnings.append(f"{row.batch.per_rank} samples a rank are few: fewer ranks would each compute more efficiently")
+    trial = next(trial for trial in trials if trial.nodes == row.nodes)
+    length = length_of(question, trial, row.candidate)
+    warnings += [length.warning] if length.warning else []
     split = None
     if row.batch is not None:
         split = split_of(
@@ -176,14 +200,23 @@ def _told(
         rows=tuple(_with_marginals(rows, decision.choice)),
         unit=first.bill.unit,
         settings=recipe.settings,
-        command=_command(question, row.nodes, recipe.settings),
+        command=command_of(question, row.nodes, recipe.settings, length.walltime),
+        jobs=length.jobs,
         sections=sections,
+        precision=formats.name,
+        precision_words=formats.suggestion,
         measured=question.evidence.origin,
         queue=question.queue.words,
-        assumed=assumed,
+        assumed=assumed_of(predictor, row, assumed),
         warnings=tuple(dict.fromkeys(warnings)),
         refusals=decision.refusals,
     )
+
+
+def _number_formats(question: Question, work: Workload) -> tuple[str, ...]:
+    """What the job's parameter for the number format allows; nothing where it has none."""
+    name = work.names.get("precision")
+    return tuple(map(str, question.job.parameters[name].choices)) if name else ()
 
 
 def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
@@ -194,8 +227,10 @@ def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
         possible = [row for row in possible if row.nodes == typed]
     if not possible:
         row = rows[-1]
-        what = f"no node count works: {'; '.join(row.obstacles)}"
-        fault = Fault(what=what, next="another --node-type, or a smaller batch")
+        counts = f"{count(row.nodes, 'node')} cannot be" if typed else "no node count works"
+        what = f"{counts}: {'; '.join(row.obstacles)}"
+        nearest = _nearest_batch(predictor, row if typed else rows[0])
+        fault = Fault(what=what, next=nearest or "another --node-type, or a smaller batch")
         return _Decision(row=row, choice=None, summary=what, refusals=(fault,))
     candidates = [row.candidate for row in possible if row.candidate is not None]
     if not candidates:
@@ -206,24 +241,16 @@ def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
     overall = choose(all_candidates, question.wishes)
     choice = choose(candidates, question.wishes, single=predictor.alone(first))
     row = next(row for row in possible if row.nodes == choice.nearest.nodes)
-    refusals = () if choice.best else (_infeasible(choice, question.wishes),)
+    refusals = () if choice.best else (infeasible(choice, question.wishes),)
     told = replace(choice, appraised=overall.appraised)
     return _Decision(row=row, choice=told, summary=_summary(predictor, rows, row, choice), refusals=refusals)
 
 
-def _infeasible(choice: Choice, wishes: Wishes) -> Fault:
-    """Why nothing is feasible, and the nearest wishes that are."""
-    nearest = choice.nearest
-    obstacles = next(one.obstacles for one in choice.appraised if one.candidate.nodes == nearest.nodes)
-    words = []
-    if wishes.deadline_s is not None and nearest.done_s > wishes.deadline_s:
-        words.append(f"--deadline {format_walltime(math.ceil(nearest.done_s))}")
-    if wishes.budget is not None and nearest.cost.middle > wishes.budget:
-        words.append(f"--budget {math.ceil(nearest.cost.middle * 100) / 100:g}")
-    return Fault(
-        what=f"no node count is as wished; the nearest, {count(nearest.nodes, 'node')}: {'; '.join(obstacles)}",
-        next=f"{' '.join(words)} --nodes {nearest.nodes} is feasible",
-    )
+def _nearest_batch(predictor: Predictor, row: Row) -> str:
+    """What to type in place of a global batch size that cannot be shared out; nothing where it is not to blame."""
+    replicas = row.ranks // predictor.strategy.parallelism.gpus_per_replica
+    typed = predictor.question.global_batch
+    return shared_evenly(predictor.question, replicas) if typed and replicas and typed % replicas else ""
 
 
 def _summary(predictor: Predictor, rows: list[Row], row: Row, choice: Choice) -> str:
@@ -235,7 +262,8 @@ def _summary(predictor: Predictor, rows: list[Row], row: Row, choice: Choice) ->
     tried = [one for one in rows if one.batch is not None]
     batch = row.batch.total if row.batch else 0
     if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
-        return f"{nodes}, B = {batch}: more would leave {rows[-1].obstacles[0]}"
+        why = rows[-1].obstacles[0]
+        return f"{nodes}, B = {batch}: more would leave {why}" if why.startswith("fewer") else f"{nodes}: {why}"
     weight = predictor.question.wishes.weight
     return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {len(tried)} node counts"
 
@@ -253,7 +281,12 @@ def _with_marginals(rows: list[Row], choice: Choice | None) -> list[Row]:
 
 
 def _sections(
-    predictor: Predictor, trials: Sequence[Trial], decision: _Decision, recipe: Recipe, critical: float | None
+    predictor: Predictor,
+    trials: Sequence[Trial],
+    decision: _Decision,
+    recipe: Recipe,
+    critical: float | None,
+    formats: PrecisionAdvice,
 ) -> tuple[Section, ...]:
     question, row = predictor.question, decision.row
     dataset = judge_dataset(predictor.work.samples, predictor.figures.parameters)
@@ -261,10 +294,18 @@ def _sections(
     if row.batch is not None and predictor.own_batch and question.global_batch is None:
         # What was typed is the batch of a rank, or the nodes: only now is the global batch known.
         batch = batch_cap(
-            predictor.work.samples, typed=row.batch.total, noise=question.evidence.noise, critical=critical
+            predictor.work.samples,
+            typed=row.batch.total,
+            noise=question.evidence.noise,
+            critical=critical,
+            critical_origin=predictor.work.law_origin,
         ).reason
     timing = list(predictor.timing.reasons) if predictor.timing else []
-    laws = [explain(predictor.law, row.batch.total)] if row.batch and predictor.law.critical_batch < math.inf else []
+    laws = (
+        [explain(predictor.law, row.batch.total, predictor.work.law_origin)]
+        if row.batch and predictor.law.critical_batch < math.inf
+        else []
+    )
     predicted = [row.throughput.reason] if row.throughput else []
     times = [row.candidate.reason] if row.candidate else []
     chosen = [decision.choice.reason] if decision.choice else []
@@ -273,20 +314,41 @@ def _sections(
     model = Section(
         title="model",
         reasons=(predictor.strategy.parallelism.reason, *_memory(predictor, row)),
-        remarks=(f"figures: {predictor.figures.origin}",),
+        remarks=(f"figures: {predictor.figures.origin}", *_largest(predictor)),
     )
     return (
         model,
+        *_measurements(question),
         Section(title="data set", reasons=(dataset.reason,), remarks=dataset.advice),
         _framework(),
         Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),
         *recipe.sections,
+        Section(title="precision", reasons=(formats.reason,)),
         *([Section(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
         Section(
             title="nodes",
             reasons=(node_cap(_most(trials), typed=question.typed_nodes).reason, *timing, *predicted, *times, *chosen),
         ),
     )
+
+
+def _measurements(question: Question) -> list[Section]:
+    """What was measured and in which runs, and which runs were not taken in."""
+    evidence = question.evidence
+    if not evidence.sources:
+        return []
+    reason = Reason(
+        rule="what was measured of this job, code, settings and node type, in every run that ended well",
+        verdict=evidence.origin or "nothing that can be used",
+        source="hpclaunch's own (docs/planning.md)",
+    )
+    return [Section(title="measurements", reasons=(reason,), remarks=evidence.sources)]
+
+
+def _largest(predictor: Predictor) -> list[str]:
+    """The largest micro-batch of a replica, where memory is known."""
+    largest = predictor.strategy.largest
+    return [] if largest == UNLIMITED else [f"the largest batch of a replica that fits: {count(largest, 'sample')}"]
 
 
 def _memory(predictor: Predictor, row: Row) -> list[Reason]:
@@ -304,20 +366,3 @@ def _memory(predictor: Predictor, row: Row) -> list[Reason]:
         gpus_per_replica=predictor.strategy.parallelism.gpus_per_replica,
     )
     return [found.reason]
-
-
-def _command(question: Question, nodes: int, settings: tuple[tuple[str, str], ...]) -> str:
-    """What to type to run the plan: what was typed, the nodes, and the parameters to set."""
-    import shlex
-
-    request = question.request
-    words = ["hpclaunch", "submit", request.target, "--nodes", str(nodes)]
-    flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
-    flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
-    flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}
-    flags["--walltime"] = None if request.walltime is None else format_walltime(request.walltime)
-    for flag, value in flags.items():
-        words += [flag, str(value)] if value is not None else []
-    for key, text in (*request.settings, *settings):
-        words += ["--set", f"{key}={text}"]
-    return shlex.join(words)

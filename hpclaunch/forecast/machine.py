@@ -17,10 +17,12 @@ GB = 1e9
 class Node:
     """A node as the models take it: ``gpu`` None where its speed is not known, ``room`` None where its memory is not.
 
-    ``assumed``: what the site file does not say, and what stands in its place.
+    ``on_gpus``: else the ranks compute on CPUs. ``assumed``: what the site file does not say, and what stands in its
+    place.
     """
 
     ranks: int
+    on_gpus: bool
     gpu: Gpu | None
     device: str
     links: Links
@@ -36,6 +38,7 @@ def node_of(node: NodeType, layout: Layout) -> Node:
     gpu = gpu_named(node.gpu_model, node.gpu_memory_gb) if on_gpus else None
     return Node(
         ranks=layout.tasks_per_node,
+        on_gpus=on_gpus,
         gpu=gpu,
         device=model,
         links=_links(node, on_gpus, assumed),
@@ -55,10 +58,11 @@ def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:
     if total is None and nics and nics.gbytes_per_s_each:
         total = nics.gbytes_per_s_each
         assumed.append(f"network cards of a node: their number is not said; one of {total:g} GB/s")
+    said = total is not None
     if total is None:
         total = HOST_GBYTES_PER_S / WIRE
         assumed.append(f"network of a node: not said; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
-    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink)
+    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink, node_said=said)
 
 
 def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Room | None:
@@ -67,8 +71,14 @@ def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> 
     if not on_gpus and whole:
         device = whole / layout.tasks_per_node
     if device is None:
-        assumed.append("memory of a GPU: not said; whether the model fits is not checked")
+        whose = "a GPU" if on_gpus else "a node"
+        assumed.append(f"memory of {whose}: not said; whether the model fits is not checked")
         return None
     if whole is None:
         assumed.append("memory of a node: not said; the data set counts as too large for it")
-    return Room(gpu_bytes=device, gpus_per_node=layout.tasks_per_node, node_bytes=whole or 1.0)
+    return Room(
+        gpu_bytes=device,
+        gpus_per_node=layout.tasks_per_node,
+        node_bytes=whole or 1.0,
+        device="GPU" if on_gpus else "rank's share of the node",
+    )

@@ -130,8 +130,8 @@ class Predictor:
             self.work.samples,
             trial.bill,
             overhead_s=self.question.evidence.overhead_s or 0.0,
-            wait_s=self.question.queue.waits.get(trial.nodes, 0.0),
-            law_origin=self.work.critical_origin,
+            wait_s=self.question.queue.wait_s(trial.nodes),
+            law_origin=self.work.law_origin,
         )
 
     def alone(self, trial: Trial) -> Candidate | None:

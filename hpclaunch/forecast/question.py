@@ -26,13 +26,14 @@ from hpclaunch.spec import Request, Surroundings
 class Evidence:
     """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run.
 
-    ``origin``: in words, where it is from.
+    ``origin``: in words, where it is from; ``sources``: every figure, which runs it is from, and runs not taken in.
     """
 
     points: tuple[Measured, ...] = ()
     noise: NoiseScale | None = None
     overhead_s: float | None = None
     origin: str = ""
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,11 @@ class Queue:
     waits: Mapping[int, float] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     words: str = ""
+
+    def wait_s(self, nodes: int) -> float:
+        """Return the wait of a count, of the next larger one that is known, or of the largest; 0: nobody knows."""
+        known = sorted(self.waits)
+        return self.waits[next((one for one in known if one >= nodes), known[-1])] if known else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +91,17 @@ class Trial:
         return tuple(f"{fault.what}; {fault.allowed}" if fault.allowed else fault.what for fault in self.faults)
 
 
-def trials_of(question: Question) -> list[Trial]:
-    """Return the trials of 1, 2, 4, … 64 nodes and of the most that the site takes below that; typed: of 1 and it."""
+def trials_of(question: Question, whole: int = 1) -> list[Trial]:
+    """Return the trials of 1, 2, 4, … 64 nodes and of the most that the site takes below that; typed: of 1 and it.
+
+    ``whole``: nodes of one replica, if it takes several; then 1, 2, 4, … replicas instead, up to 64 nodes.
+    """
     typed = question.typed_nodes
     if typed is not None:
         return [trial_of(question, nodes) for nodes in sorted({1, typed})]
+    if whole > 1:
+        most = max(1, MOST_NODES // whole)
+        return [trial_of(question, whole << bit) for bit in range(most.bit_length())]
     found = [trial_of(question, 1 << bit) for bit in range(MOST_NODES.bit_length())]
     largest = max((one.nodes for one in found if not one.faults), default=0)
     # The site's limit may lie between two powers of two: halve what is not known until it is found.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from hpclaunch.advice.batch import Batch
 from hpclaunch.advice.efficiency import NoiseScale
+from hpclaunch.advice.figures import ModelFigures
+from hpclaunch.advice.hardware import Arithmetic, unmeasured_compute
 from hpclaunch.advice.optimizers import choose_optimizer
+from hpclaunch.advice.precision import PrecisionAdvice, choose_precision, recommended
 from hpclaunch.advice.rates import Rate, choose_decay, lamb_rate, scale_rate, warm_up
 from hpclaunch.advice.reasoning import Reason
+from hpclaunch.forecast.machine import Node
 from hpclaunch.forecast.values import Section
 from hpclaunch.forecast.workload import RULES, Workload
 from hpclaunch.job import Role
@@ -26,11 +31,19 @@ class Recipe:
     sections: tuple[Section, ...]
 
 
-def recipe_for(batch: Batch, work: Workload, critical: float | None, noise: NoiseScale | None, epochs: float) -> Recipe:
+def recipe_for(
+    batch: Batch,
+    work: Workload,
+    critical: float | None,
+    noise: NoiseScale | None,
+    epochs: float,
+) -> Recipe:
     """Return the recipe. What was typed is kept, and what the job has no parameter for is only explained."""
     total, base = batch.total, work.base_batch or batch.total
     name = "sgd" if work.optimizer == "momentum" else work.optimizer
-    optimizer = choose_optimizer(name, total, critical=critical, typed="optimizer" in work.typed)
+    optimizer = choose_optimizer(
+        name, total, critical=critical, critical_origin=work.law_origin, typed="optimizer" in work.typed
+    )
     rate = _rate(total, base, work, optimizer.name, optimizer.changed, critical, noise)
     climb = warm_up(base, total, optimizer.name, epochs=epochs)
     decay = choose_decay(optimizer.name)
@@ -78,6 +91,7 @@ def _rate(
         optimizer,
         rule=work.rule,
         critical=critical,
+        critical_origin=work.law_origin,
         noise=noise.value if noise and work.rule == "adascale" else None,
     )
 
@@ -94,6 +108,26 @@ def _reached(rate: Rate, batch: Batch) -> bool:
     parts = batch.replicas * batch.accumulation
     own = {"linear": float(parts), "sqrt": math.sqrt(parts), "power 2/3": parts ** (2 / 3), "none": 1.0}
     return math.isclose(own.get(rate.rule, math.nan), rate.factor, rel_tol=1e-9)
+
+
+def precision_for(work: Workload, node: Node, figures: ModelFigures, allowed: Sequence[str]) -> PrecisionAdvice:
+    """Return which number format the hardware is best at, and by how much where the model of the GPU tells.
+
+    ``allowed``: values of the job's parameter for it. A job that has none gets the rule, and no suggestion.
+    """
+    name, _ = recommended(node.device, on_gpu=node.on_gpus)
+    gain = None
+    if node.gpu is not None and name != "float32":
+        full: Arithmetic = "tf32" if node.gpu.tf32 else "float32"
+        flops, saved = figures.flops_per_sample, figures.saved_bytes_per_sample
+        slow = unmeasured_compute(node.gpu, full, flops, saved).sample_s.middle
+        gain = slow / unmeasured_compute(node.gpu, "mixed", flops, figures.model("mixed").saved_bytes).sample_s.middle
+    typed = "precision" in work.typed
+    found = choose_precision(node.device, work.number_format, on_gpu=node.on_gpus, typed=typed, gain=gain)
+    if found.name not in allowed:
+        return replace(found, suggestion="")
+    option = f" (--set {work.names['precision']}={found.name})" if found.suggestion else ""
+    return replace(found, suggestion=found.suggestion + option)
 
 
 def _default(work: Workload, role: Role) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hpclaunch.advice.communication import NO_CYCLE_S, Links, ring_bytes, tensor_parallel_s
-from hpclaunch.advice.figures import ModelFigures
+from hpclaunch.advice.figures import LayerFigures, ModelFigures
 from hpclaunch.advice.memory import Model, largest_batch, memory, need
 from hpclaunch.advice.parallelism import Parallelism, choose_parallelism
 from hpclaunch.advice.reasoning import GUIDELINES, Reason
@@ -28,7 +30,7 @@ UNKNOWN_MEMORY = Parallelism(
     try_first=(),
     reason=Reason(
         rule="the model fits one node: data parallel; only the data set does: model; neither: model-data",
-        verdict="data parallel, if the model fits one GPU: its memory is not known here",
+        verdict="data parallel, if a rank has memory for the model: how much it has is not known here",
         source=f"{GUIDELINES}, data parallel or model parallel",
     ),
 )
@@ -61,8 +63,8 @@ def split_of(
     gpus = strategy.parallelism.gpus_per_replica
     if gpus == 1 or node.room is None:
         return None
-    collectives, message = _layers(figures)
-    spoken = tensor_parallel_s(collectives, message * per_replica, gpus, node.links, per_node=node.ranks)
+    talk = talk_of(figures)
+    spoken = tensor_parallel_s(talk.times, talk.sample_bytes * per_replica, gpus, node.links, per_node=node.ranks)
     return Split(
         gpus=gpus,
         replicas=replicas,
@@ -75,29 +77,52 @@ def split_of(
             node.room.gpu_bytes,
             gpus_per_replica=gpus,
         ),
-        communication_s=spoken if figures.layers else None,
+        communication_s=spoken,
+        communication_guessed=talk.guessed,
         try_first=strategy.parallelism.try_first,
     )
 
 
-def _layers(figures: ModelFigures) -> tuple[int, float]:
-    """Return all-reduces of a step (one each way for every pair of layers that can be split), and bytes a sample."""
-    splittable = [layer for layer in figures.layers if layer.parameters]
-    pairs = max(1, len(splittable) // 2)
-    ends = splittable[1::2] or splittable
-    return 2 * pairs, OUTPUT_BYTES * sum(layer.outputs for layer in ends) / max(1, len(ends))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """What the layers of a split model say to each other in a step: all-reduces, and bytes of a sample in each.
+
+    ``guessed``: the layers are not known, and about the most that they can say stands for it.
+    """
+
+    times: int
+    sample_bytes: float
+    guessed: bool
+
+
+def talk_of(figures: ModelFigures) -> Talk:
+    """Return it, for layers split in pairs by columns and then by rows: one all-reduce each way for a pair.
+
+    Not known: as many pairs as layers of the largest size would make, and every second value that is kept for backward
+    is the end of a pair. Source: Megatron-LM, Shoeybi et al. 2019, arXiv 1909.08053; the guess is hpclaunch's own.
+    """
+    split = [layer for layer in figures.layers if layer.parameters and "Norm" not in layer.kind]
+    if split:
+        ends = split[1::2] or split
+        return Talk(times=2 * len(ends), sample_bytes=OUTPUT_BYTES * _mean_outputs(ends), guessed=False)
+    pairs = max(1, math.ceil(figures.parameters / max(1, figures.largest_layer) / 2))
+    return Talk(times=2 * pairs, sample_bytes=figures.saved_bytes_per_sample / (2 * pairs), guessed=True)
+
+
+def _mean_outputs(layers: Sequence[LayerFigures]) -> float:
+    return sum(layer.outputs for layer in layers) / len(layers)
 
 
 def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, links: Links, per_node: int) -> Timing:
     """Return the timing of a replica on ``gpus`` GPUs: its compute shared evenly, plus what its layers say."""
     if gpus == 1:
         return timing
-    collectives, message = _layers(figures)
+    talk = talk_of(figures)
     bandwidth = links.inside_bytes_per_s if gpus <= per_node else links.between_bytes_per_s
-    spoken = collectives * ring_bytes(message, gpus) / bandwidth
+    spoken = talk.times * ring_bytes(talk.sample_bytes, gpus) / bandwidth
     return replace(
         timing,
-        fixed_s=timing.fixed_s / gpus + collectives * NO_CYCLE_S,
+        fixed_s=timing.fixed_s / gpus + talk.times * NO_CYCLE_S,
         per_sample_s=timing.per_sample_s / gpus + spoken,
     )
 

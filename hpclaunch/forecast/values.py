@@ -45,14 +45,16 @@ class Section:
 class Split:
     """A model spread over GPUs: ``gpus`` hold one of ``replicas``; who is where, memory, and what its layers say.
 
-    ``communication_s``: of one step, inside a replica; None where the model's layers are not known.
+    ``communication_s``: of one step, inside a replica; ``communication_guessed``: the layers are not known, it is about
+    the most that they can say.
     """
 
     gpus: int
     replicas: int
     layout: str
     memory: Memory
-    communication_s: float | None
+    communication_s: float
+    communication_guessed: bool
     try_first: tuple[str, ...]
 
 
@@ -61,7 +63,9 @@ class Forecast:
     """The plan of a job at a site.
 
     ``nodes``: what to submit with; ``typed``: a person said so. ``known``: the model's figures are known, else the
-    count is the guidelines' caution alone. ``settings``: parameters to set. ``measured``: what it rests on, if it was
+    count is the guidelines' caution alone. ``settings``: parameters to set. ``jobs``: in a chain, 1
+    where one is enough. ``precision``: the number format that is
+    recommended; ``precision_words``: one line where the job's is another. ``measured``: what it rests on, if it was
     measured; ``queue``: the wait before the start, if it is known. ``refusals``: why it cannot be as wished.
     """
 
@@ -78,7 +82,10 @@ class Forecast:
     unit: str = "node-hour"
     settings: tuple[tuple[str, str], ...] = ()
     command: str = ""
+    jobs: int = 1
     sections: tuple[Section, ...] = ()
+    precision: str = ""
+    precision_words: str = ""
     measured: str = ""
     queue: str = ""
     assumed: tuple[str, ...] = ()

@@ -26,14 +26,14 @@ def table_of(found: Forecast) -> list[str]:
         lines += ["", *_rows(found)]
     if found.settings:
         lines += ["", *_wrapped("set: ", ", ".join(f"{key}={value}" for key, value in found.settings))]
+    lines += _wrapped("precision: ", found.precision_words) if found.precision_words else []
     lines += _wrapped("measured: ", found.measured) if found.measured else []
     lines += _wrapped("queue: ", found.queue) if found.queue else []
     lines += [line for text in found.assumed for line in _wrapped("assumed: ", text)]
     lines += [line for text in found.warnings for line in _wrapped("warning: ", text)]
-    chosen = found.chosen
-    jobs = chosen.candidate.jobs if chosen and chosen.candidate else 1
-    if jobs > 1:
-        lines += _wrapped("chain: ", f"{jobs} jobs one after the other, joined by checkpoints: one may not run so long")
+    if found.jobs > 1:
+        chain = f"{found.jobs} jobs one after the other, joined by checkpoints: one may not run so long"
+        lines += _wrapped("chain: ", chain)
     if found.split is not None:
         lines += ["", "submit refuses it: no job can be split over GPUs yet"]
     elif found.feasible:
@@ -100,11 +100,14 @@ def _split(split: Split) -> list[str]:
     lines = [f"  {split.gpus} GPUs hold one replica of {split.replicas}; {split.layout}"]
     memory = split.memory
     lines.append(f"  memory of a GPU: {memory.total / 1e9:.1f} of {memory.usable / 1e9:.1f} GB")
-    spoken = split.communication_s
-    told = "not known: the model's layers are not" if spoken is None else f"{spoken * 1e3:.3g} ms a step"
-    lines.append(f"  layers speak to each other: {told}")
+    bound = "at most about " if split.communication_guessed else ""
+    lines.append(f"  layers speak to each other: {bound}{_spent(split.communication_s)} a step")
     lines.append(f"  first try: {', '.join(split.try_first)}")
     return [piece for line in lines for piece in _wrapped("", line.strip(), indent=2)]
+
+
+def _spent(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
 def _command(command: str) -> list[str]:

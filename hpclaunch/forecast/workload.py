@@ -46,6 +46,7 @@ class Workload:
     rule: Rule | None
     optimizer: str
     precision: Precision
+    number_format: str
     typed: frozenset[Role]
     names: dict[Role, str]
 
@@ -53,6 +54,11 @@ class Workload:
     def dataset_bytes(self) -> float | None:
         """Bytes of the whole data set, as it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
+
+    @property
+    def law_origin(self) -> Origin:
+        """Who said B_crit: the job, hpclaunch's table of tasks, or the measured noise scale in their place."""
+        return self.critical_origin if self.critical_batch else "profile"
 
     def arithmetic(self, has_tf32: bool) -> Arithmetic:
         """Which of a GPU's units compute: TensorFlow uses TF32 for float32 where the GPU has it."""
@@ -96,6 +102,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
     rate = _positive(values, "learning_rate")
     fewer = _positive(values, "train_samples")
     critical, origin = _critical(training)
+    number_format = str(values.get("precision", "float32"))
     return Workload(
         samples=min(training.samples, int(fewer)) if fewer else training.samples,
         sample_bytes=training.sample_bytes,
@@ -108,7 +115,8 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         learning_rate=rate,
         rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in said else None,
         optimizer=_optimizer(values),
-        precision="mixed" if values.get("precision", "float32") != "float32" else "float32",
+        precision="mixed" if number_format != "float32" else "float32",
+        number_format=number_format,
         typed=frozenset(said),
         names={role: name for role, name in names.items() if name in job.parameters},
     )

@@ -49,8 +49,12 @@ def objections(spec: JobSpec) -> list[Fault]:
 
 
 def estimate(text: str) -> str:
-    """Return what ``sbatch --test-only`` says of the script; nothing is queued. Raises SchedulerError if it refuses."""
-    answer = ask(["sbatch", "--test-only"], without=leaking(os.environ), text=text)
+    """Return what ``sbatch --test-only`` says of the script; nothing is queued. Raises SchedulerError if it refuses.
+
+    Times in it are as Slurm writes them, whatever SLURM_TIME_FORMAT says: programs read them too.
+    """
+    unseen = (*leaking(os.environ), "SLURM_TIME_FORMAT")
+    answer = ask(["sbatch", "--test-only"], without=unseen, text=text)
     words = " ".join((answer.said + answer.text).replace("sbatch: error:", "").replace("sbatch:", "").split())
     if not answer.ok:
         raise SchedulerError(Fault(where="sbatch --test-only", what=words or "refused without a word"))

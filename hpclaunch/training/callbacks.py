@@ -105,20 +105,24 @@ def _all_finite(variables: Sequence[tf.Variable]) -> tf.Tensor:
 class Report(tf.keras.callbacks.Callback):
     """Prints progress and logs an epoch line on rank 0: the loss and whatever metrics the model is compiled with.
 
-    samples: images of one epoch over all ranks.
+    samples: images of one epoch over all ranks. The line also holds the median of the epoch's steps (step_s, seconds)
+    and how much they vary (step_spread), where single steps can be told apart.
     """
 
     EVERY_S = 10.0
+    FEWEST_STEPS = 10  # of an epoch that tell how much steps vary
 
     def __init__(self, world: World, log: MetricsLog, samples: int, steps: int, epochs: int) -> None:
         super().__init__()
         self._world, self._log, self._samples, self._steps, self._epochs = world, log, samples, steps, epochs
         self._epoch, self._first = 0, -1
         self._began = self._printed = 0.0
+        self._ends: list[tuple[int, float]] = []
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch, self._first = epoch, -1
         self._began = self._printed = time.perf_counter()
+        self._ends = []
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         if self._first < 0:
@@ -126,6 +130,7 @@ class Report(tf.keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         now = time.perf_counter()
+        self._ends.append((batch, now))
         if now - self._printed >= self.EVERY_S:
             self._printed = now
             rate = (batch + 1 - self._first) / self._steps * self._samples / (now - self._began)
@@ -142,8 +147,23 @@ class Report(tf.keras.callbacks.Callback):
             images_per_s=round(rate, 1),
             seconds=round(seconds, 3),
             learning_rate=current,
+            **self._steps_told(),
         )
         self._print("{:.1f} s".format(seconds), logs, rate)
+
+    def _steps_told(self) -> dict[str, float]:
+        """Median of the steps, seconds, and their relative standard deviation; empty where too few are known.
+
+        From the median absolute deviation, so that a look at the weights or a checkpoint between two steps counts as
+        little as one slow step. Ranks wait for each other: a step is as long as its slowest rank's, on every rank.
+        """
+        pairs = zip(self._ends, self._ends[1:])
+        lengths = [end - begin for (before, begin), (batch, end) in pairs if batch == before + 1]
+        if len(lengths) < self.FEWEST_STEPS:
+            return {}
+        middle = float(np.median(lengths))
+        spread = 1.4826 * float(np.median(np.abs(np.array(lengths) - middle))) / middle  # 1.4826: of a normal variable
+        return {"step_s": round(middle, 6), "step_spread": round(spread, 5)}
 
     def _print(self, where: str, logs: Any, rate: float) -> None:
         if self._world.is_root:

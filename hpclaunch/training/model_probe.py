@@ -55,6 +55,10 @@ def figures(model: Any) -> dict[str, Any]:
         "saved_bytes_per_sample": saved,
         "saved_at_most": at_most,
         "largest_layer": largest,
+        "layers": [
+            [layer.name, type(layer).__name__, sum(map(_values, layer.trainable_variables)), _outputs(layer)]
+            for layer in _layers(model)
+        ],
     }
 
 
@@ -124,13 +128,17 @@ def _layers(model: Any) -> Iterator[Any]:
 
 def _layer_outputs(model: Any) -> int:
     """Values that all calls of all layers put out for one sample."""
+    return sum(_outputs(layer) for layer in _layers(model))
+
+
+def _outputs(layer: Any) -> int:
+    """Values that all calls of a layer put out for one sample."""
     import tensorflow as tf
 
     found = 0
-    for layer in _layers(model):
-        for node in range(len(layer._inbound_nodes)):
-            for tensor in tf.nest.flatten(layer.get_output_at(node)):
-                found += int(tf.TensorShape(tensor.shape[1:]).num_elements() or 0)
+    for node in range(len(layer._inbound_nodes)):
+        for tensor in tf.nest.flatten(layer.get_output_at(node)):
+            found += int(tf.TensorShape(tensor.shape[1:]).num_elements() or 0)
     return found
 
 

@@ -78,6 +78,19 @@ def test_without_history_sbatch_is_asked_and_queues_nothing(site: Desk) -> None:
     assert not (site.project / "runs").exists()
 
 
+def test_a_job_file_is_read_once_however_many_counts_are_asked_about(site: Desk) -> None:
+    start = datetime.now() + timedelta(seconds=500)
+    words = f"sbatch: Job 7 to start at {start:%Y-%m-%dT%H:%M:%S} using 8 processors on nodes n1"
+    site.fake("sacct", out="")
+    # The job file is gone after the first question: a plan that read it again would know nothing of the others.
+    job = site.project / "jobs/mine/job.yaml"
+    site.program("sbatch", f"#!/bin/bash\n/bin/cat > /dev/null\n/bin/rm -f {job}\necho '{words}' >&2\n")
+    found = plan(site)
+    assert not job.exists()
+    assert waits(found) == pytest.approx([500] * 3, abs=60)
+    assert str(found["queue"]).count(": ") == 3
+
+
 def test_a_count_that_nobody_knows_of_gets_the_wait_of_the_next(site: Desk) -> None:
     site.fake("sbatch", err="sbatch: error: Batch job submission failed\n", code=1)
     site.fake("sacct", out=line(2, 120) * 5)

@@ -114,13 +114,38 @@ def test_it_holds_for_this_code_and_way_to_run_it_alone(site: Desk) -> None:
     assert measured("--tasks-per-node", "2") == ""
     site.write("c.json", '{"points": [{"nodes": 1, "ranks_per_node": 1, "per_rank": 64, "samples_per_s": 5}]}')
     assert measured("--calibration", "c.json") == "c.json"
-    file = kept(site)[0]
-    text = file.read_text()
-    file.write_text("{")
-    assert measured() == ""
-    file.write_text(text)
+    kept(site)[0].write_text("{")
+    assert measured() == "3 finished runs on 1 and 2 nodes"  # the profile's own
     site.write("jobs/mine/train.py", "import os\n")
     assert measured() == ""
+
+
+def test_every_finished_run_refines_it_and_no_other(site: Desk) -> None:
+    def measured(*words: str) -> tuple[str, list[str]]:
+        done = site.type("plan", "mine", "--json", *words)
+        sections = {section["title"]: section["remarks"] for section in done.json["sections"]}
+        return str(done.json["measured"]), sections.get("measurements", [])
+
+    site.type("submit", "mine", "--nodes", "2")
+    assert measured() == ("", [])  # it has not ended
+    site.type("status")
+    (first,) = (row["run"] for row in submitted(site))
+    origin, sources = measured()
+    assert origin == "1 finished run on 2 nodes"
+    assert sources[0].startswith("2 nodes x 1 rank, 64 samples a rank: ") and sources[0].endswith(f"({first})")
+    site.type("profile", "mine")
+    assert measured()[0].endswith("; and 1 finished run on 2 nodes")
+    for words in (["--set", "precision=float16"], ["--synthetic"], ["--sbatch", "--exclusive"]):
+        site.type("submit", "mine", "--nodes", "4", *words)
+    (site.spool / "state").write_text("FAILED")
+    site.type("submit", "mine", "--nodes", "4")
+    site.type("status")
+    origin, sources = measured()
+    assert origin.endswith("; and 1 finished run on 2 nodes")
+    assert sources[-1] == f"not taken in: {submitted(site)[-1]['run']} is FAILED"
+    out = site.type("plan", "mine", "--explain").out
+    assert "MEASUREMENTS" in out and first in out
+    assert "; measured: 3 runs on 1 and 2 nodes" in site.type("submit", "mine", "--dry-run").err
 
 
 def test_a_dry_run_tells_the_runs_and_the_most_they_cost(site: Desk) -> None:

@@ -129,6 +129,9 @@ def test_a_model_counts_as_worked_out_by_hand() -> None:
     assert (found["parameters"], found["fixed_parameters"], found["largest_layer"]) == (3 * 9 * 4 + 16, 0, 3 * 9 * 4)
     convolutions = 2 * 64 * 4 * (3 * 9 + 4 + 4)
     assert found["flops_per_sample"] == pytest.approx(convolutions + 64 * 4, abs=2)  # the sum at the end, too
+    kinds = [(kind, parameters, outputs) for _, kind, parameters, outputs in found["layers"] if parameters]
+    # The inner layer's own outputs: its own model's, beside those of both calls.
+    assert kinds[0] == ("Conv2D", 3 * 9 * 4, 64 * 4) and kinds[1][:2] == ("Conv2D", 16)
     # Kept: the image, and the outputs of the first two convolutions.
     assert (found["saved_bytes_per_sample"], found["saved_at_most"]) == (4 * 64 * (3 + 4 + 4), False)
 

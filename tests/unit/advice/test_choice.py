@@ -42,7 +42,7 @@ def test_a_candidate_by_hand() -> None:
     assert found.node_hours.middle == pytest.approx(16 * 550 / HOUR)
     assert found.cost.middle == pytest.approx(2 * 16 * 550 / HOUR)
     assert (found.unit, found.jobs) == ("credit", 2)
-    assert "chain of 2 jobs" in found.reason.warning
+    assert "chain of 2 jobs" in found.reason.verdict
     assert found.time_s.low < 550 < found.time_s.high < 550 * 1.12
 
 

@@ -106,6 +106,18 @@ def test_calibration_on_two_sizes_predicts_the_model_itself(slowdown: float, bet
     assert "2 points on 1, 2 nodes" in fitted.reasons[0].verdict
 
 
+def test_a_network_that_nobody_names_may_be_far_from_its_default() -> None:
+    true = timing(straggling=0.02, between=0.2e9)  # of a default of 10e9
+    points = [measured(shape(nodes), true) for nodes in (1, 2)]
+    right = throughput(shape(16), WORK, MACHINE, true).samples_per_s.middle
+    unsaid = Machine(links=Links(gpu_gbytes_per_s=300, node_gbytes_per_s=100, node_said=False))
+    found = calibrate(points, WORK, unsaid)
+    assert throughput(shape(16), WORK, unsaid, found).samples_per_s.middle == pytest.approx(right, rel=0.03)
+    # A named one is not: the points are then taken for disturbed, and it is said.
+    named = calibrate(points, WORK, MACHINE)
+    assert "differ by" in named.reasons[0].warning and named.uncertainty > 2 * found.uncertainty
+
+
 def test_two_batch_sizes_tell_the_fixed_time() -> None:
     points = [
         Measured(shape=shape(ranks=1, batch=batch), samples_per_s=batch / (0.05 + 0.01 * batch)) for batch in (8, 16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from hpclaunch.advice.batch import Batch
 from hpclaunch.advice.calibration import Measured
 from hpclaunch.advice.choice import Wishes
 from hpclaunch.advice.efficiency import NoiseScale
+from hpclaunch.advice.figures import LayerFigures
 from hpclaunch.advice.throughput import Shape
 from hpclaunch.catalog import SITE
 from hpclaunch.errors import Refused
@@ -20,8 +22,9 @@ from hpclaunch.forecast.question import Evidence, Queue
 from hpclaunch.forecast.settings import recipe_for
 from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
-from hpclaunch.forecast.workload import workload_of
+from hpclaunch.forecast.workload import stored_figures, workload_of
 from hpclaunch.site import Defaults, Nics, NodeType, Site
+from hpclaunch.units import parse_walltime
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
 from tests.unit.forecast.questions import a_trained_job, ask, plan_of
 
@@ -119,6 +122,61 @@ def test_every_cell_of_the_decision_table(
         assert "submit refuses it" in "\n".join(table_of(plan))
 
 
+def test_what_the_layers_of_a_split_model_say_by_hand() -> None:
+    figures = stored_figures(a_trained_job(HUGE))
+    assert figures is not None
+    dense = [LayerFigures(name=str(n), kind="Dense", parameters=1_000_000, outputs=1000) for n in range(8)]
+    norm = LayerFigures(name="n", kind="LayerNormalization", parameters=2000, outputs=1000)
+    known = replace(figures, layers=(norm, *dense))
+    plan = plan_of(a_trained_job(HUGE), figures=known)
+    assert plan.split is not None and plan.split.gpus == 4 and plan.chosen is not None and plan.chosen.batch is not None
+    # Four pairs, one all-reduce each way: 8 x (37 us + 1.5 x B x 4000 bytes / 240 GB/s).
+    batch = plan.chosen.batch.per_rank
+    assert plan.split.communication_s == pytest.approx(8 * (37e-6 + 1.5 * batch * 4000 / 240e9), rel=0.01)
+    guessed = plan_of(a_trained_job(HUGE))
+    assert guessed.split is not None and guessed.split.communication_guessed
+    # 3500 pairs of layers of a million parameters; every second of 4 GB, each way.
+    assert guessed.chosen is not None and guessed.chosen.batch is not None
+    said = 7000 * 37e-6 + 1.5 * guessed.chosen.batch.per_rank * 4e9 / 240e9
+    assert guessed.split.communication_s == pytest.approx(said, rel=0.01)
+    assert "speak to each other: at most about" in "\n".join(table_of(guessed))
+
+
+def test_what_must_be_read_is_said_where_no_node_can_keep_it_and_nothing_was_measured() -> None:
+    told = [text for text in plan_of(nodes=1).assumed if text.startswith("reading samples")]
+    assert told == []  # ImageNet: 141 GB of 256 GB x 0.6
+    large = plan_of(a_trained_job(sample_bytes=1_000_000), nodes=1)
+    assert large.chosen is not None and large.chosen.throughput is not None
+    rate = large.chosen.throughput.samples_per_s.middle * 1e6 / 1e9
+    assert [text for text in large.assumed if text.startswith("reading samples")] == [
+        f"reading samples: not waited for, at {rate:.2g} GB/s in all; what the file system gives is not known"
+    ]
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=4, per_rank=64), samples_per_s=2000),)
+    measured = plan_of(a_trained_job(sample_bytes=1_000_000), nodes=1, evidence=Evidence(points=points))
+    assert not any("reading samples" in text for text in measured.assumed)
+
+
+def test_where_the_site_takes_no_more_that_is_why() -> None:
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=64), samples_per_s=500),)
+    plan = plan_of(bundled_job("mnist"), "local", evidence=Evidence(points=points))
+    assert plan.summary == "1 node: 2 nodes asked for, and local is one machine"
+
+
+def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
+    plan = plan_of(a_trained_job(GIANT, sample_bytes=10**7))
+    assert plan.split is not None
+    nodes = plan.split.gpus // 4
+    assert nodes > 1 and [row.nodes for row in plan.rows] == [nodes * n for n in (1, 2, 4, 8) if nodes * n <= 64]
+    assert all(row.ranks == row.batch.replicas * plan.split.gpus for row in plan.rows if row.batch)
+
+
+def test_typed_nodes_of_a_job_without_a_model_get_the_same_warning() -> None:
+    plan = plan_of(a_trained_job({}), nodes=64)
+    assert (plan.known, plan.nodes) == (False, 64)
+    assert list(plan.warnings) == ["global batch size kept as typed: B = 65536, sqrt(N) = 1132, B_crit = 15000"]
+    assert plan_of(a_trained_job({})).warnings == ()
+
+
 def test_a_model_that_no_gpu_holds_names_the_node_type_that_does() -> None:
     whole = {**HUGE, "parameters": 9.5e9, "largest_layer": 9.5e9}
     plan = plan_of(a_trained_job(whole))
@@ -127,15 +185,40 @@ def test_a_model_that_no_gpu_holds_names_the_node_type_that_does() -> None:
     assert "--node-type gpu80 can hold it" in plan.refusals[0].next
 
 
+def proposed(plan: Forecast) -> Wishes:
+    """What a refusal proposes, as plan would read it."""
+    typed = dict(re.findall(r"--(deadline|budget) (\S+)", plan.refusals[0].next))
+    assert plan.refusals[0].next.endswith(" is feasible") and typed
+    return Wishes(
+        deadline_s=parse_walltime(typed["deadline"]) if "deadline" in typed else None,
+        budget=float(typed["budget"]) if "budget" in typed else None,
+    )
+
+
 def test_impossible_wishes_get_the_nearest_feasible_plan() -> None:
     plan = plan_of(wishes=Wishes(deadline_s=60, budget=0.1))
     fault = plan.refusals[0]
     assert "the deadline is in 00:01:00" in fault.what and "the budget is 0.1" in fault.what
-    words = fault.next.split()
-    assert words[0] == "--deadline" and words[2] == "--budget" and words[4:6] == ["--nodes", str(plan.nodes)]
-    clock = [int(part) for part in words[1].split(":")]
-    again = plan_of(wishes=Wishes(deadline_s=clock[0] * 3600 + clock[1] * 60 + clock[2], budget=float(words[3])))
-    assert again.feasible
+    wishes = proposed(plan)
+    assert wishes.deadline_s is not None and wishes.budget is not None
+    assert plan_of(wishes=wishes).feasible
+
+
+@pytest.mark.parametrize("nodes", [None, 4])
+@pytest.mark.parametrize("wishes", [Wishes(budget=1e-9), Wishes(deadline_s=1), Wishes(deadline_s=1, budget=1e9)])
+@pytest.mark.parametrize("job", ["cifar", "mnist", "resnet"])
+def test_a_proposal_is_feasible_and_a_little_less_is_not(job: str, wishes: Wishes, nodes: int | None) -> None:
+    asked = {"job": a_trained_job() if job == "resnet" else bundled_job(job), "nodes": nodes}
+    asked["evidence"] = Evidence(overhead_s=12.3)  # so that no deadline of a second can be kept
+    plan = plan_of(**asked, wishes=wishes)
+    enough = proposed(plan)
+    assert plan_of(**asked, wishes=replace(wishes, deadline_s=enough.deadline_s, budget=enough.budget)).feasible
+    tight = replace(
+        enough,
+        deadline_s=enough.deadline_s and 0.98 * enough.deadline_s - 1,
+        budget=enough.budget and 0.98 * enough.budget,
+    )
+    assert not plan_of(**asked, wishes=tight).feasible
 
 
 def test_a_deadline_asks_for_more_nodes_and_a_budget_for_fewer() -> None:
@@ -151,12 +234,54 @@ def test_a_long_wait_for_many_nodes_makes_them_fewer() -> None:
     assert plan_of(queue=Queue(waits=waits)).nodes < plan_of().nodes
 
 
-def test_a_run_longer_than_the_walltime_is_a_chain() -> None:
-    plan = plan_of(nodes=1, walltime=3600)
-    chosen = plan.chosen
-    assert chosen is not None and chosen.candidate is not None
-    assert chosen.candidate.jobs == -(-int(chosen.candidate.time_s.middle) // 3600)
-    assert f"chain: {chosen.candidate.jobs} jobs" in "\n".join(table_of(plan))
+def the_walltime(plan: Forecast) -> int:
+    (typed,) = re.findall(r"--walltime (\S+)", plan.command)
+    return parse_walltime(typed)
+
+
+def high_s(plan: Forecast) -> float:
+    assert plan.chosen is not None and plan.chosen.candidate is not None
+    return plan.chosen.candidate.time_s.high
+
+
+def test_the_command_asks_for_walltime_enough_where_the_usual_one_is_not() -> None:
+    plan = plan_of(nodes=1)
+    assert 0 <= the_walltime(plan) - high_s(plan) <= 300
+    assert plan.jobs == 1 and not any("takes up to" in text for text in plan.warnings)
+    assert "--walltime" not in plan_of(bundled_job("cifar")).command  # 30 minutes are enough
+
+
+def test_a_count_that_nobody_knows_the_wait_of_gets_that_of_the_next() -> None:
+    queue = Queue(waits={2: 60.0, 8: 600.0})
+    assert [queue.wait_s(nodes) for nodes in (1, 2, 3, 8, 64)] == [60, 60, 600, 600, 600]
+    assert Queue().wait_s(4) == 0
+
+
+def test_what_one_job_may_not_run_is_a_chain_if_the_job_can_go_on() -> None:
+    long = {"flops_per_sample": 7.73e11}
+    plan = plan_of(replace(a_trained_job(long), restarts=50), nodes=1)
+    assert plan.jobs == -(-the_walltime(plan) // (48 * 3600)) > 1
+    assert f"chain: {plan.jobs} jobs" in "\n".join(table_of(plan))
+    unable = plan_of(a_trained_job(long), nodes=1)
+    assert (unable.jobs, the_walltime(unable)) == (1, 48 * 3600)
+    assert any("one job may run 2-00:00:00; train cannot go on where it stopped" in text for text in unable.warnings)
+
+
+def test_a_typed_walltime_is_kept_and_what_it_means_is_said() -> None:
+    plan = plan_of(replace(a_trained_job(), restarts=50), nodes=1, walltime=3600)
+    assert the_walltime(plan) == 3600
+    assert plan.jobs == -(-high_s(plan) // 3600)
+    unable = plan_of(nodes=1, walltime=3600)
+    assert any("one job may run 01:00:00; train cannot go on" in text for text in unable.warnings)
+
+
+@pytest.mark.parametrize(("batch", "nodes", "nearest"), [(100, 3, 96), (103, 3, 108), (5, 3, 12), (3, None, 4)])
+def test_a_batch_that_cannot_be_shared_out_gets_the_nearest_that_can(
+    batch: int, nodes: int | None, nearest: int
+) -> None:
+    refused = plan_of(nodes=nodes, global_batch=batch)
+    assert refused.refusals[0].next == f"--global-batch {nearest} can be shared out evenly"
+    assert plan_of(nodes=nodes, global_batch=nearest).feasible
 
 
 def test_a_distributed_plan_slower_than_one_process_is_said_so() -> None:

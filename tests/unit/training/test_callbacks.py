@@ -84,3 +84,44 @@ def test_a_report_tells_the_metrics_that_the_model_has(tmp_path: Path, capsys: p
     (line,) = [json.loads(text) for text in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert line["loss"] > 0 and line["mae"] > 0 and line["learning_rate"] == pytest.approx(0.01)
     assert f"loss {line['loss']:.4f}  mae {line['mae']:.4f}" in capsys.readouterr().out
+
+
+class SlowSteps(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Steps of known length, on a clock of their own."""
+
+    def __init__(self, clock: list[float], lengths: list[float]) -> None:
+        super().__init__()
+        self._clock, self._lengths = clock, lengths
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._clock[0] += self._lengths[batch]
+
+
+def told_of_steps(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, lengths: list[float], steps_per_execution: int = 1
+) -> dict[str, Any]:
+    clock = [0.0]
+    monkeypatch.setattr(callbacks.time, "perf_counter", lambda: clock[0])
+    log = metrics.metrics_log(str(folder), True, synthetic=False)
+    report = callbacks.Report(WORLD, log, samples=len(lengths), steps=len(lengths), epochs=1)
+    model = model_of(legacy_keras.SGD(0.01), steps_per_execution)
+    batches = tf.data.Dataset.from_tensors((np.ones((1, 2), np.float32), np.ones((1, 1), np.float32))).repeat()
+    model.fit(batches, steps_per_epoch=len(lengths), callbacks=[SlowSteps(clock, lengths), report], verbose=0)
+    return dict(json.loads((folder / "metrics.jsonl").read_text()))
+
+
+def test_a_report_tells_how_much_steps_vary_whatever_the_first_and_one_slow_one_took(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths = [0.95, 1.0, 1.05] * 7
+    found = told_of_steps(tmp_path, monkeypatch, [30.0, *lengths, 20.0])
+    assert found["step_s"] == pytest.approx(1.0)
+    assert found["step_spread"] == pytest.approx(1.4826 * 0.05, rel=1e-3)
+
+
+@pytest.mark.parametrize(("steps", "at_once"), [(10, 1), (40, 4)])
+def test_a_report_does_not_tell_it_of_few_steps_or_of_several_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int, at_once: int
+) -> None:
+    found = told_of_steps(tmp_path, monkeypatch, [1.0] * steps, at_once)
+    assert "step_s" not in found and "step_spread" not in found and found["images_per_s"] > 0
