@@ -106,7 +106,7 @@ def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]]
     if not rows:
         say("they were asked for in the same way, and tell the same")
         return
-    table(("", *(run.path.name for run in found)), [(name, *values) for name, values in rows])
+    table(("what", *(run.path.name for run in found)), [(name, *values) for name, values in rows])
 
 
 def show_results(found: Sequence[Run], as_json: bool) -> None:

@@ -52,7 +52,7 @@ def status(
 
     world = World(warn=console.warn)
     found = tracking.find(world, run) if run else tracking.all_runs(world)
-    if not watch:
+    if not watch or not found:
         run_views.show_status(found, json)
         return
     try:
@@ -64,20 +64,18 @@ def status(
 def logs(
     run: RunName = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run has ended.")] = False,
-    rank: Annotated[int | None, typer.Option("--rank", min=0, help="Of this rank alone.")] = None,
+    rank: Annotated[int | None, typer.Option("--rank", min=0, help="What this rank alone has said.")] = None,
 ) -> None:
     """Print a run's log: all ranks, and all its starts in order."""
     from hpclaunch import console, following, tracking
     from hpclaunch.launch import World
 
     (found,) = tracking.find(World(warn=console.warn), [run] if run else [])
+    rank = following.own_log(found, rank)
     if not follow or not found.job_id:
-        text = following.Tail(found, rank).read()
-        if not text and rank is not None:
-            raise Refused(
-                Fault(what=f"{found.path.name} has no log of rank {rank}", next="hpclaunch logs, without --rank")
-            )
-        console.write_bytes(text)
+        console.write_bytes(following.Tail(found, rank).read())
+        if rank is not None and not found.logs(rank):
+            raise Refused(following.unheard(found, rank))
         return
     try:
         for _, text in following.follow(found, rank=rank):
@@ -94,7 +92,7 @@ def wait(
     ] = 0,
     json: Json = False,
 ) -> None:
-    """Wait for runs to end; exit with 0 if all completed, else with the first other run's exit code."""
+    """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
     from hpclaunch import console, following, run_views, tracking
     from hpclaunch.launch import World
 

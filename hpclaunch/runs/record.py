@@ -74,8 +74,8 @@ class Run:
         return shlex.join(["sbatch" if self.scheduler == "slurm" else "bash", str(self.script)])
 
     def logs(self, rank: int | None = None) -> list[Path]:
-        """Return the log files of all starts, oldest first: the job's, or those of one rank."""
-        found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.*.out")
+        """Return the log files of all starts, oldest first: the job's; or the one of a rank, which all starts share."""
+        found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.out")
         kept = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
         return sorted(kept, key=_age)
 
