@@ -110,7 +110,8 @@ def test_an_ended_run_is_not_asked_for_again(cluster: Desk, run: Path) -> None:
 
 
 def test_status_is_a_table_that_programs_can_read(cluster: Desk, run: Path) -> None:
-    cells = cluster.type("status").out.rstrip("\n").split("\t")
+    names, cells = (line.split("\t") for line in cluster.type("status").out.splitlines())
+    assert names == ["run", "job id", "site", "state", "exit", "created (UTC)", "reason"]
     assert cells[:4] == [run.name, "4711", "slurmsite", "UNKNOWN"]
 
 

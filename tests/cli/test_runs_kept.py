@@ -84,7 +84,8 @@ def test_compare_tells_what_differs(cluster: Desk) -> None:
     assert told["layout.nodes"] == {str(one): "1", str(two): "2"}
     assert told["result.accuracy"] == {str(one): "0.5", str(two): "0.75"}
     assert not [name for name in told if "run_dir" in name or name == "site"]
-    assert "--nodes\t1\t2\n" in cluster.type("runs", "compare", "1", "2").out
+    table = cluster.type("runs", "compare", "1", "2").out
+    assert table.startswith(f"what\t{one.name}\t{two.name}\n") and "--nodes\t1\t2\n" in table
     assert cluster.type("runs", "compare", "1").code == 2
 
 
@@ -149,12 +150,25 @@ def test_a_home_that_cannot_be_written_is_told_and_no_run_is_lost(cluster: Desk)
         ({"j1": "COMPLETED|0:0", "j2": "COMPLETED|0:0"}, 0),
         ({"j1": "COMPLETED|0:0", "j2": "FAILED|7:0"}, 7),
         ({"j1": "CANCELLED by 0|0:15", "j2": "COMPLETED|0:0"}, 1),
+        # What wait means by these itself: cannot be read, its time was over, Ctrl-C.
+        ({"j1": "FAILED|2:0", "j2": "COMPLETED|0:0"}, 1),
+        ({"j1": "FAILED|124:0", "j2": "COMPLETED|0:0"}, 1),
+        ({"j1": "FAILED|130:0", "j2": "COMPLETED|0:0"}, 1),
     ],
 )
-def test_wait_ends_with_the_runs_exit_code(cluster: Desk, states: dict[str, str], code: int) -> None:
+def test_wait_ends_with_the_runs_exit_code_unless_it_would_say_something_of_wait(
+    cluster: Desk, states: dict[str, str], code: int
+) -> None:
     submit(cluster, 1), submit(cluster, 2)
     ended(cluster, **states)
     assert cluster.type("wait", "1", "2").code == code
+
+
+def test_waits_time_counts_more_than_a_run_that_has_failed(cluster: Desk) -> None:
+    submit(cluster, 1), submit(cluster, 2)
+    cluster.fake("squeue", out="2|PENDING|Priority|\n")
+    ended(cluster, j1="FAILED|7:0")
+    assert cluster.type("wait", "1", "2", "--timeout", "1s").code == 124
 
 
 def test_wait_gives_up_in_time(cluster: Desk) -> None:
@@ -211,7 +225,9 @@ def test_results_are_a_table_of_final_metrics(cluster: Desk) -> None:
     result(one, accuracy=0.5)
     told = {row["run"]: row["final"] for row in cluster.type("results", "--json").json}
     assert told[one.name]["accuracy"] == 0.5 and told[two.name] == {}
-    assert f"{one.name}\tUNKNOWN\t0.5\n" in cluster.type("results").out
+    table = cluster.type("results").out.splitlines()
+    assert table[0] == "run\tstate\taccuracy"
+    assert sorted(table[1:]) == sorted([f"{one.name}\tUNKNOWN\t0.5", f"{two.name}\tUNKNOWN\t-"])
 
 
 def test_watch_shows_every_change_until_all_have_ended(cluster: Desk) -> None:
@@ -219,6 +235,28 @@ def test_watch_shows_every_change_until_all_have_ended(cluster: Desk) -> None:
     ended(cluster, j1="COMPLETED|0:0")
     done = cluster.type("status", "--watch", "--json")
     assert [row["state"] for row in json.loads(done.out.splitlines()[-1])] == ["COMPLETED"]
+
+
+def test_watch_in_a_pipe_names_the_columns_once(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    cluster.program(
+        "squeue",
+        f"""#!/bin/bash
+        n=$(cat {cluster.spool}/asked 2> /dev/null || echo 0)
+        echo $((n + 1)) > {cluster.spool}/asked
+        states=(PENDING PENDING RUNNING COMPLETED)
+        echo "1|${{states[n]}}|None|"
+        """,
+    )
+    ended(cluster, j1="COMPLETED|0:0")
+    lines = [line.split("\t") for line in cluster.type("status", "--watch").out.splitlines()]
+    assert [line[0] for line in lines] == ["run", run.name, run.name, run.name]
+    assert [line[3] for line in lines] == ["state", "PENDING", "RUNNING", "COMPLETED"]
+
+
+def test_watch_without_runs_says_so(desk: Desk) -> None:
+    done = desk.type("status", "--watch")
+    assert (done.code, done.out, "there is no run yet" in done.err) == (0, "", True)
 
 
 def test_row_12_squeue_alone_tells_that_a_job_was_queued_again(cluster: Desk) -> None:
