@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -146,8 +145,8 @@ def _whole(run: Run) -> str:
 
 def _ranks(spec: Mapping[str, Any]) -> int:
     layout = spec.get("layout")
-    numbers = [layout.get(name) for name in ("nodes", "tasks_per_node")] if isinstance(layout, dict) else []
-    return math.prod(numbers) if numbers and all(isinstance(number, int) for number in numbers) else 0
+    nodes, tasks = (layout.get("nodes"), layout.get("tasks_per_node")) if isinstance(layout, dict) else (0, 0)
+    return nodes * tasks if isinstance(nodes, int) and isinstance(tasks, int) else 0
 
 
 class Tail:
