@@ -131,10 +131,13 @@ def show_doomed(doomed: Sequence[Doomed], staying: Sequence[Run], as_json: bool)
         say(f"  stays: {run.path} ({run.state})")
     if as_json:
         return
+    if not doomed:
+        say("there is nothing to delete")
+        return
     table(
         ("run directory", "state", "size"), [(str(one.run.path), one.run.state, show_bytes(one.size)) for one in doomed]
     )
-    say(f"{len(doomed)} run directories, {show_bytes(sum(one.size for one in doomed))}")
+    say(f"{_directories(len(doomed))}, {show_bytes(sum(one.size for one in doomed))}")
 
 
 def show_cleaned(doomed: Sequence[Doomed], gone: Sequence[Run], as_json: bool) -> None:
@@ -144,4 +147,8 @@ def show_cleaned(doomed: Sequence[Doomed], gone: Sequence[Run], as_json: bool) -
     if as_json:
         write_json({"deleted": [str(one.run.path) for one in freed], "bytes": sum(one.size for one in freed)})
     else:
-        say(f"deleted {len(freed)} run directories, {show_bytes(sum(one.size for one in freed))} freed")
+        say(f"deleted {_directories(len(freed))}, {show_bytes(sum(one.size for one in freed))} freed")
+
+
+def _directories(number: int) -> str:
+    return "1 run directory" if number == 1 else f"{number} run directories"

@@ -209,9 +209,7 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     """
     decision = decide(ending_of(run))
     if not decision.again:
-        done = run.state == "COMPLETED"
-        next_step = f"hpclaunch results {run.path.name}" if done else "mend it, then hpclaunch submit"
-        raise Refused(Fault(what=f"{run.path.name} is not started again: {decision.reason}", next=next_step))
+        raise Refused(Fault(what=f"{run.path.name} is not started again: {decision.reason}", next=_instead(run)))
     try:
         text = run.script.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
@@ -222,6 +220,17 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     tell(f"{run.path.name}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
+
+
+def _instead(run: Run) -> str:
+    """Return what helps a run that is not for ``retry``."""
+    name = run.path.name
+    if run.state == "COMPLETED":
+        return f"hpclaunch results {name}"
+    if not run.final:
+        return f"hpclaunch wait {name}, or hpclaunch cancel {name}"
+    goes_on = f"hpclaunch resume {name} goes on from what it saved"
+    return f"mend it, then hpclaunch submit; or {goes_on}" if run.state in ("FAILED", "OUT_OF_MEMORY") else goes_on
 
 
 def _asked(run: Run) -> tuple[dict[str, str], int]:

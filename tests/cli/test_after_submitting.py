@@ -149,6 +149,7 @@ def test_cancel_tells_scancels_own_words(cluster: Desk, run: Path) -> None:
     cluster.fake("scancel", err="scancel: error: Kill job error on job id 4711: Access/permission denied\n", code=1)
     done = cluster.type("cancel", "4711")
     assert (done.code, "Access/permission denied" in done.err) == (1, True)
+    assert "only its owner can cancel it" in done.err
 
 
 def test_cancel_leaves_an_ended_run_alone(cluster: Desk, run: Path) -> None:

@@ -102,8 +102,11 @@ def test_clean_asks_first_and_never_touches_what_may_run(cluster: Desk) -> None:
     assert told.json["deleted"] == [str(done)] and told.json["bytes"] > 1000
     assert (done.exists(), running.is_dir(), unknown.is_dir()) == (False, True, True)
     assert len(cluster.type("runs", "list", "--json").json) == 3
-    assert cluster.type("runs", "clean", running.name, "--yes").code == 0
-    assert running.is_dir()
+    for run, state, step in ((running, "RUNNING", "cancel"), (unknown, "UNKNOWN", "status")):
+        refused = cluster.type("runs", "clean", run.name, "--yes")
+        assert (refused.code, f"{run.name} is {state} and stays" in refused.err) == (1, True)
+        assert f"hpclaunch {step} {run.name}" in refused.err
+        assert run.is_dir()
 
 
 def test_clean_keeps_the_newest_and_wants_to_be_told_which(cluster: Desk) -> None:
@@ -297,3 +300,49 @@ def test_row_14_one_squeue_and_one_sacct_tell_of_a_thousand_runs(cluster: Desk) 
     told = cluster.type("status", "--json").json
     assert sorted(row["state"] for row in told) == ["COMPLETED"] * 500 + ["RUNNING"] * 500
     assert (cluster.spool / "calls").read_text().split() == ["squeue", "sacct"]
+
+
+def test_a_run_can_be_named_by_whole_parts_of_its_name(cluster: Desk) -> None:
+    one, two = submit(cluster, 1), submit(cluster, 2)
+    assert [row["run"] for row in cluster.type("status", one.name.rpartition("-")[2], "--json").json] == [one.name]
+    refused = cluster.type("cancel", "train")
+    assert (refused.code, "may be any of 2 runs" in refused.err) == (1, True)
+    assert one.name in refused.err and two.name in refused.err
+    shutil.rmtree(two)
+    assert [row["run"] for row in cluster.type("status", "train", "--json").json] == [one.name]
+    assert cluster.type("status", one.name[:-1]).code == 1  # a letter is missing: no part, but a typing error
+
+
+def test_a_run_whose_directory_is_gone_or_damaged_says_so(cluster: Desk) -> None:
+    gone, damaged = submit(cluster, 1), submit(cluster, 2)
+    shutil.rmtree(gone)
+    (damaged / "run.json").write_text('{"name": "train", "sit')
+    told = cluster.type("status", gone.name)
+    assert (told.code, f"{gone}: the directory of this run is gone" in told.err) == (1, True)
+    told = cluster.type("logs", damaged.name)
+    assert (told.code, "the record cannot be read: it has no name, site" in told.err) == (1, True)
+    told = cluster.type("runs", "rebuild")
+    assert f"{damaged} is left out" in told.err and "0 runs are in the list; 1 that are gone" in told.err
+
+
+def test_a_list_of_one_state(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    assert [row["run"] for row in cluster.type("runs", "list", "--state", "pending", "--json").json] == [run.name]
+    done = cluster.type("runs", "list", "--state", "failed")
+    assert (done.code, "no run is failed; there are PENDING" in done.err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        ("FAILED|3:0", "mend it, then hpclaunch submit; or hpclaunch resume RUN"),
+        ("TIMEOUT|0:0", "next: hpclaunch resume RUN"),
+        ("COMPLETED|0:0", "next: hpclaunch results RUN"),
+        ("RUNNING|0:0", "next: hpclaunch wait RUN, or hpclaunch cancel RUN"),
+    ],
+)
+def test_what_retry_does_not_start_again_has_another_way(cluster: Desk, state: str, step: str) -> None:
+    run = submit(cluster, 1)
+    ended(cluster, j1=state)
+    refused = cluster.type("retry", "1")
+    assert (refused.code, step.replace("RUN", run.name) in refused.err) == (1, True), refused.err
