@@ -9,7 +9,7 @@ from typing import Any
 
 from hpclaunch.errors import Fault, Refused, SchedulerError
 from hpclaunch.runs import Run
-from hpclaunch.tracking import refreshed, retry
+from hpclaunch.tracking import NEVER_QUEUED, refreshed, retry
 
 _PATIENCE = 6
 """Answers of UNKNOWN in a row before following a run ends."""
@@ -77,7 +77,7 @@ def wait(
                 left[run.path] -= 1
                 runs[number] = again
         yield runs
-        if all(run.final or unknown[run.path] >= _PATIENCE for run in runs):
+        if all(run.final or run.state in NEVER_QUEUED or unknown[run.path] >= _PATIENCE for run in runs):
             return
         pause = _longer(pause, runs)
         if deadline is not None and time.monotonic() + pause > deadline:

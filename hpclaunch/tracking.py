@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 300
 """Longer than a submission can take: a run that is still SUBMITTING then was interrupted."""
+NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
+"""States of runs that nobody has submitted: their end would never come."""
 
 
 def refreshed(found: Sequence[Run]) -> list[Run]:
@@ -143,21 +145,25 @@ def cancellable(found: Sequence[Run]) -> list[Run]:
     """Return those that have a job which has not ended. Raises Refused for runs that were never submitted."""
     never = [run for run in found if not run.job_id and not run.final]
     if never:
-        raise Refused([_not_submitted(run) for run in never])
+        raise Refused([not_submitted(run) for run in never])
     return [run for run in found if not run.final]
 
 
 def awaitable(found: Sequence[Run]) -> Sequence[Run]:
     """Return the runs. Raises Refused for runs that nobody has submitted: their end would never come."""
-    never = [run for run in found if run.state == "RENDERED"]
+    never = [run for run in found if run.state in NEVER_QUEUED]
     if never:
-        raise Refused([_not_submitted(run) for run in never])
+        raise Refused([not_submitted(run) for run in never])
     return found
 
 
-def _not_submitted(run: Run) -> Fault:
+def not_submitted(run: Run) -> Fault:
+    """Return why there is no job of this run that could end, and what would start one."""
     if run.state == "SUBMITTING":
         return Fault(what=f"{run.path.name} is being submitted", next=f"hpclaunch status {run.path.name}")
+    if run.state == "INCOMPLETE":
+        what = f"{run.path.name} is not ready: its directory is being made, or that was interrupted; nothing was queued"
+        return Fault(what=what, next="hpclaunch submit, if nobody is submitting it now")
     return Fault(what=f"{run.path.name} was rendered and not submitted", next=f"{run.start_command} starts it")
 
 

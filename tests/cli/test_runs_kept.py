@@ -257,6 +257,20 @@ def test_watch_in_a_pipe_names_the_columns_once(cluster: Desk) -> None:
     assert [line[3] for line in lines] == ["state", "PENDING", "RUNNING", "COMPLETED"]
 
 
+def test_nobody_waits_for_a_run_that_was_never_submitted(cluster: Desk) -> None:
+    rendered = Path(cluster.type("render", "./train.py", "-o", "job.sh", "--json").json["run_dir"])
+    halfway = Path(cluster.type("render", "./train.py", "-o", "other.sh", "--json").json["run_dir"])
+    record = json.loads((halfway / "run.json").read_text())
+    (halfway / "run.json").write_text(json.dumps({**record, "state": "INCOMPLETE"}))
+    watched = cluster.type("status", "--watch", "--json")
+    assert {row["state"] for row in json.loads(watched.out)} == {"RENDERED", "INCOMPLETE"}
+    for verb in ("wait", "cancel", "resume"):
+        told = cluster.type(verb, rendered.name)
+        assert (told.code, "was rendered and not submitted" in told.err) == (1, True)
+        told = cluster.type(verb, halfway.name)
+        assert (told.code, "nothing was queued" in told.err) == (1, True)
+
+
 def test_watch_without_runs_says_so(desk: Desk) -> None:
     done = desk.type("status", "--watch")
     assert (done.code, done.out, "there is no run yet" in done.err) == (0, "", True)
