@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.slurm.desk import PROBE_JOB, Desk, Submitted, until
+from tests.slurm.desk import HPCLAUNCH, PATIENCE_S, PROBE_JOB, Desk, Submitted, until
 
 # Any program that keeps the contract of docs/contract.md: goes on from its checkpoint, and saves when it is asked to.
 COUNTER = """
@@ -182,6 +183,9 @@ def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor
     job_id = counter.slurm("sbatch", "--parsable", "--exclude=node2", str(script)).strip()
     run = Submitted(path=Path(json.loads(made.stdout)["run_dir"]), job_id=job_id)
     wait_for_note(run, "start 0", 4)
+    follow = [HPCLAUNCH, "logs", "-f", run.path.name]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "cwd": counter.folder, "env": counter.shell()}
+    following = [subprocess.Popen([*follow, *rank], **pipes) for rank in ((), ("--rank", "2"))]
     counter.slurm("scancel", "--batch", "--signal=USR2", run.job_id)
     wait_for_note(run, "done", 4)
     assert "saved; a job that goes on is submitted" in run.log()
@@ -192,3 +196,7 @@ def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor
     assert (told[0]["state"], told[0]["job_id"]) == ("COMPLETED", successor.job_id)
     assert counter.field(successor, "ExcNodeList") == "node2"
     every_rank_is_heard(counter, run)
+    # Who followed the logs from the first job on has heard all of the second one, too.
+    merged, one = (process.communicate(timeout=PATIENCE_S)[0].splitlines() for process in following)
+    assert sorted(line for line in merged if line.startswith("rank ")) == sorted(notes(run).splitlines())
+    assert one == [line for line in notes(run).splitlines() if line.startswith("rank 2 ")]
