@@ -34,6 +34,8 @@ _CARD_STYLES = {
     "derived": "green",
 }
 _WIDEST = 100
+_FACT_WIDTH = 23
+"""A time and two blanks."""
 
 
 def say(text: str) -> None:
@@ -190,6 +192,12 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
     from rich.console import Console
 
     Console(no_color=bool(os.environ.get("NO_COLOR"))).print(_grid(header, rows, state_column))
+
+
+def fact(name: str, value: str) -> None:
+    """Write one line of what is known of one thing: its values stand below each other on a terminal."""
+    between = " " * max(2, _FACT_WIDTH - len(name)) if sys.stdout.isatty() else "\t"
+    write(f"{_cell(name)}{between}{_cell(value)}\n")
 
 
 def live_table(header: Sequence[str], tables: Iterable[Sequence[Sequence[str]]], state_column: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hpclaunch.archive import Doomed, everything, final_metrics, numbers
-from hpclaunch.console import live_table, say, show_bytes, table, write, write_json
+from hpclaunch.console import fact, live_table, say, show_bytes, table, write, write_json
 from hpclaunch.runs import Run
 from hpclaunch.tracking import explanation
 
@@ -94,7 +94,7 @@ def show_everything(run: Run, as_json: bool) -> None:
 
 
 def _line(name: str, value: str) -> None:
-    table(("", ""), [(name, value)])
+    fact(name, value)
 
 
 def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]], as_json: bool) -> None:

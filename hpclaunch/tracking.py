@@ -138,7 +138,8 @@ def all_runs(world: World) -> list[Run]:
 
 def explanation(run: Run) -> str:
     """Return why a run waits, in words, where its scheduler's reason is a known one."""
-    return scheduler_of(run.scheduler).explain(run.reason) if run.reason and not run.final else ""
+    words = scheduler_of(run.scheduler).explain(run.reason) if run.reason and not run.final else ""
+    return words.replace("JOBID", run.job_id)
 
 
 def cancellable(found: Sequence[Run]) -> list[Run]:

@@ -73,9 +73,12 @@ def logs(
     (found,) = tracking.find(World(warn=console.warn), [run] if run else [])
     rank = following.own_log(found, rank)
     if not follow or not found.job_id:
-        console.write_bytes(following.Tail(found, rank).read())
+        text = following.Tail(found, rank).read()
+        console.write_bytes(text)
         if rank is not None and not found.logs(rank):
             raise Refused(following.unheard(found, rank))
+        if not text:
+            console.say(f"nothing was written yet: {found.path.name} is {found.state}")
         return
     try:
         for _, text in following.follow(found, rank=rank):
@@ -104,7 +107,8 @@ def wait(
             for one in found:
                 if shown.get(one.path.name) != one.state:
                     shown[one.path.name] = one.state
-                    console.say(f"{one.path.name}: {one.state}" + (f" ({one.reason})" if one.reason else ""))
+                    why = tracking.explanation(one) or one.reason
+                    console.say(f"{one.path.name}: {one.state}" + (f" ({why})" if why else ""))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     run_views.show_status(found, json)

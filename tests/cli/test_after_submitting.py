@@ -138,6 +138,18 @@ def test_logs_are_those_of_all_attempts(cluster: Desk, run: Path) -> None:
     assert cluster.type("logs", run.name).out == "first\nsecond\n"
 
 
+def test_a_log_without_a_word_says_how_the_run_is(cluster: Desk, run: Path) -> None:
+    cluster.fake("squeue", out="4711|PENDING|Priority\n")
+    done = cluster.type("logs", run.name)
+    assert (done.code, done.out, "nothing was written yet" in done.err, "is PENDING" in done.err) == (0, "", True, True)
+
+
+def test_a_held_job_is_told_with_what_releases_it(cluster: Desk, run: Path) -> None:
+    cluster.fake("squeue", out="4711|PENDING|JobHeldUser\n")
+    assert "you hold it; scontrol release 4711" in cluster.type("status").out
+    assert "PENDING (you hold it; scontrol release 4711)" in cluster.type("wait", "--timeout", "1s").err
+
+
 def test_cancel_asks_scancel(cluster: Desk, run: Path) -> None:
     cluster.fake("sacct", out="")
     done = cluster.type("cancel", run.name)
