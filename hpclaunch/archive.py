@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -162,6 +163,18 @@ def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datet
         if run.index < 0 and run.state in _ENDED and (run.state != "INCOMPLETE" or _age(run, now) > _UNFINISHED_AFTER)
     ]
     return ended, [run for run in old if run not in ended]
+
+
+def why_it_stays(run: Run) -> Fault:
+    """Return why this run's directory is not deleted, and what could be done."""
+    name = run.path.name
+    steps = {
+        "RENDERED": f"it may have been submitted by hand; if not: rm -r {shlex.quote(str(run.path))}",
+        "UNKNOWN": f"hpclaunch status {name} asks again; it may still run",
+        "SUBMITTING": f"hpclaunch status {name} asks whether it was queued",
+        "INCOMPLETE": "it may still be in the making; try again in an hour",
+    }
+    return Fault(what=f"{name} is {run.state} and stays", next=steps.get(run.state, f"hpclaunch cancel {name}"))
 
 
 def _age(run: Run, now: datetime) -> timedelta:

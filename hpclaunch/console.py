@@ -34,6 +34,8 @@ _CARD_STYLES = {
     "derived": "green",
 }
 _WIDEST = 100
+_FACT_WIDTH = 23
+"""A time and two blanks."""
 
 
 def say(text: str) -> None:
@@ -188,13 +190,20 @@ def show_end(run: Run, as_json: bool) -> None:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
-    """Draw a table on a terminal; elsewhere write tab-separated lines, which programs can read."""
+    """Draw a table on a terminal; elsewhere write tab-separated lines, the first with the names of the columns."""
     if not sys.stdout.isatty():
-        write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in rows))
+        lines = [*([header] if any(header) else []), *rows]
+        write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in lines))
         return
     from rich.console import Console
 
     Console(no_color=bool(os.environ.get("NO_COLOR"))).print(_grid(header, rows, state_column))
+
+
+def fact(name: str, value: str) -> None:
+    """Write one line of what is known of one thing: its values stand below each other on a terminal."""
+    between = " " * max(2, _FACT_WIDTH - len(name)) if sys.stdout.isatty() else "\t"
+    write(f"{_cell(name)}{between}{_cell(value)}\n")
 
 
 def live_table(header: Sequence[str], tables: Iterable[Sequence[Sequence[str]]], state_column: int) -> None:
@@ -202,7 +211,8 @@ def live_table(header: Sequence[str], tables: Iterable[Sequence[Sequence[str]]],
     if not sys.stdout.isatty():
         shown: Sequence[Sequence[str]] = ()
         for rows in tables:
-            table(header, [row for row in rows if row not in shown], state_column)
+            # The names of the columns once, then every line that is new.
+            table(("",) if shown else header, [row for row in rows if row not in shown], state_column)
             shown = rows
         return
     from rich.console import Console

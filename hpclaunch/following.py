@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hpclaunch.errors import Fault, Refused, SchedulerError
 from hpclaunch.runs import Run
-from hpclaunch.tracking import refreshed, retry
+from hpclaunch.tracking import NEVER_QUEUED, refreshed, retry
 
 _PATIENCE = 6
 """Answers of UNKNOWN in a row before following a run ends."""
 _LONGEST_PAUSE = 15.0
 TIMED_OUT = 124
-"""The exit code of timeout(1)."""
+"""What ``wait`` ends with when its time is over: the exit code of timeout(1)."""
+_WAITS_OWN = (2, TIMED_OUT, 130)
+"""Exit codes that say something of ``wait`` itself: never passed on from a run."""
 
 
 def follow(
@@ -74,7 +77,7 @@ def wait(
                 left[run.path] -= 1
                 runs[number] = again
         yield runs
-        if all(run.final or unknown[run.path] >= _PATIENCE for run in runs):
+        if all(run.final or run.state in NEVER_QUEUED or unknown[run.path] >= _PATIENCE for run in runs):
             return
         pause = _longer(pause, runs)
         if deadline is not None and time.monotonic() + pause > deadline:
@@ -92,15 +95,58 @@ def _again(run: Run, tell: Callable[[str], None]) -> Run | None:
 
 
 def exit_code_of(found: Sequence[Run]) -> int:
-    """Return what ``wait`` ends with: 0 if all completed, else the first other run's own code, or 1, or 124 in time."""
+    """Return what ``wait`` ends with: 0 if all completed, 124 if its time was over, else the first other run's code.
+
+    1 stands for a run that has no code of its own, and for one whose code says something else of ``wait`` itself.
+    """
+    if any(not run.final and run.state != "UNKNOWN" for run in found):
+        return TIMED_OUT
     for run in found:
-        if run.state == "COMPLETED":
-            continue
-        if not run.final and run.state != "UNKNOWN":
-            return TIMED_OUT
-        code = run.exit_code.partition(":")[0]
-        return int(code) if code.isascii() and code.isdigit() and 0 < int(code[:4]) < 256 else 1
+        if run.state != "COMPLETED":
+            code = run.exit_code.partition(":")[0]
+            own = int(code) if code.isascii() and code.isdigit() and len(code) < 4 else 0
+            return own if 0 < own < 256 and own not in _WAITS_OWN else 1
     return 0
+
+
+def own_log(run: Run, rank: int | None) -> int | None:
+    """Return the rank whose log to read; None for that of the whole job, which one rank has to itself.
+
+    Raises Refused where the rank has no log, and never will have one.
+    """
+    if rank is None or run.logs(rank):
+        return rank
+    spec = run.spec()
+    ranks = _ranks(spec)
+    if rank >= ranks > 0:
+        ranks_are = f"has ranks 0 to {ranks - 1}" if ranks > 1 else "has one rank, 0"
+        raise Refused(Fault(what=f"{run.label} {ranks_are}, and no rank {rank}", next=_whole(run)))
+    if ranks == 1:
+        return None
+    if not spec.get("rank_number"):
+        what = f"the {ranks} ranks of {run.label} have no logs of their own: more than 'rank_logs' allows"
+        more = f"{_whole(run)}; 'rank_logs: {ranks}' in the job file or hpclaunch.yaml changes the next run"
+        raise Refused(Fault(what=what, next=more))
+    return rank
+
+
+def unheard(run: Run, rank: int) -> Fault:
+    """Return why a rank that should have a log of its own has none."""
+    if not run.attempts():
+        return Fault(what=f"{run.label} has not started", next=f"hpclaunch logs -f {run.path.name} --rank {rank}")
+    launcher = run.spec().get("launcher", "its launcher")
+    what = f"{run.label} has no log of rank {rank}: the rank was never started, or {launcher} told it no number"
+    return Fault(what=what, next=_whole(run))
+
+
+def _whole(run: Run) -> str:
+    return f"hpclaunch logs {run.label}, of all ranks"
+
+
+def _ranks(spec: Mapping[str, Any]) -> int:
+    layout = spec.get("layout")
+    nodes, tasks = (layout.get("nodes"), layout.get("tasks_per_node")) if isinstance(layout, dict) else (0, 0)
+    return nodes * tasks if isinstance(nodes, int) and isinstance(tasks, int) else 0
 
 
 class Tail:

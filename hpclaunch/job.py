@@ -130,6 +130,7 @@ class Job:
     """A job: a script with hyper-parameters, or any command, and what it needs.
 
     ``restarts``: how often its script may start it again after it has saved its state; ``signal`` asks it to.
+    ``rank_logs``: up to so many ranks each has a log file of its own.
     """
 
     name: str = field(metadata=INTERNAL)
@@ -145,6 +146,7 @@ class Job:
     launcher: LauncherName | None = None
     restarts: Annotated[int, AtLeast(0)] | None = None
     signal: Line | None = None
+    rank_logs: Annotated[int, AtLeast(0)] | None = None
     secret_env: tuple[VariableName, ...] = ()
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)

@@ -204,6 +204,7 @@ def surroundings(
         version=__version__,
         cpus=len(os.sched_getaffinity(0)),
         hosts=_hosts(world, request),
+        user_folder=os.path.abspath(user_folder(world.environment)),
         environment=world.environment,
     )
     offers = [world.environment.get("HPCLAUNCH_RUNS_DIR"), settings.offer("runs_dir", site.name)[1]]

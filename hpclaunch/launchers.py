@@ -115,5 +115,26 @@ LAUNCHERS: dict[str, Callable[[Launch], tuple[str, ...]]] = {
     "torchrun": torchrun,
 }
 
+_RANK_VARIABLES = {
+    "srun": ("SLURM_PROCID",),
+    "mpirun": ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"),
+    "horovodrun": ("HOROVOD_RANK",),
+    # TACC's takes the MPI library that is loaded: Intel's and MPICH, MVAPICH, Open MPI.
+    "ibrun": ("PMI_RANK", "MV2_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"),
+    "torchrun": ("RANK",),
+}
+
+
+def rank_number(launcher: str) -> str:
+    """Return bash's expression for a rank's number, from what its launcher tells it; empty there, empty here.
+
+    Under torchrun SLURM_PROCID is a node's number: so each launcher's own variables, and no others.
+    """
+    text = ""
+    for name in reversed(_RANK_VARIABLES.get(launcher, ())):
+        text = f"${{{name}:-{text}}}" if text else f"${{{name}-}}"
+    return text
+
+
 VALUES = {"-np": 1, "--map-by": 1, "--bind-to": 1, "-mca": 2, "--hostfile": 1, "-H": 1, "-x": 1}
 """How many words belong to an option that these launchers write without ``=``."""

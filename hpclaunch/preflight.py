@@ -6,7 +6,6 @@ import os
 import shutil
 from pathlib import Path
 
-from hpclaunch.catalog import user_folder
 from hpclaunch.errors import Fault
 from hpclaunch.snapshot import choose, faults_of
 from hpclaunch.spec import DataNeed, JobSpec
@@ -26,9 +25,9 @@ def remarks(spec: JobSpec) -> list[str]:
     """Return what is not wrong, and still good to know: a script whose neighbours are too many to take along."""
     told = [
         f"{name} is set in this shell, and the job gets it only if your login profile sets it too; "
-        f"else write it to {secret_file(name)} (chmod 600)"
+        f"else write it to {secret_file(spec, name)} (chmod 600)"
         for name in spec.secrets
-        if ("export", "NONE") in spec.directives and name in os.environ and not secret_file(name).exists()
+        if ("export", "NONE") in spec.directives and name in os.environ and not secret_file(spec, name).exists()
     ]
     if not spec.code.source_only or faults_of(spec.code):  # a job is taken whole or refused
         return told
@@ -37,9 +36,9 @@ def remarks(spec: JobSpec) -> list[str]:
     return [*told, what] if narrowed else told
 
 
-def secret_file(name: str) -> Path:
-    """Return the file from which a job reads a variable of ``secret_env``, as the script spells it."""
-    return user_folder(os.environ) / "secrets" / name
+def secret_file(spec: JobSpec, name: str) -> Path:
+    """Return the file from which the script reads a variable of ``secret_env``."""
+    return Path(spec.secrets_folder, name)
 
 
 def found_layout(need: DataNeed) -> Path | None:
@@ -72,7 +71,7 @@ def _secrets(spec: JobSpec) -> list[Fault]:
     """Return which of the secrets no job could find; their values are not looked at."""
     faults = []
     for name in spec.secrets:
-        file = secret_file(name)
+        file = secret_file(spec, name)
         write = f"write it to {file} (chmod 600), or export it in your login profile"
         if not file.exists() and not os.environ.get(name):
             faults.append(Fault(where=f"secret_env {name}", what="is set nowhere", next=write))

@@ -16,7 +16,7 @@ from hpclaunch.runs import Run
 from hpclaunch.runs.directory import REQUEST
 from hpclaunch.runs.files import json_object, read_text
 from hpclaunch.spec import Request
-from hpclaunch.tracking import hand_over, start_in_array
+from hpclaunch.tracking import NEVER_QUEUED, hand_over, not_submitted, start_in_array
 
 
 def resume(world: World, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:
@@ -69,8 +69,8 @@ def _refuse_unended(run: Run) -> None:
     name = run.label
     if run.state == "COMPLETED":
         raise Refused(Fault(what=f"{name} is done: it completed", next=f"hpclaunch results {name}"))
-    if run.state == "RENDERED":
-        raise Refused(Fault(what=f"{name} was never submitted", next=run.start_command))
+    if run.state in NEVER_QUEUED:
+        raise Refused(not_submitted(run))
     if not run.final:
         what = f"{name} has not ended, as far as is known: its state is {run.state}"
         raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hpclaunch.archive import Doomed, everything, final_metrics, numbers
-from hpclaunch.console import live_table, say, show_bytes, table, write, write_json
+from hpclaunch.console import fact, live_table, say, show_bytes, table, write, write_json
 from hpclaunch.runs import Run, each, swept
 from hpclaunch.tracking import explanation
 
@@ -126,7 +126,7 @@ def _sweep(spec: dict[str, Any]) -> str:
 
 
 def _line(name: str, value: str) -> None:
-    table(("", ""), [(name, value)])
+    fact(name, value)
 
 
 def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]], as_json: bool) -> None:
@@ -138,7 +138,7 @@ def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]]
     if not rows:
         say("they were asked for in the same way, and tell the same")
         return
-    table(("", *(run.label for run in found)), [(name, *values) for name, values in rows])
+    table(("what", *(run.label for run in found)), [(name, *values) for name, values in rows])
 
 
 def show_results(found: Sequence[Run], as_json: bool) -> None:
@@ -164,10 +164,13 @@ def show_doomed(doomed: Sequence[Doomed], staying: Sequence[Run], as_json: bool)
         say(f"  stays: {run.path} ({run.state}{part})")
     if as_json:
         return
+    if not doomed:
+        say("there is nothing to delete")
+        return
     table(
         ("run directory", "state", "size"), [(str(one.run.path), one.run.state, show_bytes(one.size)) for one in doomed]
     )
-    say(f"{len(doomed)} run directories, {show_bytes(sum(one.size for one in doomed))}")
+    say(f"{_directories(len(doomed))}, {show_bytes(sum(one.size for one in doomed))}")
 
 
 def show_cleaned(doomed: Sequence[Doomed], gone: Sequence[Run], as_json: bool) -> None:
@@ -177,4 +180,8 @@ def show_cleaned(doomed: Sequence[Doomed], gone: Sequence[Run], as_json: bool) -
     if as_json:
         write_json({"deleted": [str(one.run.path) for one in freed], "bytes": sum(one.size for one in freed)})
     else:
-        say(f"deleted {len(freed)} run directories, {show_bytes(sum(one.size for one in freed))} freed")
+        say(f"deleted {_directories(len(freed))}, {show_bytes(sum(one.size for one in freed))} freed")
+
+
+def _directories(number: int) -> str:
+    return "1 run directory" if number == 1 else f"{number} run directories"

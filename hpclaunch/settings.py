@@ -39,6 +39,7 @@ class SiteSettings:
     launcher: LauncherName | None = None
     restarts: Annotated[int, AtLeast(0)] | None = None
     signal: Line | None = None
+    rank_logs: Annotated[int, AtLeast(0)] | None = None
     runs_dir: Line | None = None
     data_dir: Line | None = None
     mail: Mail | None = None

@@ -45,7 +45,8 @@ class Request:
 class Surroundings:
     """What the program found around it, so that planning itself looks at nothing: clock, folders, environment.
 
-    ``python`` is the interpreter that runs hpclaunch; ``hosts`` are the names in the request's hosts file.
+    ``python`` is the interpreter that runs hpclaunch; ``hosts`` are the names in the request's hosts file;
+    ``user_folder`` is that of the user's own files.
     """
 
     now: str
@@ -55,6 +56,7 @@ class Surroundings:
     version: str
     cpus: int = 1
     hosts: tuple[str, ...] = ()
+    user_folder: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -189,9 +191,11 @@ def digits_of(count: int) -> int:
 class JobSpec:
     """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted".
 
-    ``rank_setup`` are bash lines that every rank runs before its command; ``marks`` say which of the site's values
-    are not the centre's own word. ``secrets`` are names of variables, whose values only the job sees. With a ``sweep``
-    ``run_dir`` is the folder of all its runs, whose own are 0000, 0001, … in it.
+    ``rank_number`` is bash's expression for a rank's number where each writes a log of its own; ``rank_setup`` are
+    bash lines that every rank runs before its command; ``marks`` say which of the site's values are not the centre's
+    own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where their
+    files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the folder of
+    all its runs, whose own are 0000, 0001, … in it.
     """
 
     name: str
@@ -218,11 +222,13 @@ class JobSpec:
     environment: Pairs
     unset: tuple[str, ...]
     interpreter: str
+    rank_number: str
     rank_setup: tuple[str, ...]
     command: tuple[str, ...]
     launch: tuple[str, ...]
     hosts: tuple[str, ...]
     secrets: tuple[str, ...]
+    secrets_folder: str
     restarts: Restarts
     code: Code
     data: DataNeed | None

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 300
 """Longer than a submission can take: a run that is still SUBMITTING then was interrupted."""
+NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
+"""States of runs that nobody has submitted: their end would never come."""
 
 
 def refreshed(found: Sequence[Run]) -> list[Run]:
@@ -167,28 +169,33 @@ def all_runs(world: World) -> list[Run]:
 
 def explanation(run: Run) -> str:
     """Return why a run waits, in words, where its scheduler's reason is a known one."""
-    return scheduler_of(run.scheduler).explain(run.reason) if run.reason and not run.final else ""
+    words = scheduler_of(run.scheduler).explain(run.reason) if run.reason and not run.final else ""
+    return words.replace("JOBID", run.job_id)
 
 
 def cancellable(found: Sequence[Run]) -> list[Run]:
     """Return those that have a job which has not ended. Raises Refused for runs that were never submitted."""
     never = [run for run in found if not run.job_id and not run.final]
     if never:
-        raise Refused([_not_submitted(run) for run in never])
+        raise Refused([not_submitted(run) for run in never])
     return [run for run in found if not run.final]
 
 
 def awaitable(found: Sequence[Run]) -> Sequence[Run]:
     """Return the runs. Raises Refused for runs that nobody has submitted: their end would never come."""
-    never = [run for run in found if run.state == "RENDERED"]
+    never = [run for run in found if run.state in NEVER_QUEUED]
     if never:
-        raise Refused([_not_submitted(run) for run in never])
+        raise Refused([not_submitted(run) for run in never])
     return found
 
 
-def _not_submitted(run: Run) -> Fault:
+def not_submitted(run: Run) -> Fault:
+    """Return why there is no job of this run that could end, and what would start one."""
     if run.state == "SUBMITTING":
         return Fault(what=f"{run.label} is being submitted", next=f"hpclaunch status {run.label}")
+    if run.state == "INCOMPLETE":
+        what = f"{run.label} is not ready: its directory is being made, or that was interrupted; nothing was queued"
+        return Fault(what=what, next="hpclaunch submit, if nobody is submitting it now")
     return Fault(what=f"{run.label} was rendered and not submitted", next=f"{run.start_command} starts it")
 
 
@@ -263,12 +270,18 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
 
 
 def _not_again(run: Run, reason: str) -> Refused:
-    next_step = "mend it, then hpclaunch submit"
+    return Refused(Fault(what=f"{run.label} is not started again: {reason}", next=_instead(run)))
+
+
+def _instead(run: Run) -> str:
+    """Return what helps a run that is not for ``retry``."""
+    name = run.label
+    if run.state == "COMPLETED":
+        return f"hpclaunch results {name}"
     if not run.final:
-        next_step = f"hpclaunch wait {run.label}"
-    elif run.state == "COMPLETED":
-        next_step = f"hpclaunch results {run.label}"
-    return Refused(Fault(what=f"{run.label} is not started again: {reason}", next=next_step))
+        return f"hpclaunch wait {name}, or hpclaunch cancel {name}"
+    goes_on = f"hpclaunch resume {name} goes on from what it saved"
+    return f"mend it, then hpclaunch submit; or {goes_on}" if run.state in ("FAILED", "OUT_OF_MEMORY") else goes_on
 
 
 def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:

@@ -32,6 +32,7 @@ AROUND = Surroundings(
     python="/opt/hpc/bin/python",
     version="1.2.3",
     cpus=8,
+    user_folder="/home/ada/.config/hpclaunch",
     environment=MappingProxyType({"HOME": "/home/ada"}),
 )
 

@@ -23,13 +23,17 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the runs as they were last recorded, newest first; no scheduler is asked."""
-    from hpclaunch import run_views, runs
+    from hpclaunch import console, run_views, runs
     from hpclaunch.launch import World
 
     world = World()
     found = runs.known(world.index, world.run_folders)
     found = runs.each(found) if all_ else found
-    run_views.show_status([run for run in found if state in (None, run.state)], json)
+    wanted = [run for run in found if state is None or run.state == state.upper()]
+    if found and not wanted and not json:
+        console.say(f"no run is {state}; there are {', '.join(sorted({run.state for run in found}))}")
+        return
+    run_views.show_status(wanted, json)
 
 
 @app.command()
@@ -78,8 +82,12 @@ def clean(
     world = World(warn=console.warn)
     found = tracking.find(world, run) if run else tracking.all_runs(world)
     ended, staying = archive.cleanable(found, _age(older_than), keep, world.now())
+    if run and staying:
+        raise Refused([archive.why_it_stays(one) for one in staying])
     doomed = archive.measure(ended)
     run_views.show_doomed(doomed, staying, json)
+    if not doomed and not json:
+        return
     if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
         raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
     run_views.show_cleaned(doomed, archive.delete(world, ended, console.say), json)
@@ -100,7 +108,11 @@ def rebuild(
     if json:
         console.write_json({"runs": [str(path) for path in found], "forgotten": [str(path) for path in forgotten]})
         return
-    console.say(f"{len(found)} runs are in the list; {len(forgotten)} that are gone were forgotten")
+    for path in forgotten:
+        if path.exists():
+            console.warn(f"{path} is left out: its record cannot be read")
+    gone = sum(not path.exists() for path in forgotten)
+    console.say(f"{len(found)} runs are in the list; {gone} that are gone were forgotten")
 
 
 def _age(text: str | None) -> timedelta:

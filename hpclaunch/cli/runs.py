@@ -53,7 +53,7 @@ def status(
 
     world = World(warn=console.warn)
     found = tracking.find(world, run) if run else tracking.all_runs(world)
-    if not watch:
+    if not watch or not found:
         run_views.show_status(found, json, all_)
         return
     try:
@@ -66,7 +66,7 @@ def status(
 def logs(
     run: RunName = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run has ended.")] = False,
-    rank: Annotated[int | None, typer.Option("--rank", min=0, help="Of this rank alone.")] = None,
+    rank: Annotated[int | None, typer.Option("--rank", min=0, help="What this rank alone has said.")] = None,
 ) -> None:
     """Print a run's log: all ranks, and all its starts in order."""
     from hpclaunch import console, following, tracking
@@ -76,11 +76,14 @@ def logs(
     if found.tasks:
         what = f"{found.label} is an array of {found.tasks} runs, each with a log of its own"
         raise Refused(Fault(what=what, next=f"hpclaunch logs {found.label}/0000; hpclaunch status {found.label} --all"))
+    rank = following.own_log(found, rank)
     if not follow or not found.job_id:
         text = following.Tail(found, rank).read()
-        if not text and rank is not None:
-            raise Refused(Fault(what=f"{found.label} has no log of rank {rank}", next="hpclaunch logs, without --rank"))
         console.write_bytes(text)
+        if rank is not None and not found.logs(rank):
+            raise Refused(following.unheard(found, rank))
+        if not text:
+            console.say(f"nothing was written yet: {found.label} is {found.state}")
         return
     try:
         for _, text in following.follow(found, rank=rank):
@@ -98,7 +101,7 @@ def wait(
     ] = 0,
     json: Json = False,
 ) -> None:
-    """Wait for runs to end; exit with 0 if all completed, else with the first other run's exit code."""
+    """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
     from hpclaunch import console, tracking
     from hpclaunch.cli.submit import watch_all
     from hpclaunch.launch import World

@@ -201,7 +201,7 @@ def watch(run: Any, json: bool) -> None:
 
 def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> NoReturn:
     """Follow runs to their end, telling every change; exit with 0 if all completed. Ctrl-C detaches."""
-    from hpclaunch import console, following, run_views
+    from hpclaunch import console, following, run_views, tracking
 
     found = asked
     shown: dict[Path, tuple[str, str]] = {}
@@ -210,7 +210,8 @@ def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> No
             for one in found:
                 if shown.get(one.path) != (now := (one.state, one.reason if one.tasks else "")):
                     shown[one.path] = now
-                    console.say(f"{one.label}: {one.state}" + (f" ({one.reason})" if one.reason else ""))
+                    why = tracking.explanation(one) or one.reason
+                    console.say(f"{one.label}: {one.state}" + (f" ({why})" if why else ""))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     run_views.show_status(found, json)

@@ -14,7 +14,7 @@ from hpclaunch.plan.directives import directives_of
 from hpclaunch.plan.folders import data_need, private_faults
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.marks import third_party_of, unverified_of
-from hpclaunch.plan.ranks import launch_of, launcher_of, rank_setup_of
+from hpclaunch.plan.ranks import launch_of, launcher_of, rank_number_of, rank_setup_of
 from hpclaunch.plan.removal import unwanted_lines, without
 from hpclaunch.plan.restarts import restarts_of
 from hpclaunch.plan.sizing import Sizing, sizing_of
@@ -120,10 +120,12 @@ def _lines(
     contained = bool(box.prefix or box.srun)
     return {
         "secrets": _secrets(site, job),
+        "secrets_folder": f"{around.user_folder}/secrets" if _secrets(site, job) else "",
         "restarts": restarts,
         "directives": directives if slurm else (),
         "environment": tuple(environment.items()),
         "interpreter": "" if contained else command[0],
+        "rank_number": rank_number_of(site, launcher, layout, job, settings, ledger),
         "rank_setup": rank_setup_of(node, layout, launcher, software.variables) if slurm else (),
         "command": words,
         "sweep": replace(sweep, position=len(words) - len(request.arguments)) if sweep else None,

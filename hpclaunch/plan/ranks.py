@@ -6,7 +6,7 @@ import re
 import shlex
 
 from hpclaunch.job import Job
-from hpclaunch.launchers import LAUNCHERS, Launch
+from hpclaunch.launchers import LAUNCHERS, Launch, rank_number
 from hpclaunch.plan.containers import Box
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.settings import Settings
@@ -17,6 +17,8 @@ _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
 _BY_THE_SCRIPT = ("HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", "HPCLAUNCH_CHECKPOINT_DIR", "HPCLAUNCH_RESTART_COUNT")
 _GENERIC = "srun"  # where a site file does not say which
+RANK_LOGS = 512
+"""The most ranks that each get a log file of their own, unless somebody says otherwise."""
 
 
 def launcher_of(
@@ -119,6 +121,20 @@ def rank_setup_of(node: NodeType, layout: Layout, launcher: str, said: dict[str,
     own = node.rank_setup if launcher == "srun" else ()
     order = node.whole_node.variables if fills_node(node, layout) else {}
     return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in said))
+
+
+def rank_number_of(site: Site, launcher: str, layout: Layout, job: Job, settings: Settings, ledger: Ledger) -> str:
+    """Return how the script knows a rank's number; nothing where ranks get no log of their own.
+
+    One rank has the job's log to itself; very many files would burden a shared file system.
+    """
+    most = ledger.pick(
+        "rank logs",
+        ("job", job.rank_logs),
+        settings.offer("rank_logs", site.name),
+        ("usual", RANK_LOGS),
+    )
+    return rank_number(launcher) if 1 < layout.world_size <= (most or 0) else ""
 
 
 def launch_of(

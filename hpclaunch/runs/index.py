@@ -88,9 +88,10 @@ def forget(index: Path, gone: Iterable[Path]) -> None:
 
 
 def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
-    """Return a run by path, by its directory's name, by job id, or (None) the newest one. Raises NotFound.
+    """Return a run by path, by its directory's name or whole parts of it, by job id, or (None) the newest one.
 
-    A run of an array is ``ARRAY/0007``, by name or by path, or its job id ``4711_7``.
+    A run of an array is ``ARRAY/0007``, by name or by path, or its job id ``4711_7``. Raises NotFound, for a run that
+    is there and cannot be read with the reason.
     """
     if name and (os.sep in name or _is_run(Path(name))):
         return _in_array(index, name, folders) or load_any(_absolute(name))
@@ -110,6 +111,9 @@ def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
     matches = [run for run in runs if name in (run.path.name, run.job_id, *run.earlier)]
     if matches:
         return matches[0]
+    if name and (short := _abbreviated(name, runs)):
+        return short
+    _refuse_broken(index, name)
     near = did_you_mean(name or "", [run.path.name for run in runs])
     what = f"no run is called {name!r}{near}" if name else "there is no run yet"
     raise NotFound(Fault(what=what, next="hpclaunch runs list" if runs else "hpclaunch submit JOB"))
@@ -120,8 +124,32 @@ def _in_array(index: Path, name: str, folders: Sequence[Path]) -> Run | None:
     array, _, task = name.partition(os.sep)
     if not array or not task.isdigit() or _is_run(_absolute(array)):
         return None
-    found = next((run for run in known(index, folders) if run.path.name == array and run.tasks), None)
+    arrays = [run for run in known(index, folders) if run.tasks]
+    found = next((run for run in arrays if run.path.name == array), None) or _abbreviated(array, arrays)
     return load_any(found.path / task) if found else None
+
+
+def _abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
+    """Return the one run whose name begins with these whole parts, or ends with this last one.
+
+    Parts stand between dashes: a name that lacks a letter is a typing error, and names no run.
+    """
+    found = [run for run in runs if run.path.name.startswith(f"{name}-") or run.path.name.endswith(f"-{name}")]
+    if len(found) > 1:
+        some = ", ".join(run.path.name for run in found[:5]) + (", ..." if found[5:] else "")
+        raise NotFound(Fault(what=f"{name!r} may be any of {len(found)} runs", allowed=some, next="say more of it"))
+    return found[0] if found else None
+
+
+def _refuse_broken(index: Path, name: str | None) -> None:
+    """Raise NotFound, with the reason, for a run that the list still names and that cannot be read."""
+    for path in indexed(index):
+        if path.name == name and not os.path.lexists(path):
+            what = "the directory of this run is gone"
+            next_step = "squeue --me lists what still runs; hpclaunch runs rebuild forgets what is gone"
+            raise NotFound(Fault(where=str(path), what=what, next=next_step))
+        if path.name == name:
+            load(path)
 
 
 def _is_run(path: Path) -> bool:

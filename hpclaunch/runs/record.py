@@ -91,8 +91,8 @@ class Run:
         return shlex.join(["sbatch" if self.scheduler == "slurm" else "bash", str(self.script)])
 
     def logs(self, rank: int | None = None) -> list[Path]:
-        """Return the log files of all starts, oldest first: the job's, or those of one rank."""
-        found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.*.out")
+        """Return the log files of all starts, oldest first: the job's; or the one of a rank, which all starts share."""
+        found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.out")
         kept = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
         if self.index >= 0 and rank is None:
             named = [self.home / f"logs/slurm-{job_id}.out" for job_id in (*self.earlier, self.job_id) if job_id]
@@ -148,12 +148,9 @@ def load(path: Path) -> Run:
     """Return the run in that directory. Raises NotFound if there is none, or if its record cannot be read."""
     file = f"{path}/{RECORD}"  # a thousand runs are read at once: text is quicker than paths
     record = json_object(read_text(file))
-    if not record and not os.path.lexists(file):
-        raise NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
     missing = [name for name in _MUST if name not in record]
     if missing:
-        what = f"the record cannot be read: it has no {', '.join(missing)}"
-        raise NotFound(Fault(where=file, what=what))
+        raise NotFound(_unreadable(path, file, missing))
     texts: dict[str, Any] = {name: str(record[name]) for name in _TEXTS if name in record}
     earlier = record.get("earlier", [])
     earlier = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
@@ -167,6 +164,20 @@ def load(path: Path) -> Run:
     if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
         raise NotFound(Fault(where=file, what="the record cannot be read: a job id or state is none"))
     return Run(path=path, earlier=earlier, **texts, **array)
+
+
+def _unreadable(path: Path, file: str, missing: list[str]) -> Fault:
+    """Return why there is no record to read: none of ours, another person's, damaged."""
+    if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
+        what = "this directory cannot be looked into: only its owner may"
+        return Fault(where=str(path), what=what, next="ask whose run it is; squeue tells of its job")
+    if not os.path.lexists(file):
+        return Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list")
+    if not os.access(file, os.R_OK):
+        return Fault(where=file, what="the record cannot be read: only its owner may")
+    what = f"the record cannot be read: it has no {', '.join(missing)}"
+    left = f"what the run left is in {path}; hpclaunch submit {path / 'code'} or a copy of it begins anew"
+    return Fault(where=file, what=what, next=left)
 
 
 def save(run: Run, durable: bool = True) -> Run:

@@ -144,7 +144,9 @@ def cancel(runs: Sequence[Run]) -> bool:
     """Cancel the jobs with one call and return that they were asked to end. Raises SchedulerError in Slurm's words."""
     answer = ask(["scancel", *(run.job_id for run in runs)])
     if not answer.ok:
-        raise SchedulerError(Fault(where="scancel", what=answer.words, next="try again: the run goes on meanwhile"))
+        denied = "denied" in answer.words.lower()
+        next_step = "only its owner can cancel it" if denied else "try again: the run goes on meanwhile"
+        raise SchedulerError(Fault(where="scancel", what=answer.words, next=next_step))
     return True
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 PATIENCE = 60
-TOOLS = ["bash", "cat", "date", "env", "find", "git", "mkdir", "sleep", "timeout", "wc"]
+TOOLS = ["bash", "cat", "date", "env", "find", "git", "mkdir", "sed", "sleep", "stat", "tee", "timeout", "wc"]
 FAKE = """#!/bin/bash
 printf '%s\\0' "$@" > {spool}/{name}.args
 env -0 > {spool}/{name}.env

@@ -110,7 +110,8 @@ def test_an_ended_run_is_not_asked_for_again(cluster: Desk, run: Path) -> None:
 
 
 def test_status_is_a_table_that_programs_can_read(cluster: Desk, run: Path) -> None:
-    cells = cluster.type("status").out.rstrip("\n").split("\t")
+    names, cells = (line.split("\t") for line in cluster.type("status").out.splitlines())
+    assert names == ["run", "job id", "site", "state", "exit", "created (UTC)", "reason"]
     assert cells[:4] == [run.name, "4711", "slurmsite", "UNKNOWN"]
 
 
@@ -137,6 +138,18 @@ def test_logs_are_those_of_all_attempts(cluster: Desk, run: Path) -> None:
     assert cluster.type("logs", run.name).out == "first\nsecond\n"
 
 
+def test_a_log_without_a_word_says_how_the_run_is(cluster: Desk, run: Path) -> None:
+    cluster.fake("squeue", out="4711|PENDING|Priority\n")
+    done = cluster.type("logs", run.name)
+    assert (done.code, done.out, "nothing was written yet" in done.err, "is PENDING" in done.err) == (0, "", True, True)
+
+
+def test_a_held_job_is_told_with_what_releases_it(cluster: Desk, run: Path) -> None:
+    cluster.fake("squeue", out="4711|PENDING|JobHeldUser\n")
+    assert "you hold it; scontrol release 4711" in cluster.type("status").out
+    assert "PENDING (you hold it; scontrol release 4711)" in cluster.type("wait", "--timeout", "1s").err
+
+
 def test_cancel_asks_scancel(cluster: Desk, run: Path) -> None:
     cluster.fake("sacct", out="")
     done = cluster.type("cancel", run.name)
@@ -148,6 +161,7 @@ def test_cancel_tells_scancels_own_words(cluster: Desk, run: Path) -> None:
     cluster.fake("scancel", err="scancel: error: Kill job error on job id 4711: Access/permission denied\n", code=1)
     done = cluster.type("cancel", "4711")
     assert (done.code, "Access/permission denied" in done.err) == (1, True)
+    assert "only its owner can cancel it" in done.err
 
 
 def test_cancel_leaves_an_ended_run_alone(cluster: Desk, run: Path) -> None:

@@ -84,7 +84,8 @@ def test_compare_tells_what_differs(cluster: Desk) -> None:
     assert told["layout.nodes"] == {str(one): "1", str(two): "2"}
     assert told["result.accuracy"] == {str(one): "0.5", str(two): "0.75"}
     assert not [name for name in told if "run_dir" in name or name == "site"]
-    assert "--nodes\t1\t2\n" in cluster.type("runs", "compare", "1", "2").out
+    table = cluster.type("runs", "compare", "1", "2").out
+    assert table.startswith(f"what\t{one.name}\t{two.name}\n") and "--nodes\t1\t2\n" in table
     assert cluster.type("runs", "compare", "1").code == 2
 
 
@@ -101,8 +102,11 @@ def test_clean_asks_first_and_never_touches_what_may_run(cluster: Desk) -> None:
     assert told.json["deleted"] == [str(done)] and told.json["bytes"] > 1000
     assert (done.exists(), running.is_dir(), unknown.is_dir()) == (False, True, True)
     assert len(cluster.type("runs", "list", "--json").json) == 3
-    assert cluster.type("runs", "clean", running.name, "--yes").code == 0
-    assert running.is_dir()
+    for run, state, step in ((running, "RUNNING", "cancel"), (unknown, "UNKNOWN", "status")):
+        refused = cluster.type("runs", "clean", run.name, "--yes")
+        assert (refused.code, f"{run.name} is {state} and stays" in refused.err) == (1, True)
+        assert f"hpclaunch {step} {run.name}" in refused.err
+        assert run.is_dir()
 
 
 def test_clean_keeps_the_newest_and_wants_to_be_told_which(cluster: Desk) -> None:
@@ -149,12 +153,25 @@ def test_a_home_that_cannot_be_written_is_told_and_no_run_is_lost(cluster: Desk)
         ({"j1": "COMPLETED|0:0", "j2": "COMPLETED|0:0"}, 0),
         ({"j1": "COMPLETED|0:0", "j2": "FAILED|7:0"}, 7),
         ({"j1": "CANCELLED by 0|0:15", "j2": "COMPLETED|0:0"}, 1),
+        # What wait means by these itself: cannot be read, its time was over, Ctrl-C.
+        ({"j1": "FAILED|2:0", "j2": "COMPLETED|0:0"}, 1),
+        ({"j1": "FAILED|124:0", "j2": "COMPLETED|0:0"}, 1),
+        ({"j1": "FAILED|130:0", "j2": "COMPLETED|0:0"}, 1),
     ],
 )
-def test_wait_ends_with_the_runs_exit_code(cluster: Desk, states: dict[str, str], code: int) -> None:
+def test_wait_ends_with_the_runs_exit_code_unless_it_would_say_something_of_wait(
+    cluster: Desk, states: dict[str, str], code: int
+) -> None:
     submit(cluster, 1), submit(cluster, 2)
     ended(cluster, **states)
     assert cluster.type("wait", "1", "2").code == code
+
+
+def test_waits_time_counts_more_than_a_run_that_has_failed(cluster: Desk) -> None:
+    submit(cluster, 1), submit(cluster, 2)
+    cluster.fake("squeue", out="2|PENDING|Priority|\n")
+    ended(cluster, j1="FAILED|7:0")
+    assert cluster.type("wait", "1", "2", "--timeout", "1s").code == 124
 
 
 def test_wait_gives_up_in_time(cluster: Desk) -> None:
@@ -211,7 +228,9 @@ def test_results_are_a_table_of_final_metrics(cluster: Desk) -> None:
     result(one, accuracy=0.5)
     told = {row["run"]: row["final"] for row in cluster.type("results", "--json").json}
     assert told[one.name]["accuracy"] == 0.5 and told[two.name] == {}
-    assert f"{one.name}\tUNKNOWN\t0.5\n" in cluster.type("results").out
+    table = cluster.type("results").out.splitlines()
+    assert table[0] == "run\tstate\taccuracy"
+    assert sorted(table[1:]) == sorted([f"{one.name}\tUNKNOWN\t0.5", f"{two.name}\tUNKNOWN\t-"])
 
 
 def test_watch_shows_every_change_until_all_have_ended(cluster: Desk) -> None:
@@ -219,6 +238,42 @@ def test_watch_shows_every_change_until_all_have_ended(cluster: Desk) -> None:
     ended(cluster, j1="COMPLETED|0:0")
     done = cluster.type("status", "--watch", "--json")
     assert [row["state"] for row in json.loads(done.out.splitlines()[-1])] == ["COMPLETED"]
+
+
+def test_watch_in_a_pipe_names_the_columns_once(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    cluster.program(
+        "squeue",
+        f"""#!/bin/bash
+        n=$(cat {cluster.spool}/asked 2> /dev/null || echo 0)
+        echo $((n + 1)) > {cluster.spool}/asked
+        states=(PENDING PENDING RUNNING COMPLETED)
+        echo "1|${{states[n]}}|None|"
+        """,
+    )
+    ended(cluster, j1="COMPLETED|0:0")
+    lines = [line.split("\t") for line in cluster.type("status", "--watch").out.splitlines()]
+    assert [line[0] for line in lines] == ["run", run.name, run.name, run.name]
+    assert [line[3] for line in lines] == ["state", "PENDING", "RUNNING", "COMPLETED"]
+
+
+def test_nobody_waits_for_a_run_that_was_never_submitted(cluster: Desk) -> None:
+    rendered = Path(cluster.type("render", "./train.py", "-o", "job.sh", "--json").json["run_dir"])
+    halfway = Path(cluster.type("render", "./train.py", "-o", "other.sh", "--json").json["run_dir"])
+    record = json.loads((halfway / "run.json").read_text())
+    (halfway / "run.json").write_text(json.dumps({**record, "state": "INCOMPLETE"}))
+    watched = cluster.type("status", "--watch", "--json")
+    assert {row["state"] for row in json.loads(watched.out)} == {"RENDERED", "INCOMPLETE"}
+    for verb in ("wait", "cancel", "resume"):
+        told = cluster.type(verb, rendered.name)
+        assert (told.code, "was rendered and not submitted" in told.err) == (1, True)
+        told = cluster.type(verb, halfway.name)
+        assert (told.code, "nothing was queued" in told.err) == (1, True)
+
+
+def test_watch_without_runs_says_so(desk: Desk) -> None:
+    done = desk.type("status", "--watch")
+    assert (done.code, done.out, "there is no run yet" in done.err) == (0, "", True)
 
 
 def test_row_12_squeue_alone_tells_that_a_job_was_queued_again(cluster: Desk) -> None:
@@ -259,3 +314,49 @@ def test_row_14_one_squeue_and_one_sacct_tell_of_a_thousand_runs(cluster: Desk) 
     told = cluster.type("status", "--json").json
     assert sorted(row["state"] for row in told) == ["COMPLETED"] * 500 + ["RUNNING"] * 500
     assert (cluster.spool / "calls").read_text().split() == ["squeue", "sacct"]
+
+
+def test_a_run_can_be_named_by_whole_parts_of_its_name(cluster: Desk) -> None:
+    one, two = submit(cluster, 1), submit(cluster, 2)
+    assert [row["run"] for row in cluster.type("status", one.name.rpartition("-")[2], "--json").json] == [one.name]
+    refused = cluster.type("cancel", "train")
+    assert (refused.code, "may be any of 2 runs" in refused.err) == (1, True)
+    assert one.name in refused.err and two.name in refused.err
+    shutil.rmtree(two)
+    assert [row["run"] for row in cluster.type("status", "train", "--json").json] == [one.name]
+    assert cluster.type("status", one.name[:-1]).code == 1  # a letter is missing: no part, but a typing error
+
+
+def test_a_run_whose_directory_is_gone_or_damaged_says_so(cluster: Desk) -> None:
+    gone, damaged = submit(cluster, 1), submit(cluster, 2)
+    shutil.rmtree(gone)
+    (damaged / "run.json").write_text('{"name": "train", "sit')
+    told = cluster.type("status", gone.name)
+    assert (told.code, f"{gone}: the directory of this run is gone" in told.err) == (1, True)
+    told = cluster.type("logs", damaged.name)
+    assert (told.code, "the record cannot be read: it has no name, site" in told.err) == (1, True)
+    told = cluster.type("runs", "rebuild")
+    assert f"{damaged} is left out" in told.err and "0 runs are in the list; 1 that are gone" in told.err
+
+
+def test_a_list_of_one_state(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    assert [row["run"] for row in cluster.type("runs", "list", "--state", "pending", "--json").json] == [run.name]
+    done = cluster.type("runs", "list", "--state", "failed")
+    assert (done.code, "no run is failed; there are PENDING" in done.err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "step"),
+    [
+        ("FAILED|3:0", "mend it, then hpclaunch submit; or hpclaunch resume RUN"),
+        ("TIMEOUT|0:0", "next: hpclaunch resume RUN"),
+        ("COMPLETED|0:0", "next: hpclaunch results RUN"),
+        ("RUNNING|0:0", "next: hpclaunch wait RUN, or hpclaunch cancel RUN"),
+    ],
+)
+def test_what_retry_does_not_start_again_has_another_way(cluster: Desk, state: str, step: str) -> None:
+    run = submit(cluster, 1)
+    ended(cluster, j1=state)
+    refused = cluster.type("retry", "1")
+    assert (refused.code, step.replace("RUN", run.name) in refused.err) == (1, True), refused.err

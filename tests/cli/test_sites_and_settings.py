@@ -92,9 +92,8 @@ def test_account_partition_and_qos_of_the_settings(desk: Desk) -> None:
 def test_sites_are_listed_and_shown(desk: Desk) -> None:
     rows = desk.type("sites", "list", "--json").json
     assert {row["name"] for row in rows} >= BUNDLED
-    assert [line.split("\t")[0] for line in desk.type("sites", "list").out.splitlines()] == [
-        row["name"] for row in rows
-    ]
+    first = [line.split("\t")[0] for line in desk.type("sites", "list").out.splitlines()]
+    assert first == ["site", *(row["name"] for row in rows)]
     shown = desk.type("sites", "show", "perlmutter", "--json").json
     assert shown["node_types"]["gpu40"]["gpus_per_node"] == 4
     assert "gpu40 (usual)" in desk.type("sites", "show", "perlmutter").out

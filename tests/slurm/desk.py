@@ -50,7 +50,9 @@ class Submitted:
         return [line for line in lines if line["event"] == event]
 
     def log(self) -> str:
-        return "".join(file.read_text(errors="replace") for file in sorted((self.path / "logs").glob("*.out")))
+        """What the job has said; the ranks' own logs repeat parts of it."""
+        files = [file for file in (self.path / "logs").glob("*.out") if not file.name.startswith("rank-")]
+        return "".join(file.read_text(errors="replace") for file in sorted(files))
 
     def ranks(self) -> list[dict[str, Any]]:
         """What the probe's ranks saw, by rank."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.slurm.desk import PROBE_JOB, Desk, Submitted, until
+from tests.slurm.desk import HPCLAUNCH, PATIENCE_S, PROBE_JOB, Desk, Submitted, until
 
 # Any program that keeps the contract of docs/contract.md: goes on from its checkpoint, and saves when it is asked to.
 COUNTER = """
@@ -19,13 +21,16 @@ notes = os.open(os.environ["HPCLAUNCH_RUN_DIR"] + "/notes", os.O_WRONLY | os.O_C
 asked = []
 for name in ("TERM", os.environ.get("HPCLAUNCH_SIGNAL") or "USR2"):
     signal.signal(getattr(signal, "SIG" + name), lambda number, frame: asked.append(signal.Signals(number).name))
+def note(text):
+    os.write(notes, f"rank {rank} {text}\\n".encode())
+    print(f"rank {rank} {text}\\n", end="")  # at once: without a buffer print writes its words one by one
 def save():
     with open(place + ".new", "w") as file:
         file.write(str(count))
     os.replace(place + ".new", place)
 count = int(open(place).read()) if os.path.exists(place) else 0
 start = os.environ["HPCLAUNCH_RESTART_COUNT"]
-os.write(notes, f"rank {rank} start {start} at {count}\\n".encode())
+note(f"start {start} at {count}")
 if start != "0" and "endless" not in sys.argv:
     last = count + 5
 while count < last:
@@ -33,11 +38,11 @@ while count < last:
     count += 1
     if asked:
         save()
-        os.write(notes, f"rank {rank} saved {count} on {asked[0]}\\n".encode())
+        note(f"saved {count} on {asked[0]}")
         time.sleep(0.5)  # all ranks save before the first one ends, as a barrier would see to
         sys.exit(75)
 save()
-os.write(notes, f"rank {rank} done\\n".encode())
+note("done")
 sys.exit(code)
 """
 JOB: dict[str, Any] = {**PROBE_JOB, "restarts": 3, "summary": "counts"}
@@ -76,6 +81,15 @@ def went_on(run: Submitted, signal: str) -> None:
     assert "saved; to be started again" in run.log()
 
 
+def every_rank_is_heard(desk: Desk, run: Submitted) -> None:
+    """A rank's own log has all that it noted at every start and nothing else; the job's log has all of them."""
+    in_all = desk.run("logs", run.path.name).stdout.splitlines()
+    for rank in RANKS:
+        noted = [line for line in notes(run).splitlines() if line.startswith(f"rank {rank} ")]
+        assert desk.run("logs", run.path.name, "--rank", str(rank)).stdout.splitlines() == noted
+        assert [line for line in in_all if line.startswith(f"rank {rank} ")] == noted
+
+
 @pytest.fixture(scope="module")
 def running(counter: Desk) -> dict[str, Submitted]:
     """All wait in the queue and run at the same time."""
@@ -100,6 +114,7 @@ def test_row_10_any_command_saves_at_the_signal_and_is_requeued(
     wait_for_note(run, "done", 4)
     counter.wait(run)
     went_on(run, "SIGUSR2")
+    every_rank_is_heard(counter, run)
     assert counter.ended(run) == "COMPLETED 0:0"
 
 
@@ -162,12 +177,26 @@ def test_row_08_a_preempted_run_saves_in_its_grace_and_goes_on(
 
 def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor(counter: Desk) -> None:
     counter.site("chained", restart="resubmit")
-    run = counter.submit("counter", *TWO, "--site", "chained", "--", "3000")
+    script = counter.folder / "chained.sh"
+    made = counter.run("render", "counter", *TWO, "--site", "chained", "-o", str(script), "--json", "--", "3000")
+    # As hpclaunch retry does: --exclude stands on sbatch's command line, not in the script.
+    job_id = counter.slurm("sbatch", "--parsable", "--exclude=node2", str(script)).strip()
+    run = Submitted(path=Path(json.loads(made.stdout)["run_dir"]), job_id=job_id)
     wait_for_note(run, "start 0", 4)
+    follow = [HPCLAUNCH, "logs", "-f", run.path.name]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "cwd": counter.folder, "env": counter.shell()}
+    following = [subprocess.Popen([*follow, *rank], **pipes) for rank in ((), ("--rank", "2"))]
     counter.slurm("scancel", "--batch", "--signal=USR2", run.job_id)
     wait_for_note(run, "done", 4)
     assert "saved; a job that goes on is submitted" in run.log()
     assert counter.ended(run) == "FAILED 75:0"
     [mark] = run.path.glob("attempts/*/next-job")
     told = json.loads(counter.run("wait", run.path.name, "--json").stdout)
-    assert (told[0]["state"], told[0]["job_id"]) == ("COMPLETED", mark.read_text().strip())
+    successor = Submitted(path=run.path, job_id=mark.read_text().strip())
+    assert (told[0]["state"], told[0]["job_id"]) == ("COMPLETED", successor.job_id)
+    assert counter.field(successor, "ExcNodeList") == "node2"
+    every_rank_is_heard(counter, run)
+    # Who followed the logs from the first job on has heard all of the second one, too.
+    merged, one = (process.communicate(timeout=PATIENCE_S)[0].splitlines() for process in following)
+    assert sorted(line for line in merged if line.startswith("rank ")) == sorted(notes(run).splitlines())
+    assert one == [line for line in notes(run).splitlines() if line.startswith("rank 2 ")]

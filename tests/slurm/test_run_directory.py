@@ -57,6 +57,19 @@ def test_row_07_the_log_folder_is_there_before_the_job_is(desk: Desk) -> None:
         desk.slurm("scancel", run.job_id)
 
 
+def test_a_secret_is_read_where_the_submitting_shell_has_it(desk: Desk) -> None:
+    """The job starts without this shell's XDG_CONFIG_HOME (--export=NONE)."""
+    secret = Path(desk.shell()["XDG_CONFIG_HOME"], "hpclaunch", "secrets", "TOKEN")
+    secret.parent.mkdir(parents=True)
+    secret.write_text("hunter2\n")
+    secret.chmod(0o600)
+    program = "import os\nprint(len(os.environ['TOKEN']), 'letters', os.environ.get('XDG_CONFIG_HOME'))"
+    desk.job("private", program, secret_env=["TOKEN"])
+    run = desk.submit("private", *ONE)
+    desk.wait(run)
+    assert run.log() == "7 letters None\n"
+
+
 @pytest.mark.parametrize("folder", ["/tmp/hpclaunch-runs", "/dev/shm/hpclaunch-runs", "/tmp/../tmp/hpclaunch-runs"])
 def test_row_07_a_folder_that_nodes_do_not_share_is_refused(desk: Desk, folder: str) -> None:
     desk.job("probe")

@@ -51,7 +51,7 @@ IBRUN = """#!/bin/bash
 echo "TACC: starting up job $SLURM_JOB_ID"
 eval "srun --nodes=$SLURM_NNODES --ntasks=$SLURM_NTASKS --mpi=pmix $*"
 """
-TORCH_PROBE = PROBE.replace('"SLURM_PROCID"', '"RANK"')
+TORCH_PROBE = PROBE.replace('"SLURM_PROCID"', '"RANK"') + 'print(f"rank {rank} is here\\n", end="")\n'
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +216,9 @@ def test_torchrun_is_started_once_on_every_node_and_all_meet_at_one_place(desk: 
     meeting = f"{desk.field(run, 'BatchHost')}:{20000 + int(run.job_id) % 10000}"
     assert {rank["env"]["PET_RDZV_ENDPOINT"] for rank in ranks} == {meeting}
     assert {rank["env"]["PET_RDZV_ID"] for rank in ranks} == {run.job_id}
+    assert [desk.run("logs", run.path.name, "--rank", str(rank)).stdout for rank in range(4)] == [
+        f"rank {rank} is here\n" for rank in range(4)
+    ]
 
 
 def test_row_17_arguments_reach_every_rank_through_an_ibrun_that_splits_words(desk: Desk, jobs: Jobs) -> None:

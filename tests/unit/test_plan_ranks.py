@@ -243,3 +243,28 @@ def test_row_17_a_run_directory_that_ibruns_shell_would_take_apart_is_refused(fo
     assert "ibrun's shell would take apart" in fault.what
     assert "--runs-dir" in fault.next
     planned(site, surroundings=around(run_dir="/runs/a-b_c.d/e+f=g:h,i@j%k"), account="m")
+
+
+@pytest.mark.parametrize(
+    ("job", "users", "ranks", "origin"),
+    [
+        (None, None, 512, "usual"),
+        (None, 16, 16, "settings"),
+        (8, 16, 8, "job"),
+        (0, None, 0, "job"),
+    ],
+)
+def test_ranks_have_logs_of_their_own_up_to_a_number(
+    job: int | None, users: int | None, ranks: int, origin: str
+) -> None:
+    wide = a_site(node_types={"gpu": replace(a_site().node_types["gpu"], nodes=600)}, partitions={"batch": Limits()})
+    for nodes in (2, 4, 128, 129):
+        spec = planned(wide, a_job(rank_logs=job), Settings(rank_logs=users), nodes=nodes, tasks_per_node=4)
+        assert spec.rank_number == ("${SLURM_PROCID-}" if nodes * 4 <= ranks else "")
+        assert ("tee -a" in render(spec, ROOTS)) == (nodes * 4 <= ranks)
+        assert origin_of(spec, "rank logs") == (str(ranks), origin)
+
+
+def test_one_rank_needs_no_log_of_its_own() -> None:
+    spec = planned(nodes=1, tasks_per_node=1)
+    assert spec.rank_number == "" and "tee" not in render(spec, ROOTS)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
+
 import pytest
 
 from hpclaunch.render import render
 from hpclaunch.settings import Settings, SiteSettings
-from tests.builders import HOUR, ROOTS, a_desk, a_job, a_site, origin_of, planned, refused
+from tests.builders import AROUND, HOUR, ROOTS, a_desk, a_job, a_site, origin_of, planned, refused
 
 RESUMES = a_job(restarts=5)
 
@@ -113,3 +116,12 @@ def test_secrets_are_named_and_their_values_are_nowhere() -> None:
     assert "\nsecret TOKEN\nsecret WANDB_API_KEY\n" in text
     assert "-x WANDB_API_KEY" in text
     assert text.index("secret TOKEN") < text.index("# --- launch")
+
+
+def test_a_secrets_file_is_looked_for_where_the_submitting_shell_has_it() -> None:
+    spec = planned(job=a_job(secret_env=("TOKEN",)), surroundings=replace(AROUND, user_folder="/home/ada's/hpclaunch"))
+    assert spec.secrets_folder == "/home/ada's/hpclaunch/secrets"
+    text = render(spec, ROOTS)
+    assert f'local file={shlex.quote(spec.secrets_folder)}"/$1" mode\n' in text
+    assert "XDG_CONFIG_HOME" not in text
+    assert planned().secrets_folder == ""

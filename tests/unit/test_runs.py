@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,3 +157,45 @@ def test_undecodable_bytes_of_a_script_are_kept(tmp_path: Path) -> None:
     runs.write_text(tmp_path / "x", "a\udcff")
     assert (tmp_path / "x").read_bytes() == b"a\xff"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.fixture
+def anothers() -> Iterator[Path]:
+    """A run directory where everybody may come, unlike pytest's folders; only its owner may look into it."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        run = Path(folder, "run")
+        run.mkdir()
+        (run / "run.json").write_text("{}")
+        yield run
+        run.chmod(0o700)
+
+
+def as_somebody_else(path: Path) -> str:
+    """What loading the run tells a person who does not own it: root becomes nobody for it, in a process of its own."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        words = "it was read"
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            runs.load(path)
+        except NotFound as error:
+            words = str(error)
+        finally:
+            os.write(writer, words.encode())
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        words = answer.read()
+    os.waitpid(child, 0)
+    return words
+
+
+def test_another_persons_run_is_told_from_a_damaged_one(anothers: Path) -> None:
+    assert "the record cannot be read: it has no name" in as_somebody_else(anothers)
+    (anothers / "run.json").chmod(0)
+    assert "run.json: the record cannot be read: only its owner may" in as_somebody_else(anothers)
+    anothers.chmod(0)
+    assert f"{anothers}: this directory cannot be looked into: only its owner may" in as_somebody_else(anothers)
