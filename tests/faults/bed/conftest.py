@@ -56,16 +56,17 @@ class Bed:
         self,
         *options: str,
         events: Mapping[int, str] | None = None,
-        pause: float = 0.1,
+        pause: float | Mapping[int, float] = 0.1,
         nodes: int = 2,
         typed: tuple[str, ...] = (),
     ) -> Pair:
-        """Submit both. ``events``: by ranks, what the program does to itself; ``pause`` seconds after every step."""
+        """Submit both. ``events``: by ranks, what the program does to itself; ``pause``: seconds after every step."""
         self.began = time.monotonic()
         pair = {}
         for ranks in RANKS:
             event = [f"--event={events[ranks]}"] if events else []
-            command = self.command(ranks, *typed, nodes=nodes, own=(f"--step-seconds={pause}", *event, *options))
+            seconds = pause[ranks] if isinstance(pause, Mapping) else pause
+            command = self.command(ranks, *typed, nodes=nodes, own=(f"--step-seconds={seconds}", *event, *options))
             pair[ranks] = self.desk.submit(*command[1:])
         return pair
 
@@ -104,6 +105,11 @@ class Bed:
             assert code != 0
             done = self.desk.run("resume", str(run.path))
             assert done.returncode == 0, done.stderr
+
+    def hold_no_more(self, run: Submitted) -> None:
+        """Let its further starts begin without a `scontrol release`: the directive has done its part."""
+        script = run.path / "job.sh"
+        script.write_text("".join(x for x in script.read_text().splitlines(keepends=True) if "--hold" not in x))
 
     def judge(
         self, fault: str, outcome: str, pair: Mapping[int, Submitted | Path], jobs: int = 1, retries: int = 0
