@@ -38,10 +38,11 @@ def with_rows(text: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 def surroundings(*modules: str) -> str:
     """Date, commit, machine and versions, in a line."""
-    from importlib.metadata import version
+    from importlib.metadata import packages_distributions, version
 
+    distributions = packages_distributions()  # tensorflow may be from tensorflow-cpu
     commit = _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "no commit"
-    told = [f"{name} {version(name)}" for name in modules]
+    told = [f"{name} {version(distributions[name][0])}" for name in modules]
     slurm = re.sub(r"^slurm(-wlm)? ", "Slurm ", _output("squeue", "--version")) or "no Slurm"
     cores = len(os.sched_getaffinity(0))
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
