@@ -19,7 +19,8 @@ from tests.faults.bed.conftest import tell
 from tests.faults.conftest import Faults, told
 from tests.slurm.desk import HPCLAUNCH, until
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
+WAIT_S = 600
 ONE = ("--tasks-per-node", "1")
 QUEUED = 1000
 ROUNDS = 3
@@ -68,12 +69,12 @@ def test_50_submissions_at_once(faults: Faults) -> None:
         subprocess.Popen(command, cwd=desk.folder, env=desk.shell(), stdout=pipe, stderr=pipe, text=True)
         for _ in range(50)
     ]
-    ended = [process.communicate(timeout=600) for process in started]
+    ended = [process.communicate(timeout=WAIT_S) for process in started]
     assert [process.returncode for process in started] == [0] * 50, [err for _, err in ended if err]
     records = [json.loads(out) for out, _ in ended]
     assert len({record["run_dir"] for record in records}) == len({record["job_id"] for record in records}) == 50
     names = [record["run_dir"] for record in records]
-    assert desk.run("wait", *names, seconds=600).returncode == 0
+    assert desk.run("wait", *names, seconds=WAIT_S).returncode == 0
     assert all(len(faults.jobs_of(Path(name))) == 1 for name in names)
     tell("50 submissions at once", "50 runs in 50 directories, all COMPLETED", "50", began)
 
@@ -133,17 +134,17 @@ def test_1000_queued_runs(faults: Faults) -> None:
     desk, began = faults.desk, time.monotonic()
     before = len(faults.runs())
     command = [sys.executable, "-c", SUBMIT_MANY, str(QUEUED)]
-    subprocess.run(command, cwd=desk.folder, env=desk.shell(), check=True, capture_output=True, timeout=800)
+    subprocess.run(command, cwd=desk.folder, env=desk.shell(), check=True, capture_output=True, timeout=2 * WAIT_S)
     assert len(faults.runs()) == before + QUEUED
-    desk.run("status")  # the first one records what is new of every run
+    desk.run("status", seconds=WAIT_S)  # the first one records what is new of every run
     records, calls, seconds = counted(faults, "status", "--json")
     mine = [record for record in records if record["state"] == "PENDING"]
     assert len({record["job_id"] for record in mine}) == len(mine) == QUEUED
     assert calls.count("squeue") == 1 and calls.count("sacct") <= 1
     cancelled, calls, _ = counted(faults, "cancel", *(record["run"] for record in mine), "--json")
     assert calls.count("scancel") == 1
-    until(lambda: not desk.slurm("squeue", "-h", "--name=short", "-o", "%i").split(), "an empty queue")
-    ended = json.loads(desk.run("status", "--json").stdout)
+    until(lambda: not desk.slurm("squeue", "-h", "--name=short", "-o", "%i").split(), "an empty queue", WAIT_S)
+    ended = json.loads(desk.run("status", "--json", seconds=WAIT_S).stdout)
     names = {record["run"] for record in mine}
     assert [record["state"] for record in ended if record["run"] in names] == ["CANCELLED"] * QUEUED
     assert len(cancelled) == QUEUED
@@ -163,7 +164,7 @@ def counted(faults: Faults, *arguments: str) -> tuple[list[dict[str, str]], list
         (folder / name).chmod(0o755)
     (folder / "calls").unlink(missing_ok=True)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = desk.run(*arguments, env=desk.shell(PATH=f"{folder}:{desk.shell()['PATH']}"))
+    done = desk.run(*arguments, env=desk.shell(PATH=f"{folder}:{desk.shell()['PATH']}"), seconds=WAIT_S)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
     seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -13,7 +13,7 @@ from tests.faults.bed.conftest import Bed
 from tests.faults.conftest import told
 from tests.slurm.desk import HPCLAUNCH, until
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(2400)
 KILLED = {2: "1:17:kill", 4: "1:9:kill"}
 """The rank and step at which a rank ends, by ranks: one step after a checkpoint that comes soon after another."""
 
