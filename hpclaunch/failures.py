@@ -29,7 +29,7 @@ _TRANSIENT = tuple(
     re.compile(form)
     for form in (
         rf"srun: error: Task launch for StepId=\S+ failed on node {_NODE}: {_PASSING}",
-        # Without a cause: slurmstepd could not set the step up, as on a node where the sockets of a lost start are left.
+        # Without a cause: slurmstepd could not set the step up, as on a node where a lost start left its sockets.
         r"srun: error: tasks? [\d,-]+ launch failed: Unspecified error",
         r"srun: error: Unable to (create|confirm|start) .*: (Socket timed out|Unable to contact|Zero Bytes)",
         r"srun: error: Unable to allocate resources: (Socket timed out|Unable to contact|Zero Bytes)",
