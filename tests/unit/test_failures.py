@@ -30,8 +30,14 @@ def test_a_step_that_could_not_be_set_up_is_tried_again() -> None:
 
 @pytest.mark.parametrize("log", [NO_STEP, LOST_CONNECTION])
 def test_where_a_rank_left_its_exit_code_the_program_failed_by_itself(log: str) -> None:
-    assert not failed(log, ranks_failed=True).again
+    assert not failed(log, code="7:0", ranks_failed=True).again
     assert not failed(log, code="78:0").again
+
+
+@pytest.mark.parametrize("code", ["137:0", "143:0"])
+def test_ranks_that_srun_ended_because_others_could_not_be_launched_have_not_failed(code: str) -> None:
+    assert failed(NO_STEP, code=code, ranks_failed=True).again
+    assert not failed("srun: error: node2: task 3: Killed", code=code, ranks_failed=True).again
 
 
 @pytest.mark.parametrize(
