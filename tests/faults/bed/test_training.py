@@ -72,7 +72,8 @@ def test_preempted_with_grace(bed: Bed) -> None:
 
 def test_walltime_reached(bed: Bed) -> None:
     # The steps alone take longer than the 100 s before the signal, and the first ones come well before it.
-    pair = bed.start(pause={2: 3.0, 4: 5.5}, typed=("--walltime", "3m", "--signal", "USR2@80"))
+    slow = {2: 3.0, 4: 5.5}
+    pair = bed.start("--slow-starts=1", pause=slow, typed=("--walltime", "3m", "--signal", "USR2@80"))
     bed.judge("walltime reached", "saved at the signal, requeued; goes on", pair)
     assert all("saved; to be started again" in run.log() for run in pair.values())
 
