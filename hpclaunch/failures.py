@@ -20,6 +20,8 @@ _OWN_FAULT = {
 }
 _CONFIGURATION = 78
 """The script's word for: something that it needs is not there (sysexits.h)."""
+_ENDED_WITH_THE_REST = ("137", "143")
+"""Exit codes of ranks that had begun where others could not be launched: srun sends them SIGTERM and SIGKILL."""
 _NODE = r"(?P<node>[A-Za-z0-9][A-Za-z0-9._-]*)"
 _PASSING = (
     r"(Communication connection failure|Socket timed out|Job credential (expired|revoked|replayed)"
@@ -29,6 +31,8 @@ _TRANSIENT = tuple(
     re.compile(form)
     for form in (
         rf"srun: error: Task launch for StepId=\S+ failed on node {_NODE}: {_PASSING}",
+        # Without a cause: slurmstepd could not set the step up, as on a node where a lost start left its sockets.
+        r"srun: error: tasks? [\d,-]+ launch failed: Unspecified error",
         r"srun: error: Unable to (create|confirm|start) .*: (Socket timed out|Unable to contact|Zero Bytes)",
         r"srun: error: Unable to allocate resources: (Socket timed out|Unable to contact|Zero Bytes)",
     )
@@ -86,7 +90,7 @@ def decide(ending: Ending) -> Decision:
 def _after_failure(ending: Ending) -> Decision:
     code = ending.exit_code.partition(":")[0]
     own = Decision(again=False, reason=f"it failed by itself, with exit code {code or 'unknown'}")
-    if ending.ranks_failed or code == str(_CONFIGURATION):
+    if (ending.ranks_failed and code not in _ENDED_WITH_THE_REST) or code == str(_CONFIGURATION):
         return own
     for form in _TRANSIENT:
         if found := form.search(ending.log):

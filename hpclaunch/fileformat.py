@@ -116,6 +116,13 @@ class AtLeast:
     least: int
 
 
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """Marks a number."""
+
+    most: int
+
+
 def _walltime(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"a walltime is {WALLTIME_FORMS}")
@@ -273,6 +280,8 @@ def _marked(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
         if isinstance(mark, AtLeast) and (value if isinstance(value, int | float) else len(value)) < mark.least:
             shown = f"{value} is too small" if isinstance(value, int | float) else "has too few members"
             faults.append(place.fault(shown, allowed=f"at least {mark.least}"))
+        if isinstance(mark, AtMost) and value > mark.most:
+            faults.append(place.fault(f"{value} is too large", allowed=f"at most {mark.most}"))
     return value
 
 

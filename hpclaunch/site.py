@@ -11,6 +11,7 @@ from hpclaunch.catalog import SITE, Catalog
 from hpclaunch.fileformat import (
     INTERNAL,
     AtLeast,
+    AtMost,
     Before,
     Environment,
     Line,
@@ -122,7 +123,7 @@ class NodeType:
     memory_gb: PositiveInt | None = None
     request_memory: Memory | None = None
     local_storage: str | None = None
-    gpus_per_node: Annotated[int, AtLeast(0)] = 0
+    gpus_per_node: Annotated[int, AtLeast(0), AtMost(1024)] = 0
     gpu_model: str | None = None
     gpu_memory_gb: PositiveInt | None = None
     gpu_type: Line | None = None

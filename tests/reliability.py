@@ -23,12 +23,26 @@ def write_part(name: str, text: str, page: Path = PAGE) -> None:
     page.write_text(f"{before}{begin}{text.rstrip()}\n{end}{after}", encoding="utf-8")
 
 
+def read_part(name: str, page: Path = PAGE) -> str:
+    """What stands between the marks of a part; nothing where there are none."""
+    rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")[2]
+    return rest.partition(f"<!-- end of {name} -->\n")[0]
+
+
+def with_rows(text: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """The rows of a part's table with these in the place of those that begin the same; a new one comes last."""
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    kept: dict[str, Sequence[str]] = {line[0]: line for line in lines[2:] if lines[0] == list(header)}
+    return list((kept | {row[0]: row for row in rows}).values())
+
+
 def surroundings(*modules: str) -> str:
     """Date, commit, machine and versions, in a line."""
-    from importlib.metadata import version
+    from importlib.metadata import packages_distributions, version
 
+    distributions = packages_distributions()  # tensorflow may be from tensorflow-cpu
     commit = _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "no commit"
-    told = [f"{name} {version(name)}" for name in modules]
+    told = [f"{name} {version(distributions[name][0])}" for name in modules]
     slurm = re.sub(r"^slurm(-wlm)? ", "Slurm ", _output("squeue", "--version")) or "no Slurm"
     cores = len(os.sched_getaffinity(0))
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()

@@ -70,7 +70,8 @@ def software_of(
         )
     variables = dict(whole.variables)
     if site.scheduler == "local":
-        variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(layout.gpus_per_node))))
+        gpus = min(layout.gpus_per_node, layout.node_gpus)  # more are refused elsewhere
+        variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     _check_values(variables, ledger)
     # Where Slurm hands out GPUs it sets this one itself, and without a scheduler it is set above.
     unmanaged = site.gpus is not None and site.gpus.directive == "none"

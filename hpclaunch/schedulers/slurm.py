@@ -77,7 +77,7 @@ def states(runs: Sequence[Run]) -> dict[str, Status]:
         mine = [job_id for job_id in wanted if job_id in named or job_id.partition("_")[0] in named]
         gone = [job_id for job_id in mine if job_id not in known or known[job_id].state in FINAL]
         told = _sacct(whole_arrays(gone)) if gone else {}
-        ended = {job_id: told[job_id] for job_id in gone if job_id in told}
+        ended = {job_id: _whole(wanted[job_id], told[job_id]) for job_id in gone if job_id in told}
         if silence:
             ended = {job_id: status for job_id, status in ended.items() if status.state not in _REPEATABLE}
         unheard = {job_id: _heard(wanted[job_id], known[job_id]) for job_id in gone if job_id in known}
@@ -130,6 +130,14 @@ def _heard(run: Run, status: Status) -> Status:
         return replace(status, exit_code=f"{code}:0")
     unopened = status.state == "FAILED" and not (run.home / "logs").is_dir()
     return replace(status, reason=_UNOPENED) if unopened else status
+
+
+def _whole(run: Run, status: Status) -> Status:
+    """Return the exit code that the script ended with: sacct takes 128 from those above (seen with Slurm 22.05)."""
+    code = run.last_exit_code(run.job_id) if status.state == "FAILED" else None
+    if code is not None and code >= 128 and status.exit_code == f"{code - 128}:0":
+        return replace(status, exit_code=f"{code}:0")
+    return status
 
 
 def _marks(run: Run, silence: str) -> Status:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import io
 import os
 import re
@@ -138,7 +139,7 @@ def search(runs: Sequence[Run]) -> Search:
     wanted = {str(run.path): run.path for run in runs}
     me = f"--user={os.getuid()}"
     queue = ask(["squeue", "--noheader", "--states=all", me, "--format=%i|%Z"])
-    since = min((run.created[:10] for run in runs if re.match(r"\d{4}-\d\d-\d\dT", run.created)), default="now-7days")
+    since = min(filter(None, (_day_before(run.created) for run in runs)), default="now-7days")
     options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,WorkDir"]
     past = ask(["sacct", *options, me, f"--starttime={since}"])
     jobs: dict[Path, list[str]] = {}
@@ -150,6 +151,14 @@ def search(runs: Sequence[Run]) -> Search:
     ordered = {path: tuple(sorted(dict.fromkeys(ids), key=_number)) for path, ids in jobs.items()}
     words = "" if queue.ok else f"squeue: {queue.words}"
     return Search(jobs=ordered, answered=queue.ok, certain=queue.ok and past.ok, words=words)
+
+
+def _day_before(created: str) -> str:
+    """Return the day before a run was made: records are in UTC, sacct reads local time and refuses what is to come."""
+    try:
+        return (datetime.date.fromisoformat(created[:10]) - datetime.timedelta(days=1)).isoformat()
+    except (ValueError, OverflowError):
+        return ""
 
 
 def _number(job_id: str) -> int:

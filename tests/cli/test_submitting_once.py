@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import signal
@@ -125,6 +126,15 @@ def test_row_15_while_nobody_can_be_asked_nothing_is_repeated_and_status_resolve
     (controller.spool / "down").unlink()
     told = status(controller)
     assert (told["state"], told["job_id"], jobs(controller)) == ("PENDING", "4711", ["4711"])
+
+
+def test_sacct_is_asked_from_the_day_before_because_it_reads_local_time(controller: Desk) -> None:
+    """West of Greenwich it is still the day before for hours: sacct refuses a start that is to come."""
+    plan(controller, "accept-and-lose")
+    assert controller.type("submit", "./train.py").code == 0
+    created = json.loads((the_run(controller) / "run.json").read_text())["created"]
+    before = datetime.date.fromisoformat(created[:10]) - datetime.timedelta(days=1)
+    assert f"--starttime={before}" in controller.given("sacct")
 
 
 def test_a_controller_that_cannot_be_reached_leaves_nothing_queued_and_says_so(controller: Desk) -> None:

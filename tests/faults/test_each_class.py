@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 
 import pytest
 
 from tests.faults.conftest import Faults, told
 from tests.slurm.desk import HPCLAUNCH, until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
+WAIT_S = 240  # the machine may be busy with other tests
 NOT_ENDED = ("PENDING", "RUNNING", "UNKNOWN")  # accounting hears of a start a little later
 ONE = ("--tasks-per-node", "1")
 
@@ -27,7 +27,7 @@ def test_slurmctld_down_during_submit_then_retry(faults: Faults) -> None:
     assert faults.jobs_of(run) == []
     if told(desk, run)["state"] == "NOT_SUBMITTED":
         assert desk.run("retry", str(run)).returncode == 0
-        assert desk.run("wait", str(run)).returncode == 0
+        assert desk.run("wait", str(run), seconds=WAIT_S).returncode == 0
         assert len(faults.jobs_of(run)) == 1
 
 
@@ -38,14 +38,13 @@ def test_row_15_sbatch_times_out_and_the_controller_obeys_later(faults: Faults) 
         process = subprocess.Popen(
             [HPCLAUNCH, "submit", "short", *ONE], cwd=desk.folder, env=faults.impatient(), stderr=subprocess.PIPE
         )
-        time.sleep(5)
-    process.communicate(timeout=120)
+        _, said = process.communicate(timeout=WAIT_S)
+        assert (process.returncode, b"nobody knows yet whether" in said) == (1, True), said
     (run,) = set(faults.runs()) - before
     until(lambda: told(desk, run)["job_id"] != "", "status finds the job")
-    assert desk.run("wait", str(run)).returncode == 0
-    ended = [desk.slurm("squeue", "-h", "--states=all", "-j", job, "-o", "%T").strip() for job in faults.jobs_of(run)]
-    assert ended.count("COMPLETED") == 1  # a second one, if the request was obeyed twice, was cancelled before it began
-    assert set(ended) <= {"COMPLETED", "CANCELLED"}
+    assert desk.run("wait", str(run), seconds=WAIT_S).returncode == 0
+    (job,) = faults.jobs_of(run)
+    assert told(desk, run)["job_id"] == job
 
 
 def test_slurmctld_down_during_status_and_cancel(faults: Faults) -> None:
@@ -68,7 +67,7 @@ def test_slurmdbd_down_changes_nothing(faults: Faults) -> None:
     desk = faults.desk
     with faults.down("slurmdbd"):
         run = desk.submit("short", *ONE)
-        assert desk.run("wait", str(run.path), "--timeout", "60s").returncode == 0
+        assert desk.run("wait", str(run.path), seconds=WAIT_S).returncode == 0
         assert told(desk, run)["state"] == "COMPLETED"
 
 
@@ -84,7 +83,7 @@ def test_a_node_that_fails_is_left_out_of_the_next_start(faults: Faults) -> None
     )
     desk.slurm("scontrol", "update", "nodename=node1", "state=down", "reason=test")
     try:
-        done = desk.run("wait", str(run.path), "--retries", "1", "--json")
+        done = desk.run("wait", str(run.path), "--retries", "1", "--json", seconds=WAIT_S)
         (record,) = json.loads(done.stdout)
         assert (done.returncode, record["state"], record["earlier"]) == (0, "COMPLETED", [run.job_id]), done.stderr
         assert record["excluded"] == "node1"
@@ -99,7 +98,7 @@ def test_a_log_folder_that_is_gone_fails_the_run_and_says_why(faults: Faults) ->
     run = desk.submit("short", *ONE, "--sbatch=--hold")
     shutil.rmtree(run.path / "logs")
     desk.slurm("scontrol", "release", run.job_id)
-    assert desk.run("wait", str(run.path)).returncode != 0
+    assert desk.run("wait", str(run.path), seconds=WAIT_S).returncode != 0
     assert "log" in told(desk, run)["reason"]
     until(lambda: told(desk, run)["exit_code"] == "0:53", "accounting has heard of it", seconds=240)
     assert told(desk, run)["state"] == "FAILED"

@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -44,6 +45,10 @@ from tests.reliability import surroundings, table, write_part
 
 TOTAL = int(os.environ.get("HPCLAUNCH_FUZZ") or 0)
 QUICK = 25
+MOST_SECONDS = 10.0
+"""Of the processor, for one input; nearly all take some thousandths."""
+MOST_MEMORY = 4 * 2**30
+"""Bytes of addresses, for the whole process: an input that asks for more ends in a MemoryError, a traceback."""
 WAYS = {  # way in -> its part of all inputs
     "site files": 0.2,
     "job files": 0.2,
@@ -136,8 +141,12 @@ def fuzzing(way: str) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="module")
-def guard() -> Guard:
-    return Guard()
+def guard() -> Iterator[Guard]:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    if TOTAL:
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, before[1]))
+    yield Guard()
+    resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +176,7 @@ def furnished(folder: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module", autouse=True)
 def told(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    if TOTAL and not request.session.testsfailed:
+    if TOTAL and all(MET.values()) and not request.session.testsfailed:
         rows = [(way, f"{met.total():,}", f"{met['error']:,}", f"{TOOK[way]:.0f}") for way, met in MET.items()]
         number = sum(met.total() for met in MET.values())
         assert number >= TOTAL, f"{number} inputs instead of {TOTAL}"
@@ -180,8 +189,8 @@ def told(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @contextlib.contextmanager
 def met(way: str, guard: Guard, *allowed: Path) -> Iterator[None]:
-    """One input: it may be refused with an error that says something; any other exception fails the test."""
-    began, result = time.monotonic(), "result"
+    """One input: it may be refused with an error that says something; any other exception, or a wait, is a failure."""
+    began, worked, result = time.monotonic(), time.process_time(), "result"
     try:
         with guard.armed(*allowed):
             yield
@@ -191,6 +200,7 @@ def met(way: str, guard: Guard, *allowed: Path) -> Iterator[None]:
         result = "error"
     finally:
         TOOK[way] += time.monotonic() - began
+    assert time.process_time() - worked < MOST_SECONDS
     MET[way][result] += 1
 
 

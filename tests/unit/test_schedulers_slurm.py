@@ -77,6 +77,17 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
     }
 
 
+def test_an_exit_code_that_sacct_cuts_is_told_whole(tmp_path: Path, program: Path) -> None:
+    fake(program, "squeue", "")
+    fake(program, "sacct", "1|FAILED|9:0\n2|FAILED|9:0\n3|FAILED|0:9\n4|FAILED|9:0")
+    runs = [a_run(tmp_path, job_id) for job_id in "1234"]
+    for run, code in zip(runs[:3], ("137", "9", "137"), strict=True):
+        (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
+        (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
+    told = slurm.states(runs)
+    assert [told[job_id].exit_code for job_id in "1234"] == ["137:0", "9:0", "0:9", "9:0"]
+
+
 def test_nothing_is_asked_for_no_runs(program: Path) -> None:
     assert slurm.states([]) == {}
 

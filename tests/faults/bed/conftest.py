@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from tests.faults.conftest import Faults, cluster, desk, faults, told  # noqa: F401
-from tests.reliability import surroundings, table, write_part
+from tests.reliability import read_part, surroundings, table, with_rows, write_part
 from tests.slurm.desk import Desk, Submitted, until
 
 PROGRAM = Path(__file__).resolve().parents[2] / "horovod" / "programs" / "resumable.py"
@@ -37,8 +37,9 @@ JOB: dict[str, Any] = {
         "variables": {"TF_DETERMINISTIC_OPS": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1"},
     },
 }
-HEADER = ("fault", "what came of it", "jobs", "steps made again", "2 ranks", "4 ranks", "seconds")
+HEADER = ("fault", "what came of it", "jobs", "steps made again", "2 ranks", "4 ranks", "seconds", "measured")
 ROWS: list[tuple[str, ...]] = []
+"""Of the test that runs."""
 Pair = dict[int, Submitted]
 
 
@@ -55,16 +56,17 @@ class Bed:
         self,
         *options: str,
         events: Mapping[int, str] | None = None,
-        pause: float = 0.1,
+        pause: float | Mapping[int, float] = 0.1,
         nodes: int = 2,
         typed: tuple[str, ...] = (),
     ) -> Pair:
-        """Submit both. ``events``: by ranks, what the program does to itself; ``pause`` seconds after every step."""
+        """Submit both. ``events``: by ranks, what the program does to itself; ``pause``: seconds after every step."""
         self.began = time.monotonic()
         pair = {}
         for ranks in RANKS:
             event = [f"--event={events[ranks]}"] if events else []
-            command = self.command(ranks, *typed, nodes=nodes, own=(f"--step-seconds={pause}", *event, *options))
+            seconds = pause[ranks] if isinstance(pause, Mapping) else pause
+            command = self.command(ranks, *typed, nodes=nodes, own=(f"--step-seconds={seconds}", *event, *options))
             pair[ranks] = self.desk.submit(*command[1:])
         return pair
 
@@ -103,6 +105,11 @@ class Bed:
             assert code != 0
             done = self.desk.run("resume", str(run.path))
             assert done.returncode == 0, done.stderr
+
+    def hold_no_more(self, run: Submitted) -> None:
+        """Let its further starts begin without a `scontrol release`: the directive has done its part."""
+        script = run.path / "job.sh"
+        script.write_text("".join(x for x in script.read_text().splitlines(keepends=True) if "--hold" not in x))
 
     def judge(
         self, fault: str, outcome: str, pair: Mapping[int, Submitted | Path], jobs: int = 1, retries: int = 0
@@ -175,12 +182,21 @@ def tell(fault: str, outcome: str, jobs: str, began: float) -> None:
     ROWS.append((fault, outcome, jobs, "-", "-", "-", f"{time.monotonic() - began:.0f}"))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def page(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Write the table when all was run and all of it held."""
-    began = time.monotonic()
-    yield
-    if os.environ.get("HPCLAUNCH_RELIABILITY") == "write" and ROWS and not request.session.testsfailed:
-        head = f"Measured on {surroundings('tensorflow', 'horovod')}; {(time.monotonic() - began) / 60:.0f} minutes.\n"
-        about = "\nRuns lost: 0. Submitted twice: 0. The figure under 4 ranks is the largest relative difference.\n"
-        write_part("faults", f"{head}\n{table(HEADER, ROWS)}{about}")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Write the rows of a test when all of it held: whoever runs the bed in pieces gets the same table."""
+    report = yield
+    if call.when == "call":
+        if ROWS and call.excinfo is None and os.environ.get("HPCLAUNCH_RELIABILITY") == "write":
+            write_rows()
+        ROWS.clear()
+    return report
+
+
+def write_rows() -> None:
+    around = surroundings("tensorflow", "horovod")
+    day, commit = around.split(", ")[:2]
+    rows = [(*row, f"{day}, {commit.removeprefix('commit ')}") for row in ROWS]
+    head = f"Last run: {around}.\n"
+    about = "\nRuns lost: 0. Submitted twice: 0. The figure under 4 ranks is the largest relative difference.\n"
+    write_part("faults", f"{head}\n{table(HEADER, with_rows(read_part('faults'), HEADER, rows))}{about}")
