@@ -55,6 +55,17 @@ def test_row_12_states_are_those_of_squeue_then_sacct(
     assert state(cluster) == expected
 
 
+def test_why_a_run_waits_is_told_and_writes_nothing(cluster: Desk, run: Path) -> None:
+    before = {name: (run / name).read_text() for name in ("run.json", "states.jsonl")}
+    for reason in ("Priority", "Resources"):
+        cluster.fake("squeue", out=f"4711|PENDING|{reason}\n")
+        assert state(cluster) == ("PENDING", "", reason)
+    assert {name: (run / name).read_text() for name in before} == before
+    cluster.fake("squeue", out="4711|RUNNING|None\n")
+    assert state(cluster) == ("RUNNING", "", "")
+    assert "RUNNING" in (run / "run.json").read_text()
+
+
 @pytest.mark.parametrize(("code", "expected"), [(0, ("COMPLETED", "0:0", "")), (7, ("FAILED", "7:0", ""))])
 def test_row_12_without_accounting_the_runs_own_marks_tell(
     cluster: Desk, run: Path, code: int, expected: tuple[str, str, str]
