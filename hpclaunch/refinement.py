@@ -68,7 +68,7 @@ def expect(site: Site, job: Job, request: Request, settings: Settings, around: S
     Not where something was typed that a plan does not know: arguments, sbatch options, a launcher; nor on stand-in
     samples. A submission never fails for it.
     """
-    other = request.arguments or request.sbatch or request.launcher or request.synthetic
+    other = request.arguments or request.sbatch or request.launcher or request.synthetic or request.sweep
     if job.training is None or other or "\n" in run_dir:
         return
     with contextlib.suppress(OSError, OverflowError, HpclaunchError):

@@ -80,16 +80,16 @@ def logs(
     if not follow or not found.job_id:
         text = following.Tail(found, rank).read()
         console.write_bytes(text)
-        if rank is not None and not found.logs(rank):
-            raise Refused(following.unheard(found, rank))
-        if not text:
+        if not text and rank is None:
             console.say(f"nothing was written yet: {found.label} is {found.state}")
-        return
-    try:
-        for _, text in following.follow(found, rank=rank):
-            console.write_bytes(text)
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    else:
+        try:
+            for _, text in following.follow(found, rank=rank):
+                console.write_bytes(text)
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+    if rank is not None and not found.logs(rank):
+        raise Refused(following.unheard(found, rank))
 
 
 @app.command("wait")

@@ -106,8 +106,9 @@ def test_where_the_launcher_tells_no_number_that_is_said(local: Desk) -> None:
     run, done = ran(local, "echo nameless\n")
     assert done.json["state"] == "COMPLETED"
     assert local.type("logs").out == "nameless\n" * 3
-    refused = local.type("logs", "--rank", "0")
-    assert (refused.code, "mpirun told it no number" in refused.err) == (1, True)
+    for follow in ((), ("-f",)):
+        refused = local.type("logs", "--rank", "0", *follow)
+        assert (refused.code, "mpirun told it no number" in refused.err) == (1, True)
     assert not list((run / "logs").glob("rank-*"))
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -360,3 +363,20 @@ def test_what_retry_does_not_start_again_has_another_way(cluster: Desk, state: s
     ended(cluster, j1=state)
     refused = cluster.type("retry", "1")
     assert (refused.code, step.replace("RUN", run.name) in refused.err) == (1, True), refused.err
+
+
+def test_on_a_terminal_a_shown_run_is_one_table(cluster: Desk) -> None:
+    run = submit(cluster, 1)
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "hpclaunch", "runs", "show", "1"]
+    shown = subprocess.Popen(command, cwd=cluster.project, env=cluster.environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    text = b""
+    with contextlib.suppress(OSError):  # the terminal's way to say that nobody writes any more
+        while part := os.read(ours, 4096):
+            text += part
+    os.close(ours)
+    assert shown.wait(60) == 0
+    lines = text.decode().splitlines()
+    assert lines[0] == f"run{' ' * 20}{run.name}"
+    assert all(line[:21].strip() and line[21:23] == "  " and line[23:].strip() for line in lines), lines
