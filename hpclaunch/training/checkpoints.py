@@ -13,9 +13,11 @@ import json
 import os
 import re
 import shutil
-from typing import Any, Mapping
+import zipfile
+from typing import IO, Any, Mapping
 
 import numpy as np
+from numpy.lib import format as npy
 
 from hpclaunch.training.failure import TrainingError
 
@@ -51,12 +53,20 @@ def write(partial: str, name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     path = os.path.join(partial, name)
     try:
         with open(path, "wb") as file:
-            np.savez(file, **arrays)
+            _write_arrays(file, arrays)
             file.flush()
             os.fsync(file.fileno())
         return {"name": name, "bytes": os.path.getsize(path), "sha256": _sha256(path)}
     except OSError as error:
         raise TrainingError(failure_text(path, os.path.dirname(partial), error)) from error
+
+
+def _write_arrays(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
+    """Write what np.savez writes. On a full disk that one leaves its archive open, which Python then complains of."""
+    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(name + ".npy", "w", force_zip64=True) as member:
+                npy.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[str, Any], keep: int) -> str:

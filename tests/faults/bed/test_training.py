@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -79,19 +80,27 @@ def test_walltime_reached(bed: Bed) -> None:
 
 
 def test_disk_full_while_checkpointing(bed: Bed) -> None:
-    pair = bed.start(nodes=1, pause=0.3, typed=("--sbatch=--hold", "--sbatch=--nodelist=node1"))
+    pair = bed.start(nodes=1, pause=0.5, typed=("--sbatch=--hold", "--sbatch=--nodelist=node1"))
     folders = [run.path / "checkpoints" for run in pair.values()]
     with bed.faults.small_disks("node1", folders) as shell:
         for run in pair.values():
             bed.desk.slurm("scontrol", "release", run.job_id)
-        bed.wait_for_step(pair, 5)
-        for folder in folders:
-            shell(f"cat /dev/zero > {folder}/filler", may_fail=True)
+        full: set[Path] = set()
+
+        def all_full() -> bool:  # each as soon as it has begun: the other may be slower
+            for folder in folders:
+                if folder not in full and 5 in bed.steps(folder.parent):
+                    shell(f"cat /dev/zero > {folder}/filler", may_fail=True)
+                    full.add(folder)
+            return len(full) == len(folders)
+
+        until(all_full, "step 5 of both", 600)
         for run in pair.values():
             code, record = bed.wait(run)
             assert (code, record["state"]) == (1, "FAILED"), run.log()[-3000:]
             assert "the disk is full or the quota is used up" in run.log()
             assert "The last good checkpoint is" in run.log()
+            assert "Traceback" not in run.log()
             shell(f"rm {run.path}/checkpoints/filler")
             bed.hold_no_more(run)
             assert bed.desk.run("resume", str(run.path)).returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -108,6 +109,26 @@ def test_a_file_that_may_not_grow_stops_it_and_leaves_the_last_good_one(tmp_path
     assert "the disk is full or the quota is used up" in done.stdout and str(good) in done.stdout
     assert sorted(os.listdir(tmp_path)) == ["step-00000001"]
     assert checkpoints.problem(str(good), FILES) == ""
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_full_disk_is_one_clear_error_and_nothing_is_left_open(tmp_path: Path) -> None:
+    """np.savez leaves its archive open: Python then printed a traceback for every rank."""
+    partial = checkpoints.begin(str(tmp_path), 5)
+    (Path(partial) / FILES[1]).symlink_to("/dev/full")
+    with pytest.raises(TrainingError, match="the disk is full"):
+        checkpoints.write(partial, FILES[1], {"a": np.zeros(100_000), "b": np.zeros(3)})
+    gc.collect()
+
+
+def test_arrays_of_any_kind_come_back_as_they_were(tmp_path: Path) -> None:
+    arrays = {"layer/kernel:0": np.arange(6.0).reshape(2, 3), "step": np.int64(7), "half": np.ones(2, np.float16)}
+    partial = checkpoints.begin(str(tmp_path), 5)
+    checkpoints.write(partial, FILES[0], arrays)
+    with np.load(Path(partial) / FILES[0], allow_pickle=False) as found:
+        assert {name: (found[name].dtype, found[name].tolist()) for name in found.files} == {
+            name: (array.dtype, array.tolist()) for name, array in arrays.items()
+        }
 
 
 def test_a_full_disk_stops_it_and_leaves_the_last_good_one(tmp_path: Path) -> None:
