@@ -167,7 +167,10 @@ def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datet
 
 def why_it_stays(run: Run) -> Fault:
     """Return why this run's directory is not deleted, and what could be done."""
-    name = run.path.name
+    name = run.label
+    if run.index >= 0:
+        whole = run.home.name
+        return Fault(what=f"{name} is part of {whole}, which goes as a whole", next=f"hpclaunch runs clean {whole}")
     steps = {
         "RENDERED": f"it may have been submitted by hand; if not: rm -r {shlex.quote(str(run.path))}",
         "UNKNOWN": f"hpclaunch status {name} asks again; it may still run",

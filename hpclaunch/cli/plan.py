@@ -50,7 +50,6 @@ def plan(
     from hpclaunch import console, launch, planning
 
     typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
-    typed |= {"restarts": None, "signal": None}
     wishes = _wishes(deadline, budget, weight, prefer)
     if plot is not None:
         from hpclaunch.chart import check_plot

@@ -52,7 +52,7 @@ def profile(
     from hpclaunch import console, launch, profile_views, profiling, runs, tracking
 
     world = launch.World(warn=console.warn, tell=console.say)
-    request = submit.request_of({**locals(), "restarts": None, "signal": None}, ())
+    request = submit.request_of(locals(), ())
     if from_:
         found = tracking.refreshed([runs.find(world.index, name, world.run_folders) for name in from_])
     else:

@@ -230,24 +230,15 @@ def _show_script(prepared: Any, json: bool) -> None:
 def request_of(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     """Return what was typed. Raises InvalidRequest for what cannot be read."""
     same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
-    same += [
-        "account",
-        "partition",
-        "qos",
-        "data_dir",
-        "synthetic",
-        "accept_unverified",
-        "restarts",
-        "signal",
-        "at_once",
-    ]
+    same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified"]
+    same += [name for name in ("restarts", "signal", "at_once") if name in typed]  # plan and profile do not take these
     return Request(
         **{name: typed[name] for name in same},
         walltime=_amount("--walltime", typed["walltime"], parse_walltime, WALLTIME_FORMS),
         memory=_amount("--memory", typed["memory"], parse_memory, MEMORY_FORMS),
         hosts_file=typed["hosts"],
         settings=tuple(_pair("--set", text) for text in typed["set_"]),
-        sweep=tuple(_pair("--sweep", text, "NAME=V1,V2,… or NAME=1..10") for text in typed["sweep"]),
+        sweep=tuple(_pair("--sweep", text, "NAME=V1,V2,… or NAME=1..10") for text in typed.get("sweep", ())),
         sbatch=tuple(typed["sbatch"]),
         arguments=arguments,
     )

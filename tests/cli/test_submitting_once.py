@@ -204,7 +204,7 @@ def test_hpclaunch_killed_while_it_makes_the_run_directory_leaves_a_run_that_was
     process.kill()
     process.communicate()
     assert (jobs(controller), status(controller)["state"]) == ([], "INCOMPLETE")
-    assert controller.type("runs", "clean", the_run(controller).name, "--yes").code == 0
+    assert controller.type("runs", "clean", the_run(controller).name, "--yes").code == 1
     assert the_run(controller).is_dir()  # it could still be in the making
     record = the_run(controller) / "run.json"
     record.write_text(record.read_text().replace('"created": "2', '"created": "1'))

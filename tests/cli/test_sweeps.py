@@ -86,7 +86,7 @@ def test_a_thousand_runs_are_one_array_one_sbatch_and_few_files(site: Desk) -> N
     forget_calls(site)
     running = "".join(f"4711_{n}|RUNNING|None|n1\n" for n in range(12))
     answers(site, running + "".join(f"4711_{n}|PENDING|JobArrayTaskLimit|\n" for n in range(12, 1000)))
-    row = site.type("status").out.rstrip("\n").split("\t")
+    row = site.type("status").out.splitlines()[1].split("\t")
     assert row[0] == path.name
     assert row[3] == "RUNNING"
     assert row[-1] == "1000 runs: 12 RUNNING, 988 PENDING (JobArrayTaskLimit)"
@@ -97,8 +97,8 @@ def test_a_thousand_runs_are_one_array_one_sbatch_and_few_files(site: Desk) -> N
     assert len(each) == 1000
     assert (each[999]["run"], each[999]["job_id"], each[999]["state"]) == (f"{path.name}/0999", "4711_999", "PENDING")
     assert each[999]["values"] == {"learning_rate": "0.01", "seed": "500"}
-    assert len(site.type("status", "--all").out.splitlines()) == 1000
-    assert len(site.type("runs", "list").out.splitlines()) == 1
+    assert len(site.type("status", "--all").out.splitlines()) == 1 + 1000  # the columns' names
+    assert len(site.type("runs", "list").out.splitlines()) == 1 + 1
 
 
 def test_what_has_ended_is_asked_of_accounting_once_and_those_that_never_began_are_read_too(site: Desk) -> None:
@@ -115,7 +115,7 @@ def test_what_has_ended_is_asked_of_accounting_once_and_those_that_never_began_a
         f"{n:04}": "CANCELLED" for n in (2, 4, 5, 6, 7, 8, 9)
     }
     answers(site, "", "4711_3|COMPLETED|0:0|n1\n")
-    assert site.type("status", path.name).out.split("\t")[3] == "FAILED"
+    assert site.type("status", path.name).out.splitlines()[1].split("\t")[3] == "FAILED"
     forget_calls(site)
     site.type("status")
     assert not (site.spool / "calls").exists(), "all have ended: nobody is asked"
@@ -150,7 +150,7 @@ def test_not_found_is_unknown_and_never_failed(site: Desk) -> None:
     (path / "0001/attempts/4711_1.0").mkdir(parents=True)
     (path / "0001/attempts/4711_1.0/exit-code").write_text("0\n")
     assert [one["state"] for one in told(site, "status")] == ["UNKNOWN", "COMPLETED", "UNKNOWN"]
-    assert "UNKNOWN" in site.type("status").out.split("\t")[3]
+    assert "UNKNOWN" in site.type("status").out.splitlines()[1].split("\t")[3]
 
 
 @pytest.mark.parametrize("name", ["{run}/0001", "4711_1", "runs/{run}/0001"])
@@ -319,7 +319,9 @@ def test_a_damaged_record_or_file_of_states_is_no_traceback(site: Desk) -> None:
 def test_an_array_is_cleaned_as_a_whole(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
     answers(site, "", "4711_[0-2]|COMPLETED|0:0|n1\n")
-    assert site.type("runs", "clean", f"{path.name}/0001", "--yes").code == 0
+    refused = site.type("runs", "clean", f"{path.name}/0001", "--yes")
+    assert refused.code == 1
+    assert f"{path.name}/0001 is part of {path.name}, which goes as a whole" in refused.err
     assert path.is_dir()
     assert site.type("runs", "clean", path.name, "--yes").code == 0
     assert not path.exists()
