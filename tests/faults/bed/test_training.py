@@ -79,7 +79,7 @@ def test_walltime_reached(bed: Bed) -> None:
     for run in pair.values():
         bed.limit(run, math.ceil(bed.seconds_since_start(run) / 60) + 1)
     for run in pair.values():
-        bed.desk.wait_for_line(run, "saved; to be started again")
+        until(lambda run=run: "saved; to be started again" in run.log(), "saved at the signal", 300)
         bed.limit(run, 20)
     bed.judge("walltime reached", "saved at the signal, requeued; goes on", pair)
     assert all(run.log().count("saved; to be started again") == 1 for run in pair.values())
