@@ -41,13 +41,12 @@ def surroundings(*modules: str) -> str:
     from importlib.metadata import packages_distributions, version
 
     distributions = packages_distributions()  # tensorflow may be from tensorflow-cpu
-    commit = _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "no commit"
     told = [f"{name} {version(distributions[name][0])}" for name in modules]
     slurm = re.sub(r"^slurm(-wlm)? ", "Slurm ", _output("squeue", "--version")) or "no Slurm"
     cores = len(os.sched_getaffinity(0))
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     system = f"Python {platform.python_version()}, {slurm}"
-    return f"{today}, commit {commit}, {cores} cores (load {os.getloadavg()[1]:.1f}), {', '.join([system, *told])}"
+    return f"{today}, commit {_COMMIT}, {cores} cores (load {os.getloadavg()[1]:.1f}), {', '.join([system, *told])}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -61,3 +60,7 @@ def _output(*command: str) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:
         return ""
+
+
+_COMMIT = _output("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD") or "no commit"
+"""Of the code as it was when the run began."""

@@ -106,6 +106,14 @@ class Bed:
             done = self.desk.run("resume", str(run.path))
             assert done.returncode == 0, done.stderr
 
+    def limit(self, run: Submitted, minutes: int) -> None:
+        """Change the walltime of the run's job."""
+        self.desk.slurm("scontrol", "update", f"jobid={run.job_id}", f"timelimit={minutes}")
+
+    def seconds_since_start(self, run: Submitted) -> float:
+        """How long the run's first start has been running."""
+        return time.time() - (run.path / "attempts" / f"{run.job_id}.0" / "started").stat().st_mtime
+
     def hold_no_more(self, run: Submitted) -> None:
         """Let its further starts begin without a `scontrol release`: the directive has done its part."""
         script = run.path / "job.sh"

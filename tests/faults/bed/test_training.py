@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -72,11 +73,16 @@ def test_preempted_with_grace(bed: Bed) -> None:
 
 
 def test_walltime_reached(bed: Bed) -> None:
-    # The steps alone take longer than the 100 s before the signal, and the first ones come well before it.
-    slow = {2: 3.0, 4: 5.5}
-    pair = bed.start("--slow-starts=1", pause=slow, typed=("--walltime", "3m", "--signal", "USR2@80"))
+    # Too slow to end before the walltime, which comes to an end when both have begun, however long that took.
+    pair = bed.start("--slow-starts=1", pause={2: 4.0, 4: 7.0}, typed=("--signal", "USR2@40"))
+    bed.wait_for_step(pair, 2)
+    for run in pair.values():
+        bed.limit(run, math.ceil(bed.seconds_since_start(run) / 60) + 1)
+    for run in pair.values():
+        until(lambda run=run: "saved; to be started again" in run.log(), "saved at the signal", 300)
+        bed.limit(run, 20)
     bed.judge("walltime reached", "saved at the signal, requeued; goes on", pair)
-    assert all("saved; to be started again" in run.log() for run in pair.values())
+    assert all(run.log().count("saved; to be started again") == 1 for run in pair.values())
 
 
 def test_disk_full_while_checkpointing(bed: Bed) -> None:
