@@ -195,7 +195,8 @@ def test_results_and_compare_tell_what_was_swept(site: Desk) -> None:
     for number in range(4):
         (path / f"{number:04}").mkdir()
         (path / f"{number:04}/metrics.jsonl").write_text(json.dumps({"event": "end", "accuracy": number / 4}) + "\n")
-    rows = [row.split("\t") for row in site.type("results", path.name).out.splitlines()]
+    names, *rows = [row.split("\t") for row in site.type("results", path.name).out.splitlines()]
+    assert names == ["run", "state", "learning_rate", "note", "accuracy"]
     assert rows[0] == [f"{path.name}/0000", "COMPLETED", "0.1", "a,b", "0"]
     assert rows[3] == [f"{path.name}/0003", "COMPLETED", "0.2", "c", "0.75"]
     compared = site.type("runs", "compare", f"{path.name}/0000", f"{path.name}/0001", "--json").json
