@@ -105,7 +105,10 @@ def place_of(world: World, name: str | None, file: str | None) -> Path | None:
 
 
 def write(found: Written, path: Path) -> Written:
-    """Write the file and read it as a submission would; one that cannot be read is not left there. Raises InvalidFile."""
+    """Write the file and read it as a submission would; one that cannot be used is not left there.
+
+    Raises InvalidFile then, and Refused where something is in its place.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:

@@ -271,7 +271,7 @@ def _say_environment(draft: _Draft, here: Here) -> None:
 def _say_folders(draft: _Draft, config: Mapping[str, str]) -> None:
     private = list(dict.fromkeys([config.get("TmpFS", "") or "/tmp", "/tmp", "/dev/shm"]))
     draft.say("folders", {"node_private": private}, "slurm", "TmpFS, and what no two machines share")
-    why = "a file system that all nodes share, for run directories and data; run directories are made in ./runs until then"
+    why = "a file system that all nodes share, for runs and data; run directories are made in ./runs until then"
     draft.gaps.append(Gap(key="folders.runs", why=why, example="runs: $SCRATCH/hpclaunch/runs, data: $SCRATCH/data"))
 
 

@@ -15,7 +15,7 @@ _SETTING = re.compile(r"^(\S+)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _NOTHING = frozenset({"(null)", "N/A", "none", "NONE", "n/a"})
 _MPI_TYPE = re.compile(r"(?:srun:\s*)?([a-z][a-z0-9_]*)")
 SINFO_FORMAT = "%N|%R|%X|%Y|%Z|%c|%m|%G|%f"
-"""One line for every node of every partition: sockets, cores of a socket, threads of a core, CPUs, MB, GRES, features."""
+"""A line for every node of every partition: sockets, cores of a socket, threads of a core, CPUs, MB, GRES, features."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
