@@ -60,16 +60,28 @@ _HINTS = {
 }
 
 
-def refusals(faults: Sequence[Fault]) -> list[Check]:
-    """Return why the probe job could not be submitted, each reason under what it is about."""
+def refusals(faults: Sequence[Fault], directives: Sequence[tuple[str, str]], offered: Sequence[str]) -> list[Check]:
+    """Return why the probe job could not be submitted, each reason under what it is about.
+
+    ``offered`` are the types of GPUs that Slurm hands out (empty texts: without a type).
+    """
+    asked = [(name, value) for name, value in directives if name.startswith("gpus") or name == "gres"]
+    kinds = [":".join(value.removeprefix("gpu:").split(":")[:-1]) for _, value in asked]
+    wrong = [kind for kind in kinds if kind and kind not in offered]
     found = []
     for fault in faults:
         text = f"{fault.where} {fault.what}"
         name = next((name for form, name in _SUBJECTS if re.search(form, text, re.IGNORECASE)), "request")
         what = f"{fault.where}: {fault.what}" if fault.where else fault.what
         what += f"; allowed: {fault.allowed}" if fault.allowed else ""
-        advice = _HINTS.get(name, "") if fault.where == "sbatch" else ""
-        found.append(Check(name=name, verdict="FAIL", what=what, next=advice or fault.next))
+        advice = fault.next
+        if fault.where == "sbatch" and wrong and name in ("request", "GPUs"):
+            name, advice = "GPUs", _HINTS["GPUs"]
+            has = ", ".join(filter(None, offered)) or "GPUs without a type"
+            what += f" (the script asks for GPUs of type {wrong[0]}, and Slurm hands out {has})"
+        elif fault.where == "sbatch" and name in _HINTS:
+            advice = _HINTS[name]
+        found.append(Check(name=name, verdict="FAIL", what=what, next=advice))
     return found
 
 
@@ -77,7 +89,7 @@ def diagnose(evidence: Evidence) -> list[Check]:
     """Return every check, in the order in which a run would fail."""
     checks = [_paths(evidence)]
     if not evidence.ranks:
-        return [_end(evidence), *checks] if checks[0].verdict == "PASS" else [*checks, _end(evidence)]
+        return [*checks, _end(evidence)] if checks[0].verdict == "PASS" else checks
     checks += [_ranks(evidence), _mpi(evidence), _gpus(evidence), *_cpus(evidence), *_environment(evidence)]
     checks += [_tensorflow(evidence), _horovod(evidence)]
     known = any(check.verdict == "FAIL" for check in checks)
@@ -109,9 +121,11 @@ def _paths(evidence: Evidence) -> Check:
     unopened = "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
     if unopened or (evidence.log is None and not evidence.ranks and evidence.state != "CANCELLED"):
         what = f"the log folder {run}/logs is not there on the nodes: nothing of the job could run"
-        what = what if unopened else f"neither log nor files of the job came back to {run}"
+        what = (
+            what if unopened else f"the job ended as {evidence.state}, and neither its log nor its files are in {run}"
+        )
         return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
-    told = set(re.findall(r"^doctor: rank (\d+) on ", evidence.log or "", re.MULTILINE))
+    told = set(re.findall(r"\bdoctor: rank (\d+) on ", evidence.log or ""))
     lost = sorted(int(rank) for rank in told - {str(one.get("rank") or 0) for one in evidence.ranks})
     if lost:
         what = f"{count(len(lost), 'rank')} ran and what they wrote to {run} is not here (rank {lost[0]} first)"
@@ -176,9 +190,16 @@ def _not_joined(evidence: Evidence, way: str) -> str:
     steps = Counter(one["step"] for one in evidence.ranks)
     problem = next((one["problem"] for one in evidence.ranks if one.get("problem") and one["step"] == "world"), "")
     if steps["world"]:
-        said = problem or _complaint(evidence.log or "")
+        said = problem or _mpi_complaint(evidence.log or "")
         return f"no rank came through Horovod's start under {way}" + (f": {said[:200]}" if said else "")
     return f"whether {way} joins the ranks could not be seen: none came so far"
+
+
+def _mpi_complaint(log: str) -> str:
+    """Return the first line in which MPI or PMI itself complains, else the log's most telling one."""
+    lines = [" ".join(line.split()) for line in log.splitlines()]
+    own = (line for line in lines if re.search(r"OPAL ERROR|MPI_Init|PMIX? ERROR|PMI2?_Init|mpi/pmi", line))
+    return next(own, "") or _complaint(log)
 
 
 def _visible(one: Facts) -> list[str] | None:
@@ -250,10 +271,11 @@ def _binding(evidence: Evidence, asked: int, tasks: int) -> Check:
         what = f"{here[0]['host']} has {whole} CPUs, and {tasks} tasks x {asked} were given out"
         hint = "its Slurm counts more CPUs than there are; ranks wait for each other"
         return Check(name="CPU binding", verdict="WARN", what=what, next=hint)
-    if len(sets) > 1 and not apart:
+    if len(sets) > 1 and not apart and evidence.spec["scheduler"] == "slurm":
         what = f"not bound: {len(sets)} ranks on {here[0]['host']} share {len(frozenset().union(*sets))} CPUs"
         return Check(name="CPU binding", verdict="WARN", what=what, next=bind)
-    return Check(name="CPU binding", verdict="PASS", what=f"every rank has {narrowest} CPUs to itself")
+    own = "to itself" if apart else f"and shares them; each has {asked} threads"
+    return Check(name="CPU binding", verdict="PASS", what=f"every rank has {narrowest} CPUs {own}")
 
 
 def _environment(evidence: Evidence) -> list[Check]:

@@ -20,7 +20,9 @@ from hpclaunch.job import Job, Resources
 from hpclaunch.launch import Prepared, World, prepare, submit
 from hpclaunch.runs import Run
 from hpclaunch.runs.files import json_object, read_text
+from hpclaunch.schedulers.slurm_programs import ask
 from hpclaunch.spec import Request
+from hpclaunch.survey.answers import gpus_of
 from hpclaunch.units import count
 
 MARK = "HPCLAUNCH_DOCTOR_MARK"
@@ -70,7 +72,7 @@ def examine(world: World, request: Request, runs_dir: str | None = None) -> Repo
     except KeyboardInterrupt:
         raise _interrupted(run) from None
     except HpclaunchError as error:
-        found = (*before, *refusals(error.faults))
+        found = (*before, *refusals(error.faults, prepared.spec.directives, _gpu_types(prepared)))
         return Report(site=prepared.spec.site, checks=found, run=run)
     finally:
         del os.environ[MARK]
@@ -127,6 +129,14 @@ def _installation(prepared: Prepared) -> list[Check]:
         verdict, hint = ("PASS", "") if found else ("WARN", "a Horovod in this environment brings horovodrun")
     what = f"{', '.join(found)}" + (f"; not here: {', '.join(missing)}" if missing else "")
     return [*checks, Check(name="programs", verdict=verdict, what=what.removeprefix("; "), next=hint)]  # type: ignore[arg-type]
+
+
+def _gpu_types(prepared: Prepared) -> list[str]:
+    """Return the types of GPUs that Slurm hands out somewhere; nothing where it cannot be asked."""
+    if prepared.spec.scheduler != "slurm":
+        return []
+    answer = ask(["sinfo", "--noheader", "--all", "--format=%G"])
+    return sorted({kind for line in answer.text.splitlines() for kind, _ in gpus_of(line)})
 
 
 def _ended(world: World, run: Run) -> Run:
