@@ -72,6 +72,7 @@ def _reasons(fields: Fields, shown: Sequence[Fields], person: Person, config: Ma
     """Return why a job should not go there unless somebody names the partition."""
     state = fields.get("State", "UP")
     reasons = [f"its state is {state}"] if state != "UP" else []
+    reasons += ["only for root"] if fields.get("RootOnly") == "YES" else []
     reasons += ["hidden"] if fields.get("Hidden") == "YES" else []
     reasons += ["needs a reservation"] if fields.get("ReqResv") == "YES" else []
     if not person.is_root:

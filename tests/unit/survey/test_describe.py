@@ -83,6 +83,12 @@ def test_several_kinds_of_nodes_and_who_may_use_what(tmp_path: Path) -> None:
     assert site.qos["scavenge"].only_if_asked
 
 
+def test_a_partition_for_root_alone_is_never_chosen(tmp_path: Path) -> None:
+    site = site_of(described("23.11", replace(ADA, user="root", is_root=True)), tmp_path)
+    assert site.partitions["maintenance"].only_if_asked
+    assert site.defaults.partition == "gpu"
+
+
 def test_a_member_of_the_group_and_account_may_use_its_partition(tmp_path: Path) -> None:
     mine = answers("23.11").associations.replace("|climate|", "|astro|")
     here = replace(ADA, groups=frozenset({"astro"}))
