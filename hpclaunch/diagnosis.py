@@ -35,7 +35,7 @@ class Evidence:
     """What is known of the probe job when it has ended. ``spec`` as in spec.json; ``ranks`` by rank.
 
     ``log``: its text, or None where there is no file; ``mark``: a variable of the submitting shell that no rank should
-    see.
+    see. ``mpi_types``: what ``srun --mpi=list`` shows here.
     """
 
     spec: Facts
@@ -45,6 +45,7 @@ class Evidence:
     log: str | None = None
     ranks: Sequence[Facts] = ()
     mark: str = ""
+    mpi_types: Sequence[str] = ()
 
 
 _SUBJECTS = (
@@ -165,7 +166,9 @@ def _mpi(evidence: Evidence) -> Check:
     way = f"{launcher} --mpi={kind}" if kind and launcher in ("srun", "torchrun") else launcher
     size = evidence.spec["layout"]["nodes"] * evidence.spec["layout"]["tasks_per_node"]
     worlds = [one["world"] for one in evidence.ranks if "world" in one]
-    other = "mpi under launchers.options.srun in the site file: srun --mpi=list shows the types (Open MPI: pmix)"
+    types = ", ".join(name for name in evidence.mpi_types if name not in (kind, "none"))
+    others = f"srun has {types}" if types else "srun --mpi=list shows the types"
+    other = f"mpi under launchers.options.srun in the site file: {others} (Open MPI speaks pmix)"
     hint = other if launcher == "srun" else "the site file's launchers; hpclaunch submit --launcher tries another"
     if not worlds:
         what, before = _not_joined(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]

@@ -22,7 +22,7 @@ from hpclaunch.runs import Run
 from hpclaunch.runs.files import json_object, read_text
 from hpclaunch.schedulers.slurm_programs import ask
 from hpclaunch.spec import Request
-from hpclaunch.survey.answers import gpus_of
+from hpclaunch.survey.answers import gpus_of, mpi_types
 from hpclaunch.units import count
 
 MARK = "HPCLAUNCH_DOCTOR_MARK"
@@ -184,8 +184,14 @@ def findings(run: Run) -> list[Check]:
             log=log,
             ranks=ranks,
             mark=MARK,
+            mpi_types=_mpi_types() if spec["launcher"] == "srun" else (),
         )
     )
+
+
+def _mpi_types() -> list[str]:
+    answer = ask(["srun", "--mpi=list"])
+    return mpi_types(f"{answer.text}\n{answer.said}") if answer.ok else []
 
 
 def _ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:

@@ -75,6 +75,8 @@ def test_a_world_for_every_rank_is_named_as_the_mpi_type() -> None:
         "under srun --mpi=pmix every rank is a world of its own; 4 were asked for",
     )
     assert "srun --mpi=list" in check.next
+    (check,) = failed(evidence(ranks=with_ranks(world=alone), mpi_types=["pmi2", "pmix", "none", "pmix_v4"]))
+    assert "srun has pmi2, pmix_v4" in check.next
 
 
 def test_an_abort_in_mpis_own_start_is_named_as_the_mpi_type() -> None:
