@@ -173,7 +173,7 @@ def findings(run: Run) -> list[Check]:
     spec = run.spec()
     layout = spec["layout"]
     ranks = _ranks(run, layout["nodes"] * layout["tasks_per_node"])
-    logs = run.logs()
+    logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
     log = "".join(read_text(path)[-_LONGEST_LOG:] for path in logs) if logs else None
     return diagnose(
         Evidence(

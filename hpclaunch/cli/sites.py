@@ -103,7 +103,10 @@ def detect(
         console.say(f"hpclaunch sites detect --name {found.described.name} keeps this as a site of yours")
         console.write(found.text)
         return
-    console.say(f"look through it; then prove it with: hpclaunch doctor --site {found.path.stem}")
+    if name is None:
+        console.say("look through it; in a folder site_configs/ of yours it is a site (docs/site-files.md)")
+    else:
+        console.say(f"look through it; then prove it with: hpclaunch doctor --site {name}")
     console.write(f"{found.path}\n")
 
 
