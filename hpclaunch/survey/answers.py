@@ -12,6 +12,7 @@ Gpus = tuple[tuple[str, int], ...]
 
 _FIELD = re.compile(r"(?:^|(?<=\s))([A-Za-z][\w:/.-]*)=")
 _SETTING = re.compile(r"^(\S+)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _NOTHING = frozenset({"(null)", "N/A", "none", "NONE", "n/a"})
 _MPI_TYPE = re.compile(r"(?:srun:\s*)?([a-z][a-z0-9_]*)")
 SINFO_FORMAT = "%N|%R|%X|%Y|%Z|%c|%m|%G|%f"
@@ -191,6 +192,8 @@ def _number(text: str | None) -> int | None:
 
 def _clean(text: str) -> str:
     """Replace what no name can hold and no YAML file may: control characters."""
+    if text.isascii():  # as good as always, and many megabytes of a large cluster
+        return _CONTROL.sub("?", text)
     return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
 
 

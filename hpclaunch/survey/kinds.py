@@ -56,17 +56,26 @@ class Kind:
         return Counter(partition for node in self.nodes for partition in node.partitions)
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Nodes that look alike, with their partitions and the features that all of them have and no other group."""
+
+    nodes: list[Node]
+    places: frozenset[str]
+    own: tuple[str, ...]
+
+
 def kinds_of(nodes: Sequence[Node]) -> list[Kind]:
     """Return the node types, those with GPUs first, then the largest first.
 
     Nodes that share a partition and that no option of sbatch tells apart are one type, which has what each of them has.
     """
-    groups = _alike(nodes)
-    while (pair := _confused(groups)) is not None:
-        one, other = pair
-        groups[one] += groups.pop(other)
-    kinds = [Kind(nodes=tuple(group), constraint=_needed_feature(group, groups)) for group in groups]
     several = len({node.gpus[0][0] for node in nodes if node.gpus}) > 1
+    lists = _alike(nodes)
+    while (pair := _confused(groups := _groups(lists))) is not None:
+        one, other = pair
+        lists[one] += lists.pop(other)
+    kinds = [Kind(nodes=tuple(group.nodes), constraint=_needed_feature(group, groups)) for group in groups]
     kinds = [replace(kind, typed=bool(kind.gpu[0]) and (several or len(kind.nodes[0].gpus) > 1)) for kind in kinds]
     kinds.sort(key=lambda kind: (not kind.gpu[1], -len(kind.nodes)))
     return _named(kinds)
@@ -84,20 +93,29 @@ def _alike(nodes: Sequence[Node]) -> list[list[Node]]:
     return [group for same in groups.values() for group in same]
 
 
-def _confused(groups: Sequence[list[Node]]) -> tuple[int, int] | None:
+def _groups(lists: Sequence[list[Node]]) -> list[_Group]:
+    """Say of every list of nodes what tells it from the others; features with short names first."""
+    holders = Counter(name for nodes in lists for name in frozenset[str]().union(*(node.features for node in nodes)))
+    found = []
+    for nodes in lists:
+        common = frozenset.intersection(*(node.features for node in nodes))
+        own = sorted((name for name in common if holders[name] == 1), key=lambda name: (len(name), name))
+        places = frozenset(partition for node in nodes for partition in node.partitions)
+        found.append(_Group(nodes, places, tuple(own)))
+    return found
+
+
+def _confused(groups: Sequence[_Group]) -> tuple[int, int] | None:
     """Return two groups of which a job cannot ask for one only, or None."""
-    places = [{partition for node in group for partition in node.partitions} for group in groups]
     for one in range(len(groups)):
         for other in range(one + 1, len(groups)):
-            if places[one] & places[other] and not _told_apart(groups[one], groups[other], groups):
+            if groups[one].places & groups[other].places and not _told_apart(groups[one], groups[other]):
                 return one, other
     return None
 
 
-def _told_apart(one: list[Node], other: list[Node], groups: Sequence[list[Node]]) -> bool:
-    if _by_gpus(one[0].gpus, other[0].gpus):
-        return True
-    return bool(_own_features(one, groups)) and bool(_own_features(other, groups))
+def _told_apart(one: _Group, other: _Group) -> bool:
+    return _by_gpus(one.nodes[0].gpus, other.nodes[0].gpus) or bool(one.own and other.own)
 
 
 def _by_gpus(one: Gpus, other: Gpus) -> bool:
@@ -107,20 +125,12 @@ def _by_gpus(one: Gpus, other: Gpus) -> bool:
     return one[0][0] != other[0][0] and bool(one[0][0]) and bool(other[0][0])
 
 
-def _own_features(group: list[Node], groups: Sequence[list[Node]]) -> list[str]:
-    """Return the features that all nodes of a group have and no node of another, the shortest first."""
-    common = frozenset.intersection(*(node.features for node in group))
-    others = {feature for rest in groups if rest is not group for node in rest for feature in node.features}
-    return sorted(common - others, key=lambda name: (len(name), name))
-
-
-def _needed_feature(group: list[Node], groups: Sequence[list[Node]]) -> str:
+def _needed_feature(group: _Group, groups: Sequence[_Group]) -> str:
     """Return the feature by which a group must be asked for, or nothing where partition or GPUs are enough."""
-    places = {partition for node in group for partition in node.partitions}
     for rest in groups:
-        shared = places & {partition for node in rest for partition in node.partitions}
-        if rest is not group and shared and not _by_gpus(group[0].gpus, rest[0].gpus):
-            return _own_features(group, groups)[0]
+        apart = _by_gpus(group.nodes[0].gpus, rest.nodes[0].gpus)
+        if rest is not group and group.places & rest.places and not apart:
+            return group.own[0]
     return ""
 
 
