@@ -22,6 +22,7 @@ ROOT = Path("/var/tmp/hpclaunch-elsewhere")
 ELSEWHERE = ("--slot", "2", "--cluster-name", "elsewhere", "--nodes", "3", "--gpus", "2", "--cpus", "4")
 BARE = ("--partitions", "work,quick", "--no-accounting", "--no-preempt")
 SMALL = ("--synthetic", "--set", "synthetic_samples=64", "--set", "epochs=1", "--set", "batch_size_per_rank=8")
+SMALL += ("--set", "noise_scale=false")  # which costs more than all the rest of so small a run
 SLOW_S = 400
 # What stands for apptainer: a mount namespace and a root of its own, in which there is only the system's /usr, what the
 # image (a list of folders) holds, and what was bound. So nothing of this checkout is there.
