@@ -32,6 +32,7 @@ _CARD_STYLES = {
     "source": "dim",
     "third-party": "yellow",
     "derived": "green",
+    "bad": "bold red",
 }
 _WIDEST = 100
 _FACT_WIDTH = 23

@@ -29,9 +29,14 @@ def machine(environment: Mapping[str, str], nodename: str) -> Machine:
     return Machine(environment=environment, cluster=cluster_name(environment), hostnames=tuple(names))
 
 
+_CONFIGURATIONS = (Path("/etc/slurm/slurm.conf"), Path("/run/slurm/conf/slurm.conf"))
+"""slurm.conf, and where slurmd and sackd keep the copy that they got ("configless": Slurm's configless_slurm.html)."""
+
+
 def cluster_name(environment: Mapping[str, str]) -> str:
-    """Return ClusterName from slurm.conf, or nothing."""
-    text = _text(Path(environment.get("SLURM_CONF") or "/etc/slurm/slurm.conf"))
+    """Return ClusterName from slurm.conf, or nothing. Without a file of its own a machine has slurmctld's copy."""
+    asked = environment.get("SLURM_CONF")
+    text = _text(Path(asked)) if asked else next(filter(None, map(_text, _CONFIGURATIONS)), "")
     match = re.search(r"^\s*ClusterName\s*=\s*(\S+)", text, re.MULTILINE | re.IGNORECASE)
     return match.group(1) if match else ""
 

@@ -28,7 +28,7 @@ from hpclaunch.launchers import LauncherName
 
 SchedulerName = Literal["slurm", "local"]
 TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
-Runtime = Literal["shifter", "apptainer", "singularity", "pyxis"]
+Runtime = Literal["shifter", "podman-hpc", "apptainer", "singularity", "pyxis"]
 
 
 def _pattern(value: Any) -> Any:
@@ -263,7 +263,10 @@ class Launchers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """How the site runs containers; ``mpi`` takes the place of srun's --mpi there. ``modules`` are shifter's own."""
+    """How the site runs containers; ``mpi`` takes the place of srun's --mpi there.
+
+    ``modules`` are those of shifter and podman-hpc: what the site puts into the container (GPU libraries, its MPI).
+    """
 
     runtime: Runtime
     modules: tuple[Line, ...] = ()

@@ -1,9 +1,9 @@
-"""``sites list|show``."""
+"""``sites list|show|detect``."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -63,3 +63,62 @@ def show(
         return
     sections = shelf.site_card(catalog, site)
     console.show_lines(lambda width: lines_of(sections, width))
+
+
+@app.command()
+def detect(
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Write its site file, and use it as NAME from now on.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--write", metavar="FILE", help="Write its site file to FILE, to look at first.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Tell which site this machine belongs to; describe an unknown Slurm cluster as a site file.
+
+    With --name or --write a known one is described anew. What Slurm does not tell is marked FILL IN, and nothing is
+    assumed in its place.
+    """
+    from hpclaunch import console, surveying
+    from hpclaunch.launch import World
+
+    world = World(warn=console.warn)
+    path = surveying.place_of(world, name, file)
+    known = surveying.recognized(world)
+    found = surveying.survey(world) if path or known is None else None
+    if found is not None and path is not None:
+        found = surveying.write(found, path)
+    if json:
+        console.write_json(_detected(known, found))
+        return
+    if known is not None:
+        console.say(f"this machine belongs to the site {known.name} ({known.origin}: {known.path})")
+    if found is None:
+        console.write(f"{known.name if known else ''}\n")
+        return
+    for gap in found.described.gaps:
+        console.say(f"to fill in: {gap.key} ({gap.why})")
+    if found.path is None:
+        console.say(f"hpclaunch sites detect --name {found.described.name} keeps this as a site of yours")
+        console.write(found.text)
+        return
+    if name is None:
+        console.say("look through it; in a folder site_configs/ of yours it is a site (docs/site-files.md)")
+    else:
+        console.say(f"look through it; then prove it with: hpclaunch doctor --site {name}")
+    console.write(f"{found.path}\n")
+
+
+def _detected(known: Any, found: Any) -> dict[str, Any]:
+    """Return the JSON of ``sites detect``."""
+    site = {"name": known.name, "origin": known.origin, "path": str(known.path)} if known else None
+    described = found.described if found else None
+    return {
+        "known": site,
+        "name": described.name if described else None,
+        "path": str(found.path) if found and found.path else None,
+        "site": described.values if described else None,
+        "fill_in": [asdict(gap) for gap in described.gaps] if described else [],
+        "text": found.text if found else None,
+    }

@@ -25,6 +25,7 @@ MODULES = {
     "runs": "kept",
     "jobs": "jobs",
     "sites": "sites",
+    "doctor": "doctor",
     "data": "datasets",
 }
 

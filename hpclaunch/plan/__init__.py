@@ -106,12 +106,14 @@ def _lines(
     kind, layout, placement = sized.kind, sized.layout, sized.placement
     node, slurm = site.node_types[kind], site.scheduler == "slurm"
     folder = data.folder if data else ""
-    box = box_of(site, node, software.image, (around.run_dir, *([folder] if folder else [])), launcher, ledger)
     restarts = restarts_of(site, launcher, sized.wish, placement.walltime, job, request, settings, ledger)
     restarts = restarts_in_array(site, restarts, sweep, ledger)
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
     environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
     exported = (*environment, *_secrets(site, job), *(("HPCLAUNCH_SWEPT",) if sweep else ()))
+    seen = (around.run_dir, *([folder] if folder else []))
+    start = around.cwd if job.source_only else around.run_dir
+    box = box_of(site, node, software.image, seen, launcher, ledger, start, exported)
     command = command_of(job, request, software, around, ledger)
     directives = directives_of(
         site, kind, job, request, settings, layout, placement, restarts, box, around, sweep, ledger
@@ -124,7 +126,7 @@ def _lines(
         "restarts": restarts,
         "directives": directives if slurm else (),
         "environment": tuple(environment.items()),
-        "interpreter": "" if contained else command[0],
+        "interpreter": command[0] if not contained else box.prefix[0] if box.prefix else "",
         "rank_number": rank_number_of(site, launcher, layout, job, settings, ledger),
         "rank_setup": rank_setup_of(node, layout, launcher, software.variables) if slurm else (),
         "command": words,

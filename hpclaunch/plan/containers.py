@@ -21,17 +21,44 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What is known of a container: its image, the folders that it must see, and the maker of its GPUs, if any."""
+    """What is known of a container: its image, the folders that it must see, and the maker of its GPUs, if any.
+
+    ``workdir`` is the folder to begin in, one of ``folders`` (empty: the image's own). ``variables`` are the names of
+    those that the script exports.
+    """
 
     image: str
     folders: tuple[str, ...]
     gpus: str
+    workdir: str = ""
+    variables: tuple[str, ...] = ()
 
 
 def _shifter(site: Container, inside: Inside) -> Box:
     """NERSC's: image and modules are directives; the site's own file systems are visible inside."""
     modules = (("module", ",".join(site.modules)),) if site.modules else ()
     return Box(directives=(("image", inside.image), *modules), prefix=("shifter", *site.options))
+
+
+def _podman_hpc(site: Container, inside: Inside) -> Box:
+    """NERSC's wrapper of podman: one container a rank, unless a module shares it among a node's ranks (its README).
+
+    podman lets no variable in by itself; ``NAME*`` stands for all that begin so (podman-run's manual).
+    """
+    gpu = ("gpu",) if inside.gpus == "nvidia" and "gpu" not in site.modules else ()
+    modules = tuple(f"--{name}" for name in (*gpu, *site.modules))
+    volumes = tuple(word for folder in inside.folders for word in ("--volume", f"{folder}:{folder}"))
+    named = [name for name in inside.variables if not name.startswith("HPCLAUNCH_")]
+    names = dict.fromkeys([*_LAUNCHERS_OWN, "HPCLAUNCH_*", *named])
+    variables = tuple(word for name in names for word in ("--env", name))
+    workdir = ("--workdir", inside.workdir) if inside.workdir else ()
+    return Box(
+        prefix=("podman-hpc", "run", "--rm", *modules, *volumes, *workdir, *variables, *site.options, inside.image)
+    )
+
+
+_LAUNCHERS_OWN = ("SLURM_*", "PMI_*", "PMIX_*", "OMPI_*", "CUDA_VISIBLE_DEVICES")
+"""What a rank learns from srun: who it is, and which GPUs are its own."""
 
 
 def _apptainer(site: Container, inside: Inside) -> Box:
@@ -44,11 +71,13 @@ def _apptainer(site: Container, inside: Inside) -> Box:
 def _pyxis(site: Container, inside: Inside) -> Box:
     """A plug-in of srun: the container is an option of the step (pyxis' README)."""
     mounts = ",".join(f"{folder}:{folder}" for folder in inside.folders)
-    return Box(srun=(f"--container-image={inside.image}", f"--container-mounts={mounts}", *site.options))
+    workdir = (f"--container-workdir={inside.workdir}",) if inside.workdir else ()
+    return Box(srun=(f"--container-image={inside.image}", f"--container-mounts={mounts}", *workdir, *site.options))
 
 
 RUNTIMES: dict[str, Callable[[Container, Inside], Box]] = {
     "shifter": _shifter,
+    "podman-hpc": _podman_hpc,
     "apptainer": _apptainer,
     "singularity": _apptainer,
     "pyxis": _pyxis,
@@ -56,9 +85,19 @@ RUNTIMES: dict[str, Callable[[Container, Inside], Box]] = {
 
 
 def box_of(
-    site: Site, node: NodeType, image: str | None, folders: tuple[str, ...], launcher: str, ledger: Ledger
+    site: Site,
+    node: NodeType,
+    image: str | None,
+    folders: tuple[str, ...],
+    launcher: str,
+    ledger: Ledger,
+    workdir: str = "",
+    variables: tuple[str, ...] = (),
 ) -> Box:
-    """Return what the container adds; an empty box where no image is asked for."""
+    """Return what the container adds; an empty box where no image is asked for.
+
+    It must see the ``folders`` and the ``workdir``; ``variables`` are the names of those that the script exports.
+    """
     if not image:
         return Box()
     if site.container is None:
@@ -72,6 +111,7 @@ def box_of(
         ledger.fault(
             f"at {site.name} containers are an option of srun, and the launcher is {launcher}", next="--launcher srun"
         )
+    folders = tuple(dict.fromkeys([*folders, *([workdir] if workdir else [])]))
     for folder in folders if site.container.runtime != "shifter" else ():
         if "," in folder or ":" in folder:
             ledger.fault(
@@ -83,4 +123,5 @@ def box_of(
     maker = (
         "" if not node.gpus_per_node or node.stand_in_gpus else "amd" if "AMD" in (node.gpu_model or "") else "nvidia"
     )
-    return RUNTIMES[site.container.runtime](site.container, Inside(image=image, folders=folders, gpus=maker))
+    inside = Inside(image=image, folders=folders, gpus=maker, workdir=workdir, variables=variables)
+    return RUNTIMES[site.container.runtime](site.container, inside)

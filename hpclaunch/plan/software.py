@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from posixpath import join, normpath
 
 from hpclaunch.fileformat import Environment
 from hpclaunch.job import Job
@@ -69,6 +70,8 @@ def software_of(
             "say 'environment:' (modules, venv, conda or container) in the settings or the job file"
         )
     variables = dict(whole.variables)
+    if whole.container:  # runtimes that show the home folder would else let ~/.local win over the image's own packages
+        variables.setdefault("PYTHONNOUSERSITE", "1")
     if site.scheduler == "local":
         gpus = min(layout.gpus_per_node, layout.node_gpus)  # more are refused elsewhere
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
@@ -78,7 +81,17 @@ def software_of(
     strays = (*_STRAYS, "CUDA_VISIBLE_DEVICES") if unmanaged else _STRAYS
     leaks = site.scheduler == "local" or site.export == "all"
     unset = tuple(name for name in strays if name not in variables) if leaks else ()
-    return Software(python=python, steps=tuple(steps), variables=variables, unset=unset, image=whole.container)
+    return Software(
+        python=python, steps=tuple(steps), variables=variables, unset=unset, image=_image(whole.container, around)
+    )
+
+
+def _image(container: str | None, around: Surroundings) -> str | None:
+    """Return the image: a name of a registry as it is, a file where it is (the script starts in another folder)."""
+    if container is None:
+        return None
+    image = expanded(container, around)
+    return normpath(join(around.cwd, image)) if image.startswith(("./", "../")) else image
 
 
 def _lacks_horovod(site: Site, job: Job, launcher: str) -> bool:

@@ -72,20 +72,23 @@ def start(options: Options) -> None:
     """Bring the cluster up and wait until every node is idle; at once when the same one already runs."""
     _require_tools(options)
     root = Path(options.root)
-    other = network.owner()
+    other = network.owner(options.slot)
     if other not in (None, options.root):
-        raise ClusterError(f"a cluster with root {other} is running; stop it: cluster.py stop --root {other}")
+        raise ClusterError(
+            f"a cluster with root {other} is running; stop it: cluster.py stop --root {other};"
+            " or start this one beside it, with a --slot of its own"
+        )
     if _is_same(options) and not _faults(options):
         print(_summary(options, "already running"))
         return
     began = time.monotonic()
-    _stop(root)
+    _stop(root, options.slot)
     try:
         _prepare(options)
         _start_all(options)
     except (ClusterError, OSError):
         print(daemons.log_tails(root), file=sys.stderr)
-        _stop(root)
+        _stop(root, options.slot)
         raise
     print(_summary(options, f"started in {time.monotonic() - began:.1f} s"))
 
@@ -117,7 +120,8 @@ def _prepare(options: Options) -> None:
         (root / "etc" / name).chmod(0o600 if name == "slurmdbd.conf" else 0o644)
     (root / "cluster.json").write_text(json.dumps(dataclasses.asdict(options), indent=1) + "\n", encoding="utf-8")
     network.create(options)
-    _link_configuration(root)
+    if options.slot == 1:
+        _link_configuration(root)
 
 
 def _make_open_directory(path: Path) -> None:
@@ -141,15 +145,24 @@ def _start_all(options: Options) -> None:
         services.start_accounting(options)
     daemons.spawn(root, "slurmctld", ["slurmctld", "-D", "-f", str(root / "etc" / "slurm.conf")])
     for node in options.node_names:
-        command = [*network.enter(node), "/bin/sh", str(HERE / "node-init.sh"), node, str(root), options.share]
+        command = [
+            *network.enter(node, options.slot),
+            "/bin/sh",
+            str(HERE / "node-init.sh"),
+            node,
+            str(root),
+            options.share,
+        ]
         daemons.spawn(root, f"slurmd-{node}", command)
     daemons.wait_for("idle nodes", lambda: set(_node_states(options).values()) == {"idle"}, 60, lambda: _dead(options))
 
 
 def stop(root: Path, *, purge: bool = False) -> None:
     """End everything that `start` began and delete its state; safe to run twice."""
-    was_running = network.owner() == str(root) or bool(daemons.running(root))
-    _stop(root)
+    recorded = _recorded(root)
+    slot = network.slot_of(str(root)) or (recorded.slot if recorded else 1)
+    was_running = network.owner(slot) == str(root) or bool(daemons.running(root))
+    _stop(root, slot)
     if purge and root.is_dir():
         for name in ("log", "work"):
             shutil.rmtree(root / name, ignore_errors=True)
@@ -157,12 +170,12 @@ def stop(root: Path, *, purge: bool = False) -> None:
     print("stopped" if was_running else "nothing was running")
 
 
-def _stop(root: Path) -> None:
+def _stop(root: Path, slot: int) -> None:
     pids = set(daemons.running(root).values())
-    mine = network.owner() in (None, str(root))
+    mine = network.owner(slot) in (None, str(root))
 
     def alive() -> set[int]:
-        return set(daemons.running(root).values()) | set(network.processes() if mine else ())
+        return set(daemons.running(root).values()) | set(network.processes(slot) if mine else ())
 
     deadline = time.monotonic() + 20
     while pids := alive():
@@ -171,7 +184,7 @@ def _stop(root: Path) -> None:
         if time.monotonic() > deadline:
             raise ClusterError(f"processes {sorted(pids)} do not end")
     if mine:
-        network.remove()
+        network.remove(slot)
     link = ETC_SLURM / "slurm.conf"
     if link.is_symlink() and link.readlink().is_relative_to(root):
         link.unlink()
@@ -279,7 +292,7 @@ def _parser() -> argparse.ArgumentParser:
             sub.add_argument("--purge", action="store_true", help="delete logs and work directories as well")
         if verb != "start":
             continue
-        for name in ("nodes", "gpus", "cpus", "memory"):
+        for name in ("nodes", "gpus", "cpus", "memory", "slot"):
             sub.add_argument(f"--{name}", type=int, default=getattr(standard, name), help="default: %(default)s")
         sub.add_argument("--partitions", default=",".join(standard.partitions), help="the first is the default one")
         sub.add_argument("--share", default=checkout_below_tmp(), help="folder below /tmp that the nodes see too")

@@ -8,10 +8,8 @@ from pathlib import Path
 from string import Template
 
 HERE = Path(__file__).resolve().parent
-BRIDGE = "hpcl0"
-SUBNET = "10.213.77"
-HOST_ADDRESS = f"{SUBNET}.254"
 MAX_NODES = 64
+MAX_SLOTS = 9
 SLURMCTLD_PORT = 26817
 SLURMD_PORT = 26818
 SLURMDBD_PORT = 26819
@@ -37,6 +35,7 @@ class Options:
     partitions: tuple[str, ...] = ("batch", "debug")
     accounting: bool = True
     preempt: bool = True
+    slot: int = 1  # clusters beside each other differ in root, name and slot: each slot has its own network and ports
     share: str = ""  # a folder below /tmp that the nodes shall see all the same, such as this checkout
 
     def faults(self) -> list[str]:
@@ -44,6 +43,8 @@ class Options:
         found = []
         if not 1 <= self.nodes <= MAX_NODES:
             found.append(f"--nodes {self.nodes}: allowed are 1 to {MAX_NODES}")
+        if not 1 <= self.slot <= MAX_SLOTS:
+            found.append(f"--slot {self.slot}: allowed are 1 to {MAX_SLOTS}")
         if self.gpus < 0 or self.cpus < 1 or self.memory < 1:
             found.append("--gpus must be 0 or more, --cpus and --memory 1 or more")
         if not self.partitions or not all(self.partitions):
@@ -74,9 +75,24 @@ def host_name() -> str:
     return socket.gethostname().split(".")[0]
 
 
-def node_address(number: int) -> str:
+def bridge(slot: int) -> str:
+    """The network device that joins a slot's nodes."""
+    return f"hpcl{slot - 1}"
+
+
+def subnet(slot: int) -> str:
+    """The first three numbers of a slot's addresses."""
+    return f"10.213.{76 + slot}"
+
+
+def host_address(slot: int) -> str:
+    """The address of this machine in a slot's network."""
+    return f"{subnet(slot)}.254"
+
+
+def node_address(slot: int, number: int) -> str:
     """The address of node `number`, counted from 1."""
-    return f"{SUBNET}.{number}"
+    return f"{subnet(slot)}.{number}"
 
 
 def config_files(options: Options) -> dict[str, str]:
@@ -101,13 +117,13 @@ def _values(options: Options) -> dict[str, str | int]:
     return {
         "cluster_name": options.cluster_name,
         "host": host_name(),
-        "host_address": HOST_ADDRESS,
-        "slurmctld_port": SLURMCTLD_PORT,
-        "slurmd_port": SLURMD_PORT,
-        "slurmdbd_port": SLURMDBD_PORT,
+        "host_address": host_address(options.slot),
+        "slurmctld_port": _port(SLURMCTLD_PORT, options),
+        "slurmd_port": _port(SLURMD_PORT, options),
+        "slurmdbd_port": _port(SLURMDBD_PORT, options),
         "root": options.root,
         "nodes": options.nodes,
-        "node_addresses": f"{SUBNET}.[1-{options.nodes}]",
+        "node_addresses": f"{subnet(options.slot)}.[1-{options.nodes}]",
         "processors": _processors(options.cpus),
         "memory": options.memory,
         "gres": f"Gres=gpu:a100:{options.gpus}" if options.gpus else "",
@@ -115,6 +131,10 @@ def _values(options: Options) -> dict[str, str | int]:
         "accounting": _accounting(options),
         "partitions": _partitions(options),
     }
+
+
+def _port(first: int, options: Options) -> int:
+    return first + 10 * (options.slot - 1)
 
 
 def _processors(cpus: int) -> str:
@@ -131,8 +151,8 @@ def _accounting(options: Options) -> str:
         return "AccountingStorageType=accounting_storage/none"
     lines = (
         "AccountingStorageType=accounting_storage/slurmdbd",
-        f"AccountingStorageHost={HOST_ADDRESS}",
-        f"AccountingStoragePort={SLURMDBD_PORT}",
+        f"AccountingStorageHost={host_address(options.slot)}",
+        f"AccountingStoragePort={_port(SLURMDBD_PORT, options)}",
         '# With MUNGE the "password" is the socket\'s name.',
         f"AccountingStoragePass={options.root}/run/munge.socket",
         "AccountingStorageTRES=gres/gpu",
@@ -164,6 +184,6 @@ def _gres(options: Options) -> str:
 
 
 def _hosts(options: Options) -> str:
-    lines = ["127.0.0.1 localhost", f"{HOST_ADDRESS} {host_name()}"]
-    lines += [f"{node_address(number)} {name}" for number, name in enumerate(options.node_names, start=1)]
+    lines = ["127.0.0.1 localhost", f"{host_address(options.slot)} {host_name()}"]
+    lines += [f"{node_address(options.slot, number)} {name}" for number, name in enumerate(options.node_names, start=1)]
     return "\n".join(lines) + "\n"

@@ -16,11 +16,13 @@ import pytest
 
 from hpclaunch.catalog import JOB, SITE
 from hpclaunch.errors import Refused
+from hpclaunch.fileformat import Environment
 from hpclaunch.job import script_job
 from hpclaunch.plan import plan
+from hpclaunch.plan.containers import RUNTIMES
 from hpclaunch.render import render
 from hpclaunch.settings import Settings
-from hpclaunch.site import Site
+from hpclaunch.site import Container, Site
 from hpclaunch.spec import Request
 from tests.builders import AROUND, BUNDLED, ROOTS, around, bundled_job, bundled_site
 
@@ -46,6 +48,8 @@ def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield site.name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
         if site.launchers and "srun" in site.launchers.options:
             yield site.name, "script-4-torchrun", {"target": SCRIPT, "nodes": 4, "launcher": "torchrun"}
+    for runtime in RUNTIMES:
+        yield "perlmutter", f"cifar-4-in-{runtime}", {"target": "cifar", "nodes": 4, "runtime": runtime}
 
 
 def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -73,8 +77,13 @@ CASES = {f"{site}/{name}": (site, typed) for site, name, typed in cases()}
 def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
     """The script for fixed surroundings (.sh); where the site takes no such request, the reasons (.txt)."""
     site = bundled_site(site_name)
-    is_script = typed["target"] == SCRIPT
+    is_script, runtime = typed["target"] == SCRIPT, typed.get("runtime")
+    typed = {key: value for key, value in typed.items() if key != "runtime"}
     job = script_job(Path(AROUND.cwd, SCRIPT)) if is_script else bundled_job(typed["target"])
+    if runtime:  # as if the site ran containers so
+        modules = ("gpu", "nccl-plugin") if runtime == "shifter" else ()
+        site = replace(site, container=Container(runtime=runtime, modules=modules, mpi="pmi2"))
+        job = replace(job, environment=Environment(container="$SCRATCH/images/tensorflow.sif"))
     variables = {"SCRATCH": "/scratch/ada"}
     surroundings = replace(around(environment=variables), hosts=("node-a", "node-b", "node-c", "node-d"))
     if site.scheduler == "slurm":

@@ -81,9 +81,10 @@ def test_row_23_the_data_folder_is_seen_inside() -> None:
 def test_row_23_under_pyxis_the_container_is_an_option_of_srun() -> None:
     spec = contained(boxed("pyxis", options=("--no-container-mount-home",)))
     assert spec.launch[0] == "srun"
-    assert spec.launch[-3:] == (
+    assert spec.launch[-4:] == (
         f"--container-image={IMAGE}",
         f"--container-mounts={RUN}:{RUN}",
+        f"--container-workdir={RUN}",
         "--no-container-mount-home",
     )
     assert spec.command == RANK
@@ -123,22 +124,84 @@ def test_row_23_how_containers_run_at_an_unknown_site_is_refused() -> None:
 
 def test_row_23_an_unknown_runtime_is_a_fault_of_the_file(tmp_path: Any) -> None:
     (tmp_path / "c.yaml").write_text("runtime: dcoker\n")
-    with pytest.raises(InvalidFile, match="allowed: shifter, apptainer, singularity, pyxis"):
+    with pytest.raises(InvalidFile, match="allowed: shifter, podman-hpc, apptainer, singularity, pyxis"):
         read(tmp_path / "c.yaml", Container)
 
 
 @pytest.mark.parametrize("runtime", sorted(RUNTIMES))
-@pytest.mark.parametrize("image", ["a b; rm -rf $HOME `x` 'y' \"z\"", "#x", "a,b:c"])
+@pytest.mark.parametrize("image", ["a b; rm -rf $(x) `x` 'y' \"z\"", "#x", "a,b:c"])
 def test_row_23_an_image_with_hostile_text_stays_one_word(runtime: str, image: str) -> None:
     spec = contained(boxed(runtime), image)
     words = [*spec.command, *spec.launch, *dict(spec.directives).values()]
     assert [word for word in words if image in word] in ([image], [f"--container-image={image}"])
 
 
-def test_a_program_in_a_container_is_not_looked_for_on_the_node() -> None:
-    assert contained(boxed("apptainer")).interpreter == ""
+def test_a_program_in_a_container_is_not_looked_for_on_the_node_but_its_runtime_is() -> None:
+    assert contained(boxed("apptainer")).interpreter == "apptainer"
+    assert "need apptainer\n" in render(contained(boxed("apptainer")), ROOTS)
     assert contained(boxed("pyxis")).interpreter == ""
     assert planned(boxed("apptainer")).interpreter == "python3"
+
+
+def test_row_23_podman_hpc_lets_in_what_the_rank_needs_and_nothing_else() -> None:
+    site = boxed("podman-hpc", modules=("openmpi-pmix",), options=("--userns=keep-id",))
+    job = a_job(environment=Environment(container=IMAGE, variables={"MY_OWN": "x"}), secret_env=("API_KEY",))
+    command = planned(site, job).command
+    assert command[:7] == ("podman-hpc", "run", "--rm", "--gpu", "--openmpi-pmix", "--volume", f"{RUN}:{RUN}")
+    assert command[7:9] == ("--workdir", RUN)
+    named = [command[n + 1] for n, word in enumerate(command) if word == "--env"]
+    assert {"SLURM_*", "PMIX_*", "CUDA_VISIBLE_DEVICES", "HPCLAUNCH_*", "MY_OWN", "API_KEY"} <= set(named)
+    assert not [word for word in named if "=" in word]  # values stay in the environment, secrets among them
+    assert command[-len(RANK) - 2 :] == ("--userns=keep-id", IMAGE, *RANK)
+
+
+def test_row_23_podman_hpc_asks_for_no_gpu_where_there_is_none() -> None:
+    assert "--gpu" not in contained(boxed("podman-hpc"), node_type="cpu").command
+    assert contained(boxed("podman-hpc", modules=("gpu", "mpi"))).command.count("--gpu") == 1
+
+
+@pytest.mark.parametrize(
+    ("runtime", "words"),
+    [
+        ("apptainer", ("--bind", AROUND.cwd)),
+        ("podman-hpc", ("--volume", f"{AROUND.cwd}:{AROUND.cwd}", "--workdir", AROUND.cwd)),
+        ("pyxis", (f"--container-mounts={RUN}:{RUN},{AROUND.cwd}:{AROUND.cwd}", f"--container-workdir={AROUND.cwd}")),
+    ],
+)
+def test_row_23_a_persons_own_script_begins_in_the_folder_where_it_was_submitted(
+    runtime: str, words: tuple[str, ...]
+) -> None:
+    job = a_job(environment=Environment(container=IMAGE), source_only=True)
+    spec = planned(boxed(runtime), job)
+    assert spec.chdir == AROUND.cwd
+    joined = "\0".join([*spec.command, *spec.launch])
+    assert "\0".join(words) in joined
+
+
+def test_row_23_packages_in_the_home_folder_do_not_win_over_the_images() -> None:
+    assert ("PYTHONNOUSERSITE", "1") in contained(boxed("apptainer")).environment
+    own = a_job(environment=Environment(container=IMAGE, variables={"PYTHONNOUSERSITE": ""}))
+    assert ("PYTHONNOUSERSITE", "") in planned(boxed("apptainer"), own).environment
+    assert "PYTHONNOUSERSITE" not in dict(planned(boxed("apptainer")).environment)
+
+
+@pytest.mark.parametrize(
+    ("typed", "image"),
+    [
+        ("$HOME/tf.sif", "/home/ada/tf.sif"),
+        ("~/tf.sif", "/home/ada/tf.sif"),
+        ("./tf.sif", f"{AROUND.cwd}/tf.sif"),
+        ("docker://tensorflow/tensorflow:2.12.0", "docker://tensorflow/tensorflow:2.12.0"),
+        ("nersc/tensorflow:2.12", "nersc/tensorflow:2.12"),
+    ],
+)
+def test_row_23_an_image_in_a_file_is_found_from_where_it_was_submitted(typed: str, image: str) -> None:
+    assert image in contained(boxed("apptainer"), typed).command
+
+
+def test_row_23_one_key_in_the_site_does_for_every_job() -> None:
+    site = replace(boxed("apptainer"), environment=Environment(container=IMAGE))
+    assert planned(site).command[:2] == ("apptainer", "exec")
 
 
 def test_a_container_works_under_another_launcher() -> None:

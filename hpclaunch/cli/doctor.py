@@ -1,0 +1,71 @@
+"""``doctor``: a probe job that shows whether a site gives what its scripts promise."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hpclaunch.cli import submit
+from hpclaunch.errors import Fault, InvalidRequest
+from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+
+app = typer.Typer()
+
+
+@app.command("doctor")
+def doctor(
+    site: submit.Site = None,
+    local: Annotated[bool, typer.Option("--local", help="Check this machine alone: as --site local.")] = False,
+    node_type: submit.NodeType = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Nodes of the probe job [default: 2].")] = None,
+    tasks_per_node: submit.TasksPerNode = None,
+    gpus_per_node: submit.GpusPerNode = None,
+    launcher: submit.Launcher = None,
+    account: submit.Account = None,
+    partition: submit.Partition = None,
+    qos: submit.Qos = None,
+    walltime: submit.Walltime = None,
+    sbatch: submit.Sbatch = [],  # noqa: B006
+    accept_unverified: submit.AcceptUnverified = False,
+    runs_dir: submit.RunsDir = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="RUN", help="Submit nothing; read a probe job that has ended.")
+    ] = None,
+    json: submit.Json = False,
+) -> None:
+    """Prove with a short job that ranks, GPUs, CPUs, MPI and folders are as promised; exit 0 if nothing failed."""
+    from hpclaunch import console, doctor_views, launch, runs, tracking
+    from hpclaunch import doctor as story
+
+    if local and site not in (None, "local"):
+        raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
+    world = launch.World(warn=console.warn, tell=console.say)
+    if from_ is not None:
+        (run,) = tracking.refreshed([runs.find(world.index, from_, world.run_folders)])
+        report = story.report_of(run)
+    else:
+        request = story.request_for(
+            "local" if local else site,
+            node_type=node_type,
+            nodes=nodes,
+            tasks_per_node=tasks_per_node,
+            gpus_per_node=gpus_per_node,
+            launcher=launcher,
+            account=account,
+            partition=partition,
+            qos=qos,
+            walltime=_seconds(walltime),
+            sbatch=tuple(sbatch),
+            accept_unverified=accept_unverified,
+        )
+        report = story.examine(world, request, runs_dir)
+    doctor_views.show_report(report, json)
+    raise typer.Exit(0 if report.passed else 1)
+
+
+def _seconds(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_walltime(text)
+    except ValueError as error:
+        raise InvalidRequest(Fault(where="--walltime", what=str(error), allowed=WALLTIME_FORMS)) from None

@@ -1,0 +1,122 @@
+"""The story of ``sites detect``: which site this machine belongs to; of an unknown Slurm cluster, a site file."""
+
+from __future__ import annotations
+
+import grp
+import importlib.util
+import os
+import pwd
+import shutil
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpclaunch import __version__
+from hpclaunch.catalog import NAME, SITE, Found, user_folder
+from hpclaunch.detection import cluster_name, detect_own_site, detect_site, machine
+from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, Refused, SchedulerError
+from hpclaunch.fileformat import read
+from hpclaunch.launch import World
+from hpclaunch.schedulers.slurm_survey import answers, has_pyxis
+from hpclaunch.site import Site
+from hpclaunch.survey import Described, Here, describe
+from hpclaunch.survey.writing import text_of
+
+_PROGRAMS = ("shifter", "podman-hpc", "apptainer", "singularity")
+_MODULES = ("LMOD_CMD", "MODULESHOME")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A site file: what it says, its text, and where it stands, if it was written."""
+
+    described: Described
+    text: str
+    path: Path | None = None
+
+
+def recognized(world: World) -> Found | None:
+    """Return the site that this machine belongs to, as a submission would detect it, or None."""
+    here = machine(world.environment, os.uname().nodename)
+    name = detect_own_site(world.catalog, here) or detect_site(here)
+    return world.catalog.find(SITE, name) if name else None
+
+
+def survey(world: World) -> Written:
+    """Return the site file of the cluster that this machine belongs to. Raises SchedulerError where there is none."""
+    here = _here(world)
+    described = describe(answers(here.user), here)
+    if described is None:
+        what = "Slurm shows you no node in any partition, so that there is nothing to describe"
+        raise SchedulerError(Fault(where="scontrol show node, sinfo", what=what, next="ask the site's staff"))
+    words = (
+        f"Described by hpclaunch {__version__} (sites detect) on {here.today}. What may stand here: docs/site-files.md"
+    )
+    return Written(described=described, text=text_of(described, words))
+
+
+def _here(world: World) -> Here:
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    programs = [name for name in _PROGRAMS if shutil.which(name)]
+    return Here(
+        user=user,
+        groups=frozenset(_groups()),
+        is_root=os.geteuid() == 0,
+        hostname=os.uname().nodename,
+        known_cluster=cluster_name(world.environment),
+        python=sys.executable if _trains() else "",
+        runtimes=(*programs, *(["pyxis"] if has_pyxis() else [])),
+        module_setup=next((name for name in _MODULES if world.environment.get(name)), ""),
+        today=world.now().strftime("%Y-%m-%d"),
+    )
+
+
+def _groups() -> list[str]:
+    names = []
+    for number in {os.getegid(), *os.getgroups()}:
+        with suppress(KeyError):
+            names.append(grp.getgrgid(number).gr_name)
+    return names
+
+
+def _trains() -> bool:
+    """Whether the Python that runs hpclaunch has what a rank needs; nothing is imported."""
+    return all(importlib.util.find_spec(name) is not None for name in ("tensorflow", "horovod"))
+
+
+def place_of(world: World, name: str | None, file: str | None) -> Path | None:
+    """Return where the file shall be written, or None for nowhere. Raises InvalidRequest, Refused."""
+    if name is not None and file is not None:
+        raise InvalidRequest(Fault(where="--name and --write", what="exclude each other", next="leave one of them out"))
+    if name is not None and not NAME.fullmatch(name):
+        raise InvalidRequest(
+            Fault(where="--name", what=f"{name!r} is not a site's name", allowed="letters, digits, . _ -")
+        )
+    if name is None and file is None:
+        return None
+    folder = user_folder(world.environment) / SITE.folder
+    path = folder / SITE.entry.format(name) if name is not None else world.cwd / str(file)
+    if path.exists() or path.is_symlink():
+        raise Refused(Fault(where=str(path), what="exists already", next="choose another place, or remove it"))
+    if name is None and not path.parent.is_dir():
+        raise Refused(Fault(where=str(path), what="its folder is not there", next=f"mkdir -p {path.parent}"))
+    return path
+
+
+def write(found: Written, path: Path) -> Written:
+    """Write the file and read it as a submission would; one that cannot be used is not left there.
+
+    Raises InvalidFile then, and Refused where something is in its place.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(found.text)
+        read(path, Site, name=path.stem)
+    except FileExistsError:
+        raise Refused(Fault(where=str(path), what="exists already", next="choose another place")) from None
+    except InvalidFile:
+        path.unlink()
+        raise
+    return Written(described=found.described, text=found.text, path=path)

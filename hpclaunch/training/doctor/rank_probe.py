@@ -1,0 +1,146 @@
+"""Tells what one rank really got, in RUN/doctor/rank-N.json: place, CPUs, GPUs, variables, TensorFlow, Horovod's world.
+
+It judges nothing: hpclaunch doctor does, where the job was submitted. Every step is written before the next begins, so
+that a rank which ends in MPI's own abort, or hangs, has told how far it came.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, Mapping, NoReturn, Sequence
+
+RANK = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK", "RANK")
+LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK", "LOCAL_RANK")
+GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+TOLD = (*GPUS, "SLURM_CPUS_PER_TASK", "SLURM_MPI_TYPE", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "OMP_NUM_THREADS")
+STRAYS = ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "HPCLAUNCH_DOCTOR_MARK")
+"""What no rank should see; the last one is only set in the shell that submits."""
+PATIENCE_S = 240
+"""Longer than TensorFlow takes to load from a slow file system; then a rank that hangs says where."""
+
+
+class Teller:
+    """What is known so far, in one file that is whole at every moment."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.facts: dict[str, Any] = {}
+
+    def tell(self, step: str, **news: Any) -> None:
+        """Add what is new; ``step`` is what comes next."""
+        self.facts.update(news, step=step)
+        with open(self.path + ".new", "w") as file:
+            json.dump(self.facts, file, indent=1, sort_keys=True)
+        os.replace(self.path + ".new", self.path)
+
+
+def first(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
+    """The first of these variables that is a number: each launcher has one of its own."""
+    found = [environ[name] for name in names if environ.get(name, "").isdigit()]
+    return int(found[0]) if found else None
+
+
+def place(environ: Mapping[str, str], promised: Sequence[str]) -> dict[str, Any]:
+    """What the launcher gave this process; ``promised`` are the variables that the script sets."""
+    return {
+        "rank": first(environ, RANK),
+        "local_rank": first(environ, LOCAL_RANK),
+        "host": socket.gethostname(),
+        "python": sys.executable,
+        "python_version": platform.python_version(),
+        "cpus": sorted(os.sched_getaffinity(0)),
+        "node_cpus": os.cpu_count(),
+        "gpu_devices": sorted(name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+|kfd", name)),
+        "told": {name: environ[name] for name in TOLD if name in environ},
+        "variables": {name: environ.get(name) for name in promised},
+        "strays": [name for name in STRAYS if name in environ],
+    }
+
+
+def tensorflow_facts() -> dict[str, Any]:
+    """Version and build of TensorFlow, and the GPUs that it sees; none of their memory is taken."""
+    import tensorflow as tf
+
+    build = tf.sysconfig.get_build_info()
+    return {
+        "version": tf.__version__,
+        "cuda": bool(build.get("is_cuda_build")),
+        "rocm": bool(build.get("is_rocm_build")),
+        "gpus": len(tf.config.list_physical_devices("GPU")),
+    }
+
+
+def horovod_facts() -> dict[str, Any]:
+    """Version and build of Horovod; nothing is started."""
+    import horovod
+    import horovod.tensorflow as hvd
+
+    built = {name: bool(getattr(hvd, name + "_built")()) for name in ("mpi", "gloo", "nccl")}
+    return {"version": horovod.__version__, **built}
+
+
+def world_facts() -> dict[str, Any]:
+    """Horovod's world as this rank sees it, and a sum over it. A collective: every rank of the world must call it."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    hvd.init()
+    total = hvd.allreduce(tf.constant(1.0), op=hvd.Sum)
+    return {
+        "size": hvd.size(),
+        "rank": hvd.rank(),
+        "local_rank": hvd.local_rank(),
+        "local_size": hvd.local_size(),
+        "sum": float(total),
+        "libraries": mpi_libraries(),
+    }
+
+
+def mpi_libraries() -> list[str]:
+    """The files of MPI and PMIx that this process has loaded."""
+    with open("/proc/self/maps") as file:
+        paths = {line.split()[-1] for line in file if re.search(r"/lib(mpi|mpich|pmix|pmi2?)[^/]*\.so", line)}
+    return sorted(paths)
+
+
+def main() -> int:
+    """Tell everything, step by step; 1 where a step failed, so that nobody waits for this rank."""
+    run = os.environ["HPCLAUNCH_RUN_DIR"]
+    with open(os.path.join(run, "spec.json")) as file:
+        promised = [name for name, _ in json.load(file)["environment"]]
+    folder = os.path.join(run, "doctor")
+    os.makedirs(folder, exist_ok=True)
+    known = place(os.environ, promised)
+    number = known["rank"] if known["rank"] is not None else 0
+    teller = Teller(os.path.join(folder, "rank-{}.json".format(number)))
+    teller.tell("tensorflow", **known)
+    print("doctor: rank {} on {}".format(number, known["host"]), flush=True)
+
+    def give_up(signum: int, frame: Any) -> NoReturn:
+        raise TimeoutError("no end of it within {} s".format(PATIENCE_S))
+
+    signal.signal(signal.SIGALRM, give_up)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    steps = (("tensorflow", tensorflow_facts), ("horovod", horovod_facts), ("world", world_facts))
+    for (name, facts), after in zip(steps, ("horovod", "world", "done")):
+        signal.alarm(PATIENCE_S)
+        try:
+            teller.tell(after, **{name: facts()})
+        except BaseException as error:  # a library built for another one ends in any kind of error
+            words = " ".join("{}: {}".format(type(error).__name__, error).split())
+            teller.tell(name, problem=words[:500])
+            traceback.print_exc()
+            return 1
+    signal.alarm(0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

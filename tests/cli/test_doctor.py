@@ -1,0 +1,91 @@
+"""doctor at a desk: what keeps the probe from being queued is a finding, told under what it is about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Desk
+
+HERE = ("--tasks-per-node", "1")
+
+
+def failed(report: dict[str, Any]) -> dict[str, str]:
+    return {check["name"]: check["what"] for check in report["checks"] if check["verdict"] == "FAIL"}
+
+
+@pytest.fixture
+def gpus(cluster: Desk) -> Desk:
+    """The fake cluster, with GPUs of a type."""
+    path = cluster.project / "site_configs" / "slurmsite.yaml"
+    text = path.read_text().replace("cores_per_node: 8", "cores_per_node: 8, gpus_per_node: 2, gpu_type: h100")
+    path.write_text(text + "gpus: {directive: gpus-per-node}\n")
+    cluster.fake("sinfo", out="gpu:a100:2(S:0-1)\n(null)\n")
+    return cluster
+
+
+def test_a_refusal_of_sbatch_is_a_finding(gpus: Desk) -> None:
+    gpus.fake(
+        "sbatch",
+        err="sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
+        code=1,
+    )
+    done = gpus.type("doctor", "--json", *HERE)
+    assert done.code == 1
+    assert list(failed(done.json)) == ["GPUs"]
+    assert "asks for GPUs of type h100, and Slurm hands out a100" in failed(done.json)["GPUs"]
+    assert not done.json["passed"]
+
+
+def test_the_probe_is_a_job_of_two_nodes_whose_script_holds_its_code(cluster: Desk) -> None:
+    cluster.fake("sbatch", err="sbatch: error: no\n", code=1)
+    assert cluster.type("doctor", *HERE).code == 1
+    (run,) = (cluster.project / "runs").iterdir()
+    script = (run / "job.sh").read_text()
+    assert "#SBATCH --nodes=2\n" in script and "#SBATCH --time=00:10:00\n" in script
+    assert (run / "code" / "rank_probe.py").is_file()
+    assert "HPCLAUNCH_DOCTOR_MARK" in cluster.environment_of("sbatch")  # only the submitting shell has it
+    assert "HPCLAUNCH_DOCTOR_MARK" not in script
+
+
+def test_one_node_is_enough_where_there_are_no_two_and_it_says_so(cluster: Desk) -> None:
+    path = cluster.project / "site_configs" / "slurmsite.yaml"
+    path.write_text(path.read_text().replace("nodes: 8", "nodes: 1"))
+    cluster.fake("sbatch", err="sbatch: error: no\n", code=1)
+    done = cluster.type("doctor", "--json", *HERE)
+    warned = [check for check in done.json["checks"] if check["verdict"] == "WARN"]
+    assert "one node only: 2 cannot be had" in warned[0]["what"]
+
+
+def test_planning_refuses_in_its_own_words(cluster: Desk) -> None:
+    done = cluster.type("doctor", "--json", "--partition", "btach")
+    assert done.code == 1
+    assert "slurmsite has no partition 'btach'; did you mean 'batch'?" in failed(done.json)["request"]
+
+
+def test_a_report_for_a_reader(cluster: Desk) -> None:
+    (Path(cluster.root) / "bin" / "sbatch").unlink()
+    done = cluster.type("doctor", *HERE)
+    assert done.code == 1
+    assert "FAIL  programs" in done.out and "not here: sbatch" in done.out
+    assert "next: " in done.out
+    assert "checks failed" in done.err
+
+
+def test_an_old_probe_is_read_again_and_another_run_is_not(cluster: Desk) -> None:
+    done = cluster.type("submit", "./train.py", "--json")
+    name = Path(done.json["run_dir"]).name
+    other = cluster.type("doctor", "--from", name)
+    assert other.code == 1 and "is no probe of doctor's" in other.err
+    record = Path(done.json["run_dir"]) / "run.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "name": "doctor"}))
+    waiting = cluster.type("doctor", "--from", name)
+    assert waiting.code == 1 and "has not ended" in waiting.err
+
+
+def test_local_and_another_site_exclude_each_other(cluster: Desk) -> None:
+    done = cluster.type("doctor", "--local", "--site", "slurmsite")
+    assert done.code == 2 and "exclude each other" in done.err
