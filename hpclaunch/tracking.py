@@ -175,10 +175,15 @@ def explanation(run: Run) -> str:
 
 def cancellable(found: Sequence[Run]) -> list[Run]:
     """Return those that have a job which has not ended. Raises Refused for runs that were never submitted."""
-    never = [run for run in found if not run.job_id and not run.final]
+    never = [run for run in found if not run.final and not has_a_job(run)]
     if never:
         raise Refused([not_submitted(run) for run in never])
     return [run for run in found if not run.final]
+
+
+def has_a_job(run: Run) -> bool:
+    """Whether a job of the run may be queued: of an array those of earlier starts go on if a further one was refused."""
+    return bool(run.job_id) or (run.tasks > 0 and bool(run.earlier) and run.state != "SUBMITTING")
 
 
 def awaitable(found: Sequence[Run]) -> Sequence[Run]:

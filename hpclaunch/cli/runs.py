@@ -127,7 +127,7 @@ def cancel(
     if run:
         run_views.show_status(tracking.cancel(tracking.find(world, run)), json)
         return
-    doomed = [one for one in tracking.all_runs(world) if one.job_id and not one.final]
+    doomed = [one for one in tracking.all_runs(world) if not one.final and tracking.has_a_job(one)]
     if not doomed:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for one in doomed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ done < "${{@: -1}}"
 printf '4711_[1-2%%1]|%s\\n4711_0|%s\\n' "$folder" "$folder" > {spool}/squeue.out
 echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
 exit 1
+"""
+# Queues a part of an array, but slowly: meanwhile a person asks for its state.
+ASKED_MEANWHILE = """#!/bin/bash
+{python} -m hpclaunch status > {spool}/meanwhile
+echo 'Submitted batch job 4800'
 """
 JOB = """
 summary: sweeps
@@ -250,6 +256,27 @@ def test_a_part_that_slurm_refuses_leaves_the_others_as_they_are(site: Desk) -> 
     assert site.type("retry", f"{path.name}/0001").code == 0
     answers(site, "4711_0|RUNNING|None|n1\n4800_1|RUNNING|None|n1\n")
     assert [one["job_id"] for one in told(site, "status")] == ["4711_0", "4800_1", "4711_2"]
+
+
+def test_of_an_array_with_a_refused_part_the_others_can_be_cancelled(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
+    site.fake("sbatch", err="sbatch: error: invalid\n", code=1)
+    assert site.type("retry", f"{path.name}/0001").code == 1
+    done = site.type("cancel", path.name)
+    assert done.code == 0, done.err
+    assert calls(site, "scancel") == [["4711"]]
+
+
+def test_who_asks_while_a_part_is_submitted_does_not_undo_that(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
+    site.program("sbatch", ASKED_MEANWHILE.format(python=sys.executable, spool=site.spool))
+    done = site.type("retry", f"{path.name}/0001")
+    assert done.code == 0, done.err
+    assert "SUBMITTING" in (site.spool / "meanwhile").read_text()
+    answers(site, "4711_0|RUNNING|None|n1\n4800_1|RUNNING|None|n1\n")
+    assert [one["job_id"] for one in told(site, "status")] == ["4711_0", "4800_1", "4711_2"], "no job is lost"
 
 
 def test_what_cannot_be_swept_is_refused_with_all_reasons_before_anything_is_written(site: Desk) -> None:
