@@ -114,21 +114,21 @@ def _facts(run: Run) -> dict[str, str]:
         elif key == "command" and isinstance(value, list):
             facts |= _options(value, run)
         else:
-            facts[key] = _flat(value).replace(str(run.path), "RUN")
+            facts[key] = _flat(value).replace(str(run.home), "RUN")
     directives = spec.get("directives", [])
     pairs = (
         [pair for pair in directives if isinstance(pair, list) and len(pair) == 2]
         if isinstance(directives, list)
         else []
     )
-    facts |= {f"--{name}": _flat(value).replace(str(run.path), "RUN") for name, value in pairs}
+    facts |= {f"--{name}": _flat(value).replace(str(run.home), "RUN") for name, value in pairs}
     facts |= {f"--{name.replace('_', '-')}": value for name, value in runs.swept(run).items()}
     return facts | {f"result.{name}": value for name, value in numbers(run).items()}
 
 
 def _options(command: list[Any], run: Run) -> dict[str, str]:
     """Return a command's --name=value words one by one, and the others as one text."""
-    words = [str(word).replace(str(run.path), "RUN") for word in command]
+    words = [str(word).replace(str(run.home), "RUN") for word in command]
     named = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
     return {**named, "command": " ".join(word for word in words if word.partition("=")[0] not in named)}
 

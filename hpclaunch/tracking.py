@@ -55,7 +55,8 @@ def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
 
 def _told(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
     if not run.tasks:
-        return _updated(run, news.get(run.job_id))
+        now = _updated(run, news.get(run.job_id))
+        return _continued(now) if now.final and not run.final else now  # its last words may be those of a successor
     heard = {one.index: _with(one, news[one.job_id]) for one in tasks if one.job_id in news}
     return runs.record_tasks(run, heard) if heard else run
 
@@ -182,7 +183,7 @@ def cancellable(found: Sequence[Run]) -> list[Run]:
 
 
 def has_a_job(run: Run) -> bool:
-    """Whether a job of the run may be queued: of an array those of earlier starts go on if a further one was refused."""
+    """Whether a job of the run may be queued: where a part of an array was refused, its earlier jobs go on."""
     return bool(run.job_id) or (run.tasks > 0 and bool(run.earlier) and run.state != "SUBMITTING")
 
 

@@ -111,7 +111,8 @@ def _lines(
     restarts = restarts_in_array(site, restarts, sweep, ledger)
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
     environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
-    exported = (*environment, *_secrets(site, job), *(("HPCLAUNCH_SWEPT",) if sweep else ()))
+    swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if sweep else ()
+    exported = (*environment, *_secrets(site, job), *swept)
     command = command_of(job, request, software, around, ledger)
     directives = directives_of(
         site, kind, job, request, settings, layout, placement, restarts, box, around, sweep, ledger
