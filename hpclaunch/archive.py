@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.errors import Fault, NotFound, Refused
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.runs.files import json_object, read_text
 
@@ -200,7 +200,11 @@ def delete(world: World, doomed: Sequence[Run], tell: Callable[[str], None]) -> 
     gone, faults = [], []
     for run in doomed:
         with runs.locked(run.path):
-            current = runs.load(run.path)
+            try:
+                current = runs.load(run.path)
+            except NotFound as error:
+                tell(f"{run.label} is gone or damaged, and left as it is: {error.faults[0].what}")
+                continue
             if (current.state, current.job_id) != (run.state, run.job_id) or run.path.is_symlink():
                 tell(f"{run.label} has changed meanwhile, and stays")
                 continue
