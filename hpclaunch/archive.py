@@ -6,13 +6,13 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
 from hpclaunch.errors import Fault, NotFound, Refused
+from hpclaunch.records import record
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.runs.files import json_object, read_text
 
@@ -25,7 +25,7 @@ _UNFINISHED_AFTER = timedelta(hours=1)
 _STARTS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Doomed:
     """A run directory that cleaning would delete, and its size in bytes."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import median
 from typing import Any
@@ -13,6 +12,7 @@ from hpclaunch.advice.stragglers import of_a_rank
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.evidence import Calibration, Noise, Point
 from hpclaunch.job import Job, Role
+from hpclaunch.records import record
 from hpclaunch.runs import Run, swept
 from hpclaunch.runs.files import read_text
 from hpclaunch.units import count
@@ -23,7 +23,7 @@ RATES = ("samples_per_s", "images_per_s")
 """What a job may call its throughput in the line of an epoch (docs/contract.md)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Measured:
     """A run as its directory tells it. ``rates``: samples a second of all ranks, epoch by epoch, the first one too.
 
