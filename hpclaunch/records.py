@@ -31,7 +31,7 @@ def record(cls: type[T]) -> type[T]:
     made: Any = dataclasses.dataclass(eq=False, repr=False, slots=True, kw_only=True)(cls)
     made.__setattr__, made.__delattr__ = _set_once, _keep
     for name, method in (("__eq__", _equal), ("__hash__", _hashed), ("__repr__", _shown)):
-        if name not in own or (name == "__hash__" and vars(cls)[name] is None):
+        if name not in own:
             setattr(made, name, method)
     return made  # type: ignore[no-any-return]
 

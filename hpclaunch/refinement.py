@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -60,7 +60,7 @@ class Taken:
     read: int = 0
     open: tuple[str, ...] = ()
     finished: tuple[Finished, ...] = ()
-    passed: tuple[tuple[str, str], ...] = field(default=())
+    passed: tuple[tuple[str, str], ...] = ()
 
 
 def expect(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, run_dir: str) -> None:

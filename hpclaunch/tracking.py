@@ -84,8 +84,10 @@ def _updated(run: Run, status: Status | None) -> Run:
     if status is None or (run.final and not status.exit_code):
         return run
     now = _with(run, status)
-    if now == run or (not now.final and now == replace(run, reason=now.reason)):
-        return now  # why it waits changes often, and is asked for anew: it is told, not recorded
+    # Why it waits changes often, and is asked for anew: it is told, not recorded.
+    known = run if now.final else replace(run, reason=now.reason)
+    if now == known:
+        return now
     return _recorded(run, state=now.state, exit_code=now.exit_code, reason=now.reason, nodes=now.nodes)
 
 

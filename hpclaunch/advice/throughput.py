@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field
 
 from hpclaunch.advice.communication import Group, Links, latency_s, ring_bytes
 from hpclaunch.advice.reasoning import Interval, Number, Origin, Reason, positive, spread
@@ -74,7 +73,7 @@ class Timing:
     straggling_origin: Origin = "default"
     uncertainty: float
     origin: Origin
-    reasons: tuple[Reason, ...] = field(default=())
+    reasons: tuple[Reason, ...] = ()
 
     def micro_batch_s(self, per_rank: float) -> float:
         """Seconds of one micro-batch, forward and backward."""
