@@ -6,13 +6,13 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.errors import Fault, NotFound, Refused
+from hpclaunch.records import record
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.runs.files import json_object, read_text
 
@@ -25,7 +25,7 @@ _UNFINISHED_AFTER = timedelta(hours=1)
 _STARTS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Doomed:
     """A run directory that cleaning would delete, and its size in bytes."""
 
@@ -114,21 +114,21 @@ def _facts(run: Run) -> dict[str, str]:
         elif key == "command" and isinstance(value, list):
             facts |= _options(value, run)
         else:
-            facts[key] = _flat(value).replace(str(run.path), "RUN")
+            facts[key] = _flat(value).replace(str(run.home), "RUN")
     directives = spec.get("directives", [])
     pairs = (
         [pair for pair in directives if isinstance(pair, list) and len(pair) == 2]
         if isinstance(directives, list)
         else []
     )
-    facts |= {f"--{name}": _flat(value).replace(str(run.path), "RUN") for name, value in pairs}
+    facts |= {f"--{name}": _flat(value).replace(str(run.home), "RUN") for name, value in pairs}
     facts |= {f"--{name.replace('_', '-')}": value for name, value in runs.swept(run).items()}
     return facts | {f"result.{name}": value for name, value in numbers(run).items()}
 
 
 def _options(command: list[Any], run: Run) -> dict[str, str]:
     """Return a command's --name=value words one by one, and the others as one text."""
-    words = [str(word).replace(str(run.path), "RUN") for word in command]
+    words = [str(word).replace(str(run.home), "RUN") for word in command]
     named = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
     return {**named, "command": " ".join(word for word in words if word.partition("=")[0] not in named)}
 
@@ -200,7 +200,11 @@ def delete(world: World, doomed: Sequence[Run], tell: Callable[[str], None]) -> 
     gone, faults = [], []
     for run in doomed:
         with runs.locked(run.path):
-            current = runs.load(run.path)
+            try:
+                current = runs.load(run.path)
+            except NotFound as error:
+                tell(f"{run.label} is gone or damaged, and left as it is: {error.faults[0].what}")
+                continue
             if (current.state, current.job_id) != (run.state, run.job_id) or run.path.is_symlink():
                 tell(f"{run.label} has changed meanwhile, and stays")
                 continue

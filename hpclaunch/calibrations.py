@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from hpclaunch.forecast.workload import CHOSEN_ROLES
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.sizing import sizing_of
+from hpclaunch.records import record
 from hpclaunch.runs.files import write_text
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
@@ -25,7 +26,7 @@ from hpclaunch.snapshot import fingerprint
 from hpclaunch.spec import Code, Request, Surroundings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Key:
     """What a measurement holds for. ``digest``: of the job's code, typed settings and the layout of a node."""
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpclaunch.errors import Fault, NotFound
+from hpclaunch.records import record
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _PACKAGE = Path(__file__).resolve().parent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Kind:
     """A family of things that are found by name: ``folder`` holds them, ``entry`` is what each one's file is called."""
 
@@ -28,7 +28,7 @@ SITE = Kind(noun="site", folder="site_configs", entry="{}.yaml", listing="hpclau
 JOB = Kind(noun="job", folder="jobs", entry="{}/job.yaml", listing="hpclaunch jobs list")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Found:
     """Where a name was found; ``origin`` is ``project``, ``user`` or ``bundled``."""
 
@@ -37,7 +37,7 @@ class Found:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Catalog:
     """The three places, in the order in which they win."""
 

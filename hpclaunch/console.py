@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.errors import Fault, HpclaunchError
-from hpclaunch.spec import Cost, JobSpec
+from hpclaunch.spec import Cost, JobSpec, digits_of
 from hpclaunch.units import count, format_memory, format_walltime
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def show_run(run: Run, as_json: bool) -> None:
 
 def show_next(run: Run) -> None:
     """Say what a person would type next."""
-    every, first = (" --all", "/0000") if run.tasks else ("", "")
+    every, first = (" --all", f"/{0:0{digits_of(run.tasks)}d}") if run.tasks else ("", "")
     name = run.label
     say(f"  hpclaunch status {name}{every}\n  hpclaunch logs -f {name}{first}\n  hpclaunch cancel {name}")
 

@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from hpclaunch.catalog import SITE, Catalog, did_you_mean
 from hpclaunch.errors import Fault, InvalidFile, NotFound
+from hpclaunch.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import Detect, Site, load_site
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Machine:
     """What detection looks at. ``hostnames``: the host's name, and with the domains that it searches."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from hpclaunch.errors import Fault
+from hpclaunch.records import record
 from hpclaunch.units import count
 
 Verdict = Literal["PASS", "WARN", "FAIL"]
@@ -20,7 +20,7 @@ _OLDEST, _NEWEST = (2, 9), (2, 15)
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Check:
     """One thing that was looked at: what was found, and what to do where it is not as promised."""
 
@@ -30,7 +30,7 @@ class Check:
     next: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Evidence:
     """What is known of the probe job when it has ended. ``spec`` as in spec.json; ``ranks`` by rank.
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from hpclaunch.errors import Fault, HpclaunchError, Interrupted
 from hpclaunch.following import wait
 from hpclaunch.job import Job, Resources
 from hpclaunch.launch import Prepared, World, prepare, submit
+from hpclaunch.records import record
 from hpclaunch.runs import Run
 from hpclaunch.runs.files import json_object, read_text
 from hpclaunch.schedulers.slurm_programs import ask
@@ -37,7 +38,7 @@ _LONGEST_LOG = 200_000
 _PROGRAMS = {"slurm": ("sbatch", "squeue", "scontrol", "srun"), "local": ("horovodrun", "mpirun")}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """What was found at a site, and the probe's run directory if there is one."""
 

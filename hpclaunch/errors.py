@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from hpclaunch.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Fault:
     """One thing that is wrong.
 

@@ -3,7 +3,6 @@
 The format is in docs/planning.md. JSON is YAML too, so that a program or a person may write it.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -13,10 +12,11 @@ from hpclaunch.advice.throughput import Shape
 from hpclaunch.errors import Fault, InvalidFile
 from hpclaunch.fileformat import AtLeast, Line, NotNegative, PositiveInt, read
 from hpclaunch.forecast.question import Evidence
+from hpclaunch.records import record
 from hpclaunch.units import count
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Point:
     """One measured layout: samples a second of all ranks, relative standard deviation of a rank's steps.
 
@@ -36,7 +36,7 @@ class Point:
             raise ValueError(f"samples_per_s must be above zero, not {self.samples_per_s}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Noise:
     """A gradient noise scale (samples), its interval, and over how many steps it was averaged."""
 
@@ -50,7 +50,7 @@ class Noise:
             raise ValueError("a noise scale needs 0 < low <= value <= high")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Calibration:
     """A calibration file; ``overhead_s``: seconds of a run outside its steps (start-up, staging, evaluation).
 

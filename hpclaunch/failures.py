@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from hpclaunch.records import record
 
 _MACHINES_FAULT = {
     "NODE_FAIL": "a node failed",
@@ -40,7 +41,7 @@ _TRANSIENT = tuple(
 """What a log says where srun, not the program, failed, for a cause that passes: no step began (Slurm, src/srun)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ending:
     """How a run ended. ``exit_code`` as CODE:SIGNAL; ``log`` the end of its log.
 
@@ -57,7 +58,7 @@ class Ending:
     unwell: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Decision:
     """Whether to start a run again, why, and the nodes to leave out."""
 

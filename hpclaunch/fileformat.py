@@ -13,6 +13,7 @@ import yaml
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.errors import Fault, InvalidFile
+from hpclaunch.records import record
 from hpclaunch.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 _LARGEST_FILE = 256 * 1024
@@ -166,7 +167,7 @@ VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "l
 """A name that a shell can export."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Environment:
     """What the ranks need around them: modules, then a venv or a conda environment, then lines of set-up, variables.
 

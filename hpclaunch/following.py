@@ -133,7 +133,7 @@ def own_log(run: Run, rank: int | None) -> int | None:
 def unheard(run: Run, rank: int) -> Fault:
     """Return why a rank that should have a log of its own has none."""
     if not run.attempts():
-        return Fault(what=f"{run.label} has not started", next=f"hpclaunch logs -f {run.path.name} --rank {rank}")
+        return Fault(what=f"{run.label} has not started", next=f"hpclaunch logs -f {run.label} --rank {rank}")
     launcher = run.spec().get("launcher", "its launcher")
     what = f"{run.label} has no log of rank {rank}: the rank was never started, or {launcher} told it no number"
     return Fault(what=what, next=_whole(run))

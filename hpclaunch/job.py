@@ -1,7 +1,7 @@
 """What a job file may say, and loading one; a person's own script becomes a job without a folder."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from hpclaunch.fileformat import (
     read,
 )
 from hpclaunch.launchers import LauncherName
+from hpclaunch.records import record
 
 Value = bool | int | float | str
 ParameterName = Annotated[str, Matching(re.compile("[a-z][a-z0-9_]*"), "small letters, digits and _")]
@@ -29,7 +30,7 @@ def _spelled_out(value: Any) -> Any:
     return value if isinstance(value, dict) else {"default": value}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Parameter:
     """A hyper-parameter: its default fixes its type. ``choices`` are all that is allowed."""
 
@@ -45,7 +46,7 @@ class Parameter:
         return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Resources:
     """What the job asks for unless somebody says otherwise. ``nodes: auto`` lets the planner choose."""
 
@@ -59,7 +60,7 @@ class Resources:
     exit_wait: PositiveInt = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Fetch:
     """Where ``hpclaunch data fetch`` gets the data set, and the SHA-256 of that file."""
 
@@ -67,7 +68,7 @@ class Fetch:
     sha256: Annotated[str, Matching(re.compile("[0-9a-f]{64}"), "64 hexadecimal digits")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DataSet:
     """The data set that the job reads: one of ``layouts`` (paths in its folder) must be there before it is queued."""
 
@@ -95,7 +96,7 @@ LARGE_BYTES = 8e9
 NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Training:
     """What the planner may know of a job: its data set (``samples``, bytes of each), its model, its parameters.
 
@@ -125,7 +126,7 @@ class Training:
             raise ValueError(f"'figures' needs {', '.join(lacking)} above zero, or leave all of it out")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Job:
     """A job: a script with hyper-parameters, or any command, and what it needs.
 

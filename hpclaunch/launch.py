@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from hpclaunch import __version__
 from hpclaunch.catalog import Catalog, user_folder
 from hpclaunch.detection import Choice, check_settings, choice_of, machine
 from hpclaunch.errors import Fault, InvalidRequest, Refused
+from hpclaunch.records import record
 from hpclaunch.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.site import Site
 from hpclaunch.spec import JobSpec, Request, Surroundings
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from hpclaunch.runs import Run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class World:
     """Everything that is outside the program; tests make one of their own."""
 
@@ -55,7 +56,7 @@ class World:
         return list(dict.fromkeys([self.cwd.resolve() / "runs", *([self.cwd / asked] if asked else [])]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Prepared:
     """What planning and rendering made: the spec, the script, and what a person should be told.
 
@@ -74,7 +75,7 @@ class Prepared:
     ground: Ground
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ground:
     """What a request is planned on: what its files say, and where it was typed.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
+from hpclaunch.records import record
 from hpclaunch.spec import Layout
 
 LauncherName = Literal["direct", "srun", "mpirun", "horovodrun", "ibrun", "torchrun"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Launch:
     """What a launcher needs to know. ``exported`` names variables that mpirun must carry; empty text omits an option.
 

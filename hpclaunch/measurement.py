@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from statistics import median
 from typing import Any
@@ -13,7 +12,8 @@ from hpclaunch.advice.stragglers import of_a_rank
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.evidence import Calibration, Noise, Point
 from hpclaunch.job import Job, Role
-from hpclaunch.runs import Run
+from hpclaunch.records import record
+from hpclaunch.runs import Run, swept
 from hpclaunch.runs.files import read_text
 from hpclaunch.units import count
 
@@ -23,7 +23,7 @@ RATES = ("samples_per_s", "images_per_s")
 """What a job may call its throughput in the line of an epoch (docs/contract.md)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Measured:
     """A run as its directory tells it. ``rates``: samples a second of all ranks, epoch by epoch, the first one too.
 
@@ -55,7 +55,7 @@ class Measured:
             accumulation=self.accumulation,
             samples_per_s=median(counting),
             straggling=self.straggling,
-            runs=(self.run.path.name,),
+            runs=(self.run.label,),
         )
 
 
@@ -65,6 +65,7 @@ def measured(run: Run, job: Job) -> Measured:
     layout, command = spec.get("layout"), spec.get("command")
     if run.name != job.name or not isinstance(layout, dict) or not isinstance(command, list):
         raise Refused(Fault(where=str(run.path), what=f"is no run of {job.name}", next="hpclaunch runs list"))
+    command = [*command, *(f"--{name.replace('_', '-')}={value}" for name, value in swept(run).items())]
     per_rank = _parameter(job, command, "batch_size_per_rank")
     if per_rank is None:
         raise Refused(Fault(where=str(run.path), what="its command says no batch size per rank"))
@@ -109,7 +110,7 @@ def calibration_of(found: Sequence[Measured]) -> Calibration:
 
 def _silence(run: Run) -> Fault:
     what = f"is {run.state} and tells the speed of no epoch after the first"
-    return Fault(where=run.path.name, what=what, next=f"hpclaunch logs {run.path.name}; or a longer --walltime")
+    return Fault(where=run.label, what=what, next=f"hpclaunch logs {run.label}; or a longer --walltime")
 
 
 def _parameter(job: Job, command: Sequence[Any], role: Role) -> int | None:

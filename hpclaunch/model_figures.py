@@ -13,7 +13,6 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from hpclaunch.errors import HpclaunchError
 from hpclaunch.forecast.workload import stored_figures
 from hpclaunch.job import Job
 from hpclaunch.plan.interior import Interior
+from hpclaunch.records import record
 from hpclaunch.runs.files import read_text, write_text
 from hpclaunch.snapshot import choose, copy, fingerprint
 from hpclaunch.spec import Code
@@ -37,7 +37,7 @@ class NotFoundOut(Exception):
     """Why a model's figures could not be found, in a line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Look:
     """How one Python looks at the model: the environment's set-up, and in words whose it is."""
 

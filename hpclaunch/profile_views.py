@@ -42,7 +42,7 @@ def show_result(result: Result, target: str, as_json: bool) -> None:
             str(one.nodes * one.ranks_per_node),
             str(one.per_rank),
             f"{one.point.samples_per_s:.4g}" if one.point else "-",
-            one.run.path.name,
+            one.run.label,
         )
         for one in result.runs
     ]

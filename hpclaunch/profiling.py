@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.job import Job
 from hpclaunch.launch import Prepared, World, check, ground_of, prepare, submit
 from hpclaunch.measurement import WARM_UP, Measured, calibration_of, measured
+from hpclaunch.records import record
 from hpclaunch.runs import Run
 from hpclaunch.spec import Request
 from hpclaunch.units import count
@@ -25,7 +26,7 @@ WALLTIME = 15 * 60
 NODES = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Trial:
     """One short run: its nodes, batch size per rank, and what would be submitted."""
 
@@ -39,7 +40,7 @@ class Trial:
         return f"{count(self.nodes, 'node')}, {self.per_rank} samples a rank"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Design:
     """Which runs measure a job, where the result is kept, and what was left out."""
 
@@ -178,7 +179,7 @@ def _interrupted(job: Job, runs: Sequence[Run]) -> Interrupted:
     return Interrupted(Fault(what=what, next=again if runs else "hpclaunch status"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Result:
     """What was measured, and where it is kept."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from hpclaunch.records import record
 from hpclaunch.site import Site
 
 _BOOKS = frozenset({"sources", "origins", "third_party", "derived", "unverified"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Value:
     """One value as the file writes it. ``mark``: ``third-party``, ``derived`` or nothing; ``how`` it was computed."""
 

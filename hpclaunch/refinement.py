@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,6 +21,7 @@ from hpclaunch.evidence import Calibration, Noise, Point, evidence_of, read_cali
 from hpclaunch.forecast.question import Evidence
 from hpclaunch.job import Job
 from hpclaunch.measurement import WARM_UP, Measured, measured
+from hpclaunch.records import record
 from hpclaunch.runs import Run, load
 from hpclaunch.runs.files import append_line, json_object, read_text, write_text
 from hpclaunch.settings import Settings
@@ -40,7 +41,7 @@ STEADY, MOSTLY = 0.10, 0.75
 """A run was not disturbed if this share of its epochs is within 10 % of their median; hpclaunch's own numbers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finished:
     """What one finished run tells."""
 
@@ -49,7 +50,7 @@ class Finished:
     overhead_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Taken:
     """What the runs of a key told so far. ``read``: bytes of the list that were looked at.
 
@@ -59,7 +60,7 @@ class Taken:
     read: int = 0
     open: tuple[str, ...] = ()
     finished: tuple[Finished, ...] = ()
-    passed: tuple[tuple[str, str], ...] = field(default=())
+    passed: tuple[tuple[str, str], ...] = ()
 
 
 def expect(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, run_dir: str) -> None:

@@ -1,19 +1,20 @@
 """What a user's and a project's own settings may say, and reading them; they never hold a secret."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
 from hpclaunch.fileformat import INTERNAL, AtLeast, Environment, Line, Walltime, read
 from hpclaunch.launchers import LauncherName
+from hpclaunch.records import record
 
 SETTINGS_FILE = "settings.yaml"
 PROJECT_FILE = "hpclaunch.yaml"
 _SBATCH_VARIABLES = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Mail:
     """Whom Slurm writes to, and when."""
 
@@ -23,7 +24,7 @@ class Mail:
     ] = ("END", "FAIL")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SiteSettings:
     """What somebody wants at one site, or everywhere.
 
@@ -48,7 +49,7 @@ class SiteSettings:
     remove: tuple[Line, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Settings(SiteSettings):
     """A settings file: values for every site, and under ``sites`` those for one; ``weaker`` is the file below it."""
 

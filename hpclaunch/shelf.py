@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, Refused
 from hpclaunch.fileformat import read_yaml
 from hpclaunch.job import Job, load_job
 from hpclaunch.provenance import values
+from hpclaunch.records import record
 from hpclaunch.site import load_site
 from hpclaunch.sitecard import sections_of
 from hpclaunch.sitecard.lines import Section
@@ -66,7 +67,7 @@ def show_job(catalog: Catalog, name: str) -> tuple[Found, Job]:
     return catalog.find(JOB, name), load_job(catalog, name, Path.cwd())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SiteLine:
     """A site in a list. ``gpus`` are those of its usual node type; ``unverified``: essential keys its file lacks."""
 

@@ -4,7 +4,7 @@ What a file leaves out is not known, and is neither assumed nor checked. Bandwid
 """
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 from hpclaunch.catalog import SITE, Catalog
@@ -25,6 +25,7 @@ from hpclaunch.fileformat import (
     read,
 )
 from hpclaunch.launchers import LauncherName
+from hpclaunch.records import record
 
 SchedulerName = Literal["slurm", "local"]
 TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
@@ -40,7 +41,7 @@ def _pattern(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Detect:
     """How a login node of the site is known: every key that is given must hold; ``hostname`` must match all of it."""
 
@@ -49,7 +50,7 @@ class Detect:
     hostname: Annotated[str, Before(_pattern)] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Source:
     """A document or file that values were read from; ``read`` is its own date, or ``undated``."""
 
@@ -57,7 +58,7 @@ class Source:
     read: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GpuLinks:
     """How the GPUs of a node are joined. ``slowest_pair`` where pairs differ; ``gpu`` is all links of one GPU."""
 
@@ -67,7 +68,7 @@ class GpuLinks:
     gpu_gbytes_per_s: NotNegative | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Nics:
     """The network cards of a node."""
 
@@ -76,7 +77,7 @@ class Nics:
     gbytes_per_s_each: NotNegative | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WholeNode:
     """What holds only with all GPUs of the node and its default tasks: an order of GPUs, a map or mask of CPUs.
 
@@ -87,7 +88,7 @@ class WholeNode:
     cpu_bind: Line | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Charging:
     """What a run costs: ``unit`` for every hour of what is counted, times ``rate`` and the charge factors.
 
@@ -100,7 +101,7 @@ class Charging:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NodeType:
     """One kind of node. Memory in GB (as the site writes it); ``default_tasks_per_node`` else GPUs, else 1.
 
@@ -162,7 +163,7 @@ class NodeType:
         return self.default_tasks_per_node or self.gpus_per_node or 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bin:
     """Up to ``max_nodes`` nodes may run for ``max_walltime`` seconds."""
 
@@ -170,7 +171,7 @@ class Bin:
     max_walltime: Walltime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Override:
     """A limit that differs for one node type."""
 
@@ -178,7 +179,7 @@ class Override:
     max_walltime: Walltime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Limits:
     """Limits of a partition or a QOS; walltime in seconds.
 
@@ -215,7 +216,7 @@ class Limits:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Defaults:
     """What the site chooses where nobody else does."""
 
@@ -226,7 +227,7 @@ class Defaults:
     walltime: Walltime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GpuRequest:
     """How GPUs are asked for: by which directive (``none``: they come with the nodes), and what srun says again."""
 
@@ -234,7 +235,7 @@ class GpuRequest:
     srun: Literal["gpus-per-node", "gpus-per-task"] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LauncherOptions:
     """How the site wants a launcher called; what is not there is not written. ``ssh``: nodes of a job may be entered.
 
@@ -249,7 +250,7 @@ class LauncherOptions:
     warn: Line | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Launchers:
     """The launchers that work at the site, and the one to use."""
 
@@ -261,7 +262,7 @@ class Launchers:
             raise ValueError(f"default {self.default!r} is not among options: {', '.join(self.options)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Container:
     """How the site runs containers; ``mpi`` takes the place of srun's --mpi there.
 
@@ -274,7 +275,7 @@ class Container:
     mpi: Line | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Folders:
     """Paths in which ``$NAME`` is taken from the submitting environment. ``node_private`` ones are not shared."""
 
@@ -283,7 +284,7 @@ class Folders:
     node_private: tuple[Line, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Site:
     """A cluster as one YAML describes it.
 

@@ -6,10 +6,10 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpclaunch.errors import Fault
+from hpclaunch.records import record
 from hpclaunch.spec import Code
 
 SOURCE_SUFFIXES = frozenset({".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".txt"})
@@ -20,7 +20,7 @@ MOST_BYTES = 20 * 2**20
 _MOST_LOOKED_AT = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Snapshot:
     """Files to copy, relative to ``folder``. ``narrowed`` says why only the entry is taken, or nothing."""
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from types import MappingProxyType
 from typing import Any
+
+from hpclaunch.records import record
 
 Pairs = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Request:
     """What a person typed, and nothing else: None means "as the files say". Walltime in seconds, memory in MB."""
 
@@ -41,7 +43,7 @@ class Request:
     accept_unverified: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Surroundings:
     """What the program found around it, so that planning itself looks at nothing: clock, folders, environment.
 
@@ -60,7 +62,7 @@ class Surroundings:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Layout:
     """Who runs where. ``gpus_per_node`` are asked for; ``stand_in_gpus`` are scheduled but compute nothing.
 
@@ -87,7 +89,7 @@ class Layout:
         return max(1, self.cpus_per_task // self.cpus_per_core)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Step:
     """One line of set-up; when it fails, the script stops and says ``failure``."""
 
@@ -95,7 +97,7 @@ class Step:
     failure: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Choice:
     """A value that somebody could have chosen otherwise, and who chose it (flag, job, settings, site, …)."""
 
@@ -104,7 +106,7 @@ class Choice:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Declined:
     """A partition or QOS that was not chosen, and why."""
 
@@ -113,7 +115,7 @@ class Declined:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Cost:
     """The most that a run can cost (it ends at its walltime), in ``unit``; ``note`` is how, or what is not known."""
 
@@ -122,7 +124,7 @@ class Cost:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Code:
     """What the run needs of the user's code: ``folder`` is copied (``source_only``: its source files) to RUN/code."""
 
@@ -131,7 +133,7 @@ class Code:
     source_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DataNeed:
     """The data set a job reads: one of ``layouts`` must exist in ``folder`` or in ``folder``/``name``."""
 
@@ -141,7 +143,7 @@ class DataNeed:
     origin: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Restarts:
     """How a script goes on after its program has saved its state: at most ``most`` times (0: never), by ``by``.
 
@@ -155,7 +157,7 @@ class Restarts:
     passed: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sweep:
     """The runs of a job array: one for each combination of the values of some parameters, the last one fastest.
 
@@ -187,7 +189,7 @@ def digits_of(count: int) -> int:
     return max(4, len(str(count - 1)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class JobSpec:
     """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted".
 

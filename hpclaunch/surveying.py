@@ -9,7 +9,6 @@ import pwd
 import shutil
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from hpclaunch import __version__
@@ -18,6 +17,7 @@ from hpclaunch.detection import cluster_name, detect_own_site, detect_site, mach
 from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, Refused, SchedulerError
 from hpclaunch.fileformat import read
 from hpclaunch.launch import World
+from hpclaunch.records import record
 from hpclaunch.schedulers.slurm_survey import answers, has_pyxis
 from hpclaunch.site import Site
 from hpclaunch.survey import Described, Here, describe
@@ -27,7 +27,7 @@ _PROGRAMS = ("shifter", "podman-hpc", "apptainer", "singularity")
 _MODULES = ("LMOD_CMD", "MODULESHOME")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Written:
     """A site file: what it says, its text, and where it stands, if it was written."""
 

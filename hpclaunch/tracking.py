@@ -55,7 +55,8 @@ def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
 
 def _told(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
     if not run.tasks:
-        return _updated(run, news.get(run.job_id))
+        now = _updated(run, news.get(run.job_id))
+        return _continued(now) if now.final and not run.final else now  # its last words may be those of a successor
     heard = {one.index: _with(one, news[one.job_id]) for one in tasks if one.job_id in news}
     return runs.record_tasks(run, heard) if heard else run
 
@@ -83,8 +84,10 @@ def _updated(run: Run, status: Status | None) -> Run:
     if status is None or (run.final and not status.exit_code):
         return run
     now = _with(run, status)
-    if now == run or (not now.final and now == replace(run, reason=now.reason)):
-        return now  # why it waits changes often, and is asked for anew: it is told, not recorded
+    # Why it waits changes often, and is asked for anew: it is told, not recorded.
+    known = run if now.final else replace(run, reason=now.reason)
+    if now == known:
+        return now
     return _recorded(run, state=now.state, exit_code=now.exit_code, reason=now.reason, nodes=now.nodes)
 
 
@@ -175,10 +178,15 @@ def explanation(run: Run) -> str:
 
 def cancellable(found: Sequence[Run]) -> list[Run]:
     """Return those that have a job which has not ended. Raises Refused for runs that were never submitted."""
-    never = [run for run in found if not run.job_id and not run.final]
+    never = [run for run in found if not run.final and not has_a_job(run)]
     if never:
         raise Refused([not_submitted(run) for run in never])
     return [run for run in found if not run.final]
+
+
+def has_a_job(run: Run) -> bool:
+    """Whether a job of the run may be queued: where a part of an array was refused, its earlier jobs go on."""
+    return bool(run.job_id) or (run.tasks > 0 and bool(run.earlier) and run.state != "SUBMITTING")
 
 
 def awaitable(found: Sequence[Run]) -> Sequence[Run]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from hpclaunch.advice.efficiency import MCCANDLISH, NoiseScale
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
+from hpclaunch.records import record
 from hpclaunch.units import count
 
 SOURCE = f"{GUIDELINES}, batch size selection and node number selection"
@@ -16,7 +16,7 @@ ENOUGH_WORK = 0.8
 """A batch size per rank is not too small if at least this share of a step is work on samples, not fixed time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BatchCap:
     """The largest global batch size that an automatic choice may take, samples, and why."""
 
@@ -112,7 +112,7 @@ def smallest_efficient_batch(fixed_s: float, per_sample_s: float) -> int:
     return max(1, math.ceil(round(ENOUGH_WORK / (1 - ENOUGH_WORK) * fixed_s / per_sample_s, 9)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Batch:
     """How a global batch is made: ``per_rank`` samples x ``replicas`` x ``accumulation`` micro-batches."""
 
@@ -156,7 +156,7 @@ def typed_batch(typed: int, replicas: int, *, largest: int) -> Batch:
     return Batch(per_rank=each // parts, replicas=replicas, accumulation=parts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NodeCap:
     """The most nodes that an automatic choice may take, and why."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 from hpclaunch.advice.hardware import UNMEASURED, Compute
 from hpclaunch.advice.reasoning import Number, Reason, combined, positive
 from hpclaunch.advice.stragglers import ASSUMED
 from hpclaunch.advice.throughput import Machine, Shape, Timing, Work, step_time
+from hpclaunch.records import record
 
 RESIDUAL = 0.015
 """Relative standard deviation of a measured throughput."""
@@ -31,7 +32,7 @@ SOLVING = 4
 SOURCE = "maximum a posteriori; priors from published TensorFlow + Horovod tables"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Measured:
     """One measured point: how it ran, samples a second of all ranks, relative standard deviation of its steps."""
 
@@ -82,7 +83,7 @@ def calibrate(points: Sequence[Measured], work: Work, machine: Machine) -> Timin
     return replace(best, uncertainty=uncertainty, origin="fitted", reasons=(reason,))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Search:
     """Looks for the most probable place: (log bandwidth, slow-down) in standard deviations off their priors."""
 

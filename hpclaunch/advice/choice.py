@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hpclaunch.advice.batch import Batch
 from hpclaunch.advice.efficiency import Pareto
 from hpclaunch.advice.reasoning import Interval, Number, Origin, Reason, combined
+from hpclaunch.records import record
 from hpclaunch.units import count, format_walltime
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
@@ -21,7 +22,7 @@ EPOCHS_SPREAD = 0.064
 HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wishes:
     """What is wanted: weight of time against cost (0 < w < 1), deadline (seconds from now), budget (cost).
 
@@ -38,7 +39,7 @@ class Wishes:
             raise ValueError(f"the weight of time is between 0 and 1, not {self.weight}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bill:
     """What a node costs an hour, in ``unit``; the longest walltime of one job in seconds (None: no limit)."""
 
@@ -47,7 +48,7 @@ class Bill:
     walltime_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Candidate:
     """A run on that many nodes: time to the target and wait before it (seconds), cost, jobs in its chain."""
 
@@ -157,7 +158,7 @@ def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
     return float(kept ** (1 / math.log2(larger.nodes / smaller.nodes)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Appraisal:
     """A candidate, its trade-off (smaller is better), what the last doubling left (None: the first), obstacles."""
 
@@ -172,7 +173,7 @@ class Appraisal:
         return self.marginal is None or self.marginal >= WORTHWHILE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Choice:
     """The best feasible candidate, or None with the ``nearest`` one; all of them appraised; every warning."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from hpclaunch.advice.reasoning import Number, Reason, positive
+from hpclaunch.records import record
 
 Algorithm = Literal["none", "ring", "tree", "hierarchical"]
 
@@ -34,7 +34,7 @@ CYCLE_S, NO_CYCLE_S = 1.126e-3, 0.037e-3
 """Measured time of one of many dependent Horovod all-reduces of 4 KiB, with the default cycle time and with 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Links:
     """Bandwidths in GB/s, one direction, nominal: all links of one GPU (None: not known), all network cards of a node.
 
@@ -62,7 +62,7 @@ class Links:
         return min(WIRE * self.node_gbytes_per_s, through_host) * GIGA
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Group:
     """The ranks that add up a gradient: nodes x ranks on each."""
 
@@ -78,7 +78,7 @@ class Group:
         return self.nodes * self.per_node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AllReduce:
     """One all-reduce, seconds: ``latency_s`` of its messages and ``transfer_s`` of its bytes."""
 
@@ -176,7 +176,7 @@ def _slowest(group: Group, links: Links) -> float:
     return min(links.inside_bytes_per_s, links.between_bytes_per_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Communication:
     """The fastest all-reduce, the others, and why."""
 

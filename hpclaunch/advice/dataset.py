@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Reason, positive
+from hpclaunch.records import record
 
 Verdict = Literal["as large", "smaller", "small"]
 SOURCE = f"{GUIDELINES}, how large dataset is required"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Project:
     """A project that converged: parameters of its model, samples that it was trained on (duplicates counted)."""
 
@@ -45,7 +45,7 @@ WAYS_TO_MORE = (
 """Guidelines, "how to increase dataset size"; which augmentations are right depends on the data's invariances."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DatasetAdvice:
     """``nearest``: the known project whose model is nearest in size; ``advice`` where the data set is smaller."""
 

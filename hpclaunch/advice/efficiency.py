@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hpclaunch.advice.reasoning import Number, Origin, Reason, positive
+from hpclaunch.records import record
 
 MCCANDLISH = "McCandlish et al. 2018, arXiv 1812.06162"
 ENOUGH_STEPS = 1000
@@ -17,7 +17,7 @@ FEWEST_BATCHES = 2
 """Two unknowns: the law needs runs at two batch sizes at least."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pareto:
     """E(B) = ``fewest_epochs`` x (1 + B / ``critical_batch``): epochs to a target, by global batch size (samples)."""
 
@@ -77,7 +77,7 @@ def fit_pareto(runs: Sequence[tuple[float, float]]) -> Pareto:
     return Pareto(fewest_epochs=fewest, critical_batch=fewest / slope)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NoiseScale:
     """A measured gradient noise scale, samples: tr(Sigma) / |G|^2, its interval, and over how many steps."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hpclaunch.advice.memory import FUSION_BYTES, GRADIENT_BYTES, Model, Precision
 from hpclaunch.advice.reasoning import Number, positive
+from hpclaunch.records import record
 
 HALVED = 0.5
 """Bytes of activations in mixed precision over those in float32 (ResNet-50: 40.0 of 79.8 MiB a sample)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LayerFigures:
     """One layer: Keras's name and class of it, its trained parameters, the values that it puts out for one sample."""
 
@@ -21,7 +20,7 @@ class LayerFigures:
     outputs: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ModelFigures:
     """What a model needs, in float32.
 

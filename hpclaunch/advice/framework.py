@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hpclaunch.advice.reasoning import GUIDELINES, Reason
+from hpclaunch.records import record
 
 _FRAMEWORK = f"{GUIDELINES}, distributed training framework"
 _UPDATES = f"{GUIDELINES}, synchronous, asynchronous or hybrid SGD"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Passed:
     """A way that was not taken, and why."""
 
@@ -19,7 +18,7 @@ class Passed:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Selection:
     """What was chosen, why, and everything that was not."""
 

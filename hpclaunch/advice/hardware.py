@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from hpclaunch.advice.reasoning import Interval, Number, Reason, positive, spread
+from hpclaunch.records import record
 
 Arithmetic = Literal["float32", "tf32", "mixed"]
 
@@ -20,7 +20,7 @@ UNMEASURED = 0.5
 SOURCE = "vendors' dense peaks; fit of 20 published single-GPU throughputs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gpu:
     """Dense peaks in TFLOP/s (0: has none), memory bandwidth in GB/s; ``derate`` where the fit is known to flatter."""
 
@@ -66,7 +66,7 @@ def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Compute:
     """Time of one sample on one GPU, forward and backward, seconds."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from hpclaunch.advice.parallelism import USABLE_MEMORY, Need
 from hpclaunch.advice.reasoning import Number, Reason, positive
+from hpclaunch.records import record
 
 Precision = Literal["float32", "mixed"]
 
@@ -63,7 +63,7 @@ def other_bytes(largest_gradient_bytes: float = 0.0) -> float:
     return FUSION_BYTES + LIBRARY_BYTES + largest_gradient_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Model:
     """What is known of a model: parameters (and how many of them can be split), bytes that backward needs per sample.
 
@@ -77,7 +77,7 @@ class Model:
     unsplittable: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Memory:
     """Memory of one GPU in training, bytes, against what it may fill."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
+from hpclaunch.records import record
 
 SOURCE = f"{GUIDELINES}, optimizer selection"
 SGD_LIMIT = 8192
@@ -25,7 +24,7 @@ BEST_ACCURACY = "SGD with momentum has the best accuracy, but is harder to tune"
 LEAST_TUNING = "Adam works well in most cases without difficult tuning, on one node and on many"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OptimizerAdvice:
     """The optimizer to use; ``changed`` if it is not the user's own; ``alternatives`` and ``cautions`` in words."""
 

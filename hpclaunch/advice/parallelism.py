@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Reason, positive
 from hpclaunch.errors import Fault, Refused
+from hpclaunch.records import record
 
 Strategy = Literal["data", "model", "model-data"]
 Extent = Literal["one GPU", "one node", "several nodes"]
@@ -19,7 +19,7 @@ USABLE_NODE_MEMORY = 0.6
 BEFORE_SPLITTING = ("mixed precision", "a smaller batch size per rank with accumulation", "recomputing activations")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Need:
     """What one replica needs at its smallest batch, bytes: what can be split among GPUs, and what each must hold."""
 
@@ -31,7 +31,7 @@ class Need:
         return self.shardable_bytes / gpus + self.replicated_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Room:
     """What there is, bytes: memory of a GPU (all of it), memory of a node, and its local storage (0: none).
 
@@ -48,7 +48,7 @@ class Room:
         positive(gpu_bytes=self.gpu_bytes, gpus_per_node=self.gpus_per_node, node_bytes=self.node_bytes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Parallelism:
     """How the model is spread: ``gpus_per_replica`` hold one replica; ``try_first`` may spare splitting it."""
 

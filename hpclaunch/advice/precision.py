@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from hpclaunch.advice.reasoning import Number, Reason
+from hpclaunch.records import record
 
 NumberFormat = Literal["float32", "float16", "bfloat16"]
 
@@ -31,7 +31,7 @@ _BFLOAT16_CPUS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PrecisionAdvice:
     """``name`` is the number format that is recommended; ``suggestion``: one line where the job's is another."""
 

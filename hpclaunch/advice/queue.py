@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hpclaunch.advice.reasoning import Number, Reason
+from hpclaunch.records import record
 
 CONFIDENCE = 0.95
 MIDDLE, MOST = 0.5, 0.95
@@ -16,7 +16,7 @@ CLASSES = (1800, 7200, 28800, 86400)
 SOURCE = "Brevik, Nurmi, Wolski: Predicting bounds on queuing delay for batch-scheduled parallel machines, PPoPP 2006"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Past:
     """A job that has started: how long it waited (seconds) and what it had asked for; ``walltime`` None: no limit."""
 
@@ -27,7 +27,7 @@ class Past:
     walltime: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wait:
     """A wait (seconds) that half of such jobs do not exceed, one that 19 of 20 do not (None: too few jobs), and why."""
 

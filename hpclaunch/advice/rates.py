@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
+from hpclaunch.records import record
 
 Rule = Literal["none", "linear", "sqrt", "power 2/3", "adascale"]
 
@@ -36,7 +36,7 @@ DECAYS: dict[str, str] = {
 """The decay schedules that the guidelines name, as factors of the scaled rate; in epochs, to survive a change of B."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rate:
     """A scaled learning rate: ``factor`` = scaled / base; weak scaling: batch and rate grow together."""
 
@@ -141,7 +141,7 @@ def lamb_rate(batch: float) -> Rate:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Warmup:
     """Epochs over which the rate climbs linearly from the base to the scaled one; 0: none."""
 
@@ -177,7 +177,7 @@ def warm_up(base_batch: float, batch: float, optimizer: str, *, epochs: float | 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Decay:
     """The decay schedule to try first (``power`` for the polynomial one), and the others."""
 

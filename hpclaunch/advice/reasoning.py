@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
+
+from hpclaunch.records import record
 
 Origin = Literal["typed", "given", "site", "default", "profile", "fitted", "computed"]
 """How a number was obtained: typed by a person, given by job or model, the site's, hpclaunch's default, measured, …"""
@@ -15,7 +16,7 @@ Z90 = 1.2815515655446004
 """The 90 % quantile of the standard normal distribution: an 80 % interval is +- this many standard deviations."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Number:
     """A number that a rule was applied to. ``unit`` may be empty."""
 
@@ -25,7 +26,7 @@ class Number:
     origin: Origin = "computed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reason:
     """One rule, applied: its numbers, what followed, and whose rule it is. ``warning`` is one line, or empty."""
 
@@ -36,7 +37,7 @@ class Reason:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Interval:
     """A positive quantity that is not known exactly: its 10, 50 and 90 % quantiles, and how it was obtained."""
 

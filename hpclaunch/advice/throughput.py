@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 from hpclaunch.advice.communication import Group, Links, latency_s, ring_bytes
 from hpclaunch.advice.reasoning import Interval, Number, Origin, Reason, positive, spread
 from hpclaunch.advice.stragglers import ASSUMED
+from hpclaunch.records import record
 
 SOURCE = "Pollux's form of the step time (Qiao et al. 2021) with a physical network term"
 OVERLAPPED, ADDED = 2.0, 1.0
 """The norm in which compute and all-reduce add up: 2 with overlap; 1 with accumulation (one all-reduce, at the end)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Work:
     """What a step moves: bytes of gradients of one rank (4 a parameter), of a sample as it is read (0: not read)."""
 
@@ -22,7 +22,7 @@ class Work:
     sample_bytes: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Machine:
     """What the ranks run on; file system bandwidths in GB/s, of one node and in all (infinite: never waited for)."""
 
@@ -31,7 +31,7 @@ class Machine:
     file_total_gbytes_per_s: float = math.inf
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Shape:
     """How a step is spread: nodes x ranks on each, samples per rank and micro-batch, micro-batches per step."""
 
@@ -56,7 +56,7 @@ class Shape:
         return self.group.ranks * self.per_rank * self.accumulation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Timing:
     """What sets a step's time: a micro-batch takes ``fixed_s`` + b x ``per_sample_s``; bandwidths in bytes/s.
 
@@ -73,14 +73,14 @@ class Timing:
     straggling_origin: Origin = "default"
     uncertainty: float
     origin: Origin
-    reasons: tuple[Reason, ...] = field(default=())
+    reasons: tuple[Reason, ...] = ()
 
     def micro_batch_s(self, per_rank: float) -> float:
         """Seconds of one micro-batch, forward and backward."""
         return self.fixed_s + self.per_sample_s * per_rank
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StepTime:
     """Seconds of one step, and what it waits for beyond computing."""
 
@@ -138,7 +138,7 @@ def _reading_s(shape: Shape, work: Work, machine: Machine) -> float:
     return of_node / (share * 1e9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Throughput:
     """Samples a second of all ranks, against ``efficiency`` 1 of one rank alone; the step's parts; the reasoning."""
 

@@ -69,13 +69,14 @@ def logs(
     rank: Annotated[int | None, typer.Option("--rank", min=0, help="What this rank alone has said.")] = None,
 ) -> None:
     """Print a run's log: all ranks, and all its starts in order."""
-    from hpclaunch import console, following, tracking
+    from hpclaunch import console, following, runs, tracking
     from hpclaunch.launch import World
 
     (found,) = tracking.find(World(warn=console.warn), [run] if run else [])
     if found.tasks:
         what = f"{found.label} is an array of {found.tasks} runs, each with a log of its own"
-        raise Refused(Fault(what=what, next=f"hpclaunch logs {found.label}/0000; hpclaunch status {found.label} --all"))
+        first = runs.task_of(found, 0).label
+        raise Refused(Fault(what=what, next=f"hpclaunch logs {first}; hpclaunch status {found.label} --all"))
     rank = following.own_log(found, rank)
     if not follow or not found.job_id:
         text = following.Tail(found, rank).read()
@@ -102,12 +103,13 @@ def wait(
     json: Json = False,
 ) -> None:
     """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
-    from hpclaunch import console, tracking
+    from hpclaunch import console, following, tracking
     from hpclaunch.cli.submit import watch_all
     from hpclaunch.launch import World
 
     seconds = _seconds("--timeout", timeout)
-    watch_all(tracking.awaitable(tracking.find(World(warn=console.warn), run or [])), seconds, retries, json)
+    found = tracking.awaitable(tracking.find(World(warn=console.warn), run or []))
+    raise typer.Exit(following.exit_code_of(watch_all(found, seconds, retries, json)))
 
 
 @app.command("cancel")
@@ -127,7 +129,7 @@ def cancel(
     if run:
         run_views.show_status(tracking.cancel(tracking.find(world, run)), json)
         return
-    doomed = [one for one in tracking.all_runs(world) if one.job_id and not one.final]
+    doomed = [one for one in tracking.all_runs(world) if not one.final and tracking.has_a_job(one)]
     if not doomed:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for one in doomed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -121,7 +121,8 @@ def submit(
         return
     console.say(f"submitted {run.label} as job {run.job_id} at {run.site}; run directory {run.path}")
     if run.tasks:
-        watch_all([run], None, 0, json)
+        (ended,) = watch_all([run], None, 0, json)
+        raise typer.Exit(0 if ended.state == "COMPLETED" else 1)
     watch(run, json)
 
 
@@ -199,8 +200,8 @@ def watch(run: Any, json: bool) -> None:
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
 
 
-def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> NoReturn:
-    """Follow runs to their end, telling every change; exit with 0 if all completed. Ctrl-C detaches."""
+def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> Any:
+    """Follow runs to their end, telling every change, and return them. Ctrl-C detaches."""
     from hpclaunch import console, following, run_views, tracking
 
     found = asked
@@ -215,7 +216,7 @@ def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> No
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     run_views.show_status(found, json)
-    raise typer.Exit(following.exit_code_of(found))
+    return found
 
 
 def _show_script(prepared: Any, json: bool) -> None:

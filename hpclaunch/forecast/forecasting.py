@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hpclaunch.advice.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.advice.choice import Choice, choose
@@ -25,6 +25,7 @@ from hpclaunch.forecast.values import Forecast, Row, Section
 from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.plan.command import parameters_of
 from hpclaunch.plan.ledger import Ledger
+from hpclaunch.records import record
 from hpclaunch.units import count
 
 
@@ -148,7 +149,7 @@ def _framework() -> Section:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Decision:
     """The chosen row; ``choice`` None where nothing could be predicted."""
 

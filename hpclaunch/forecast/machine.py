@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hpclaunch.advice.communication import HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links
 from hpclaunch.advice.hardware import Gpu, gpu_named
 from hpclaunch.advice.parallelism import Room
+from hpclaunch.records import record
 from hpclaunch.site import NodeType
 from hpclaunch.spec import Layout
 
 GB = 1e9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Node:
     """A node as the models take it: ``gpu`` None where its speed is not known, ``room`` None where its memory is not.
 

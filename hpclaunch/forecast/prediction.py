@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hpclaunch.advice.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
 from hpclaunch.advice.calibration import calibrate, default_timing
@@ -21,6 +21,7 @@ from hpclaunch.forecast.question import Question, Trial
 from hpclaunch.forecast.strategy import Strategy, shared_timing
 from hpclaunch.forecast.values import Row
 from hpclaunch.forecast.workload import Workload
+from hpclaunch.records import record
 
 SMALLEST = 32
 """Samples a rank below which an automatic batch does not go while a step's fixed time is not measured.
@@ -29,7 +30,7 @@ hpclaunch's own number for the guidelines' "make sure the local batch size is no
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Predictor:
     """Everything that does not depend on the node count. ``timing``: None where the speed is not known."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import dataclass
 
 from hpclaunch.advice.choice import Candidate, Choice, Wishes, relaxed
 from hpclaunch.errors import Fault
 from hpclaunch.forecast.question import Question, Trial
+from hpclaunch.records import record
 from hpclaunch.units import count, format_memory, format_walltime
 
 STEP = 300
@@ -36,7 +36,7 @@ def command_of(
     return shlex.join(words)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Length:
     """The walltime to ask for (seconds; None: as it is), jobs in a chain (1: one job is enough), a warning or none."""
 

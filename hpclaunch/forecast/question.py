@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hpclaunch.advice.batch import MOST_NODES
 from hpclaunch.advice.calibration import Measured
@@ -17,12 +17,13 @@ from hpclaunch.plan.cost import cost_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import longest_walltime
 from hpclaunch.plan.sizing import Sizing, sizing_of
+from hpclaunch.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
 from hpclaunch.spec import Request, Surroundings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Evidence:
     """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run.
 
@@ -36,7 +37,7 @@ class Evidence:
     sources: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Queue:
     """``waits``: seconds before the start by nodes, empty where nobody knows; how it was found, and one line on it."""
 
@@ -50,7 +51,7 @@ class Queue:
         return self.waits[next((one for one in known if one >= nodes), known[-1])] if known else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Question:
     """A job at a site, what was typed and is wished, and what is known of its queue.
 
@@ -76,7 +77,7 @@ class Question:
         return self.request.nodes or (said if said != "auto" else None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Trial:
     """One node count at the site: where it would go, what it costs, how long one job may run, what refuses it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hpclaunch.advice.batch import Batch
 from hpclaunch.advice.efficiency import NoiseScale
@@ -18,12 +18,13 @@ from hpclaunch.forecast.machine import Node
 from hpclaunch.forecast.values import Section
 from hpclaunch.forecast.workload import RULES, Workload
 from hpclaunch.job import Role
+from hpclaunch.records import record
 
 Pairs = tuple[tuple[str, str], ...]
 _SPELLED = {rule: word for word, rule in RULES.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Recipe:
     """What to set for a batch, and the rules behind it."""
 

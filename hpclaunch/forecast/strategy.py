@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hpclaunch.advice.communication import NO_CYCLE_S, Links, ring_bytes, tensor_parallel_s
 from hpclaunch.advice.figures import LayerFigures, ModelFigures
@@ -17,6 +17,7 @@ from hpclaunch.forecast.machine import Node, node_of
 from hpclaunch.forecast.question import Question, trial_of
 from hpclaunch.forecast.values import Split
 from hpclaunch.forecast.workload import Workload
+from hpclaunch.records import record
 
 UNLIMITED = 1 << 20
 """Samples a rank where its memory is not known: more than any cap leaves."""
@@ -36,7 +37,7 @@ UNKNOWN_MEMORY = Parallelism(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Strategy:
     """How the model is spread, and the largest micro-batch of a replica, samples."""
 
@@ -83,7 +84,7 @@ def split_of(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Talk:
     """What the layers of a split model say to each other in a step: all-reduces, and bytes of a sample in each.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hpclaunch.advice.batch import Batch
@@ -13,9 +13,10 @@ from hpclaunch.advice.parallelism import Parallelism
 from hpclaunch.advice.reasoning import Reason
 from hpclaunch.advice.throughput import Throughput
 from hpclaunch.errors import Fault
+from hpclaunch.records import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Row:
     """One node count: its ranks, the batch on them, and what is predicted of it, as far as it is known.
 
@@ -31,7 +32,7 @@ class Row:
     obstacles: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Section:
     """A part of the reasoning: its title, the rules applied, what was passed over, and remarks."""
 
@@ -41,7 +42,7 @@ class Section:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Split:
     """A model spread over GPUs: ``gpus`` hold one of ``replicas``; who is where, memory, and what its layers say.
 
@@ -58,7 +59,7 @@ class Split:
     try_first: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Forecast:
     """The plan of a job at a site.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hpclaunch.advice.efficiency import TASKS
@@ -12,6 +11,7 @@ from hpclaunch.advice.memory import SLOTS, Precision
 from hpclaunch.advice.rates import Rule
 from hpclaunch.advice.reasoning import Origin
 from hpclaunch.job import Job, Role, Training
+from hpclaunch.records import record
 
 RULES: dict[str, Rule] = {
     "none": "none",
@@ -30,7 +30,7 @@ CHOSEN_ROLES: tuple[Role, ...] = (
 """What a plan may choose or predict for; a measurement holds for all of their values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Workload:
     """A job as the planner sees it. Batches in samples; what is None is not known. ``typed``: roles that were typed."""
 

@@ -110,7 +110,8 @@ def _lines(
     restarts = restarts_in_array(site, restarts, sweep, ledger)
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
     environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
-    exported = (*environment, *_secrets(site, job), *(("HPCLAUNCH_SWEPT",) if sweep else ()))
+    swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if sweep else ()
+    exported = (*environment, *_secrets(site, job), *swept)
     seen = (around.run_dir, *([folder] if folder else []))
     start = around.cwd if job.source_only else around.run_dir
     box = box_of(site, node, software.image, seen, launcher, ledger, start, exported)

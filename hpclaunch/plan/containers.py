@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hpclaunch.plan.ledger import Ledger
+from hpclaunch.records import record
 from hpclaunch.site import Container, NodeType, Site
 from hpclaunch.spec import Pairs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Box:
     """What a container adds: directives, options of srun, and the words before the rank's command."""
 
@@ -19,7 +19,7 @@ class Box:
     prefix: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Inside:
     """What is known of a container: its image, the folders that it must see, and the maker of its GPUs, if any.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hpclaunch.job import Job
 from hpclaunch.plan.containers import box_of
@@ -12,12 +12,13 @@ from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.ranks import launcher_of
 from hpclaunch.plan.sizing import sizing_of
 from hpclaunch.plan.software import software_of
+from hpclaunch.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
 from hpclaunch.spec import Request, Step, Surroundings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Interior:
     """Set-up, variables, and the ``words`` that start Python; ``box``: folders that must be seen -> words before it.
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement, implied_kind
+from hpclaunch.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import NodeType, Site
 from hpclaunch.spec import Layout, Request, Surroundings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Size:
     """What is asked for before it is known where: ``gpus`` on a node are those that tasks will use."""
 

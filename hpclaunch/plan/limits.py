@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hpclaunch.records import record
 from hpclaunch.site import Limits
 from hpclaunch.units import count, format_walltime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ask:
     """What is held against limits: nodes of a type, GPUs on each, walltime in seconds (0: not said)."""
 
@@ -23,7 +24,7 @@ class Ask:
         return f"{count(self.nodes, f'{self.kind} node')}{time}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Breach:
     """One limit that is broken: what was asked for, and what is allowed."""
 

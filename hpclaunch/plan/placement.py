@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import Ask, breaches, closest, nearest
+from hpclaunch.records import record
 from hpclaunch.settings import Settings, sbatch_variables
 from hpclaunch.site import Limits, NodeType, Site
 from hpclaunch.spec import Declined, Request, Surroundings
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")
 _FAMILIES = ("partition", "qos")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Placement:
     """Where the run goes; empty text and a walltime of 0 mean "not said, so the scheduler's own default".
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hpclaunch.job import Job
 from hpclaunch.plan.layout import Size
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import Ask
 from hpclaunch.plan.placement import longest_piece
+from hpclaunch.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
 from hpclaunch.spec import Request, Restarts
@@ -24,7 +25,7 @@ _ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
 _PASS_TERM_ALONE = ("torchrun", "horovodrun")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wish:
     """How often the script may start again, and the walltime (seconds) that was asked for, of all its jobs together."""
 

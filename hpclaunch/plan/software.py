@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from posixpath import join, normpath
 
@@ -11,6 +10,7 @@ from hpclaunch.fileformat import Environment
 from hpclaunch.job import Job
 from hpclaunch.plan.folders import expanded
 from hpclaunch.plan.ledger import Ledger
+from hpclaunch.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
 from hpclaunch.spec import Layout, Step, Surroundings
@@ -19,7 +19,7 @@ from hpclaunch.spec import Layout, Step, Surroundings
 _STRAYS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Software:
     """``python`` is what stands first in a Python job's command; ``image`` is the container's, if there is one."""
 

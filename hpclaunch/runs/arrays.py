@@ -149,6 +149,7 @@ def _known(array: Run) -> Known:
 def record(array: Run, news: Mapping[int, Run]) -> Run:
     """Record what is new of an array's runs, and the array's own state from all of them; return it.
 
+    While a part of it is handed over the array stays SUBMITTING: that is how its answer finds it, or a later look-up.
     Where the directory cannot be written it is still told: it can be asked again.
     """
     told = summary(news.values() if len(news) == array.tasks else {**dict(enumerate(tasks_of(array))), **news}.values())
@@ -160,11 +161,11 @@ def record(array: Run, news: Mapping[int, Run]) -> Run:
                 known.update(fresh)
                 text = json.dumps({str(n): entry for n, entry in sorted(known.items())}, separators=(",", ":"))
                 write_text(array.path / STATES, text + "\n", durable=False)
-        if all(getattr(array, name) == value for name, value in told.items()):
+        if array.state in _BEFORE_A_JOB or all(getattr(array, name) == value for name, value in told.items()):
             return array
         return change(array, durable=False, **told)
     except OSError:
-        return replace(array, **told)
+        return array if array.state in _BEFORE_A_JOB else replace(array, **told)
 
 
 def summary(found: Iterable[Run]) -> dict[str, Any]:

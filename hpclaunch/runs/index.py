@@ -125,7 +125,8 @@ def _in_array(index: Path, name: str, folders: Sequence[Path]) -> Run | None:
     if not array or not task.isdigit() or _is_run(_absolute(array)):
         return None
     arrays = [run for run in known(index, folders) if run.tasks]
-    found = next((run for run in arrays if run.path.name == array), None) or _abbreviated(array, arrays)
+    found = next((run for run in arrays if array in (run.path.name, run.job_id, *run.earlier)), None)
+    found = found or _abbreviated(array, arrays)
     return load_any(found.path / task) if found else None
 
 

@@ -7,11 +7,12 @@ import os
 import re
 import shlex
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hpclaunch.errors import Fault, NotFound
+from hpclaunch.records import record
 from hpclaunch.runs.files import append_line, json_lines, json_object, locked, read_text, write_text
 from hpclaunch.spec import MOST_RUNS
 
@@ -35,7 +36,7 @@ _MUST = ("name", "site", "scheduler", "created")
 _LINES = json.JSONEncoder(separators=(",\n  ", ": "))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Run:
     """One submission, by way of its directory.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
 from hpclaunch.errors import Fault, NotFound
+from hpclaunch.records import record
 from hpclaunch.runs import Run
 from hpclaunch.spec import JobSpec
 
 MODULES = {"slurm": "hpclaunch.schedulers.slurm", "local": "hpclaunch.schedulers.local"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Status:
     """What is known of a run now. ``reason`` is why it waits; UNKNOWN means that nobody could say, never "failed".
 
@@ -32,7 +32,7 @@ NEVER_BEGUN = Status(state="CANCELLED", exit_code="0:0", reason="cancelled befor
 """What a task of an array is that was cancelled alone while it waited: Slurm forgets it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Search:
     """Which jobs carry which run directory, oldest first.
 

@@ -129,7 +129,7 @@ def cancel(runs: Sequence[Run]) -> bool:
     """
     for run in runs:
         if run.host != os.uname().nodename:
-            what, where = f"{run.path.name} runs on {run.host}", os.uname().nodename
+            what, where = f"{run.label} runs on {run.host}", os.uname().nodename
             raise SchedulerError(Fault(what=what, next=f"cancel it there, not on {where}"))
     asked = {run.path: _members(run) for run in runs}
     for run in runs:
@@ -152,7 +152,7 @@ def _signal(processes: list[int], number: signal.Signals) -> None:
 
 def cancel_command(run: Run) -> str:
     """Return what a person would type."""
-    return f"hpclaunch cancel {run.path.name}"
+    return f"hpclaunch cancel {run.label}"
 
 
 def explain(reason: str) -> str:

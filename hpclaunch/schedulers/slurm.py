@@ -141,11 +141,19 @@ def _whole(run: Run, status: Status) -> Status:
 
 
 def _marks(run: Run, silence: str) -> Status:
-    """Fall back on what the script itself left behind; ``silence`` is why Slurm said nothing."""
+    """Fall back on what the script itself left behind; ``silence`` is why Slurm said nothing.
+
+    While squeue is silent nobody knows whether a run that requeues itself, and did not end with 0, waits to go on.
+    """
     code = run.last_exit_code(run.job_id)
-    if code is not None:
+    if code is not None and not (code and silence and _requeues(run)):
         return Status(state="COMPLETED" if code == 0 else "FAILED", exit_code=f"{code}:0", nodes=run.nodes)
     return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
+
+
+def _requeues(run: Run) -> bool:
+    restarts = run.spec().get("restarts")
+    return isinstance(restarts, dict) and bool(restarts.get("most")) and restarts.get("by") == "requeue"
 
 
 def cancel(runs: Sequence[Run]) -> bool:

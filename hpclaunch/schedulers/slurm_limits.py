@@ -12,13 +12,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hpclaunch.catalog import did_you_mean
 from hpclaunch.detection import cluster_name
 from hpclaunch.errors import Fault
 from hpclaunch.plan.limits import Ask, breaches, closest
+from hpclaunch.records import record
 from hpclaunch.site import Limits
 from hpclaunch.spec import JobSpec
 from hpclaunch.units import parse_walltime
@@ -27,7 +27,7 @@ _SECONDS = 15
 _FIELD = re.compile(r"(\w+)=(\S*)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Association:
     """One account that the user may charge, with the QOS that it may use there (none: not said)."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from hpclaunch.records import record
 
 _SECONDS = 60
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")
@@ -13,7 +14,7 @@ _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
 _REFORMATTING = ("SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Answer:
     """What a program wrote, and whether it succeeded."""
 

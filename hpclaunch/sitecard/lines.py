@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from hpclaunch.records import record
 
 Pieces = list[tuple[str, str]]
 """(text, style) pairs; a style is ``heading``, ``label``, ``source``, ``third-party``, ``derived`` or nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Row:
     """A label, and what stands beside it: each text with the style it is shown in, in reading order."""
 
@@ -18,7 +19,7 @@ class Row:
     depth: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Section:
     """A heading and its rows."""
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hpclaunch.records import record
 from hpclaunch.survey.answers import (
     gpu_files,
     mpi_types,
@@ -29,7 +30,7 @@ _WALLTIME = 30 * 60
 _RUNTIMES = ("shifter", "podman-hpc", "pyxis", "apptainer", "singularity")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Answers:
     """What Slurm's programs wrote; nothing where one is missing, refuses, or has nothing to say."""
 
@@ -43,7 +44,7 @@ class Answers:
     gres_conf: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Here:
     """What this machine tells of itself. ``today`` as YYYY-MM-DD.
 
@@ -63,7 +64,7 @@ class Here:
     today: str = "undated"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Gap:
     """A key that a person must fill in: why nobody but a person knows, and how it may look."""
 
@@ -72,7 +73,7 @@ class Gap:
     example: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Described:
     """A site file: its values by key, in the file's order, and its gaps. ``name`` would do for the file."""
 

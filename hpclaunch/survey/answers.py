@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from hpclaunch.records import record
 
 Fields = Mapping[str, str]
 Gpus = tuple[tuple[str, int], ...]
@@ -19,7 +21,7 @@ SINFO_FORMAT = "%N|%R|%X|%Y|%Z|%c|%m|%G|%f"
 """A line for every node of every partition: sockets, cores of a socket, threads of a core, CPUs, MB, GRES, features."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Node:
     """A node as Slurm counts it; ``usable_cpus`` are those that jobs get. Memory in MB."""
 

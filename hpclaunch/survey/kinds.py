@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hpclaunch.records import record
 from hpclaunch.survey.answers import Gpus, Node
 
 _SAME_MEMORY = 1.1
 """Nodes whose memory differs by less are alike: what the firmware keeps for itself differs from node to node."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Kind:
     """Nodes that count as one type. ``mixed``: some of them have more than the type says.
 

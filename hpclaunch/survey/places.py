@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hpclaunch.records import record
 from hpclaunch.survey.answers import Fields, names_in, number_in, numbers
 from hpclaunch.survey.kinds import Kind
 from hpclaunch.units import format_walltime, parse_walltime
@@ -14,7 +14,7 @@ Member = dict[str, Any]
 """What stands in the file below the name of a partition or QOS."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Person:
     """Who asks: the groups, and what accounting knows; without accounting there are no accounts and no QOS."""
 

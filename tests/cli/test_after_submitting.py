@@ -66,6 +66,16 @@ def test_why_a_run_waits_is_told_and_writes_nothing(cluster: Desk, run: Path) ->
     assert "RUNNING" in (run / "run.json").read_text()
 
 
+def test_a_successor_that_is_queued_while_squeue_is_asked_is_not_missed(cluster: Desk, run: Path) -> None:
+    (run / "attempts/4711.0").mkdir()
+    (run / "attempts/4711.0/started").touch()
+    text = f"#!/bin/bash\necho 4712 > {run}/attempts/4711.0/next-job\necho '4711|FAILED|None|n1'\n"
+    cluster.program("squeue", text)
+    cluster.fake("sacct", out="4711|FAILED|75:0|n1\n")
+    (record,) = cluster.type("status", "--json").json
+    assert (record["state"], record["job_id"], record["earlier"]) == ("PENDING", "4712", ["4711"])
+
+
 @pytest.mark.parametrize(("code", "expected"), [(0, ("COMPLETED", "0:0", "")), (7, ("FAILED", "7:0", ""))])
 def test_row_12_without_accounting_the_runs_own_marks_tell(
     cluster: Desk, run: Path, code: int, expected: tuple[str, str, str]

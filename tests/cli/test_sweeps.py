@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ done < "${{@: -1}}"
 printf '4711_[1-2%%1]|%s\\n4711_0|%s\\n' "$folder" "$folder" > {spool}/squeue.out
 echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
 exit 1
+"""
+# Queues a part of an array, but slowly: meanwhile a person asks for its state.
+ASKED_MEANWHILE = """#!/bin/bash
+{python} -m hpclaunch status > {spool}/meanwhile
+echo 'Submitted batch job 4800'
 """
 JOB = """
 summary: sweeps
@@ -121,6 +127,8 @@ def test_what_has_ended_is_asked_of_accounting_once_and_those_that_never_began_a
     assert not (site.spool / "calls").exists(), "all have ended: nobody is asked"
     done = site.type("wait", path.name)
     assert done.code == 7, "the first that failed"
+    answers(site, "", "4711_[0-1]|FAILED|7:0|n1\n")
+    assert site.type("submit", "tune", "--sweep", "seed=1,2", "--wait").code == 1, "as of one run"
 
 
 def test_a_run_that_was_cancelled_while_it_waited_is_named_by_nobody_and_still_cancelled(site: Desk) -> None:
@@ -153,7 +161,7 @@ def test_not_found_is_unknown_and_never_failed(site: Desk) -> None:
     assert "UNKNOWN" in site.type("status").out.splitlines()[1].split("\t")[3]
 
 
-@pytest.mark.parametrize("name", ["{run}/0001", "4711_1", "runs/{run}/0001"])
+@pytest.mark.parametrize("name", ["{run}/0001", "4711_1", "4711/0001", "runs/{run}/0001"])
 def test_one_run_of_an_array_has_a_name_a_job_id_and_a_path(site: Desk, name: str) -> None:
     path = submitted(site, "--sweep", "seed=5,6,7")
     answers(site, "4711_1|RUNNING|None|n1\n")
@@ -171,6 +179,18 @@ def test_one_run_of_an_array_has_a_name_a_job_id_and_a_path(site: Desk, name: st
     assert site.type("logs", name).out == "its log\n"
     site.type("cancel", name)
     assert calls(site, "scancel") == [["4711_1"]]
+
+
+def test_a_rank_of_one_run_of_an_array_has_its_own_log(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=5,6", "--tasks-per-node", "2")
+    name = f"{path.name}/0001"
+    refused = site.type("logs", name, "--rank", "1")
+    assert (refused.code, f"hpclaunch logs -f {name} --rank 1" in refused.err) == (1, True)
+    (path / "0001/logs").mkdir(parents=True)
+    (path / "0001/logs/rank-1.out").write_text("rank 1 of it\n")
+    (path / "logs/slurm-4711_1.out").write_text("its log\n")
+    assert site.type("logs", name, "--rank", "1").out == "rank 1 of it\n"
+    assert site.type("logs", name).out == "its log\n"
 
 
 def test_an_array_is_cancelled_with_one_scancel(site: Desk) -> None:
@@ -201,6 +221,9 @@ def test_results_and_compare_tell_what_was_swept(site: Desk) -> None:
     assert rows[3] == [f"{path.name}/0003", "COMPLETED", "0.2", "c", "0.75"]
     compared = site.type("runs", "compare", f"{path.name}/0000", f"{path.name}/0001", "--json").json
     assert set(compared["differences"]) == {"--note", "result.accuracy"}
+    other = submitted(site, "--sweep", "note=c,d", "--sweep", "learning_rate=0.1")
+    compared = site.type("runs", "compare", f"{path.name}/0001", f"{other.name}/0000", "--json").json
+    assert "command" not in compared["differences"], "their folders differ by nature"
 
 
 def test_the_failed_of_a_machine_are_retried_as_one_array_and_keep_their_folders(site: Desk) -> None:
@@ -250,6 +273,27 @@ def test_a_part_that_slurm_refuses_leaves_the_others_as_they_are(site: Desk) -> 
     assert site.type("retry", f"{path.name}/0001").code == 0
     answers(site, "4711_0|RUNNING|None|n1\n4800_1|RUNNING|None|n1\n")
     assert [one["job_id"] for one in told(site, "status")] == ["4711_0", "4800_1", "4711_2"]
+
+
+def test_of_an_array_with_a_refused_part_the_others_can_be_cancelled(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
+    site.fake("sbatch", err="sbatch: error: invalid\n", code=1)
+    assert site.type("retry", f"{path.name}/0001").code == 1
+    done = site.type("cancel", path.name)
+    assert done.code == 0, done.err
+    assert calls(site, "scancel") == [["4711"]]
+
+
+def test_who_asks_while_a_part_is_submitted_does_not_undo_that(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..3")
+    answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
+    site.program("sbatch", ASKED_MEANWHILE.format(python=sys.executable, spool=site.spool))
+    done = site.type("retry", f"{path.name}/0001")
+    assert done.code == 0, done.err
+    assert "SUBMITTING" in (site.spool / "meanwhile").read_text()
+    answers(site, "4711_0|RUNNING|None|n1\n4800_1|RUNNING|None|n1\n")
+    assert [one["job_id"] for one in told(site, "status")] == ["4711_0", "4800_1", "4711_2"], "no job is lost"
 
 
 def test_what_cannot_be_swept_is_refused_with_all_reasons_before_anything_is_written(site: Desk) -> None:

@@ -62,6 +62,17 @@ def test_the_last_of_two_settings_counts(tmp_path: Path) -> None:
     assert (found.per_rank, found.accumulation) == (16, 4)
 
 
+def test_a_run_of_an_array_counts_with_its_own_values(tmp_path: Path) -> None:
+    array = a_run(tmp_path, [], tasks=2)
+    (array.path / "values").write_text("0000\t--batch-size-per-rank=16\n0001\t--batch-size-per-rank=32\n")
+    (array.path / "0001").mkdir()
+    (array.path / "0001/metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in epochs(10, 100)))
+    found = measured(runs.task_of(array, 1), the_job())
+    assert found.per_rank == 32
+    assert found.point is not None
+    assert found.point.runs == (f"{array.path.name}/0001",)
+
+
 @pytest.mark.parametrize("state", ["TIMEOUT", "CANCELLED"])
 def test_a_run_that_was_cut_off_tells_its_speed_and_no_overhead(tmp_path: Path, state: str) -> None:
     found = measured(a_run(tmp_path, epochs(10, 100), state=state), the_job())

@@ -47,6 +47,11 @@ def test_values_are_read_as_the_parameters_type(name: str, text: str, values: tu
     assert axes((name, text)) == {name: values}
 
 
+def test_mpirun_passes_on_what_tells_a_rank_its_run() -> None:
+    launch = planned(job=tune(), sweep=(("seed", "1..3"),), launcher="mpirun").launch
+    assert {"HPCLAUNCH_RUN_DIR", "HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT"} <= set(launch)
+
+
 def test_every_combination_is_one_run_and_its_own_words_stand_before_the_typed_arguments() -> None:
     spec = planned(job=tune(), sweep=(("seed", "1..3"), ("augment", "true,false")), at_once=2, arguments=("x",))
     assert spec.sweep is not None

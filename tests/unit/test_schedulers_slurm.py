@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,22 @@ def test_an_exit_code_that_sacct_cuts_is_told_whole(tmp_path: Path, program: Pat
         (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
     told = slurm.states(runs)
     assert [told[job_id].exit_code for job_id in "1234"] == ["137:0", "9:0", "0:9", "9:0"]
+
+
+def test_row_12_a_run_that_may_have_been_queued_again_has_not_failed_while_squeue_is_silent(
+    tmp_path: Path, program: Path
+) -> None:
+    fake(program, "sacct", "1|REQUEUED|0:0")
+    runs = [a_run(tmp_path, job_id) for job_id in "123"]
+    for run, most, code in zip(runs, (50, 0, 50), ("75", "75", "0"), strict=True):
+        (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
+        (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
+        (run.path / "spec.json").write_text(json.dumps({"restarts": {"most": most, "by": "requeue"}}))
+    told = slurm.states(runs)
+    assert [told[job_id].state for job_id in "123"] == ["UNKNOWN", "FAILED", "COMPLETED"]
+    fake(program, "squeue", "")
+    fake(program, "sacct", "")
+    assert slurm.states(runs[:1])["1"].state == "FAILED", "squeue answers, and knows of no further start"
 
 
 def test_nothing_is_asked_for_no_runs(program: Path) -> None:

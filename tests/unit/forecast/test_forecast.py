@@ -389,7 +389,7 @@ def test_whatever_is_asked_the_choice_is_feasible_or_refused(
     assert all(len(line) <= WIDTH for line in table_of(plan) + explanation_of(plan))
     if nodes is not None and plan.feasible:
         assert plan.nodes == nodes
-    assert plan.nodes <= (nodes or 64)
+    assert plan.nodes <= (nodes or 64) or not plan.feasible  # of what cannot be, the nodes that it would take are told
     row = plan.chosen
     assert row is not None
     if plan.feasible:
