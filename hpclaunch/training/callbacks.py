@@ -9,6 +9,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from hpclaunch.training import precision
 from hpclaunch.training.failure import AgreedError
 from hpclaunch.training.learning_rate import Schedule
 from hpclaunch.training.metrics import MetricsLog
@@ -80,7 +81,7 @@ class StopOnNaN(tf.keras.callbacks.Callback):
         self._stop_if_diverged(logs["loss"], "the end of epoch {}".format(epoch + 1))
 
     def _stop_if_diverged(self, loss: float, when: str) -> None:
-        sound = 1.0 if _all_finite(self.model.trainable_variables) else 0.0
+        sound = 1.0 if _all_finite(precision.plain(self.model.trainable_variables)) else 0.0
         both = tf.constant([loss, sound], tf.float32)
         if self._world.size > 1:
             both = hvd.allreduce(both, name="divergence_check")  # their averages: all ranks stop, or none

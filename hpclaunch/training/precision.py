@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import tensorflow as tf
 
@@ -37,3 +37,11 @@ def scale_variables(optimizer: Any) -> list[Any]:
     """The variables of float16's loss scaling, which a checkpoint holds: the scale, and steps since it last changed."""
     scale = getattr(optimizer, "_loss_scale", None)
     return [] if scale is None else [scale._current_loss_scale, scale._counter]
+
+
+def plain(variables: Sequence[Any]) -> list[Any]:
+    """The float32 variables inside those that a 16-bit model casts on reading, to be given to a tf.function.
+
+    Before TensorFlow 2.12 it takes no casting ones ("could not be represented through the generic tracing type").
+    """
+    return [variable._variable if type(variable).__name__ == "AutoCastVariable" else variable for variable in variables]

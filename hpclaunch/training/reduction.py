@@ -9,6 +9,7 @@ import horovod.tensorflow as hvd
 import horovod.tensorflow.keras
 import tensorflow as tf
 
+from hpclaunch.training import precision
 from hpclaunch.training.failure import AgreedError
 from hpclaunch.training.start import World
 
@@ -24,13 +25,13 @@ def distributed(optimizer: Any, world: World, compression: str = "none", adasum:
     """
     packed = COMPRESSION[compression]
     if not adasum:
-        return horovod.tensorflow.keras.DistributedOptimizer(optimizer, compression=packed)
+        return _with_plain_variables(horovod.tensorflow.keras.DistributedOptimizer(optimizer, compression=packed))
     problem = why_no_adasum(world.size, hvd.mpi_built(), hvd.mpi_enabled())
     if problem:
         raise AgreedError(problem, speaks=world.is_root)
     # hvd.DistributedOptimizer refuses Adasum for Keras, as for Adam the paper reduces steps and not gradients; what
     # it calls can reduce gradients, as hvd.DistributedGradientTape(op=hvd.Adasum) does.
-    return horovod._keras.create_distributed_optimizer(
+    adding = horovod._keras.create_distributed_optimizer(
         keras=tf.keras,
         optimizer=optimizer,
         name=None,
@@ -41,6 +42,13 @@ def distributed(optimizer: Any, world: World, compression: str = "none", adasum:
         gradient_predivide_factor=1.0,
         op=hvd.Adasum,
     )
+    return _with_plain_variables(adding)
+
+
+def _with_plain_variables(optimizer: Any) -> Any:
+    reduce = optimizer._allreduce_grads
+    optimizer._allreduce_grads = lambda gradients, variables: reduce(gradients, precision.plain(variables))
+    return optimizer
 
 
 def why_no_adasum(size: int, mpi_built: bool, mpi_enabled: bool) -> str:
@@ -75,4 +83,4 @@ def broadcast_weights(model: Any, world: World) -> None:
     weights. A fresh optimizer needs none: its state starts at zero everywhere.
     """
     if world.size > 1:
-        hvd.broadcast_variables(model.variables, root_rank=0)
+        hvd.broadcast_variables(precision.plain(model.variables), root_rank=0)

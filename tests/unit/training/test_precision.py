@@ -43,3 +43,19 @@ def test_the_scale_of_a_restored_run_goes_on() -> None:
 
 def test_without_loss_scaling_there_is_nothing_to_keep() -> None:
     assert precision.scale_variables(precision.scaled(legacy_keras.SGD(0.1), "bfloat16")) == []
+
+
+def test_plain_variables_are_those_that_a_16_bit_layer_casts() -> None:
+    precision.use("float16")
+    try:
+        layer = tf.keras.layers.Dense(2)
+        layer.build((None, 3))
+    finally:
+        precision.use("float32")
+    counter = tf.Variable(0)
+    *plain, same = precision.plain([*layer.variables, counter])
+    assert {type(variable).__name__ for variable in layer.variables} == {"AutoCastVariable"}
+    assert all(type(variable) is type(counter) and variable.dtype == tf.float32 for variable in plain)
+    assert same is counter
+    plain[0].assign(tf.ones((3, 2)))
+    assert float(tf.reduce_sum(layer.kernel)) == 6
