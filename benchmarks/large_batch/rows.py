@@ -23,8 +23,10 @@ LAMB = ("--optimizer=lamb", "--exclude-vectors=false", *WARMED_UP)
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One row: `published` and `repeated` are training accuracies in %, of the notebook (V100) and of its own scripts
-    on the data of this study; None: there is none.
+    """One row: `published` and `repeated` are training accuracies in %; None: there is none.
+
+    published: of the notebook's table, V100. repeated: by its unchanged scripts on the data of this study, one run each,
+    measured by others than this project's developers and not part of its figures.
     """
 
     name: str
