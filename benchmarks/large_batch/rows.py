@@ -25,8 +25,8 @@ LAMB = ("--optimizer=lamb", "--exclude-vectors=false", *WARMED_UP)
 class Row:
     """One row: `published` and `repeated` are training accuracies in %; None: there is none.
 
-    published: of the notebook's table, V100. repeated: by its scripts, changed only in how they read, on the data of this study, one run each,
-    measured by others than this project's developers and not part of its figures.
+    published: of the notebook's table, V100. repeated: by its scripts, changed only in how they read, on the data of
+    this study, one run each; measured by others than this project's developers, and not part of its figures.
     """
 
     name: str
