@@ -265,6 +265,7 @@ def test_nobody_waits_for_a_run_that_was_never_submitted(cluster: Desk) -> None:
     halfway = Path(cluster.type("render", "./train.py", "-o", "other.sh", "--json").json["run_dir"])
     record = json.loads((halfway / "run.json").read_text())
     (halfway / "run.json").write_text(json.dumps({**record, "state": "INCOMPLETE"}))
+    (halfway / "states.jsonl").unlink()
     watched = cluster.type("status", "--watch", "--json")
     assert {row["state"] for row in json.loads(watched.out)} == {"RENDERED", "INCOMPLETE"}
     for verb in ("wait", "cancel", "resume"):
