@@ -15,6 +15,8 @@ from hpclaunch.spec import Request
 from hpclaunch.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 app = typer.Typer()
+_NAMED = 5
+"""So many runs are named to who no longer waits for them."""
 
 Target = Annotated[
     str,
@@ -226,11 +228,11 @@ def _detached(going: Sequence[Any]) -> str:
 
     if not going:
         return "detached; all of them have ended: hpclaunch status"
-    names = " ".join(run.label for run in going)
-    if len(going) > 1:
-        return f"detached; {len(going)} runs go on. To look again: hpclaunch wait {names}. To end them: cancel likewise"
-    end = scheduler_of(going[0].scheduler).cancel_command(going[0])
-    return f"detached; the run goes on. To look again: hpclaunch wait {names}. To end it: {end}"
+    names = " ".join(run.label for run in going[:_NAMED]) + (" ..." if going[_NAMED:] else "")
+    who, end = f"{len(going)} runs go on", f"To end them: hpclaunch cancel {names}"
+    if len(going) == 1:
+        who, end = "the run goes on", f"To end it: {scheduler_of(going[0].scheduler).cancel_command(going[0])}"
+    return f"detached; {who}. To look again: hpclaunch wait {names}. {end}"
 
 
 def _show_script(prepared: Any, json: bool) -> None:

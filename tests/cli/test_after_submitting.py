@@ -239,7 +239,7 @@ def test_control_c_detaches_and_says_how_to_cancel(cluster: Desk) -> None:
 def test_control_c_in_wait_says_which_runs_go_on(cluster: Desk, run: Path) -> None:
     cluster.fake("squeue", out="4711|RUNNING|None\n")
     process = cluster.start("wait", run.name)
-    wait_for(lambda: "RUNNING" in (run / "states.jsonl").read_text(), "it is known to run")
+    assert process.stderr is not None and process.stderr.readline() == f"{run.name}: RUNNING\n"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
