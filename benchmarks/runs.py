@@ -62,10 +62,11 @@ def make(folder: Path, number: int) -> dict[str, str]:
             (path / part).mkdir(parents=True)
         record = {"name": "train", "site": "testcluster", "scheduler": "slurm", "created": "2026-01-02T03:04:05Z"}
         (path / "run.json").write_text(
-            json.dumps({**record, "state": "PENDING", "job_id": str(job), "submission": "hpclaunch"})
+            json.dumps({**record, "state": "PENDING", "job_id": str(job), "submission": "hpclaunch", "edition": 4})
         )
-        states = ({"state": "RENDERED"}, {"state": "SUBMITTING"}, {"state": "PENDING", "job_id": str(job)})
-        (path / "states.jsonl").write_text("".join(f"{json.dumps(state)}\n" for state in states))
+        states = ("INCOMPLETE", "RENDERED", "SUBMITTING", "PENDING")  # as a submission leaves them
+        lines = [{"time": record["created"], "state": state, "edition": n} for n, state in enumerate(states, 1)]
+        (path / "states.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         with index.open("a") as file:
             file.write(f"{path}\n")
     return environment_of(folder)

@@ -47,7 +47,7 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
 
 def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
     """Return the runs of an array to ask for: all, or those that were named alone."""
-    if not runs.going_on(array):
+    if not runs.going_on(array) and (array.state == "COMPLETED" or _age(array, runs.STATES) >= _PATIENCE_S):
         return []
     named = [run.index for run in found if run.home == array.path]
     return runs.tasks_of(array, None if -1 in named else named)
@@ -57,7 +57,8 @@ def _told(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
     if not run.tasks:
         now = _updated(run, news.get(run.job_id))
         return _continued(now) if now.final and not run.final else now  # its last words may be those of a successor
-    heard = {one.index: _with(one, news[one.job_id]) for one in tasks if one.job_id in news}
+    told = [(one, news[one.job_id]) for one in tasks if one.job_id in news]
+    heard = {one.index: _with(one, status) for one, status in told if status.exit_code or not one.final}
     return runs.record_tasks(run, heard) if heard else run
 
 
@@ -70,12 +71,13 @@ def _in_question(run: Run) -> bool:
     """Whether a scheduler can tell more: accounting may hear of an exit code later than the queue of a failure."""
     if run.state != "FAILED" or run.exit_code:
         return not run.final
-    return _age(run) < _PATIENCE_S
+    return _age(run, runs.HISTORY if run.index < 0 else runs.STATES) < _PATIENCE_S
 
 
-def _age(run: Run) -> float:
+def _age(run: Run, file: str) -> float:
+    """Return how long (seconds) a file of the run, or of its array, has been as it is."""
     try:
-        return time.time() - (run.home / runs.RECORD).stat().st_mtime
+        return time.time() - (run.home / file).stat().st_mtime
     except OSError:
         return 0.0
 
@@ -141,7 +143,7 @@ def _settle(run: Run, search: Search) -> Run:
         return _recorded(run, job_id=fresh[0], state="PENDING", reason="", submission="hpclaunch")
     if not search.answered:
         return _recorded(run, reason=search.words)
-    if _age(run) < _PATIENCE_S:
+    if _age(run, runs.RECORD) < _PATIENCE_S:
         return replace(run, reason=run.reason or "the scheduler has not answered yet")
     if search.certain:
         return _recorded(run, state="NOT_SUBMITTED", reason="the scheduler knows no job of it, queued or ended")
@@ -172,7 +174,9 @@ def all_runs(world: World) -> list[Run]:
 
 def explanation(run: Run) -> str:
     """Return why a run waits, in words, where its scheduler's reason is a known one."""
-    words = scheduler_of(run.scheduler).explain(run.reason) if run.reason and not run.final else ""
+    # Of an array: "9 runs: 9 PENDING (Priority)"; the reason that most of its waiting runs have stands at the end.
+    reason = run.reason.partition(" (")[2].removesuffix(")") if run.tasks else run.reason
+    words = scheduler_of(run.scheduler).explain(reason) if reason and not run.final else ""
     return words.replace("JOBID", run.job_id)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,8 @@ from hpclaunch.spec import Request
 from hpclaunch.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 app = typer.Typer()
+_NAMED = 5
+"""So many runs are named to who no longer waits for them."""
 
 Target = Annotated[
     str,
@@ -183,7 +185,6 @@ def render(
 def watch(run: Any, json: bool) -> None:
     """Follow a run to its end. Ctrl-C detaches: the run goes on."""
     from hpclaunch import console, following
-    from hpclaunch.schedulers import scheduler_of
 
     last, shown = run, ""
     try:
@@ -194,14 +195,14 @@ def watch(run: Any, json: bool) -> None:
             if text:
                 console.say_bytes(text)
     except KeyboardInterrupt:
-        console.say(f"\ndetached; the run goes on. To end it: {scheduler_of(run.scheduler).cancel_command(run)}")
+        console.say(f"\n{_detached([run])}")
         raise typer.Exit(130) from None
     console.show_end(last, json)
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
 
 
 def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> Any:
-    """Follow runs to their end, telling every change, and return them. Ctrl-C detaches."""
+    """Follow runs to their end, telling every change, and return them. Ctrl-C detaches: those that go on are told."""
     from hpclaunch import console, following, run_views, tracking
 
     found = asked
@@ -211,12 +212,27 @@ def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> An
             for one in found:
                 if shown.get(one.path) != (now := (one.state, one.reason if one.tasks else "")):
                     shown[one.path] = now
-                    why = tracking.explanation(one) or one.reason
+                    words = tracking.explanation(one)
+                    why = f"{one.reason}: {words}" if one.tasks and words else words or one.reason
                     console.say(f"{one.label}: {one.state}" + (f" ({why})" if why else ""))
     except KeyboardInterrupt:
+        console.say(f"\n{_detached([run for run in found if not run.final])}")
         raise typer.Exit(130) from None
     run_views.show_status(found, json)
     return found
+
+
+def _detached(going: Sequence[Any]) -> str:
+    """Return what is said to who no longer waits, of the runs that had not ended when they were last asked for."""
+    from hpclaunch.schedulers import scheduler_of
+
+    if not going:
+        return "detached; all of them have ended: hpclaunch status"
+    names = " ".join(run.label for run in going[:_NAMED]) + (" ..." if going[_NAMED:] else "")
+    who, end = f"{len(going)} runs go on", f"To end them: hpclaunch cancel {names}"
+    if len(going) == 1:
+        who, end = "the run goes on", f"To end it: {scheduler_of(going[0].scheduler).cancel_command(going[0])}"
+    return f"detached; {who}. To look again: hpclaunch wait {names}. {end}"
 
 
 def _show_script(prepared: Any, json: bool) -> None:

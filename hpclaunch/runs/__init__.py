@@ -1,6 +1,7 @@
 """The run directory is the truth about a run: making it, reading it, finding it, and changing its record."""
 
 from hpclaunch.runs.arrays import (
+    STATES,
     each,
     going_on,
     jobs_of,
@@ -23,6 +24,7 @@ __all__ = [
     "HISTORY",
     "JOB_ID",
     "RECORD",
+    "STATES",
     "Run",
     "change",
     "claim",

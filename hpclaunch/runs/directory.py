@@ -55,7 +55,7 @@ def create(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
-        save(run)
+        run = save(run)
         _fill(spec, text, snapshot, environment or {}, request or {})
         return save(replace(run, state="RENDERED", reason=""))
     except FileExistsError:

@@ -44,9 +44,14 @@ def _write(descriptor: int, text: str) -> None:
 
 
 def append_line(path: Path | str, line: str) -> None:
-    """Add one line; what another process adds at the same time stands before or after it."""
-    with open(path, "ab", buffering=0) as file:
-        _write(file.fileno(), f"{line}\n")
+    """Add one line; what another process adds at the same time stands before or after it.
+
+    A last line that was cut short, as by a full disk, is ended first: it stays damaged, and this one is whole.
+    """
+    with open(path, "ab+", buffering=0) as file:
+        end = file.tell()  # as it is opened for adding
+        cut_short = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
+        _write(file.fileno(), f"\n{line}\n" if cut_short else f"{line}\n")
 
 
 def read_text(path: Path | str) -> str:

@@ -1,4 +1,4 @@
-"""One run as ``run.json`` records it, how it is read and how it is changed; it asks no scheduler."""
+"""One run as ``run.json`` and ``states.jsonl`` record it, how it is read and changed; it asks no scheduler."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ _TEXTS = (
     *("submission", "nodes", "excluded"),
 )
 _MUST = ("name", "site", "scheduler", "created")
+_HEARD = ("state", "exit_code", "reason", "nodes")
+"""What a scheduler tells of a job, again and again: a line of the history is enough to record it."""
 _LINES = json.JSONEncoder(separators=(",\n  ", ": "))
 
 
@@ -45,6 +47,7 @@ class Run:
     ``nodes`` are those of the last start; ``earlier`` are job ids of starts before this one, ``excluded`` the nodes
     that a further start avoided. Of a job array, which is one record for all its runs, ``tasks`` is their number and
     ``parts`` which of them each start is for (0,5-9; empty: all). ``index`` is that of a run in its array, else -1.
+    ``edition`` counts how often the record was written; a line of the history tells which edition it is news of.
     """
 
     path: Path
@@ -65,6 +68,7 @@ class Run:
     tasks: int = 0
     parts: tuple[str, ...] = ()
     index: int = -1
+    edition: int = 0
 
     @property
     def label(self) -> str:
@@ -146,7 +150,10 @@ class Run:
 
 
 def load(path: Path) -> Run:
-    """Return the run in that directory. Raises NotFound if there is none, or if its record cannot be read."""
+    """Return the run in that directory, its state as the history last tells it.
+
+    Raises NotFound if there is none, or if its record cannot be read.
+    """
     file = f"{path}/{RECORD}"  # a thousand runs are read at once: text is quicker than paths
     record = json_object(read_text(file))
     missing = [name for name in _MUST if name not in record]
@@ -164,7 +171,24 @@ def load(path: Path) -> Run:
         raise NotFound(Fault(where=file, what="the record cannot be read: a part of the array is none"))
     if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
         raise NotFound(Fault(where=file, what="the record cannot be read: a job id or state is none"))
+    edition = record.get("edition")
+    if isinstance(edition, int):
+        array["edition"] = edition
+        texts.update(_last_heard(path, edition))
     return Run(path=path, earlier=earlier, **texts, **array)
+
+
+def _last_heard(path: Path, edition: int) -> dict[str, str]:
+    """Return what the last line of the history tells, if it is news of this edition of the record; else nothing.
+
+    A line that was cut short, or is still being written, is as if it were not there. Where a process ended between
+    writing the record and its line, the last line is of an earlier edition, and the record says more.
+    """
+    for line in reversed(read_text(f"{path}/{HISTORY}").split("\n")[:-1]):
+        heard = json_object(line)
+        if STATE.fullmatch(str(heard.get("state", ""))):
+            return {name: str(heard.get(name, "")) for name in _HEARD} if heard.get("edition") == edition else {}
+    return {}
 
 
 def _unreadable(path: Path, file: str, missing: list[str]) -> Fault:
@@ -182,10 +206,15 @@ def _unreadable(path: Path, file: str, missing: list[str]) -> Fault:
 
 
 def save(run: Run, durable: bool = True) -> Run:
-    """Write the record atomically, add the state to the history, and return the run."""
-    write_text(f"{run.path}/{RECORD}", _as_text(run.to_json()), durable)
+    """Write the record atomically, as its next edition, add its state to the history, and return the run."""
+    run = replace(run, edition=run.edition + 1)
+    write_text(f"{run.path}/{RECORD}", _as_text({**run.to_json(), "edition": run.edition}), durable)
+    return _add_to_history(run)
+
+
+def _add_to_history(run: Run) -> Run:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    told = {name: getattr(run, name) for name in ("state", "job_id", "exit_code", "reason", "nodes")}
+    told = {name: getattr(run, name) for name in ("state", "job_id", "exit_code", "reason", "nodes", "edition")}
     append_line(
         f"{run.path}/{HISTORY}", json.dumps({"time": now, **{key: value for key, value in told.items() if value}})
     )
@@ -203,13 +232,20 @@ def change(run: Run, durable: bool = True, **news: Any) -> Run:
 
 
 def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
-    """Record what is new of a run and return it; None if its state or job id are no longer what the caller saw."""
+    """Record what is new of a run and return it; None if its state or job id are no longer what the caller saw.
+
+    What need not be ``durable``, as it can be asked for again, and is no more than a scheduler tells of a job, is one
+    line of the history: to make a file anew for each of a thousand runs would take longer than all the rest.
+    """
     with locked(run.path):
         current = load(run.path)
         if (current.state, current.job_id) != (run.state, run.job_id):
             return None
         changed = replace(current, **news)
-        return save(changed, durable) if changed != current else current
+        if changed == current:
+            return current
+        heard_only = not durable and current.edition > 0 and news.keys() <= set(_HEARD)
+        return _add_to_history(changed) if heard_only else save(changed, durable)
 
 
 def _age(path: Path) -> float:

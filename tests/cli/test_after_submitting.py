@@ -63,7 +63,8 @@ def test_why_a_run_waits_is_told_and_writes_nothing(cluster: Desk, run: Path) ->
     assert {name: (run / name).read_text() for name in before} == before
     cluster.fake("squeue", out="4711|RUNNING|None\n")
     assert state(cluster) == ("RUNNING", "", "")
-    assert "RUNNING" in (run / "run.json").read_text()
+    assert (run / "run.json").read_text() == before["run.json"]  # a state is one line more
+    assert "RUNNING" in (run / "states.jsonl").read_text().removeprefix(before["states.jsonl"])
 
 
 def test_a_successor_that_is_queued_while_squeue_is_asked_is_not_missed(cluster: Desk, run: Path) -> None:
@@ -209,7 +210,7 @@ def test_wait_passes_the_log_on_and_shows_the_final_metrics(cluster: Desk) -> No
     cluster.fake("squeue", out="4711|RUNNING|None\n")
     process = cluster.start("submit", "./train.py", "--wait")
     records = (cluster.project / "runs").glob
-    wait_for(lambda: any('"RUNNING"' in file.read_text() for file in records("*/run.json")), "it is known to run")
+    wait_for(lambda: any('"RUNNING"' in file.read_text() for file in records("*/states.jsonl")), "it is known to run")
     (run,) = (cluster.project / "runs").iterdir()
     (run / "logs/slurm-4711.out").write_text("epoch 1\n")
     (run / "metrics.jsonl").write_text('{"event": "end", "accuracy": 0.5}\n')
@@ -233,3 +234,35 @@ def test_control_c_detaches_and_says_how_to_cancel(cluster: Desk) -> None:
     assert "or: scancel 4711" in err
     assert "Traceback" not in err
     assert not (cluster.spool / "scancel.args").exists()
+
+
+def test_control_c_in_wait_says_which_runs_go_on(cluster: Desk, run: Path) -> None:
+    cluster.fake("squeue", out="4711|RUNNING|None\n")
+    process = cluster.start("wait", run.name)
+    assert process.stderr is not None and process.stderr.readline() == f"{run.name}: RUNNING\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "detached; the run goes on" in err
+    assert f"hpclaunch wait {run.name}" in err
+    assert f"hpclaunch cancel {run.name} (or: scancel 4711)" in err
+    assert "Traceback" not in err
+    assert not (cluster.spool / "scancel.args").exists()
+
+
+def test_an_exit_code_that_is_learnt_later_than_the_failure_is_asked_for_and_not_for_ever(
+    cluster: Desk, run: Path
+) -> None:
+    old = run / "run.json"
+    os.utime(old, (old.stat().st_mtime - 3600,) * 2)  # it was submitted an hour ago, and fails now
+    cluster.fake("squeue", out="4711|FAILED|NonZeroExitCode\n")
+    cluster.fake("sacct", out="")
+    assert state(cluster)[:2] == ("FAILED", "")
+    cluster.fake("squeue", out="")
+    assert state(cluster)[:2] == ("FAILED", "")  # accounting still says nothing: what is known stays
+    cluster.fake("sacct", out="4711|FAILED|7:0\n")
+    history = run / "states.jsonl"
+    os.utime(history, (history.stat().st_mtime - 3600,) * 2)
+    assert state(cluster)[:2] == ("FAILED", "")  # nobody has said it for an hour
+    os.utime(history)
+    assert state(cluster)[:2] == ("FAILED", "7:0")

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -265,6 +266,7 @@ def test_nobody_waits_for_a_run_that_was_never_submitted(cluster: Desk) -> None:
     halfway = Path(cluster.type("render", "./train.py", "-o", "other.sh", "--json").json["run_dir"])
     record = json.loads((halfway / "run.json").read_text())
     (halfway / "run.json").write_text(json.dumps({**record, "state": "INCOMPLETE"}))
+    (halfway / "states.jsonl").unlink()
     watched = cluster.type("status", "--watch", "--json")
     assert {row["state"] for row in json.loads(watched.out)} == {"RENDERED", "INCOMPLETE"}
     for verb in ("wait", "cancel", "resume"):
@@ -317,6 +319,19 @@ def test_row_14_one_squeue_and_one_sacct_tell_of_a_thousand_runs(cluster: Desk) 
     told = cluster.type("status", "--json").json
     assert sorted(row["state"] for row in told) == ["COMPLETED"] * 500 + ["RUNNING"] * 500
     assert (cluster.spool / "calls").read_text().split() == ["squeue", "sacct"]
+
+
+def test_control_c_in_a_wait_for_several_runs_names_those_that_go_on(cluster: Desk) -> None:
+    names = [submit(cluster, number).name for number in (1, 2, 3)]
+    cluster.fake("squeue", out="1|RUNNING|None|n1\n3|RUNNING|None|n1\n")
+    cluster.fake("sacct", out="2|COMPLETED|0:0|n1\n")
+    process = cluster.start("wait", *names)
+    assert process.stderr is not None
+    assert [process.stderr.readline().split()[1] for _ in names] == ["RUNNING", "COMPLETED", "RUNNING"]
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"detached; 2 runs go on. To look again: hpclaunch wait {names[0]} {names[2]}. To end them: " in err
 
 
 def test_a_run_can_be_named_by_whole_parts_of_its_name(cluster: Desk) -> None:

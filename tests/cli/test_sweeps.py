@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Desk
+from tests.cli.conftest import Desk, wait_for
 
 # Keeps the calls of each program, one a line, and answers with the contents of NAME.out.
 COUNTED = """#!/bin/bash
@@ -95,7 +96,9 @@ def test_a_thousand_runs_are_one_array_one_sbatch_and_few_files(site: Desk) -> N
     row = site.type("status").out.splitlines()[1].split("\t")
     assert row[0] == path.name
     assert row[3] == "RUNNING"
-    assert row[-1] == "1000 runs: 12 RUNNING, 988 PENDING (JobArrayTaskLimit)"
+    counts, _, words = row[-1].partition(": as many")
+    assert counts == "1000 runs: 12 RUNNING, 988 PENDING (JobArrayTaskLimit)"
+    assert words.startswith(" tasks of its array as allowed are running"), "why it waits, in words"
     assert [len(calls(site, name)) for name in ("squeue", "sacct")] == [1, 0]
     assert "--array" in calls(site, "squeue")[0]
     assert "--jobs=4711" in calls(site, "squeue")[0]
@@ -129,6 +132,38 @@ def test_what_has_ended_is_asked_of_accounting_once_and_those_that_never_began_a
     assert done.code == 7, "the first that failed"
     answers(site, "", "4711_[0-1]|FAILED|7:0|n1\n")
     assert site.type("submit", "tune", "--sweep", "seed=1,2", "--wait").code == 1, "as of one run"
+
+
+def test_the_exit_code_of_a_run_that_failed_is_asked_for_until_it_is_told(site: Desk) -> None:
+    submitted(site, "--sweep", "seed=1..3")
+    answers(site, "4711_0|FAILED|NonZeroExitCode|n1\n4711_1|RUNNING|None|n1\n4711_2|RUNNING|None|n1\n")
+    assert [(one["state"], one["exit_code"]) for one in told(site, "status")] == [
+        ("FAILED", ""),
+        ("RUNNING", ""),
+        ("RUNNING", ""),
+    ]
+    answers(site, "", "4711_1|COMPLETED|0:0|n1\n4711_2|COMPLETED|0:0|n1\n")
+    assert [one["state"] for one in told(site, "status")] == ["FAILED", "COMPLETED", "COMPLETED"]
+    forget_calls(site)
+    answers(site, "", "4711_0|FAILED|3:0|n1\n")  # accounting may be late
+    assert told(site, "status")[0]["exit_code"] == "3:0"
+    assert [len(calls(site, name)) for name in ("squeue", "sacct")] == [1, 1]
+    forget_calls(site)
+    assert site.type("wait").code == 3
+    assert not (site.spool / "calls").exists(), "all is known: nobody is asked"
+
+
+def test_control_c_leaves_a_sweep_running_and_says_so(site: Desk) -> None:
+    answers(site, "4711_0|RUNNING|None|n1\n4711_1|RUNNING|None|n1\n")
+    process = site.start("submit", "tune", "--sweep", "seed=1,2", "--wait")
+    wait_for(lambda: bool(calls(site, "squeue")), "squeue is asked")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    (path,) = (site.project / "runs").iterdir()
+    assert "detached; the run goes on" in err
+    assert f"hpclaunch wait {path.name}" in err and "or: scancel 4711" in err
+    assert not calls(site, "scancel")
 
 
 def test_a_run_that_was_cancelled_while_it_waited_is_named_by_nobody_and_still_cancelled(site: Desk) -> None:

@@ -28,6 +28,13 @@ def test_every_fault_of_the_bed_is_in_the_table() -> None:
     assert len(rows) > 15
 
 
+def test_the_page_says_how_long_its_rows_took() -> None:
+    lines = [line.strip("| ").split(" | ") for line in read_part("faults").splitlines() if line.startswith("| ")]
+    seconds = lines[0].index("seconds")
+    total = sum(int(row[seconds]) for row in lines[2:])
+    assert f"All rows together: {round(total / 60)} minutes." in read_part("faults")
+
+
 def test_the_fuzzing_was_run_whole() -> None:
     assert "100,0" in read_part("fuzzing")
     assert "Tracebacks: 0." in read_part("fuzzing")

@@ -499,13 +499,14 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
 
 
 FILES: dict[str, Any] = {
-    "run.json": a_record(Path(), state="FAILED", job_id="3", earlier=["1"], nodes="n1", exit_code="1:0", excluded="n2"),
+    "run.json": a_record(Path(), state="FAILED", job_id="3", earlier=["1"], nodes="n1", exit_code="1:0", excluded="n2")
+    | {"edition": 4},
     "spec.json": {"walltime": 60, "directives": [["nodes", "2"]], "layout": {"nodes": 2, "tasks_per_node": 2}}
     | {"code": {"entry": "train.py", "source_only": True}, "command": ["python", "train.py", "--rate=1"]},
     "request.json": {"target": "train", "cwd": "/nonexistent", "nodes": 2, "settings": [["a", "b"]], "sbatch": []},
     "environment.json": {"user": "ada", "variables": {"A": "b"}},
     "metrics.jsonl": {"event": "end", "accuracy": 0.5},
-    "states.jsonl": {"time": "2026-01-02T03:04:05Z", "state": "PENDING"},
+    "states.jsonl": {"time": "2026-01-02T03:04:05Z", "state": "FAILED", "exit_code": "1:0", "edition": 4},
 }
 
 

@@ -24,6 +24,9 @@ for name in ("TERM", os.environ.get("HPCLAUNCH_SIGNAL") or "USR2"):
 def note(text):
     os.write(notes, f"rank {rank} {text}\\n".encode())
     print(f"rank {rank} {text}\\n", end="")  # at once: without a buffer print writes its words one by one
+def notes_of_all():
+    with open(os.environ["HPCLAUNCH_RUN_DIR"] + "/notes") as file:
+        return file.read()
 def save():
     with open(place + ".new", "w") as file:
         file.write(str(count))
@@ -43,6 +46,8 @@ while count < last:
         sys.exit(75)
 save()
 note("done")
+while code and notes_of_all().count("done") < int(os.environ.get("SLURM_NTASKS") or 1):
+    time.sleep(0.1)  # the first rank to fail ends the others: all have said their last word
 sys.exit(code)
 """
 JOB: dict[str, Any] = {**PROBE_JOB, "restarts": 3, "summary": "counts"}
@@ -153,11 +158,18 @@ def test_row_09_a_signal_before_the_job_begins_is_refused_and_the_usual_one_is_s
     assert "#SBATCH --signal=B:USR2@30\n" in counter.run(*short).stdout
 
 
+AFTER_PREEMPTION = {"srun": "3", "mpirun": "0"}
+"""Launcher -> the exit code of the program's second start."""
+
+
 @pytest.fixture(scope="module")
 def preempted(counter: Desk) -> dict[str, Submitted]:
     """Both in the partition that makes room, and a job of another partition that wants all nodes for some seconds."""
     low = ("--partition", "preempt", *TWO, "--sbatch", "--exclusive")
-    runs = {name: counter.submit("counter", *low, "--launcher", name, "--", "3000") for name in LAUNCHERS}
+    runs = {
+        name: counter.submit("counter", *low, "--launcher", name, "--", "3000", code)
+        for name, code in AFTER_PREEMPTION.items()
+    }
     for run in runs.values():
         wait_for_note(run, "start 0", 4)
     counter.slurm("sbatch", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
@@ -171,7 +183,9 @@ def test_row_08_a_preempted_run_saves_in_its_grace_and_goes_on(
     run = preempted[launcher]
     wait_for_note(run, "done", 4)
     counter.wait(run)
-    assert counter.ended(run) == "COMPLETED 0:0"
+    # Requeued, a job keeps no PreemptTime: its own error is not taken for what a preemption brought about.
+    assert counter.ended(run) == ("FAILED 3:0" if AFTER_PREEMPTION[launcher] == "3" else "COMPLETED 0:0")
+    assert "start 2" not in notes(run)
     went_on(run, "SIG")  # Slurm sends SIGTERM to srun's steps; mpirun's first ranks are in none
 
 

@@ -109,6 +109,7 @@ def state_of(desk: Desk, run: Submitted, path: str) -> tuple[str, str]:
     record = run.path / "run.json"
     told = json.loads(record.read_text())
     record.write_text(json.dumps({**told, "state": "PENDING", "exit_code": "", "reason": ""}))
+    (run.path / "states.jsonl").unlink(missing_ok=True)
     done = desk.run("status", str(run.path), "--json", env=desk.shell(PATH=path))
     assert done.returncode == 0, done.stderr
     (said,) = json.loads(done.stdout)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +82,69 @@ def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, passed: str) 
     spec = planned(job=RESUMES, launcher=launcher, nodes=1)
     assert spec.restarts.passed == passed
     assert f'kill -s {passed} "$launcher" 2> /dev/null\' TERM USR1 USR2' in render(spec, ROOTS)
+
+
+SLEEP = """#!/bin/bash
+echo "sleep $*" >> {folder}/asked
+"""
+# Fails so often, as where the controller does not answer, then says its word.
+FAILS = """#!/bin/bash
+echo "{name} $*" >> {folder}/asked
+[ "$(grep -c '^{name} ' {folder}/asked)" -gt {times} ] || {{ echo 'Unable to contact slurm controller' >&2; exit 1; }}
+echo '{word}'
+"""
+
+
+def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNING", **typed: str) -> tuple[str, str]:
+    """Run a script whose program has saved; return (what it asked for, what it said). Slurm fails so many times."""
+    (folder / "bin").mkdir()
+    (folder / "run/code").mkdir(parents=True)
+    job = a_job(restarts=5, command=("bash", "-c", "exit 75"))
+    spec = planned(job=job, surroundings=replace(AROUND, run_dir=str(folder / "run"), cwd=str(folder)), **typed)
+    programs = {
+        "srun": '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\nexec "$@"\n',
+        "sleep": SLEEP.format(folder=folder),
+        "squeue": FAILS.format(name="squeue", folder=folder, times=squeue, word=word),
+        "scontrol": FAILS.format(name="scontrol", folder=folder, times=scontrol, word=""),
+    }
+    for name, text in programs.items():
+        (folder / "bin" / name).write_text(text)
+        (folder / "bin" / name).chmod(0o755)
+    (folder / "run/job.sh").write_text(render(spec, ROOTS))
+    os.utime(folder / "run/job.sh", (0, 0))
+    path = {"PATH": f"{folder}/bin:/usr/bin:/bin", "SLURM_JOB_ID": "7", "HOSTNAME": "n1"}
+    done = subprocess.run(["bash", folder / "run/job.sh"], env=path, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 75, done.stderr
+    return (folder / "asked").read_text(), done.stderr
+
+
+def test_row_10_a_controller_that_is_down_for_a_moment_does_not_end_the_chain(tmp_path: Path) -> None:
+    asked, said = asked_of_slurm(tmp_path, squeue=1, scontrol=2)
+    words = [line.partition(" --")[0] for line in asked.splitlines()]
+    assert words == [
+        *("squeue", "sleep 1", "squeue"),
+        *("scontrol requeue 7", "sleep 1", "scontrol requeue 7", "sleep 2", "scontrol requeue 7"),
+    ]
+    assert "saved; to be started again" in said
+    assert "scontrol did not work; once more in 2 s" in said
+    assert "Slurm does not requeue this job" not in said
+
+
+def test_row_10_slurm_is_asked_a_few_times_and_no_longer_than_the_lead(tmp_path: Path) -> None:
+    (tmp_path / "long").mkdir()
+    asked, said = asked_of_slurm(tmp_path / "long", squeue=0, scontrol=99)
+    assert asked.count("scontrol requeue 7\n") == 6
+    assert "Slurm does not requeue this job. hpclaunch resume" in said
+    (tmp_path / "short").mkdir()
+    asked, said = asked_of_slurm(tmp_path / "short", squeue=0, scontrol=99, signal="USR2@1")
+    assert asked.count("scontrol requeue 7\n") == 1 and "sleep" not in asked
+    assert "Slurm does not requeue this job. hpclaunch resume" in said
+
+
+def test_row_10_a_job_that_was_cancelled_meanwhile_is_not_started_again(tmp_path: Path) -> None:
+    asked, said = asked_of_slurm(tmp_path, squeue=2, scontrol=0, word="COMPLETING")
+    assert "scontrol" not in asked
+    assert "not started again, as the job is COMPLETING" in said
 
 
 @pytest.mark.parametrize(("way", "line"), [("resubmit", "sbatch --parsable"), ("none", 'say "$1. $go_on"')])

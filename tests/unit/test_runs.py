@@ -113,6 +113,72 @@ def test_a_deleted_run_is_forgotten(tmp_path: Path, index: Path) -> None:
     assert runs.known(index) == []
 
 
+def heard(run: Run, **news: str) -> Run:
+    """Record what a scheduler told of a run."""
+    return runs.change(run, durable=False, **news)
+
+
+def lines_of(run: Run) -> list[str]:
+    return (run.path / "states.jsonl").read_text().splitlines()
+
+
+def test_what_a_scheduler_tells_is_one_line_and_no_new_record(tmp_path: Path, index: Path) -> None:
+    run = submitted(create(tmp_path, index), "1")
+    record, before, inode = (run.path / "run.json").read_bytes(), lines_of(run), (run.path / "run.json").stat().st_ino
+    ended = heard(run, state="FAILED", exit_code="3:0", reason="NonZeroExitCode", nodes="n1")
+    assert (run.path / "run.json").read_bytes() == record
+    assert (run.path / "run.json").stat().st_ino == inode
+    assert lines_of(run)[:-1] == before
+    assert runs.load(run.path) == ended
+    assert (ended.state, ended.exit_code, ended.reason, ended.nodes) == ("FAILED", "3:0", "NonZeroExitCode", "n1")
+    assert heard(ended, state="FAILED", exit_code="3:0") == ended
+    assert len(lines_of(run)) == len(before) + 1  # nothing new, no line
+
+
+def test_a_line_that_was_cut_short_counts_as_not_written_and_damages_no_other(tmp_path: Path, index: Path) -> None:
+    run = heard(submitted(create(tmp_path, index), "1"), state="RUNNING", nodes="n1")
+    whole = (run.path / "states.jsonl").read_text()
+    heard(run, state="COMPLETED", exit_code="0:0")
+    line = (run.path / "states.jsonl").read_text().removeprefix(whole)
+    for length in range(len(line)):  # a full disk, a lost node: it ends anywhere
+        (run.path / "states.jsonl").write_text(whole + line[:length])
+        assert runs.load(run.path) == run
+    (run.path / "states.jsonl").write_text(whole + line[: len(line) // 2])
+    again = heard(run, state="COMPLETED", exit_code="0:0")
+    assert runs.load(run.path) == again == replace(run, state="COMPLETED", exit_code="0:0")
+    assert [state["state"] for state in again.history()][-2:] == ["RUNNING", "COMPLETED"]
+
+
+def test_a_record_without_its_line_is_not_undone_by_an_earlier_one(tmp_path: Path, index: Path) -> None:
+    run = heard(submitted(create(tmp_path, index), "1"), state="FAILED", exit_code="1:0")
+    lines = (run.path / "states.jsonl").read_bytes()
+    started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", earlier=("1",))
+    (run.path / "states.jsonl").write_bytes(lines)  # killed between the record and its line
+    assert started is not None and runs.load(run.path) == started
+    queued = runs.change(started, state="PENDING", job_id="2")
+    (run.path / "states.jsonl").unlink()
+    assert runs.load(run.path) == queued
+    assert heard(queued, state="RUNNING") == runs.load(run.path)
+
+
+@pytest.mark.parametrize("line", ["[]", "null", "{}", '{"state": "../x"}', '{"state": 3}', "\0", '{"state": "FAI'])
+def test_a_damaged_line_is_passed_over(tmp_path: Path, index: Path, line: str) -> None:
+    run = heard(submitted(create(tmp_path, index), "1"), state="RUNNING")
+    with (run.path / "states.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    assert runs.load(run.path) == run
+
+
+def test_a_record_of_before_editions_is_loaded_and_takes_news(tmp_path: Path, index: Path) -> None:
+    run = submitted(create(tmp_path, index), "1")
+    record = json.loads((run.path / "run.json").read_text())
+    del record["edition"]
+    (run.path / "run.json").write_text(json.dumps({**record, "state": "RUNNING"}))
+    assert (old := runs.load(run.path)).state == "RUNNING"
+    assert heard(old, state="TIMEOUT") == runs.load(run.path)
+    assert json.loads((run.path / "run.json").read_text())["state"] == "TIMEOUT"
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"name": "x"}', "\xff"])
 def test_a_damaged_record_is_not_found_not_a_traceback(tmp_path: Path, index: Path, content: str) -> None:
     run = create(tmp_path, index)
