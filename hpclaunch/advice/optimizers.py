@@ -13,7 +13,10 @@ BEYOND_CRITICAL = 4.0
 _SGD = ("sgd", "momentum")
 _LAYERWISE = ("lars", "larc", "lamb")
 
-LARS = "local rate = 0.001 |w| / (|g| + weight decay |w|), momentum 0.9; not for biases and batch norm"
+LARS = (
+    "local rate = 0.001 |w| / (|g| + weight decay |w|), momentum 0.9, rate 0.18 sqrt(B) up to 25; not for biases and"
+    " batch norm"
+)
 LARC = "like LARS, with the global rate as an upper limit"
 LAMB = "Adam's step, scaled to |w|; rate 0.005 sqrt(B / 32768)"
 SAME_BATCH = (

@@ -100,7 +100,7 @@ def test_a_plot_needs_matplotlib_or_is_drawn(desk: Desk) -> None:
 def test_a_script_is_unknown_on_one_node(desk: Desk) -> None:
     desk.write("train.py", "")
     out = desk.type("plan", "./train.py", *AT).out
-    assert "1 node: what its model needs is not known\n  (training: in the job file)" in out
+    assert "1 node: what its model needs is not known\n  (the job file has no training)" in out
 
 
 def test_submit_without_nodes_takes_the_planners_and_says_why(desk: Desk) -> None:

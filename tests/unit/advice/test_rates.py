@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpclaunch.advice.optimizers import choose_optimizer
-from hpclaunch.advice.rates import DECAYS, choose_decay, decay_factor, factor, rule_for, scale_rate, warm_up
+from hpclaunch.advice.rates import DECAYS, choose_decay, decay_factor, factor, rule_for, lars_rate, scale_rate, warm_up
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,13 @@ def test_the_decay_to_try_first(optimizer: str, name: str, power: float) -> None
     found = choose_decay(optimizer)
     assert (found.name, found.power) == (name, power)
     assert {found.name, *found.others} == set(DECAYS)
+
+
+@pytest.mark.parametrize(
+    ("batch", "low", "high"), [(1664, 7, 8), (3264, 10, 11), (8192, 16, 17), (32_768, 21, 29), (65_536, 23, 25)]
+)
+def test_lars_own_rate_is_near_those_of_mlperf(batch: int, low: float, high: float) -> None:
+    assert low <= lars_rate(batch).scaled <= high
 
 
 @pytest.mark.parametrize(
