@@ -11,6 +11,8 @@ from hpclaunch.errors import Fault, InvalidRequest, Refused
 from hpclaunch.forecast.values import Forecast
 
 FORMATS = (".png", ".svg")
+LARGE = 10_000
+"""Samples/s from which on an axis says 20k in place of 20000."""
 _UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 Points = list[tuple[int, Throughput, Candidate]]
 
@@ -53,7 +55,8 @@ def draw(found: Forecast, path: Path) -> None:
     nodes = [one[0] for one in points]
     _curve(rate, nodes, [_three(throughput.samples_per_s) for _, throughput, _ in points], "samples/s")
     _curve(efficiency, nodes, [(value := 100 * one.efficiency, value, value) for _, one, _ in points], "efficiency, %")
-    rate.yaxis.set_major_formatter(EngFormatter(sep=""))
+    if max(throughput.samples_per_s.high for _, throughput, _ in points) >= LARGE:
+        rate.yaxis.set_major_formatter(EngFormatter(sep=""))
     efficiency.set_ylim(top=105)
     longest = max(one.time_s.middle for _, _, one in points)
     size, unit = next(((size, unit) for size, unit in _UNITS if longest >= 2 * size), _UNITS[-1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 
 from tests.cli.conftest import Desk
@@ -86,21 +84,18 @@ def test_a_calibration_is_used(desk: Desk) -> None:
     assert told["rows"][0]["candidate"]["time_s"]["middle"] > 60
 
 
-def test_a_plot_needs_matplotlib_or_is_drawn(desk: Desk) -> None:
+def test_a_plot_needs_matplotlib(desk: Desk) -> None:
+    desk.write("matplotlib.py", "raise ImportError")
     done = desk.type("plan", "cifar", *AT, "--plot", "plan.svg")
-    if importlib.util.find_spec("matplotlib") is None:
-        assert done.code == 1
-        assert "next: pip install 'hpclaunch[plot]'" in done.err
-        assert not (desk.project / "plan.svg").exists()
-    else:
-        assert done.code == 0
-        assert (desk.project / "plan.svg").read_text().count("<svg") == 1
+    assert done.code == 1
+    assert "next: pip install 'hpclaunch[plot]'" in done.err
+    assert not (desk.project / "plan.svg").exists()
 
 
 def test_a_script_is_unknown_on_one_node(desk: Desk) -> None:
     desk.write("train.py", "")
-    out = desk.type("plan", "./train.py", *AT).out
-    assert "1 node: what its model needs is not known\n  (the job file has no training)" in out
+    words = " ".join(desk.type("plan", "./train.py", *AT).out.split())
+    assert "1 node: what its model needs is not known (the job file has no training)" in words
 
 
 def test_submit_without_nodes_takes_the_planners_and_says_why(desk: Desk) -> None:
