@@ -9,7 +9,7 @@ from dataclasses import replace
 from hpclaunch.advice.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.advice.choice import Choice, choose
 from hpclaunch.advice.dataset import judge_dataset
-from hpclaunch.advice.efficiency import explain
+from hpclaunch.advice.efficiency import ENOUGH_STEPS, explain
 from hpclaunch.advice.framework import choose_framework, choose_updates
 from hpclaunch.advice.precision import PrecisionAdvice
 from hpclaunch.advice.reasoning import Reason
@@ -333,7 +333,7 @@ def _sections(
         *_measurements(question),
         Section(title="data set", reasons=(dataset.reason,), remarks=dataset.advice),
         _framework(),
-        Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),
+        Section(title="batch", reasons=(batch, *laws), remarks=(floor, *_unmeasured_noise(question))),
         *recipe.sections,
         Section(title="precision", reasons=(formats.reason,)),
         *([Section(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
@@ -342,6 +342,15 @@ def _sections(
             reasons=(node_cap(_most(trials), typed=question.typed_nodes).reason, *timing, *predicted, *times, *chosen),
         ),
     )
+
+
+def _unmeasured_noise(question: Question) -> tuple[str, ...]:
+    """The guidelines' reason to measure the noise scale, where nobody has."""
+    noise = question.evidence.noise
+    if noise is not None and noise.trustworthy:
+        return ()
+    told = "more complex tasks have noisier gradients, and gain from larger batches"
+    return (f"{told}: the noise scale that tells is measured in training ({ENOUGH_STEPS:,} steps and more)",)
 
 
 def _measurements(question: Question) -> list[Section]:

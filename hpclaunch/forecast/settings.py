@@ -12,7 +12,7 @@ from hpclaunch.advice.figures import ModelFigures
 from hpclaunch.advice.hardware import Arithmetic, unmeasured_compute
 from hpclaunch.advice.optimizers import choose_optimizer
 from hpclaunch.advice.precision import PrecisionAdvice, choose_precision, recommended
-from hpclaunch.advice.rates import Rate, Rule, choose_decay, factor, lamb_rate, lars_rate, scale_rate, warm_up
+from hpclaunch.advice.rates import DECAYS, Rate, Rule, choose_decay, factor, lamb_rate, lars_rate, scale_rate, warm_up
 from hpclaunch.advice.reasoning import Reason
 from hpclaunch.forecast.machine import Node
 from hpclaunch.forecast.values import Section
@@ -67,8 +67,14 @@ def recipe_for(
     return Recipe(
         settings=tuple((work.names[role], value) for role, value in settings.items()),
         sections=(
-            Section(title="optimizer", reasons=(optimizer.reason,), remarks=optimizer.cautions),
-            Section(title="learning rate", reasons=(*rules, climb.reason, decay.reason)),
+            Section(
+                title="optimizer", reasons=(optimizer.reason,), remarks=(*optimizer.alternatives, *optimizer.cautions)
+            ),
+            Section(
+                title="learning rate",
+                reasons=(*rules, climb.reason, decay.reason),
+                remarks=tuple(f"another decay to try: {name}, {DECAYS[name]}" for name in decay.others),
+            ),
         ),
     )
 

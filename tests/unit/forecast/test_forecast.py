@@ -470,3 +470,14 @@ def test_whatever_is_asked_the_choice_is_feasible_or_refused(
     if plan.feasible and row.candidate is not None:
         assert deadline is None or row.candidate.done_s <= deadline
         assert budget is None or row.candidate.cost.middle <= budget
+
+
+def test_every_optimizer_and_decay_of_the_guidelines_is_named_and_when_to_measure_the_noise() -> None:
+    usual = " ".join(" ".join(explanation_of(plan_of())).split())
+    assert "SGD with momentum has the best accuracy" in usual and "Adam works well in most cases" in usual
+    assert all(f"another decay to try: {name}," in usual for name in ("step", "exponential", "1/t", "polynomial"))
+    assert "more complex tasks have noisier gradients" in usual
+    extreme = " ".join(" ".join(explanation_of(plan_of(nodes=16))).split())
+    assert all(f"note {name}: " in extreme for name in ("LARS", "LARC", "LAMB"))
+    noise = NoiseScale(value=900, low=800, high=1000, steps=5000)
+    assert "noisier gradients" not in " ".join(explanation_of(plan_of(evidence=Evidence(noise=noise))))
