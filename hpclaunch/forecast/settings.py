@@ -43,7 +43,12 @@ def recipe_for(
     total, base = batch.total, work.base_batch or batch.total
     name = "sgd" if work.optimizer == "momentum" else work.optimizer
     optimizer = choose_optimizer(
-        name, total, critical=critical, critical_origin=work.law_origin, typed="optimizer" in work.typed
+        name,
+        total,
+        critical=critical,
+        critical_origin=work.law_origin,
+        typed="optimizer" in work.typed,
+        offered=work.optimizers,
     )
     rate = _rate(total, base, work, optimizer.name, optimizer.changed, critical, noise)
     climb = warm_up(base, total, optimizer.name, epochs=epochs)

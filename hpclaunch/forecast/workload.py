@@ -40,6 +40,8 @@ class Workload:
     """A job as the planner sees it. Batches in samples; what is None is not known. ``typed``: roles that were typed.
 
     ``rule``: the typed scaling of the learning rate; ``scaling``: that or the job's own, in the job's word.
+    ``optimizer_said``: else Adam stands for one that nobody named, or that is not known; ``optimizers``: those that the
+    job can be told, None: any.
     """
 
     samples: int
@@ -55,6 +57,8 @@ class Workload:
     scaling: str
     decay_power: float | None
     optimizer: str
+    optimizer_said: bool
+    optimizers: tuple[str, ...] | None
     precision: Precision
     number_format: str
     typed: frozenset[Role]
@@ -127,6 +131,8 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         scaling=str(values.get("scale_learning_rate", "none")),
         decay_power=_positive(values, "decay_power"),
         optimizer=_optimizer(values),
+        optimizer_said=str(values.get("optimizer", "")).lower() in SLOTS,
+        optimizers=_optimizers(job, names["optimizer"]),
         precision="mixed" if number_format != "float32" else "float32",
         number_format=number_format,
         typed=frozenset(said),
@@ -173,3 +179,9 @@ def _optimizer(values: dict[Role, Any]) -> str:
     if name == "sgd" and values.get("momentum"):
         return "momentum"
     return name if name in SLOTS else "adam"
+
+
+def _optimizers(job: Job, name: str) -> tuple[str, ...] | None:
+    if name not in job.parameters:
+        return ()
+    return tuple(map(str, job.parameters[name].choices)) or None

@@ -148,3 +148,12 @@ def test_a_typed_optimizer_is_kept_with_a_warning() -> None:
     assert (found.name, found.changed) == ("sgd", False)
     assert "lars is made for it" in found.reason.warning
     assert any("Nado" in caution for caution in found.cautions)
+
+
+@pytest.mark.parametrize(
+    ("offered", "name"), [(None, "lars"), (("sgd", "lars"), "lars"), (("sgd", "adam"), "sgd"), ((), "sgd")]
+)
+def test_only_an_optimizer_that_the_job_can_be_told_takes_its_place(offered: tuple[str, ...] | None, name: str) -> None:
+    found = choose_optimizer("sgd", 32768, offered=offered)
+    assert found.name == name
+    assert ("as the job can be told no other" in found.reason.warning) == (name == "sgd")

@@ -481,3 +481,28 @@ def test_every_optimizer_and_decay_of_the_guidelines_is_named_and_when_to_measur
     assert all(f"note {name}: " in extreme for name in ("LARS", "LARC", "LAMB"))
     noise = NoiseScale(value=900, low=800, high=1000, steps=5000)
     assert "noisier gradients" not in " ".join(explanation_of(plan_of(evidence=Evidence(noise=noise))))
+
+
+def with_optimizer(parameter: Parameter | None) -> Job:
+    job = a_trained_job()
+    rest = {name: one for name, one in job.parameters.items() if name != "optimizer"}
+    return replace(job, parameters={**rest, **({"optimizer": parameter} if parameter else {})})
+
+
+def test_a_job_is_told_no_optimizer_that_it_does_not_take_nor_its_rate() -> None:
+    told = plan_of(with_optimizer(Parameter(default="sgd", choices=("sgd", "lars"))), nodes=16)
+    assert (value_of(told, "optimizer"), value_of(told, "learning_rate")) == ("lars", "23.04")
+    bound = plan_of(with_optimizer(Parameter(default="sgd", choices=("sgd", "adam"))), nodes=16)
+    assert (value_of(bound, "optimizer"), value_of(bound, "learning_rate")) == (None, "5.859")  # linear up to B_crit
+    assert any("sgd kept as the job can be told no other" in warning for warning in bound.warnings)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"), [(Parameter(default="sgd"), True), (Parameter(default="rmsprop"), False), (None, False)]
+)
+def test_an_optimizer_that_nobody_named_is_counted_as_adam_and_that_is_told(
+    parameter: Parameter | None, said: bool
+) -> None:
+    plan = plan_of(with_optimizer(parameter))
+    assert any(line.startswith("optimizer: ") for line in plan.assumed) is not said
+    assert value_of(plan, "optimizer") is None
