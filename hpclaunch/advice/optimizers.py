@@ -53,7 +53,8 @@ def choose_optimizer(
 
     Extreme: above 8192 for SGD, or above 4 x ``critical`` (B_crit, samples; None: not known). A ``typed`` optimizer is
     kept, with a warning; so is one of a job that can be told no such other (``offered``; None: any). Source: guidelines
-    ("continue to use the default optimizer ... extreme large global batch size: consider combining LARS/LARC with base optimizer").
+    ("continue to use the default optimizer ... extreme large global batch size: consider combining LARS/LARC with base
+    optimizer").
     """
     positive(batch=batch)
     name = current.lower()

@@ -125,3 +125,9 @@ def test_a_model_that_must_be_split_is_refused(desk: Desk, words: list[str]) -> 
     assert done.code == 1
     assert "the model needs 4 GPUs for one replica, and large cannot be split over GPUs" in done.err
     assert "hpclaunch plan large --explain" in done.err
+
+
+@pytest.mark.parametrize(("site", "retired"), [("cori", True), ("perlmutter", False)])
+def test_a_plan_for_a_retired_site_says_that_nothing_can_be_submitted(desk: Desk, site: str, retired: bool) -> None:
+    told = desk.type("plan", "cifar", "--site", site, "--json").json
+    assert (f"{site} is retired: its scripts can be rendered, not submitted" in told["warnings"]) is retired
