@@ -131,3 +131,12 @@ def test_a_model_that_must_be_split_is_refused(desk: Desk, words: list[str]) -> 
 def test_a_plan_for_a_retired_site_says_that_nothing_can_be_submitted(desk: Desk, site: str, retired: bool) -> None:
     told = desk.type("plan", "cifar", "--site", site, "--json").json
     assert (f"{site} is retired: its scripts can be rendered, not submitted" in told["warnings"]) is retired
+
+
+@pytest.mark.parametrize(("words", "own"), [([], 2048), (["--set", "batch_size_per_rank=48"], None)])
+def test_submit_says_which_batch_it_makes_where_the_plan_is_for_another(
+    desk: Desk, words: list[str], own: int | None
+) -> None:
+    done = desk.type("submit", "cifar", *AT, "--account", "m1", *words, "--dry-run", SCRATCH="/scratch")
+    line = next(line for line in done.err.splitlines() if line.startswith("  planner: "))
+    assert ("as submitted, with the job's own batch per rank, B = 2048;" in line) == (own is not None)
