@@ -85,6 +85,7 @@ Role = Literal[
     "scale_learning_rate",
     "warmup_epochs",
     "decay",
+    "decay_power",
     "optimizer",
     "momentum",
     "precision",

@@ -50,7 +50,11 @@ def plan_job(
         from hpclaunch.waiting import queue_of
 
         question = replace(question, queue=queue_of(world, question, known))
-    return forecast(question)
+    found = forecast(question)
+    if site.status != "retired":
+        return found
+    gone = f"{site.name} is retired: its scripts can be rendered, not submitted"
+    return replace(found, warnings=(*found.warnings, gone))
 
 
 def _may_be_asked(site: Site, elsewhere: str) -> bool:

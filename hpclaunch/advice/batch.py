@@ -90,6 +90,7 @@ def _kept(
     above = typed > allowed
     known = f"{critical:.0f}" if critical is not None else "not known"
     warning = f"global batch size kept as typed: B = {typed}, sqrt(N) = {math.sqrt(samples):.0f}, B_crit = {known}"
+    warning += f"; a step takes no more than all {samples} samples" if typed > samples else ""
     return Reason(
         rule="what a person types wins",
         numbers=_numbers(typed, samples, noise, critical, critical_origin),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
 from hpclaunch.records import record
 
@@ -13,7 +15,10 @@ BEYOND_CRITICAL = 4.0
 _SGD = ("sgd", "momentum")
 _LAYERWISE = ("lars", "larc", "lamb")
 
-LARS = "local rate = 0.001 |w| / (|g| + weight decay |w|), momentum 0.9; not for biases and batch norm"
+LARS = (
+    "local rate = 0.001 |w| / (|g| + weight decay |w|), momentum 0.9, rate 0.18 sqrt(B) up to 25; not for biases and"
+    " batch norm"
+)
 LARC = "like LARS, with the global rate as an upper limit"
 LAMB = "Adam's step, scaled to |w|; rate 0.005 sqrt(B / 32768)"
 SAME_BATCH = (
@@ -42,12 +47,14 @@ def choose_optimizer(
     critical: float | None = None,
     critical_origin: Origin = "given",
     typed: bool = False,
+    offered: Sequence[str] | None = None,
 ) -> OptimizerAdvice:
     """Return the user's optimizer, or with an extreme global batch size (samples) LARS for SGD and LAMB for Adam.
 
     Extreme: above 8192 for SGD, or above 4 x ``critical`` (B_crit, samples; None: not known). A ``typed`` optimizer is
-    kept, with a warning. Source: guidelines ("continue to use the default optimizer ... extreme large global batch
-    size: consider combining LARS/LARC with base optimizer").
+    kept, with a warning; so is one of a job that can be told no such other (``offered``; None: any). Source: guidelines
+    ("continue to use the default optimizer ... extreme large global batch size: consider combining LARS/LARC with base
+    optimizer").
     """
     positive(batch=batch)
     name = current.lower()
@@ -59,9 +66,10 @@ def choose_optimizer(
         numbers.append(Number(name="limit of SGD", value=SGD_LIMIT, unit="samples", origin="default"))
     if critical is not None:
         numbers.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
-    kept = not change or typed
+    kept = not change or typed or (offered is not None and layerwise not in offered)
     verdict = f"keep {current}" if kept else f"{layerwise} in place of {current}: the global batch size is extreme"
-    warning = f"{current} kept as typed: a global batch size of {batch} is extreme, and {layerwise} is made for it"
+    why = "as typed" if typed else "as the job can be told no other"
+    warning = f"{current} kept {why}: a global batch size of {batch} is extreme, and {layerwise} is made for it"
     return OptimizerAdvice(
         name=current if kept else layerwise,
         changed=not kept,
@@ -72,6 +80,6 @@ def choose_optimizer(
             numbers=tuple(numbers),
             verdict=verdict,
             source=SOURCE,
-            warning=warning if change and typed else "",
+            warning=warning if change and kept else "",
         ),
     )

@@ -141,6 +141,35 @@ def lamb_rate(batch: float) -> Rate:
     )
 
 
+LARS_RATE, LARS_MOST = 0.18, 25.0
+"""Of sqrt(B), and where it ends: ResNet-50 by LARS (trust 0.001) took 7.4, 10.5 and 17 at batches of 1664, 3264 and
+8192, 21 to 29 at 32,768 and 23 to 25 at 65,536 (MLPerf Training's logs)."""
+
+
+def lars_rate(batch: float) -> Rate:
+    """Return LARS's own rate, 0.18 sqrt(B) up to 25, for a run that takes LARS in place of another optimizer.
+
+    Its local rates are a thousandth of |w| / |g|, so that a rate tuned for SGD would hardly move the weights.
+    Source: MLPerf Training's logs of ResNet-50, named at ``LARS_RATE``.
+    """
+    positive(batch=batch)
+    scaled = min(LARS_RATE * math.sqrt(batch), LARS_MOST)
+    grown = scaled / LARS_RATE
+    return Rate(
+        base=LARS_RATE,
+        scaled=scaled,
+        factor=grown,
+        rule="sqrt",
+        origin="default",
+        reason=Reason(
+            rule=f"LARS brings its own rate: {LARS_RATE:g} sqrt(B), at most {LARS_MOST:g}",
+            numbers=(Number(name="B", value=batch, unit="samples"), Number(name="factor", value=grown)),
+            verdict=f"{scaled:.4g}, to begin with",
+            source="rates of ResNet-50 with LARS in MLPerf Training's logs",
+        ),
+    )
+
+
 @record
 class Warmup:
     """Epochs over which the rate climbs linearly from the base to the scaled one; 0: none."""

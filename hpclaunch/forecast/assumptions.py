@@ -13,6 +13,8 @@ def assumed_of(predictor: Predictor, row: Row, assumed: tuple[str, ...]) -> tupl
     timing, found, target = predictor.timing, list(assumed), predictor.question.request.target
     if timing is None:
         found.insert(0, f"speed of {predictor.node.device}: not known; hpclaunch profile {target} measures it")
+    if not predictor.work.optimizer_said:
+        found.append("optimizer: not said, or not known; memory and rates are those of Adam")
     if predictor.strategy.parallelism.gpus_per_replica > 1 and talk_of(predictor.figures).guessed:
         found.append("layers of a split model: not known; every second kept value is said to the others, each way")
     if predictor.question.evidence.overhead_s is None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hpclaunch.advice.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.advice.choice import Choice, choose
 from hpclaunch.advice.dataset import judge_dataset
-from hpclaunch.advice.efficiency import explain
+from hpclaunch.advice.efficiency import ENOUGH_STEPS, explain
 from hpclaunch.advice.framework import choose_framework, choose_updates
 from hpclaunch.advice.precision import PrecisionAdvice
 from hpclaunch.advice.reasoning import Reason
@@ -17,12 +17,12 @@ from hpclaunch.errors import Fault, Refused
 from hpclaunch.forecast.assumptions import assumed_of
 from hpclaunch.forecast.machine import node_of
 from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
-from hpclaunch.forecast.proposal import command_of, infeasible, length_of, shared_evenly
+from hpclaunch.forecast.proposal import command_of, enough_for, infeasible, length_of, shared_evenly
 from hpclaunch.forecast.question import Question, Trial, trials_of
 from hpclaunch.forecast.settings import Recipe, precision_for, recipe_for, said
 from hpclaunch.forecast.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
 from hpclaunch.forecast.values import Forecast, Row, Section
-from hpclaunch.forecast.workload import Workload, workload_of
+from hpclaunch.forecast.workload import Workload, nothing_typed, workload_of
 from hpclaunch.plan.command import parameters_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.records import record
@@ -76,6 +76,8 @@ def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
     """Raise Refused with every reason, if no node count is taken, a typed one is not, or a parameter is not known."""
     ledger = Ledger()
     parameters_of(question.job, question.request, ledger)
+    if question.job.training is not None:
+        ledger.faults += nothing_typed(question.job, question.job.training, question.request.settings)
     typed = question.typed_nodes
     faulty = [trial for trial in trials if trial.faults and (typed is None or trial.nodes == typed)]
     if typed is not None and faulty:
@@ -91,8 +93,8 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
     nodes = question.typed_nodes or first.nodes
     cap = node_cap(_most(trials), typed=question.typed_nodes)
     kept = _kept_batch(question, next((trial for trial in trials if trial.nodes == nodes), first))
-    missing = "training:" if question.job.training is None else "training.model or training.figures"
-    why = f"what its model needs is not known ({question.unknown or f'{missing} in the job file'})"
+    missing = "training" if question.job.training is None else "training.model or training.figures"
+    why = f"what its model needs is not known ({question.unknown or f'the job file has no {missing}'})"
     return Forecast(
         job=question.job.name,
         site=question.site.name,
@@ -180,6 +182,9 @@ def _told(
     floor = min(predictor.smallest, predictor.strategy.largest)
     if row.batch is not None and row.batch.per_rank < floor and not predictor.own_batch:
         warnings.append(f"{row.batch.per_rank} samples a rank are few: fewer ranks would each compute more efficiently")
+    if row.batch is not None and "batch_size_per_rank" not in work.names:
+        given = f"it must itself take {count(row.batch.per_rank, 'sample')} a rank and step"
+        warnings.append(f"{question.job.name} has no parameter for the batch size per rank: {given} (training.names)")
     trial = next(trial for trial in trials if trial.nodes == row.nodes)
     length = length_of(question, trial, row.candidate)
     warnings += [length.warning] if length.warning else []
@@ -227,10 +232,10 @@ def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
     if typed is not None:
         possible = [row for row in possible if row.nodes == typed]
     if not possible:
-        row = rows[-1]
+        row = rows[-1] if typed else rows[0]
         counts = f"{count(row.nodes, 'node')} cannot be" if typed else "no node count works"
         what = f"{counts}: {'; '.join(row.obstacles)}"
-        nearest = _nearest_batch(predictor, row if typed else rows[0])
+        nearest = _nearest_batch(predictor, row) or _nearest_nodes(predictor, row)
         fault = Fault(what=what, next=nearest or "another --node-type, or a smaller batch")
         return _Decision(row=row, choice=None, summary=what, refusals=(fault,))
     candidates = [row.candidate for row in possible if row.candidate is not None]
@@ -252,6 +257,12 @@ def _nearest_batch(predictor: Predictor, row: Row) -> str:
     replicas = row.ranks // predictor.strategy.parallelism.gpus_per_replica
     typed = predictor.question.global_batch
     return shared_evenly(predictor.question, replicas) if typed and replicas and typed % replicas else ""
+
+
+def _nearest_nodes(predictor: Predictor, row: Row) -> str:
+    """What to type in place of nodes that are too few for one replica; nothing where they are not to blame."""
+    whole = math.ceil(predictor.strategy.parallelism.gpus_per_replica / predictor.node.ranks)
+    return enough_for(predictor.question, whole) if row.nodes < whole else ""
 
 
 def _summary(predictor: Predictor, rows: list[Row], row: Row, choice: Choice) -> str:
@@ -322,7 +333,7 @@ def _sections(
         *_measurements(question),
         Section(title="data set", reasons=(dataset.reason,), remarks=dataset.advice),
         _framework(),
-        Section(title="batch", reasons=(batch, *laws), remarks=(floor,)),
+        Section(title="batch", reasons=(batch, *laws), remarks=(floor, *_unmeasured_noise(question))),
         *recipe.sections,
         Section(title="precision", reasons=(formats.reason,)),
         *([Section(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
@@ -331,6 +342,15 @@ def _sections(
             reasons=(node_cap(_most(trials), typed=question.typed_nodes).reason, *timing, *predicted, *times, *chosen),
         ),
     )
+
+
+def _unmeasured_noise(question: Question) -> tuple[str, ...]:
+    """The guidelines' reason to measure the noise scale, where nobody has."""
+    noise = question.evidence.noise
+    if noise is not None and noise.trustworthy:
+        return ()
+    told = "more complex tasks have noisier gradients, and gain from larger batches"
+    return (f"{told}: the noise scale that tells is measured in training ({ENOUGH_STEPS:,} steps and more)",)
 
 
 def _measurements(question: Question) -> list[Section]:

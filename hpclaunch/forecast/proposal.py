@@ -7,7 +7,7 @@ import shlex
 
 from hpclaunch.advice.choice import Candidate, Choice, Wishes, relaxed
 from hpclaunch.errors import Fault
-from hpclaunch.forecast.question import Question, Trial
+from hpclaunch.forecast.question import Question, Trial, trial_of
 from hpclaunch.records import record
 from hpclaunch.units import count, format_memory, format_walltime
 
@@ -79,6 +79,11 @@ def infeasible(choice: Choice, wishes: Wishes) -> Fault:
         what=f"no node count is as wished; the nearest, {count(nearest.nodes, 'node')}: {'; '.join(obstacles)}",
         next=f"{' '.join(words)} is feasible",
     )
+
+
+def enough_for(question: Question, nodes: int) -> str:
+    """Return the nodes that one replica takes, as what to type; nothing where the site does not take so many."""
+    return "" if trial_of(question, nodes).faults else f"--nodes {nodes} can hold one replica"
 
 
 def shared_evenly(question: Question, replicas: int) -> str:

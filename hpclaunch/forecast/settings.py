@@ -12,7 +12,7 @@ from hpclaunch.advice.figures import ModelFigures
 from hpclaunch.advice.hardware import Arithmetic, unmeasured_compute
 from hpclaunch.advice.optimizers import choose_optimizer
 from hpclaunch.advice.precision import PrecisionAdvice, choose_precision, recommended
-from hpclaunch.advice.rates import Rate, choose_decay, lamb_rate, scale_rate, warm_up
+from hpclaunch.advice.rates import DECAYS, Rate, Rule, choose_decay, factor, lamb_rate, lars_rate, scale_rate, warm_up
 from hpclaunch.advice.reasoning import Reason
 from hpclaunch.forecast.machine import Node
 from hpclaunch.forecast.values import Section
@@ -43,7 +43,12 @@ def recipe_for(
     total, base = batch.total, work.base_batch or batch.total
     name = "sgd" if work.optimizer == "momentum" else work.optimizer
     optimizer = choose_optimizer(
-        name, total, critical=critical, critical_origin=work.law_origin, typed="optimizer" in work.typed
+        name,
+        total,
+        critical=critical,
+        critical_origin=work.law_origin,
+        typed="optimizer" in work.typed,
+        offered=work.optimizers,
     )
     rate = _rate(total, base, work, optimizer.name, optimizer.changed, critical, noise)
     climb = warm_up(base, total, optimizer.name, epochs=epochs)
@@ -54,19 +59,27 @@ def recipe_for(
     if optimizer.changed:
         wanted["optimizer"] = optimizer.name
     if rate is not None:
-        wanted |= _rate_settings(rate, batch, base, optimizer.changed)
+        wanted |= _rate_settings(rate, batch, base, optimizer.changed, work.rule)
     if total > base:
         wanted |= {"warmup_epochs": f"{climb.epochs:.3g}", "decay": decay.name}
-    rules = [] if rate is None else [rate.reason]
+        wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
+    settings = {
+        role: value
+        for role, value in wanted.items()
+        if role in work.names and role not in work.typed and value != _default(work, role)
+    }
+    rules = [] if rate is None else [_kept_rate(rate, batch, work, settings.get("scale_learning_rate", work.scaling))]
     return Recipe(
-        settings=tuple(
-            (work.names[role], value)
-            for role, value in wanted.items()
-            if role in work.names and role not in work.typed and value != _default(work, role)
-        ),
+        settings=tuple((work.names[role], value) for role, value in settings.items()),
         sections=(
-            Section(title="optimizer", reasons=(optimizer.reason,), remarks=optimizer.cautions),
-            Section(title="learning rate", reasons=(*rules, climb.reason, decay.reason)),
+            Section(
+                title="optimizer", reasons=(optimizer.reason,), remarks=(*optimizer.alternatives, *optimizer.cautions)
+            ),
+            Section(
+                title="learning rate",
+                reasons=(*rules, climb.reason, decay.reason),
+                remarks=tuple(f"another decay to try: {name}, {DECAYS[name]}" for name in decay.others),
+            ),
         ),
     )
 
@@ -81,8 +94,8 @@ def _rate(
     noise: NoiseScale | None,
 ) -> Rate | None:
     """Return the rate, or None where the job has none to scale, or measures the factor while it trains."""
-    if changed and optimizer == "lamb":
-        return lamb_rate(total)
+    if changed:
+        return lamb_rate(total) if optimizer == "lamb" else lars_rate(total)
     if work.learning_rate is None or (work.rule == "adascale" and noise is None):
         return None
     return scale_rate(
@@ -97,18 +110,38 @@ def _rate(
     )
 
 
-def _rate_settings(rate: Rate, batch: Batch, base: int, changed: bool) -> dict[Role, str]:
-    """A rule that the ranks apply themselves where it leads to the rate; else the rate as a number."""
-    if not changed and batch.per_rank == base and rate.rule in _SPELLED and _reached(rate, batch):
+def _rate_settings(rate: Rate, batch: Batch, base: int, changed: bool, typed: Rule | None) -> dict[Role, str]:
+    """A rule that the ranks apply themselves where it leads to the rate; else the rate as a number.
+
+    Ranks that were told a rule (``typed``) apply it to whatever the rate is: they get one from which it leads there.
+    """
+    if typed is not None:
+        own = _own_factor(typed, batch)
+        return {} if own is None else {"learning_rate": f"{rate.scaled / own:.4g}"}
+    own = _own_factor(rate.rule, batch)
+    if not changed and batch.per_rank == base and own is not None and math.isclose(own, rate.factor, rel_tol=1e-9):
+        # Not so where linear scaling stopped at B_crit.
         return {"scale_learning_rate": _SPELLED[rate.rule]} if batch.total > base else {}
     return {"learning_rate": f"{rate.scaled:.4g}", "scale_learning_rate": "none"}
 
 
-def _reached(rate: Rate, batch: Batch) -> bool:
-    """Whether the ranks' own rule leads to the same rate: linear scaling may have stopped at B_crit."""
-    parts = batch.replicas * batch.accumulation
-    own = {"linear": float(parts), "sqrt": math.sqrt(parts), "power 2/3": parts ** (2 / 3), "none": 1.0}
-    return math.isclose(own.get(rate.rule, math.nan), rate.factor, rel_tol=1e-9)
+def _own_factor(rule: Rule, batch: Batch) -> float | None:
+    """By what the ranks' own rule multiplies the base rate; None for AdaScale, which measures it while it trains."""
+    return None if rule == "adascale" else factor(rule, batch.replicas * batch.accumulation)
+
+
+def _kept_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> Reason:
+    """The rate's reason, with a warning where a typed one leads elsewhere; ``scaling``: the job's word for its rule."""
+    own = _own_factor(RULES.get(scaling, "none"), batch)
+    if "learning_rate" not in work.typed or work.learning_rate is None or own is None:
+        return rate.reason
+    kept = work.learning_rate * own
+    if math.isclose(kept, rate.scaled, rel_tol=1e-3):
+        return rate.reason
+    warning = (
+        f"learning rate kept as typed: {kept:.4g} in training; the rule for B = {batch.total} says {rate.scaled:.4g}"
+    )
+    return replace(rate.reason, warning=warning)
 
 
 def precision_for(work: Workload, node: Node, figures: ModelFigures, allowed: Sequence[str]) -> PrecisionAdvice:
@@ -138,7 +171,8 @@ def _default(work: Workload, role: Role) -> str:
         "accumulation": work.accumulation,
         "epochs": None if work.epochs is None else math.ceil(work.epochs),
         "learning_rate": None if work.learning_rate is None else f"{work.learning_rate:.4g}",
-        "scale_learning_rate": "none",
+        "scale_learning_rate": work.scaling,
+        "decay_power": None if work.decay_power is None else f"{work.decay_power:g}",
         "optimizer": work.optimizer,
     }
     return str(known.get(role, ""))

@@ -6,6 +6,8 @@ from hpclaunch.advice.figures import ModelFigures
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.forecast.forecasting import forecast
 from hpclaunch.forecast.question import Evidence, Question
+from hpclaunch.forecast.values import Forecast
+from hpclaunch.forecast.workload import workload_of
 from hpclaunch.job import Job
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
@@ -43,5 +45,15 @@ def planned_for(
     if question.typed_nodes is not None:
         return None, "", found.refusals
     measured = f"; measured: {found.measured}" if found.measured else ""
-    why = f"{found.summary}{measured}; next: hpclaunch plan {request.target} --explain"
+    why = f"{found.summary}{_own_batch(found, job, request)}{measured}; next: hpclaunch plan {request.target} --explain"
     return found.nodes, why, found.refusals
+
+
+def _own_batch(found: Forecast, job: Job, request: Request) -> str:
+    """What the batch is as submitted, where the plan's is another: only the node count is taken from the plan."""
+    row = found.chosen
+    if job.training is None or row is None or row.batch is None:
+        return ""
+    work = workload_of(job, job.training, request.settings)
+    own = work.per_rank * work.accumulation * row.ranks if work.per_rank else row.batch.total
+    return "" if own == row.batch.total else f"; as submitted, with the job's own batch per rank, B = {own}"

@@ -49,7 +49,8 @@ def _rows(found: Forecast) -> list[str]:
         lines.append(_line(mark, _cells(row)))
         lines += [line for text in row.obstacles for line in _wrapped("        - ", text, indent=10)]
     if any(row.candidate for row in found.rows):
-        lines.append("  ranges hold in 4 cases of 5; left: of a node's work, after the last doubling")
+        lines.append("  ranges hold in 4 cases of 5, if what is assumed below is so")
+        lines.append("  eff.: of one rank's speed; left: of a node's work, after the last doubling")
     return lines
 
 

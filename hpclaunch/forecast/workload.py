@@ -10,6 +10,7 @@ from hpclaunch.advice.hardware import Arithmetic
 from hpclaunch.advice.memory import SLOTS, Precision
 from hpclaunch.advice.rates import Rule
 from hpclaunch.advice.reasoning import Origin
+from hpclaunch.errors import Fault
 from hpclaunch.job import Job, Role, Training
 from hpclaunch.records import record
 
@@ -25,14 +26,23 @@ RULES: dict[str, Rule] = {
 
 CHOSEN_ROLES: tuple[Role, ...] = (
     *("epochs", "batch_size_per_rank", "accumulation", "learning_rate", "scale_learning_rate", "warmup_epochs"),
-    *("decay", "optimizer", "momentum", "train_samples"),
+    *("decay", "decay_power", "optimizer", "momentum", "train_samples"),
 )
 """What a plan may choose or predict for; a measurement holds for all of their values."""
 
 
+ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
+"""Roles without which there is nothing to plan."""
+
+
 @record
 class Workload:
-    """A job as the planner sees it. Batches in samples; what is None is not known. ``typed``: roles that were typed."""
+    """A job as the planner sees it. Batches in samples; what is None is not known. ``typed``: roles that were typed.
+
+    ``rule``: the typed scaling of the learning rate; ``scaling``: that or the job's own, in the job's word.
+    ``optimizer_said``: else Adam stands for one that nobody named, or that is not known; ``optimizers``: those that the
+    job can be told, None: any.
+    """
 
     samples: int
     sample_bytes: int | None
@@ -44,7 +54,11 @@ class Workload:
     epochs: float | None
     learning_rate: float | None
     rule: Rule | None
+    scaling: str
+    decay_power: float | None
     optimizer: str
+    optimizer_said: bool
+    optimizers: tuple[str, ...] | None
     precision: Precision
     number_format: str
     typed: frozenset[Role]
@@ -114,12 +128,33 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         epochs=epochs,
         learning_rate=rate,
         rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in said else None,
+        scaling=str(values.get("scale_learning_rate", "none")),
+        decay_power=_positive(values, "decay_power"),
         optimizer=_optimizer(values),
+        optimizer_said=str(values.get("optimizer", "")).lower() in SLOTS,
+        optimizers=_optimizers(job, names["optimizer"]),
         precision="mixed" if number_format != "float32" else "float32",
         number_format=number_format,
         typed=frozenset(said),
         names={role: name for role, name in names.items() if name in job.parameters},
     )
+
+
+def nothing_typed(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> list[Fault]:
+    """Return a fault for every typed value that must be above zero for a plan, and is not; others read it as well."""
+    faults = []
+    for role in ABOVE_ZERO:
+        name = training.names.get(role, role)
+        text = dict(settings).get(name)
+        if text is None or name not in job.parameters:
+            continue
+        try:
+            value = job.parameters[name].parse(text)
+        except ValueError:
+            continue  # told by plan.command
+        if isinstance(value, int | float) and not value > 0:
+            faults.append(Fault(where=f"--set {name}", what=f"{text} is not allowed", allowed="a number above 0"))
+    return faults
 
 
 def _positive(values: dict[Role, Any], role: Role) -> float | None:
@@ -144,3 +179,9 @@ def _optimizer(values: dict[Role, Any]) -> str:
     if name == "sgd" and values.get("momentum"):
         return "momentum"
     return name if name in SLOTS else "adam"
+
+
+def _optimizers(job: Job, name: str) -> tuple[str, ...] | None:
+    if name not in job.parameters:
+        return ()
+    return tuple(map(str, job.parameters[name].choices)) or None

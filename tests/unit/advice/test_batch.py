@@ -64,6 +64,11 @@ def test_a_typed_batch_wins_with_one_line_that_shows_the_numbers() -> None:
     assert "B_crit = not known" in batch_cap(50_000, typed=4096).reason.warning
 
 
+@pytest.mark.parametrize(("typed", "more"), [(50_000, False), (50_001, True)])
+def test_a_batch_of_more_than_all_samples_is_said_so(typed: int, more: bool) -> None:
+    assert ("a step takes no more than all 50000 samples" in batch_cap(50_000, typed=typed).reason.warning) == more
+
+
 @pytest.mark.parametrize(("typed", "noise"), [(223, None), (900, NOISE)])
 def test_a_typed_batch_within_the_rule_has_no_warning(typed: int, noise: NoiseScale | None) -> None:
     assert not batch_cap(50_000, typed=typed, noise=noise).reason.warning

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpclaunch.advice.optimizers import choose_optimizer
-from hpclaunch.advice.rates import DECAYS, choose_decay, decay_factor, factor, rule_for, scale_rate, warm_up
+from hpclaunch.advice.rates import DECAYS, choose_decay, decay_factor, factor, lars_rate, rule_for, scale_rate, warm_up
 
 
 @pytest.mark.parametrize(
@@ -120,6 +120,13 @@ def test_the_decay_to_try_first(optimizer: str, name: str, power: float) -> None
 
 
 @pytest.mark.parametrize(
+    ("batch", "low", "high"), [(1664, 7, 8), (3264, 10, 11), (8192, 16, 17), (32_768, 21, 29), (65_536, 23, 25)]
+)
+def test_lars_own_rate_is_near_those_of_mlperf(batch: int, low: float, high: float) -> None:
+    assert low <= lars_rate(batch).scaled <= high
+
+
+@pytest.mark.parametrize(
     ("current", "batch", "critical", "name"),
     [
         ("sgd", 8192, None, "sgd"),
@@ -141,3 +148,12 @@ def test_a_typed_optimizer_is_kept_with_a_warning() -> None:
     assert (found.name, found.changed) == ("sgd", False)
     assert "lars is made for it" in found.reason.warning
     assert any("Nado" in caution for caution in found.cautions)
+
+
+@pytest.mark.parametrize(
+    ("offered", "name"), [(None, "lars"), (("sgd", "lars"), "lars"), (("sgd", "adam"), "sgd"), ((), "sgd")]
+)
+def test_only_an_optimizer_that_the_job_can_be_told_takes_its_place(offered: tuple[str, ...] | None, name: str) -> None:
+    found = choose_optimizer("sgd", 32768, offered=offered)
+    assert found.name == name
+    assert ("as the job can be told no other" in found.reason.warning) == (name == "sgd")

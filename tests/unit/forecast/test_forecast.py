@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from hpclaunch.forecast.settings import recipe_for
 from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
 from hpclaunch.forecast.workload import stored_figures, workload_of
+from hpclaunch.job import Job, Parameter
 from hpclaunch.site import Defaults, Nics, NodeType, Site
 from hpclaunch.units import parse_walltime
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
@@ -73,6 +75,77 @@ def test_typed_nodes_are_kept_with_one_warning_and_the_large_batch_recipe() -> N
         "warmup_epochs": "4",
         "decay": "polynomial",
     }
+
+
+def with_default(name: str, default: Any) -> Job:
+    job = bundled_job("cifar")
+    return replace(job, parameters={**job.parameters, name: replace(job.parameters[name], default=default)})
+
+
+def rate_in_training(plan: Forecast, rule: str, factor: float, base: float = 0.001) -> float:
+    """What the ranks make of the settings; ``factor``: of that rule, where they apply it."""
+    known = dict(plan.settings)
+    return float(known.get("learning_rate", base)) * (factor if known.get("scale_learning_rate", rule) == rule else 1)
+
+
+@pytest.mark.parametrize(("rule", "factor"), [("linear", 16.0), ("sqrt", 4.0), ("power23", 16 ** (2 / 3))])
+@pytest.mark.parametrize(("per_rank", "scaled"), [(512, 0.0025), (256, 0.0017678), (32, 0.001)])
+def test_a_typed_or_default_rule_of_the_ranks_is_not_applied_twice(
+    rule: str, factor: float, per_rank: int, scaled: float
+) -> None:
+    batch = ("batch_size_per_rank", str(per_rank))
+    typed = plan_of(bundled_job("cifar"), nodes=4, settings=(batch, ("scale_learning_rate", rule)))
+    own = plan_of(with_default("scale_learning_rate", rule), nodes=4, settings=(batch,))
+    assert "scale_learning_rate" not in dict(typed.settings)
+    assert rate_in_training(own, rule, factor) == pytest.approx(scaled, rel=1e-3)
+    assert rate_in_training(typed, rule, factor) == pytest.approx(scaled, rel=1e-3)
+
+
+def test_a_typed_learning_rate_is_kept_and_what_the_rule_says_is_told() -> None:
+    plan = plan_of(settings=(("learning_rate", "0.5"),))
+    assert plan.nodes == 8 and value_of(plan, "learning_rate") is None
+    assert "learning rate kept as typed: 0.5 in training; the rule for B = 1024 says 2" in plan.warnings
+    by_rule = plan_of(nodes=8, settings=(("learning_rate", "0.5"),))  # 32 x 256: linear, by the ranks themselves
+    assert value_of(by_rule, "scale_learning_rate") == "linear"
+    assert not any("kept as typed: 0.5" in warning for warning in by_rule.warnings)
+
+
+def test_lars_in_place_of_sgd_brings_its_rate_and_its_decay() -> None:
+    job = a_trained_job()
+    job = replace(job, parameters={**job.parameters, "decay_power": Parameter(default=1.0)})
+    plan = plan_of(job, nodes=16)
+    assert plan.chosen is not None and plan.chosen.batch is not None and plan.chosen.batch.total == 16_384
+    wanted = {"optimizer": "lars", "learning_rate": "23.04", "decay": "polynomial", "decay_power": "2"}
+    assert wanted.items() <= dict(plan.settings).items()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("batch_size_per_rank", "0"), ("epochs", "-1"), ("accumulation", "0"), ("learning_rate", "0")]
+)
+def test_what_must_be_above_zero_is_refused(name: str, text: str) -> None:
+    with pytest.raises(Refused) as refused:
+        plan_of(bundled_job("cifar"), settings=((name, text),))
+    assert [(fault.where, fault.allowed) for fault in refused.value.faults] == [(f"--set {name}", "a number above 0")]
+
+
+def test_nodes_too_few_for_a_replica_get_those_that_are_enough() -> None:
+    job = a_trained_job({**HUGE, "parameters": 200e9})
+    plan = plan_of(job, nodes=2)
+    assert len(plan.refusals) == 1
+    enough = re.fullmatch(r"--nodes (\d+) can hold one replica", plan.refusals[0].next)
+    assert enough is not None
+    assert plan_of(job, nodes=int(enough[1])).feasible
+    assert not plan_of(job, nodes=int(enough[1]) - 1).feasible
+
+
+def test_a_job_that_cannot_be_told_its_batch_must_take_it_itself() -> None:
+    job = a_trained_job()
+    rest = {name: one for name, one in job.parameters.items() if name != "batch_size_per_rank"}
+    plan = plan_of(replace(job, parameters=rest))
+    assert plan.chosen is not None and plan.chosen.batch is not None
+    said = f"it must itself take {plan.chosen.batch.per_rank} samples a rank and step"
+    assert any(said in warning for warning in plan.warnings)
+    assert not any("must itself" in warning for warning in plan_of(job).warnings)
 
 
 def test_a_typed_batch_and_a_typed_optimizer_are_kept() -> None:
@@ -397,3 +470,39 @@ def test_whatever_is_asked_the_choice_is_feasible_or_refused(
     if plan.feasible and row.candidate is not None:
         assert deadline is None or row.candidate.done_s <= deadline
         assert budget is None or row.candidate.cost.middle <= budget
+
+
+def test_every_optimizer_and_decay_of_the_guidelines_is_named_and_when_to_measure_the_noise() -> None:
+    usual = " ".join(" ".join(explanation_of(plan_of())).split())
+    assert "SGD with momentum has the best accuracy" in usual and "Adam works well in most cases" in usual
+    assert all(f"another decay to try: {name}," in usual for name in ("step", "exponential", "1/t", "polynomial"))
+    assert "more complex tasks have noisier gradients" in usual
+    extreme = " ".join(" ".join(explanation_of(plan_of(nodes=16))).split())
+    assert all(f"note {name}: " in extreme for name in ("LARS", "LARC", "LAMB"))
+    noise = NoiseScale(value=900, low=800, high=1000, steps=5000)
+    assert "noisier gradients" not in " ".join(explanation_of(plan_of(evidence=Evidence(noise=noise))))
+
+
+def with_optimizer(parameter: Parameter | None) -> Job:
+    job = a_trained_job()
+    rest = {name: one for name, one in job.parameters.items() if name != "optimizer"}
+    return replace(job, parameters={**rest, **({"optimizer": parameter} if parameter else {})})
+
+
+def test_a_job_is_told_no_optimizer_that_it_does_not_take_nor_its_rate() -> None:
+    told = plan_of(with_optimizer(Parameter(default="sgd", choices=("sgd", "lars"))), nodes=16)
+    assert (value_of(told, "optimizer"), value_of(told, "learning_rate")) == ("lars", "23.04")
+    bound = plan_of(with_optimizer(Parameter(default="sgd", choices=("sgd", "adam"))), nodes=16)
+    assert (value_of(bound, "optimizer"), value_of(bound, "learning_rate")) == (None, "5.859")  # linear up to B_crit
+    assert any("sgd kept as the job can be told no other" in warning for warning in bound.warnings)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"), [(Parameter(default="sgd"), True), (Parameter(default="rmsprop"), False), (None, False)]
+)
+def test_an_optimizer_that_nobody_named_is_counted_as_adam_and_that_is_told(
+    parameter: Parameter | None, said: bool
+) -> None:
+    plan = plan_of(with_optimizer(parameter))
+    assert any(line.startswith("optimizer: ") for line in plan.assumed) is not said
+    assert value_of(plan, "optimizer") is None
