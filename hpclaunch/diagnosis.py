@@ -88,6 +88,8 @@ def refusals(faults: Sequence[Fault], directives: Sequence[tuple[str, str]], off
 
 def diagnose(evidence: Evidence) -> list[Check]:
     """Return every check, in the order in which a run would fail."""
+    if _never_began(evidence):
+        return [_end(evidence)]
     checks = [_paths(evidence)]
     if not evidence.ranks:
         return [*checks, _end(evidence)] if checks[0].verdict == "PASS" else checks
@@ -103,7 +105,22 @@ def _end(evidence: Evidence) -> Check:
     reason = f" ({evidence.reason})" if evidence.reason else ""
     said = _complaint(evidence.log or "")
     what = f"the job ended as {evidence.state}{code}{reason}" + (f": {said}" if said else "")
-    return Check(name="job", verdict="FAIL", what=what, next="its whole log: hpclaunch logs")
+    if evidence.state == "UNKNOWN":
+        what = f"nobody knows what became of the job{reason}" + (f": {said}" if said else "")
+    run = evidence.spec["run_dir"].rpartition("/")[2]
+    hint = f"its whole log: hpclaunch logs {run}" if evidence.log is not None else "hpclaunch doctor tries it again"
+    return Check(name="job", verdict="FAIL", what=what, next=hint)
+
+
+def _unopened(evidence: Evidence) -> bool:
+    """Whether Slurm could not open the job's log."""
+    return "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
+
+
+def _never_began(evidence: Evidence) -> bool:
+    """Whether the job was cancelled in the queue, say: it told nothing, and its state does not say that it ran."""
+    silent = evidence.log is None and not evidence.ranks and not _unopened(evidence)
+    return silent and evidence.state not in ("COMPLETED", "FAILED", "TIMEOUT")
 
 
 def _complaint(log: str) -> str:
@@ -119,12 +136,11 @@ def _complaint(log: str) -> str:
 def _paths(evidence: Evidence) -> Check:
     run = evidence.spec["run_dir"]
     shared = "--runs-dir FOLDER on a file system that all nodes share; folders.runs in the site file keeps it"
-    unopened = "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
-    if unopened or (evidence.log is None and not evidence.ranks and evidence.state != "CANCELLED"):
+    if _unopened(evidence):
         what = f"the log folder {run}/logs is not there on the nodes: nothing of the job could run"
-        what = (
-            what if unopened else f"the job ended as {evidence.state}, and neither its log nor its files are in {run}"
-        )
+        return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
+    if evidence.log is None and not evidence.ranks:
+        what = f"the job ended as {evidence.state}, and neither its log nor its files are in {run}"
         return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
     told = set(re.findall(r"\bdoctor: rank (\d+) on ", evidence.log or ""))
     lost = sorted(int(rank) for rank in told - {str(one.get("rank") or 0) for one in evidence.ranks})
@@ -228,16 +244,24 @@ def _gpus(evidence: Evidence) -> Check:
             request = "this TensorFlow is built for CPUs: another module, venv or container under 'environment:'"
         return Check(name="GPUs", verdict="FAIL", what=what, next=request)
     for host in sorted({one["host"] for one in evidence.ranks}):
-        several = [_visible(one) or [] for one in evidence.ranks if one["host"] == host]
-        different = {device for devices in several for device in devices}
-        if all(len(devices) == 1 for devices in several) and tasks > 1:
-            continue  # each rank sees its own GPU, which the launcher may call number 0 for all of them
-        if different and len(different) < tasks:
-            what = f"{tasks} ranks on {host} see {count(len(different), 'GPU')}: they would share"
+        seen_there = _on_host([one for one in evidence.ranks if one["host"] == host])
+        if seen_there and seen_there < tasks:
+            what = f"{tasks} ranks on {host} see {count(seen_there, 'GPU')}: they would share"
             return Check(name="GPUs", verdict="FAIL", what=what, next=request)
+        if seen_there and seen_there < asked:
+            what = f"{host} shows {count(seen_there, 'GPU')}, and {asked} a node were asked for"
+            return Check(name="GPUs", verdict="WARN", what=what, next=request)
     each = len(_visible(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
     kind = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
     return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}, {asked} a node were asked for ({kind})")
+
+
+def _on_host(ranks: Sequence[Facts]) -> int:
+    """Return how many GPUs the ranks of a node see; 0 where that does not show: each sees one, or no variable says."""
+    several = [_visible(one) or [] for one in ranks]
+    if len(ranks) > 1 and all(len(devices) == 1 for devices in several):
+        return 0  # its own, which the launcher may call number 0 for all of them
+    return len({device for devices in several for device in devices})
 
 
 def _given(one: Facts, stand_in: bool) -> bool:
@@ -277,8 +301,8 @@ def _binding(evidence: Evidence, asked: int, tasks: int) -> Check:
     if len(sets) > 1 and not apart and evidence.spec["scheduler"] == "slurm":
         what = f"not bound: {len(sets)} ranks on {here[0]['host']} share {len(frozenset().union(*sets))} CPUs"
         return Check(name="CPU binding", verdict="WARN", what=what, next=bind)
-    own = "to itself" if apart else f"and shares them; each has {asked} threads"
-    return Check(name="CPU binding", verdict="PASS", what=f"every rank has {narrowest} CPUs {own}")
+    own = "to itself" if apart else f"and shares them; each has {count(asked, 'thread')}"
+    return Check(name="CPU binding", verdict="PASS", what=f"every rank has {count(narrowest, 'CPU')} {own}")
 
 
 def _environment(evidence: Evidence) -> list[Check]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from hpclaunch import __version__
 from hpclaunch.catalog import NAME, SITE, Found, user_folder
 from hpclaunch.detection import cluster_name, detect_own_site, detect_site, machine
-from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, Refused, SchedulerError
+from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, SchedulerError
 from hpclaunch.fileformat import read
 from hpclaunch.launch import World
 from hpclaunch.records import record
@@ -96,6 +96,8 @@ def place_of(world: World, name: str | None, file: str | None) -> Path | None:
     if name is None and file is None:
         return None
     folder = user_folder(world.environment) / SITE.folder
+    if name is not None:
+        _refuse_known(world, name)
     path = folder / SITE.entry.format(name) if name is not None else world.cwd / str(file)
     if path.exists() or path.is_symlink():
         raise Refused(Fault(where=str(path), what="exists already", next="choose another place, or remove it"))
@@ -104,19 +106,31 @@ def place_of(world: World, name: str | None, file: str | None) -> Path | None:
     return path
 
 
-def write(found: Written, path: Path) -> Written:
-    """Write the file and read it as a submission would; one that cannot be used is not left there.
+def _refuse_known(world: World, name: str) -> None:
+    """Raise Refused for the name of a site that there is: one of the two would hide the other."""
+    try:
+        known = world.catalog.find(SITE, name)
+    except NotFound:
+        return
+    what = f"there is a site {name} already ({known.origin}: {known.path})"
+    raise Refused(Fault(where="--name", what=what, next="choose another name, or --write FILE"))
 
-    Raises InvalidFile then, and Refused where something is in its place.
+
+def write(found: Written, path: Path) -> Written:
+    """Write the file and read it as a submission would; one that cannot be used, or is cut short, is not left there.
+
+    Raises InvalidFile or OSError then, and Refused where something is in its place.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(found.text)
-        read(path, Site, name=path.stem)
+        file = path.open("x", encoding="utf-8")
     except FileExistsError:
         raise Refused(Fault(where=str(path), what="exists already", next="choose another place")) from None
-    except InvalidFile:
-        path.unlink()
+    try:
+        with file:
+            file.write(found.text)
+        read(path, Site, name=path.stem)
+    except (InvalidFile, OSError):
+        path.unlink(missing_ok=True)
         raise
     return Written(described=found.described, text=found.text, path=path)

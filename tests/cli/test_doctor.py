@@ -86,6 +86,11 @@ def test_an_old_probe_is_read_again_and_another_run_is_not(cluster: Desk) -> Non
     assert waiting.code == 1 and "has not ended" in waiting.err
 
 
+def test_reading_an_old_probe_takes_no_request(cluster: Desk) -> None:
+    done = cluster.type("doctor", "--from", "x", "--nodes", "4")
+    assert done.code == 2 and "--from: submits nothing" in done.err
+
+
 def test_local_and_another_site_exclude_each_other(cluster: Desk) -> None:
     done = cluster.type("doctor", "--local", "--site", "slurmsite")
     assert done.code == 2 and "exclude each other" in done.err

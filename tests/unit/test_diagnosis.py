@@ -126,6 +126,16 @@ def test_ranks_that_would_share_a_gpu_are_named() -> None:
     ]
 
 
+def test_fewer_gpus_than_were_asked_for_are_a_warning_where_every_rank_has_one() -> None:
+    spec = a_spec(tasks_per_node=1, nodes=4, gpus_per_node=4)
+    for visible, verdict in (("0,1", "WARN"), ("0,1,2,3", "PASS")):
+        told = {"CUDA_VISIBLE_DEVICES": visible, "SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])}
+        checks = diagnose(evidence(spec=spec, ranks=[a_rank(n, host=f"n{n}", told=told) for n in range(4)]))
+        (check,) = [check for check in checks if check.name == "GPUs"]
+        assert check.verdict == verdict
+        assert verdict == "PASS" or check.what == "n0 shows 2 GPUs, and 4 a node were asked for"
+
+
 def test_one_gpu_bound_to_every_rank_is_enough() -> None:
     told = {"CUDA_VISIBLE_DEVICES": "0", "SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])}
     build = {"version": "2.15.1", "cuda": True, "rocm": False, "gpus": 1}
@@ -145,6 +155,18 @@ def test_a_log_folder_that_the_nodes_lack_is_named(reason: str, exit_code: str) 
     assert "--runs-dir" in check.next
 
 
+@pytest.mark.parametrize("state", ["CANCELLED", "NODE_FAIL", "PREEMPTED"])
+def test_a_job_that_never_began_says_nothing_of_its_folders(state: str) -> None:
+    (check,) = diagnose(evidence(ranks=[], log=None, state=state, reason="by 1000"))
+    assert (check.name, check.verdict, check.what) == ("job", "FAIL", f"the job ended as {state} (by 1000)")
+    assert check.next == "hpclaunch doctor tries it again"
+
+
+def test_a_job_of_which_nobody_knows_accuses_nothing() -> None:
+    (check,) = diagnose(evidence(ranks=[], log=None, state="UNKNOWN"))
+    assert check.what == "nobody knows what became of the job"
+
+
 def test_results_that_stay_on_the_nodes_are_named() -> None:
     (check,) = failed(evidence(ranks=[], log=None))
     assert check.name == "shared paths" and "neither its log nor its files" in check.what
@@ -157,6 +179,7 @@ def test_a_job_that_never_reached_the_ranks_says_why() -> None:
     (check,) = failed(evidence(ranks=[], log=log, state="FAILED", exit_code="78:0"))
     assert check.name == "job"
     assert "module load tensorflow/9" in check.what
+    assert check.next == f"its whole log: hpclaunch logs {SPEC['run_dir'].rpartition('/')[2]}"
 
 
 def test_too_few_ranks_and_wrong_nodes_are_named() -> None:

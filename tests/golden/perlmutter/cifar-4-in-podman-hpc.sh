@@ -55,7 +55,7 @@ again() { # start this job again, unless it was cancelled or has been started of
 }
 attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
 export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
-mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
+mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" "$HPCLAUNCH_RUN_DIR/logs" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
 trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
 date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
 export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
@@ -79,6 +79,11 @@ need srun
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'
 trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
+number=${SLURM_PROCID-}
+if [ -n "$number" ]; then # what this rank says goes to the job's log, and to a file of its own as well
+  exec > >(trap '' HUP INT TERM USR1 USR2; exec tee -a "$HPCLAUNCH_RUN_DIR/logs/rank-$number.out") 2>&1
+  copier=$!
+fi
 export CUDA_VISIBLE_DEVICES=3,2,1,0
 podman-hpc run --rm --gpu --volume \
   /home/ada/project/runs/train-20260102-030405-abcd:/home/ada/project/runs/train-20260102-030405-abcd \
@@ -102,6 +107,14 @@ code=$?
 # Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
 [ "$code" -ne 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3
 [ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+if [ -n "$number" ]; then # its last words too; a process that it left behind must not keep the rank from ending
+  exec > /dev/null 2>&1
+  for _ in {1..100}; do
+    kill -s 0 "$copier" || break
+    sleep 0.1
+  done
+  kill -s KILL "$copier"
+fi
 exit "$code"
 END_OF_RANK
 
