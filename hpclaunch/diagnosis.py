@@ -49,11 +49,11 @@ class Evidence:
 
 
 _SUBJECTS = (
-    (r"gres|gpus?\b|generic resource", "GPUs"),
-    (r"run directory|folder|chdir|\blog\b|node_private|has for itself", "shared paths"),
-    (r"mpi|launcher", "MPI"),
-    (r"account|qos", "account"),
-    (r"sbatch on this machine|slurmctld|controller", "scheduler"),
+    (r"\bGPUs?\b|(?i:gres|generic resource)", "GPUs"),  # not "gpu": node types and partitions are called so
+    (r"(?i:run directory|folder|chdir|\blog\b|node_private|has for itself)", "shared paths"),
+    (r"(?i:mpi|launcher)", "MPI"),
+    (r"(?i:account|qos)", "account"),
+    (r"(?i:sbatch on this machine|slurmctld|controller|configuration file)", "scheduler"),
 )
 _HINTS = {
     "GPUs": "'gpus' and gpu_type in the site file; sinfo --format='%P %G' shows what Slurm hands out",
@@ -72,7 +72,7 @@ def refusals(faults: Sequence[Fault], directives: Sequence[tuple[str, str]], off
     found = []
     for fault in faults:
         text = f"{fault.where} {fault.what}"
-        name = next((name for form, name in _SUBJECTS if re.search(form, text, re.IGNORECASE)), "request")
+        name = next((name for form, name in _SUBJECTS if re.search(form, text)), "request")
         what = f"{fault.where}: {fault.what}" if fault.where else fault.what
         what += f"; allowed: {fault.allowed}" if fault.allowed else ""
         advice = fault.next
@@ -101,7 +101,7 @@ def diagnose(evidence: Evidence) -> list[Check]:
 
 def _end(evidence: Evidence) -> Check:
     """How the job ended, where that is not what it should be."""
-    code = f", exit code {evidence.exit_code}" if evidence.exit_code else ""
+    code = f", exit code {evidence.exit_code}" if evidence.exit_code not in ("", "0:0") else ""
     reason = f" ({evidence.reason})" if evidence.reason else ""
     said = _complaint(evidence.log or "")
     what = f"the job ended as {evidence.state}{code}{reason}" + (f": {said}" if said else "")

@@ -45,8 +45,10 @@ def recognized(world: World) -> Found | None:
 
 def survey(world: World) -> Written:
     """Return the site file of the cluster that this machine belongs to. Raises SchedulerError where there is none."""
-    here = _here(world)
-    described = describe(answers(here.user), here)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    told = answers(user)  # first: without a Slurm that answers there is nothing to look for here
+    here = _here(world, user)
+    described = describe(told, here)
     if described is None:
         what = "Slurm shows you no node in any partition, so that there is nothing to describe"
         raise SchedulerError(Fault(where="scontrol show node, sinfo", what=what, next="ask the site's staff"))
@@ -56,8 +58,7 @@ def survey(world: World) -> Written:
     return Written(described=described, text=text_of(described, words))
 
 
-def _here(world: World) -> Here:
-    user = pwd.getpwuid(os.geteuid()).pw_name
+def _here(world: World, user: str) -> Here:
     programs = [name for name in _PROGRAMS if shutil.which(name)]
     return Here(
         user=user,

@@ -123,11 +123,14 @@ def test_without_slurm_it_says_so(desk: Desk) -> None:
     assert "Slurm cannot be asked what this cluster is: scontrol is not on this machine" in done.err
 
 
-def test_a_slurm_that_does_not_answer_is_an_error_in_its_words(cluster: Desk) -> None:
+def test_a_slurm_that_does_not_answer_is_an_error_in_its_words_and_no_other_program_is_waited_for(
+    cluster: Desk,
+) -> None:
     cluster.fake("scontrol", err="slurm_load_ctl_conf error: Unable to contact slurm controller\n", code=1)
     done = cluster.type("sites", "detect")
     assert done.code == 1
     assert "Unable to contact slurm controller" in done.err
+    assert not (cluster.spool / "asked").exists()
 
 
 def test_a_cluster_that_shows_no_nodes_is_not_described(cluster: Desk) -> None:

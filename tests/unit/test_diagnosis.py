@@ -157,7 +157,7 @@ def test_a_log_folder_that_the_nodes_lack_is_named(reason: str, exit_code: str) 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "NODE_FAIL", "PREEMPTED"])
 def test_a_job_that_never_began_says_nothing_of_its_folders(state: str) -> None:
-    (check,) = diagnose(evidence(ranks=[], log=None, state=state, reason="by 1000"))
+    (check,) = diagnose(evidence(ranks=[], log=None, state=state, reason="by 1000", exit_code="0:0"))
     assert (check.name, check.verdict, check.what) == ("job", "FAIL", f"the job ended as {state} (by 1000)")
     assert check.next == "hpclaunch doctor tries it again"
 
@@ -245,3 +245,9 @@ def test_a_refusal_is_told_under_what_it_is_about() -> None:
     private = Fault(what="the run directory /tmp/x is in /tmp, which every node of x has for itself", next="--runs-dir")
     assert refusals([private], [], [])[0].name == "shared paths"
     assert [one.name for one in refusals([replace(gres, what="you have no account 'x'")], [], [])] == ["account"]
+    nodes = Fault(where="cluster gpu", what="no partition takes 9 gpu nodes", allowed="at most 4 nodes")
+    assert [one.name for one in refusals([nodes], [], [])] == ["request"]  # its nodes are only called so
+    asked = Fault(where="cluster gpu", what="9 GPUs a node asked for", allowed="at most 4")
+    assert [one.name for one in refusals([asked], [], [])] == ["GPUs"]
+    lost = replace(gres, what="fatal: Unable to process configuration file")
+    assert [one.name for one in refusals([lost], [], [])] == ["scheduler"]
