@@ -92,7 +92,7 @@ def diagnose(evidence: Evidence) -> list[Check]:
         return [_end(evidence)]
     checks = [_paths(evidence)]
     if not evidence.ranks:
-        return [*checks, _end(evidence)] if checks[0].verdict == "PASS" else checks
+        return [*checks, _step(evidence) or _end(evidence)] if checks[0].verdict == "PASS" else checks
     checks += [_ranks(evidence), _mpi(evidence), _gpus(evidence), *_cpus(evidence), *_environment(evidence)]
     checks += [_tensorflow(evidence), _horovod(evidence)]
     known = any(check.verdict == "FAIL" for check in checks)
@@ -110,6 +110,16 @@ def _end(evidence: Evidence) -> Check:
     run = evidence.spec["run_dir"].rpartition("/")[2]
     hint = f"its whole log: hpclaunch logs {run}" if evidence.log is not None else "hpclaunch doctor tries it again"
     return Check(name="job", verdict="FAIL", what=what, next=hint)
+
+
+def _step(evidence: Evidence) -> Check | None:
+    """Return why srun started no rank, where it is the type of MPI that it lacks; None for anything else."""
+    lines = [" ".join(line.split()) for line in (evidence.log or "").splitlines()]
+    said = next((line for line in lines if re.search(r"error: .*(mpi/\w|MPI (plugin|type))", line, re.IGNORECASE)), "")
+    if not said:
+        return None
+    what = f"srun knows no --mpi={_mpi_type(evidence)}: {said[:200]}"
+    return Check(name="MPI", verdict="FAIL", what=what, next=_mpi_hint(evidence))
 
 
 def _unopened(evidence: Evidence) -> bool:
@@ -177,15 +187,20 @@ def _mpi_type(evidence: Evidence) -> str:
     return told[0] if told else next(filter(None, seen), "")
 
 
+def _mpi_hint(evidence: Evidence) -> str:
+    if evidence.spec["launcher"] != "srun":
+        return "the site file's launchers; hpclaunch submit --launcher tries another"
+    types = ", ".join(name for name in evidence.mpi_types if name not in (_mpi_type(evidence), "none"))
+    others = f"srun has {types}" if types else "srun --mpi=list shows the types"
+    return f"mpi under launchers.options.srun in the site file: {others} (Open MPI speaks pmix)"
+
+
 def _mpi(evidence: Evidence) -> Check:
     launcher, kind = evidence.spec["launcher"], _mpi_type(evidence)
     way = f"{launcher} --mpi={kind}" if kind and launcher in ("srun", "torchrun") else launcher
     size = evidence.spec["layout"]["nodes"] * evidence.spec["layout"]["tasks_per_node"]
     worlds = [one["world"] for one in evidence.ranks if "world" in one]
-    types = ", ".join(name for name in evidence.mpi_types if name not in (kind, "none"))
-    others = f"srun has {types}" if types else "srun --mpi=list shows the types"
-    other = f"mpi under launchers.options.srun in the site file: {others} (Open MPI speaks pmix)"
-    hint = other if launcher == "srun" else "the site file's launchers; hpclaunch submit --launcher tries another"
+    hint = _mpi_hint(evidence)
     if not worlds:
         what, before = _not_joined(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
         hint = hint if before else "mend TensorFlow and Horovod first, below"
@@ -366,6 +381,7 @@ def _horovod(evidence: Evidence) -> Check:
         hint = (
             "build it where this TensorFlow can be imported: HOROVOD_WITH_TENSORFLOW=1, and HOROVOD_WITH_MPI=1 for srun"
         )
+        hint = hint if any("tensorflow" in one for one in evidence.ranks) else "mend TensorFlow first, above"
         return Check(name="Horovod", verdict="FAIL", what=said, next=hint)
     one, layout = built[0], evidence.spec["layout"]
     parts = [word for word, key in (("MPI", "mpi"), ("Gloo", "gloo"), ("NCCL", "nccl")) if one[key]]

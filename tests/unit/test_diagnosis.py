@@ -87,6 +87,21 @@ def test_an_abort_in_mpis_own_start_is_named_as_the_mpi_type() -> None:
     assert "OPAL ERROR" in check.what and "--mpi=pmix" in check.what
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all files",
+        "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types",
+    ],
+)
+def test_a_type_of_mpi_that_srun_lacks_is_named(said: str) -> None:
+    log = f"{said}\nsrun: error: cannot find mpi plugin\n"
+    found = evidence(ranks=[], log=log, state="FAILED", exit_code="1:0", mpi_types=["none", "pmi2"])
+    (check,) = failed(found)
+    assert (check.name, check.what) == ("MPI", f"srun knows no --mpi=pmix: {said}")
+    assert "mpi under launchers.options.srun in the site file: srun has pmi2" in check.next
+
+
 def test_ranks_that_never_reach_mpi_do_not_accuse_it() -> None:
     left = ("tensorflow", "horovod", "world")
     ranks = [{key: value for key, value in a_rank(n).items() if key not in left} for n in range(4)]
@@ -97,6 +112,7 @@ def test_ranks_that_never_reach_mpi_do_not_accuse_it() -> None:
     assert set(checks) == {"MPI", "TensorFlow", "Horovod"}
     assert "mend TensorFlow" in checks["MPI"].next
     assert "No module named 'tensorflow'" in checks["TensorFlow"].what
+    assert checks["Horovod"].next == "mend TensorFlow first, above"
 
 
 @pytest.mark.parametrize("stand_in", [False, True])
