@@ -49,11 +49,11 @@ class Evidence:
 
 
 _SUBJECTS = (
-    (r"gres|gpus?\b|generic resource", "GPUs"),
-    (r"run directory|folder|chdir|\blog\b|node_private|has for itself", "shared paths"),
-    (r"mpi|launcher", "MPI"),
-    (r"account|qos", "account"),
-    (r"sbatch on this machine|slurmctld|controller", "scheduler"),
+    (r"\bGPUs?\b|(?i:gres|generic resource)", "GPUs"),  # not "gpu": node types and partitions are called so
+    (r"(?i:run directory|folder|chdir|\blog\b|node_private|has for itself)", "shared paths"),
+    (r"(?i:mpi|launcher)", "MPI"),
+    (r"(?i:account|qos)", "account"),
+    (r"(?i:sbatch on this machine|slurmctld|controller|configuration file)", "scheduler"),
 )
 _HINTS = {
     "GPUs": "'gpus' and gpu_type in the site file; sinfo --format='%P %G' shows what Slurm hands out",
@@ -72,7 +72,7 @@ def refusals(faults: Sequence[Fault], directives: Sequence[tuple[str, str]], off
     found = []
     for fault in faults:
         text = f"{fault.where} {fault.what}"
-        name = next((name for form, name in _SUBJECTS if re.search(form, text, re.IGNORECASE)), "request")
+        name = next((name for form, name in _SUBJECTS if re.search(form, text)), "request")
         what = f"{fault.where}: {fault.what}" if fault.where else fault.what
         what += f"; allowed: {fault.allowed}" if fault.allowed else ""
         advice = fault.next
@@ -88,9 +88,11 @@ def refusals(faults: Sequence[Fault], directives: Sequence[tuple[str, str]], off
 
 def diagnose(evidence: Evidence) -> list[Check]:
     """Return every check, in the order in which a run would fail."""
+    if _never_began(evidence):
+        return [_end(evidence)]
     checks = [_paths(evidence)]
     if not evidence.ranks:
-        return [*checks, _end(evidence)] if checks[0].verdict == "PASS" else checks
+        return [*checks, _step(evidence) or _end(evidence)] if checks[0].verdict == "PASS" else checks
     checks += [_ranks(evidence), _mpi(evidence), _gpus(evidence), *_cpus(evidence), *_environment(evidence)]
     checks += [_tensorflow(evidence), _horovod(evidence)]
     known = any(check.verdict == "FAIL" for check in checks)
@@ -99,11 +101,36 @@ def diagnose(evidence: Evidence) -> list[Check]:
 
 def _end(evidence: Evidence) -> Check:
     """How the job ended, where that is not what it should be."""
-    code = f", exit code {evidence.exit_code}" if evidence.exit_code else ""
+    code = f", exit code {evidence.exit_code}" if evidence.exit_code not in ("", "0:0") else ""
     reason = f" ({evidence.reason})" if evidence.reason else ""
     said = _complaint(evidence.log or "")
     what = f"the job ended as {evidence.state}{code}{reason}" + (f": {said}" if said else "")
-    return Check(name="job", verdict="FAIL", what=what, next="its whole log: hpclaunch logs")
+    if evidence.state == "UNKNOWN":
+        what = f"nobody knows what became of the job{reason}" + (f": {said}" if said else "")
+    run = evidence.spec["run_dir"].rpartition("/")[2]
+    hint = f"its whole log: hpclaunch logs {run}" if evidence.log is not None else "hpclaunch doctor tries it again"
+    return Check(name="job", verdict="FAIL", what=what, next=hint)
+
+
+def _step(evidence: Evidence) -> Check | None:
+    """Return why srun started no rank, where it is the type of MPI that it lacks; None for anything else."""
+    lines = [" ".join(line.split()) for line in (evidence.log or "").splitlines()]
+    said = next((line for line in lines if re.search(r"error: .*(mpi/\w|MPI (plugin|type))", line, re.IGNORECASE)), "")
+    if not said:
+        return None
+    what = f"srun knows no --mpi={_mpi_type(evidence)}: {said[:200]}"
+    return Check(name="MPI", verdict="FAIL", what=what, next=_mpi_hint(evidence))
+
+
+def _unopened(evidence: Evidence) -> bool:
+    """Whether Slurm could not open the job's log."""
+    return "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
+
+
+def _never_began(evidence: Evidence) -> bool:
+    """Whether the job was cancelled in the queue, say: it told nothing, and its state does not say that it ran."""
+    silent = evidence.log is None and not evidence.ranks and not _unopened(evidence)
+    return silent and evidence.state not in ("COMPLETED", "FAILED", "TIMEOUT")
 
 
 def _complaint(log: str) -> str:
@@ -119,12 +146,11 @@ def _complaint(log: str) -> str:
 def _paths(evidence: Evidence) -> Check:
     run = evidence.spec["run_dir"]
     shared = "--runs-dir FOLDER on a file system that all nodes share; folders.runs in the site file keeps it"
-    unopened = "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
-    if unopened or (evidence.log is None and not evidence.ranks and evidence.state != "CANCELLED"):
+    if _unopened(evidence):
         what = f"the log folder {run}/logs is not there on the nodes: nothing of the job could run"
-        what = (
-            what if unopened else f"the job ended as {evidence.state}, and neither its log nor its files are in {run}"
-        )
+        return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
+    if evidence.log is None and not evidence.ranks:
+        what = f"the job ended as {evidence.state}, and neither its log nor its files are in {run}"
         return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
     told = set(re.findall(r"\bdoctor: rank (\d+) on ", evidence.log or ""))
     lost = sorted(int(rank) for rank in told - {str(one.get("rank") or 0) for one in evidence.ranks})
@@ -161,15 +187,20 @@ def _mpi_type(evidence: Evidence) -> str:
     return told[0] if told else next(filter(None, seen), "")
 
 
+def _mpi_hint(evidence: Evidence) -> str:
+    if evidence.spec["launcher"] != "srun":
+        return "the site file's launchers; hpclaunch submit --launcher tries another"
+    types = ", ".join(name for name in evidence.mpi_types if name not in (_mpi_type(evidence), "none"))
+    others = f"srun has {types}" if types else "srun --mpi=list shows the types"
+    return f"mpi under launchers.options.srun in the site file: {others} (Open MPI speaks pmix)"
+
+
 def _mpi(evidence: Evidence) -> Check:
     launcher, kind = evidence.spec["launcher"], _mpi_type(evidence)
     way = f"{launcher} --mpi={kind}" if kind and launcher in ("srun", "torchrun") else launcher
     size = evidence.spec["layout"]["nodes"] * evidence.spec["layout"]["tasks_per_node"]
     worlds = [one["world"] for one in evidence.ranks if "world" in one]
-    types = ", ".join(name for name in evidence.mpi_types if name not in (kind, "none"))
-    others = f"srun has {types}" if types else "srun --mpi=list shows the types"
-    other = f"mpi under launchers.options.srun in the site file: {others} (Open MPI speaks pmix)"
-    hint = other if launcher == "srun" else "the site file's launchers; hpclaunch submit --launcher tries another"
+    hint = _mpi_hint(evidence)
     if not worlds:
         what, before = _not_joined(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
         hint = hint if before else "mend TensorFlow and Horovod first, below"
@@ -228,16 +259,24 @@ def _gpus(evidence: Evidence) -> Check:
             request = "this TensorFlow is built for CPUs: another module, venv or container under 'environment:'"
         return Check(name="GPUs", verdict="FAIL", what=what, next=request)
     for host in sorted({one["host"] for one in evidence.ranks}):
-        several = [_visible(one) or [] for one in evidence.ranks if one["host"] == host]
-        different = {device for devices in several for device in devices}
-        if all(len(devices) == 1 for devices in several) and tasks > 1:
-            continue  # each rank sees its own GPU, which the launcher may call number 0 for all of them
-        if different and len(different) < tasks:
-            what = f"{tasks} ranks on {host} see {count(len(different), 'GPU')}: they would share"
+        seen_there = _on_host([one for one in evidence.ranks if one["host"] == host])
+        if seen_there and seen_there < tasks:
+            what = f"{tasks} ranks on {host} see {count(seen_there, 'GPU')}: they would share"
             return Check(name="GPUs", verdict="FAIL", what=what, next=request)
+        if seen_there and seen_there < asked:
+            what = f"{host} shows {count(seen_there, 'GPU')}, and {asked} a node were asked for"
+            return Check(name="GPUs", verdict="WARN", what=what, next=request)
     each = len(_visible(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
     kind = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
     return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}, {asked} a node were asked for ({kind})")
+
+
+def _on_host(ranks: Sequence[Facts]) -> int:
+    """Return how many GPUs the ranks of a node see; 0 where that does not show: each sees one, or no variable says."""
+    several = [_visible(one) or [] for one in ranks]
+    if len(ranks) > 1 and all(len(devices) == 1 for devices in several):
+        return 0  # its own, which the launcher may call number 0 for all of them
+    return len({device for devices in several for device in devices})
 
 
 def _given(one: Facts, stand_in: bool) -> bool:
@@ -277,8 +316,8 @@ def _binding(evidence: Evidence, asked: int, tasks: int) -> Check:
     if len(sets) > 1 and not apart and evidence.spec["scheduler"] == "slurm":
         what = f"not bound: {len(sets)} ranks on {here[0]['host']} share {len(frozenset().union(*sets))} CPUs"
         return Check(name="CPU binding", verdict="WARN", what=what, next=bind)
-    own = "to itself" if apart else f"and shares them; each has {asked} threads"
-    return Check(name="CPU binding", verdict="PASS", what=f"every rank has {narrowest} CPUs {own}")
+    own = "to itself" if apart else f"and shares them; each has {count(asked, 'thread')}"
+    return Check(name="CPU binding", verdict="PASS", what=f"every rank has {count(narrowest, 'CPU')} {own}")
 
 
 def _environment(evidence: Evidence) -> list[Check]:
@@ -342,6 +381,7 @@ def _horovod(evidence: Evidence) -> Check:
         hint = (
             "build it where this TensorFlow can be imported: HOROVOD_WITH_TENSORFLOW=1, and HOROVOD_WITH_MPI=1 for srun"
         )
+        hint = hint if any("tensorflow" in one for one in evidence.ranks) else "mend TensorFlow first, above"
         return Check(name="Horovod", verdict="FAIL", what=said, next=hint)
     one, layout = built[0], evidence.spec["layout"]
     parts = [word for word, key in (("MPI", "mpi"), ("Gloo", "gloo"), ("NCCL", "nccl")) if one[key]]

@@ -68,7 +68,10 @@ def examine(world: World, request: Request, runs_dir: str | None = None) -> Repo
     os.environ[MARK] = "set where the probe was submitted"
     try:
         run = submit(world, prepared)
-        world.tell(f"submitted {run.path.name} as job {run.job_id}; waiting for its end")
+        world.tell(
+            f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C leaves it alone; "
+            f"hpclaunch doctor --from {run.path.name} reads it later)"
+        )
         run = _ended(world, run)
     except KeyboardInterrupt:
         raise _interrupted(run) from None
@@ -154,8 +157,10 @@ def _ended(world: World, run: Run) -> Run:
 def _interrupted(run: Run | None) -> Interrupted:
     if run is None:
         return Interrupted(Fault(what="interrupted before the probe was submitted"))
-    what = f"interrupted; {run.path.name} goes on"
-    return Interrupted(Fault(what=what, next=f"when it has ended: hpclaunch doctor --from {run.path.name}"))
+    what, name = f"interrupted; {run.path.name} goes on", run.path.name
+    return Interrupted(
+        Fault(what=what, next=f"when it has ended: hpclaunch doctor --from {name}; or hpclaunch cancel {name}")
+    )
 
 
 def report_of(run: Run) -> Report:

@@ -14,7 +14,7 @@ from pathlib import Path
 from hpclaunch import __version__
 from hpclaunch.catalog import NAME, SITE, Found, user_folder
 from hpclaunch.detection import cluster_name, detect_own_site, detect_site, machine
-from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, Refused, SchedulerError
+from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, SchedulerError
 from hpclaunch.fileformat import read
 from hpclaunch.launch import World
 from hpclaunch.records import record
@@ -45,8 +45,10 @@ def recognized(world: World) -> Found | None:
 
 def survey(world: World) -> Written:
     """Return the site file of the cluster that this machine belongs to. Raises SchedulerError where there is none."""
-    here = _here(world)
-    described = describe(answers(here.user), here)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    told = answers(user)  # first: without a Slurm that answers there is nothing to look for here
+    here = _here(world, user)
+    described = describe(told, here)
     if described is None:
         what = "Slurm shows you no node in any partition, so that there is nothing to describe"
         raise SchedulerError(Fault(where="scontrol show node, sinfo", what=what, next="ask the site's staff"))
@@ -56,8 +58,7 @@ def survey(world: World) -> Written:
     return Written(described=described, text=text_of(described, words))
 
 
-def _here(world: World) -> Here:
-    user = pwd.getpwuid(os.geteuid()).pw_name
+def _here(world: World, user: str) -> Here:
     programs = [name for name in _PROGRAMS if shutil.which(name)]
     return Here(
         user=user,
@@ -96,6 +97,8 @@ def place_of(world: World, name: str | None, file: str | None) -> Path | None:
     if name is None and file is None:
         return None
     folder = user_folder(world.environment) / SITE.folder
+    if name is not None:
+        _refuse_known(world, name)
     path = folder / SITE.entry.format(name) if name is not None else world.cwd / str(file)
     if path.exists() or path.is_symlink():
         raise Refused(Fault(where=str(path), what="exists already", next="choose another place, or remove it"))
@@ -104,19 +107,31 @@ def place_of(world: World, name: str | None, file: str | None) -> Path | None:
     return path
 
 
-def write(found: Written, path: Path) -> Written:
-    """Write the file and read it as a submission would; one that cannot be used is not left there.
+def _refuse_known(world: World, name: str) -> None:
+    """Raise Refused for the name of a site that there is: one of the two would hide the other."""
+    try:
+        known = world.catalog.find(SITE, name)
+    except NotFound:
+        return
+    what = f"there is a site {name} already ({known.origin}: {known.path})"
+    raise Refused(Fault(where="--name", what=what, next="choose another name, or --write FILE"))
 
-    Raises InvalidFile then, and Refused where something is in its place.
+
+def write(found: Written, path: Path) -> Written:
+    """Write the file and read it as a submission would; one that cannot be used, or is cut short, is not left there.
+
+    Raises InvalidFile or OSError then, and Refused where something is in its place.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(found.text)
-        read(path, Site, name=path.stem)
+        file = path.open("x", encoding="utf-8")
     except FileExistsError:
         raise Refused(Fault(where=str(path), what="exists already", next="choose another place")) from None
-    except InvalidFile:
-        path.unlink()
+    try:
+        with file:
+            file.write(found.text)
+        read(path, Site, name=path.stem)
+    except (InvalidFile, OSError):
+        path.unlink(missing_ok=True)
         raise
     return Written(described=found.described, text=found.text, path=path)

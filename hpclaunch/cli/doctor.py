@@ -41,24 +41,27 @@ def doctor(
     if local and site not in (None, "local"):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
     world = launch.World(warn=console.warn, tell=console.say)
+    typed = {
+        "node_type": node_type,
+        "nodes": nodes,
+        "tasks_per_node": tasks_per_node,
+        "gpus_per_node": gpus_per_node,
+        "launcher": launcher,
+        "account": account,
+        "partition": partition,
+        "qos": qos,
+        "walltime": _seconds(walltime),
+        "sbatch": tuple(sbatch),
+        "accept_unverified": accept_unverified,
+    }
     if from_ is not None:
+        if site or local or runs_dir or any(typed.values()):
+            what = "submits nothing, so that nothing else can be asked for"
+            raise InvalidRequest(Fault(where="--from", what=what, next="leave the other options out, or --from"))
         (run,) = tracking.refreshed([runs.find(world.index, from_, world.run_folders)])
         report = story.report_of(run)
     else:
-        request = story.request_for(
-            "local" if local else site,
-            node_type=node_type,
-            nodes=nodes,
-            tasks_per_node=tasks_per_node,
-            gpus_per_node=gpus_per_node,
-            launcher=launcher,
-            account=account,
-            partition=partition,
-            qos=qos,
-            walltime=_seconds(walltime),
-            sbatch=tuple(sbatch),
-            accept_unverified=accept_unverified,
-        )
+        request = story.request_for("local" if local else site, **typed)
         report = story.examine(world, request, runs_dir)
     doctor_views.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)

@@ -48,13 +48,17 @@ def _podman_hpc(site: Container, inside: Inside) -> Box:
     gpu = ("gpu",) if inside.gpus == "nvidia" and "gpu" not in site.modules else ()
     modules = tuple(f"--{name}" for name in (*gpu, *site.modules))
     volumes = tuple(word for folder in inside.folders for word in ("--volume", f"{folder}:{folder}"))
-    named = [name for name in inside.variables if not name.startswith("HPCLAUNCH_")]
-    names = dict.fromkeys([*_LAUNCHERS_OWN, "HPCLAUNCH_*", *named])
+    names = dict.fromkeys([*_LAUNCHERS_OWN, "HPCLAUNCH_*", *_named(inside)])
     variables = tuple(word for name in names for word in ("--env", name))
     workdir = ("--workdir", inside.workdir) if inside.workdir else ()
     return Box(
         prefix=("podman-hpc", "run", "--rm", *modules, *volumes, *workdir, *variables, *site.options, inside.image)
     )
+
+
+def _named(inside: Inside) -> list[str]:
+    """Variables that an image may set as well; hpclaunch's own are in none."""
+    return [name for name in inside.variables if not name.startswith("HPCLAUNCH_")]
 
 
 _LAUNCHERS_OWN = ("SLURM_*", "PMI_*", "PMIX_*", "OMPI_*", "CUDA_VISIBLE_DEVICES")
@@ -69,10 +73,16 @@ def _apptainer(site: Container, inside: Inside) -> Box:
 
 
 def _pyxis(site: Container, inside: Inside) -> Box:
-    """A plug-in of srun: the container is an option of the step (pyxis' README)."""
+    """A plug-in of srun: the container is an option of the step (pyxis' README).
+
+    Without ``--container-env`` the image's own value of a variable wins over the script's (pyxis' wiki, Usage).
+    """
     mounts = ",".join(f"{folder}:{folder}" for folder in inside.folders)
     workdir = (f"--container-workdir={inside.workdir}",) if inside.workdir else ()
-    return Box(srun=(f"--container-image={inside.image}", f"--container-mounts={mounts}", *workdir, *site.options))
+    names = _named(inside)
+    variables = (f"--container-env={','.join(names)}",) if names else ()
+    image = (f"--container-image={inside.image}", f"--container-mounts={mounts}")
+    return Box(srun=(*image, *workdir, *variables, *site.options))
 
 
 RUNTIMES: dict[str, Callable[[Container, Inside], Box]] = {

@@ -59,7 +59,10 @@ def create(
         _fill(spec, text, snapshot, environment or {}, request or {})
         return save(replace(run, state="RENDERED", reason=""))
     except FileExistsError:
-        raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
+        if path.parent.is_dir():
+            raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
+        what = "the folder of the run directories is no folder"
+        raise Refused(Fault(where=str(path.parent), what=what, next="--runs-dir FOLDER")) from None
     except OSError as error:
         raise Refused(
             Fault(

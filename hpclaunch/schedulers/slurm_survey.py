@@ -20,7 +20,7 @@ def answers(user: str) -> Answers:
     if not config.ok:
         what = f"Slurm cannot be asked what this cluster is: scontrol {config.words}"
         raise SchedulerError(Fault(where="scontrol", what=what, next="log in to the cluster, or wait for slurmctld"))
-    nodes = _text("scontrol", "show", "node", "--oneliner")
+    nodes = _text("scontrol", "show", "node", "--all", "--oneliner")
     sinfo = "" if nodes.strip() else _text("sinfo", "--noheader", "--Node", "--all", f"--format={SINFO_FORMAT}")
     accounting = bool(settings(config.text).get("AccountingStorageType", "").endswith("slurmdbd"))
     mpi = ask(["srun", "--mpi=list"])

@@ -12,11 +12,13 @@ from typing import Any
 
 from hpclaunch.records import record
 from hpclaunch.survey.answers import (
+    Fields,
     gpu_files,
     mpi_types,
     names_in,
     nodes_of,
     nodes_of_sinfo,
+    numbers,
     records,
     settings,
     table,
@@ -116,13 +118,15 @@ def describe(answers: Answers, here: Here) -> Described | None:
     draft.say("scheduler", "slurm", "slurm")
     _say_modules(draft, here)
     _say_detect(draft, cluster, here)
-    person = _person(answers, here)
+    person = _person(answers, here, cluster)
     qos_rows = table(answers.qos)
     partitions = partitions_of(shown, kinds, qos_rows, person, config)
     default = next((one["PartitionName"] for one in shown if one.get("Default") == "YES"), "")
     homes = {kind.name: home_of(kind, partitions, default) for kind in kinds}
     _say_defaults(draft, kinds, homes, partitions)
-    _say_nodes(draft, kinds, homes, answers.gres_conf)
+    places = {one["PartitionName"]: one for one in shown}
+    _say_nodes(draft, kinds, homes, places, answers.gres_conf)
+    _mark_memory(draft, kinds, homes, places, config)
     draft.say("partitions", partitions, "slurm")
     qos = qos_of(qos_rows, person, config)
     if qos:
@@ -140,8 +144,10 @@ def _file_name(cluster: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", cluster).strip("-_")[:64] or "cluster"
 
 
-def _person(answers: Answers, here: Here) -> Person:
+def _person(answers: Answers, here: Here, cluster: str) -> Person:
+    """Return what accounting knows of the person on this cluster: one slurmdbd may serve several."""
     rows = [row for row in table(answers.associations) if row.get("User") == here.user]
+    rows = [row for row in rows if _same(row.get("Cluster", cluster), cluster)]
     usual = [row.get("DefQOS", "") for row in rows if row.get("DefQOS")]
     return Person(
         groups=here.groups,
@@ -152,6 +158,11 @@ def _person(answers: Answers, here: Here) -> Person:
     )
 
 
+def _same(one: str, other: str) -> bool:
+    """Whether two names are of one cluster: Slurm may write ClusterName in small letters (slurm.conf's manual)."""
+    return one.casefold() == other.casefold()
+
+
 def _say_modules(draft: _Draft, here: Here) -> None:
     if here.module_setup:
         why = f"{here.module_setup} is set here, and a job that starts from nothing has modules from a login shell only"
@@ -159,8 +170,8 @@ def _say_modules(draft: _Draft, here: Here) -> None:
 
 
 def _say_detect(draft: _Draft, cluster: str, here: Here) -> None:
-    if here.known_cluster == cluster:
-        draft.say("detect", {"cluster_name": cluster}, "slurm")
+    if _same(here.known_cluster, cluster):
+        draft.say("detect", {"cluster_name": here.known_cluster}, "slurm")
     elif here.hostname:
         pattern = re.sub(r"\d+", r"\\d+", re.escape(here.hostname))
         draft.say("detect", {"hostname": pattern}, "here", f"from the host name {here.hostname}")
@@ -178,13 +189,16 @@ def _say_defaults(
     draft.say("defaults", {**defaults, "walltime": format_walltime(min(_WALLTIME, longest))}, "hpclaunch")
 
 
-def _say_nodes(draft: _Draft, kinds: Sequence[Kind], homes: Mapping[str, str], gres_conf: str) -> None:
+def _say_nodes(
+    draft: _Draft, kinds: Sequence[Kind], homes: Mapping[str, str], places: Mapping[str, Fields], gres_conf: str
+) -> None:
     stand_ins = [file for file in gpu_files(gres_conf) if not file.startswith("/dev/")]
     usual = draft.values["defaults"].get("partition", "")
     members = {}
     for kind in kinds:
         home = homes[kind.name]
-        members[kind.name] = _member(kind, home if home != usual else "")
+        most = numbers([places.get(home, {}).get("MaxCPUsPerNode", "")])
+        members[kind.name] = _member(kind, home if home != usual else "", most[0] if most else 0)
         if kind.gpu[1] and stand_ins:
             members[kind.name]["stand_in_gpus"] = True
             draft.derived[f"node_types.{kind.name}.stand_in_gpus"] = (
@@ -201,11 +215,31 @@ def _say_nodes(draft: _Draft, kinds: Sequence[Kind], homes: Mapping[str, str], g
     draft.say("node_types", members, "slurm")
 
 
-def _member(kind: Kind, partition: str) -> Member:
-    """Return what the file says of a node type."""
-    first, (gpu_type, gpus) = kind.nodes[0], kind.gpu
-    per_core = max(1, first.cpus // first.cores)
-    usable = min(node.usable_cpus // max(1, node.cpus // node.cores) for node in kind.nodes)
+def _mark_memory(
+    draft: _Draft, kinds: Sequence[Kind], homes: Mapping[str, str], places: Mapping[str, Fields], config: Fields
+) -> None:
+    """Mark request_memory where a job that asks for none gets a small part of the node (slurm.conf's DefMemPer…)."""
+    if "MEMORY" not in config.get("SelectTypeParameters", "").upper():
+        return
+    for kind in kinds:
+        place = places.get(homes[kind.name], {})
+        if kind.gpu[1] and "DefMemPerGPU" in place.get("JobDefaults", ""):
+            continue
+        cpus = min(node.usable_cpus for node in kind.nodes)
+        for key, times in (("DefMemPerCPU", cpus), ("DefMemPerNode", 1)):
+            share = next(iter(numbers([place.get(key, ""), config.get(key, "")])), 0)
+            if 0 < share * times < kind.memory * 0.9:
+                why = f"with {key}={share} a job that asks for no memory gets {share * times} of {kind.memory} MB"
+                example = f"request_memory: {kind.memory}M"
+                draft.gaps.append(Gap(key=f"node_types.{kind.name}.request_memory", why=why, example=example))
+                break
+
+
+def _member(kind: Kind, partition: str, most_cpus: int) -> Member:
+    """Return what the file says of a node type; ``most_cpus`` of a node go to the jobs of its partition, 0: all."""
+    first, (gpu_type, gpus), per_core = kind.nodes[0], kind.gpu, kind.cpus_per_core
+    usable = min(node.usable_cpus // node.cpus_per_core for node in kind.nodes)
+    usable = min(usable, max(1, most_cpus // per_core)) if most_cpus else usable
     what = f"GPU node, {gpus} x {gpu_type or 'GPU'}" if gpus else "CPU node"
     known = {
         "title": f"{what}, {count(kind.cores, 'core')}, {max(1, kind.memory // 1024)} GB",
@@ -213,8 +247,8 @@ def _member(kind: Kind, partition: str) -> Member:
         "sockets": first.sockets if len({node.sockets for node in kind.nodes}) == 1 else None,
         "cores_per_node": kind.cores,
         "usable_cores": usable if 0 < usable < kind.cores else None,
-        "threads_per_core": first.threads if first.threads > 1 else None,
-        "cpus_per_core": per_core if per_core != first.threads else None,
+        "threads_per_core": kind.threads if kind.threads > 1 else None,
+        "cpus_per_core": per_core if per_core != kind.threads else None,
         "memory_gb": max(1, kind.memory // 1024),
         "gpus_per_node": gpus or None,
         "gpu_type": gpu_type if kind.typed else None,
@@ -270,7 +304,8 @@ def _say_environment(draft: _Draft, here: Here) -> None:
 
 
 def _say_folders(draft: _Draft, config: Mapping[str, str]) -> None:
-    private = list(dict.fromkeys([config.get("TmpFS", "") or "/tmp", "/tmp", "/dev/shm"]))
+    told = config.get("TmpFS", "").rstrip("/")  # of a whole file system, "/", every folder would be one
+    private = list(dict.fromkeys([*([told] if told.startswith("/") else []), "/tmp", "/dev/shm"]))
     draft.say("folders", {"node_private": private}, "slurm", "TmpFS, and what no two machines share")
     why = "a file system that all nodes share, for runs and data; run directories are made in ./runs until then"
     draft.gaps.append(Gap(key="folders.runs", why=why, example="runs: $SCRATCH/hpclaunch/runs, data: $SCRATCH/data"))

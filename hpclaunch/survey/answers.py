@@ -23,7 +23,7 @@ SINFO_FORMAT = "%N|%R|%X|%Y|%Z|%c|%m|%G|%f"
 
 @record
 class Node:
-    """A node as Slurm counts it; ``usable_cpus`` are those that jobs get. Memory in MB."""
+    """A node as Slurm counts it; ``usable_cpus`` are those that jobs get, and so is the memory. Memory in MB."""
 
     name: str
     sockets: int
@@ -35,6 +35,11 @@ class Node:
     gpus: Gpus = ()
     features: frozenset[str] = field(default_factory=frozenset)
     partitions: tuple[str, ...] = ()
+
+    @property
+    def cpus_per_core(self) -> int:
+        """What Slurm counts as CPUs of one core: its hardware threads, or 1 where its CPUs are cores."""
+        return max(1, self.cpus // self.cores)
 
 
 def settings(text: str) -> dict[str, str]:
@@ -75,25 +80,25 @@ def _node(fields: Fields) -> Node | None:
     cpus, memory = _number(fields.get("CPUTot")), _number(fields.get("RealMemory"))
     if not (sockets and cores and cpus and memory):
         return None
+    kept = _number(fields.get("MemSpecLimit")) or 0
     return Node(
         name=fields["NodeName"],
         sockets=sockets,
         cores=sockets * cores,
         threads=_number(fields.get("ThreadsPerCore")) or 1,
         cpus=cpus,
-        usable_cpus=_usable(fields, cpus),
-        memory=memory,
+        usable_cpus=_usable(fields, cpus, sockets * cores),
+        memory=max(1, memory - kept),
         gpus=gpus_of(fields.get("Gres", "")),
         features=frozenset(_list(fields.get("AvailableFeatures") or fields.get("Features", ""))),
         partitions=tuple(_list(fields.get("Partitions", ""))),
     )
 
 
-def _usable(fields: Fields, cpus: int) -> int:
+def _usable(fields: Fields, cpus: int, cores: int) -> int:
     """CPUEfctv is Slurm's own word from 22.05 on; before that CoreSpecCount tells how many cores the node keeps."""
     effective, kept = _number(fields.get("CPUEfctv")), _number(fields.get("CoreSpecCount")) or 0
-    threads = _number(fields.get("ThreadsPerCore")) or 1
-    return min(cpus, effective) if effective else max(1, cpus - kept * threads)
+    return min(cpus, effective) if effective else max(1, cpus - kept * max(1, cpus // cores))
 
 
 def nodes_of_sinfo(text: str) -> list[Node]:

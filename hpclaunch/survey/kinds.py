@@ -39,15 +39,25 @@ class Kind:
         return min(node.cores for node in self.nodes)
 
     @property
+    def threads(self) -> int:
+        """Hardware threads of every core."""
+        return min(node.threads for node in self.nodes)
+
+    @property
+    def cpus_per_core(self) -> int:
+        """What Slurm counts as CPUs of every core."""
+        return min(node.cpus_per_core for node in self.nodes)
+
+    @property
     def memory(self) -> int:
         """MB of every node."""
         return min(node.memory for node in self.nodes)
 
     @property
     def mixed(self) -> bool:
-        """Whether some nodes have more cores, GPUs or memory than others."""
+        """Whether some nodes have more cores, threads, GPUs or memory than others."""
         return (
-            len({(node.cores, node.gpus) for node in self.nodes}) > 1
+            len({(node.cores, node.threads, node.cpus, node.gpus) for node in self.nodes}) > 1
             or max(node.memory for node in self.nodes) > self.memory * _SAME_MEMORY
         )
 

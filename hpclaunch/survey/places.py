@@ -81,6 +81,8 @@ def _reasons(fields: Fields, shown: Sequence[Fields], person: Person, config: Ma
     denied = set(names_in(fields.get("DenyAccounts", "")))
     if person.accounts and person.accounts <= denied:
         reasons.append("closed to your accounts")
+    if person.default_qos in names_in(fields.get("DenyQos", "")):
+        reasons.append(f"closed to --qos {person.default_qos}")
     allowed = names_in(fields.get("AllowQos", "ALL"))
     if allowed and person.default_qos not in allowed:
         reasons.append(f"only with --qos {' or '.join(allowed)}")

@@ -86,6 +86,8 @@ def test_the_same_as_json(cluster: Desk) -> None:
     [
         (("--name", "a/b"), 2, "'a/b' is not a site's name"),
         (("--name", "x", "--write", "y"), 2, "exclude each other"),
+        (("--name", "local"), 1, "there is a site local already (bundled: "),
+        (("--name", "perlmutter"), 1, "there is a site perlmutter already (bundled: "),
         (("--write", "there.yaml"), 1, "exists already"),
         (("--write", "nowhere/x.yaml"), 1, "its folder is not there"),
     ],
@@ -99,6 +101,21 @@ def test_where_it_cannot_be_written_nothing_is(cluster: Desk, words: tuple[str, 
     assert cluster.listing() == before
 
 
+def test_a_site_of_the_same_name_is_not_replaced(cluster: Desk) -> None:
+    assert cluster.type("sites", "detect", "--name", "hypatia").code == 0
+    before = cluster.listing()
+    done = cluster.type("sites", "detect", "--name", "hypatia")
+    assert done.code == 1 and "there is a site hypatia already (user: " in done.err
+    assert cluster.listing() == before
+
+
+def test_where_its_folder_cannot_be_made_it_says_so(cluster: Desk) -> None:
+    (cluster.config / "site_configs").parent.mkdir(parents=True, exist_ok=True)
+    (cluster.config / "site_configs").write_text("a file where the folder should be")
+    done = cluster.type("sites", "detect", "--name", "hypatia")
+    assert done.code == 1 and "site_configs" in done.err and "Traceback" not in done.err
+
+
 def test_without_slurm_it_says_so(desk: Desk) -> None:
     (Path(desk.root) / "bin" / "scontrol").unlink(missing_ok=True)
     done = desk.type("sites", "detect")
@@ -106,11 +123,14 @@ def test_without_slurm_it_says_so(desk: Desk) -> None:
     assert "Slurm cannot be asked what this cluster is: scontrol is not on this machine" in done.err
 
 
-def test_a_slurm_that_does_not_answer_is_an_error_in_its_words(cluster: Desk) -> None:
+def test_a_slurm_that_does_not_answer_is_an_error_in_its_words_and_no_other_program_is_waited_for(
+    cluster: Desk,
+) -> None:
     cluster.fake("scontrol", err="slurm_load_ctl_conf error: Unable to contact slurm controller\n", code=1)
     done = cluster.type("sites", "detect")
     assert done.code == 1
     assert "Unable to contact slurm controller" in done.err
+    assert not (cluster.spool / "asked").exists()
 
 
 def test_a_cluster_that_shows_no_nodes_is_not_described(cluster: Desk) -> None:

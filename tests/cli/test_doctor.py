@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,35 @@ def test_an_old_probe_is_read_again_and_another_run_is_not(cluster: Desk) -> Non
     record.write_text(json.dumps({**json.loads(record.read_text()), "name": "doctor"}))
     waiting = cluster.type("doctor", "--from", name)
     assert waiting.code == 1 and "has not ended" in waiting.err
+
+
+def test_a_folder_of_runs_that_is_a_file_is_named(cluster: Desk) -> None:
+    cluster.write("taken", "")
+    done = cluster.type("doctor", "--json", "--runs-dir", "taken", *HERE)
+    assert done.code == 1
+    assert "taken: the folder of the run directories is no folder" in failed(done.json)["shared paths"]
+
+
+def test_interrupted_in_the_queue_it_leaves_the_probe_and_says_how_to_go_on(cluster: Desk) -> None:
+    cluster.fake("squeue", out="4711|PENDING|Resources\n")
+    process = cluster.start("doctor", *HERE)
+    assert process.stderr is not None
+    told = ""
+    while "PENDING" not in told:
+        line = process.stderr.readline()
+        assert line, told
+        told += line
+    process.send_signal(signal.SIGINT)
+    out, rest = process.communicate(timeout=60)
+    (run,) = (cluster.project / "runs").iterdir()
+    assert process.returncode == 130 and out == ""
+    assert f"{run.name} goes on" in rest and f"hpclaunch doctor --from {run.name}" in rest
+    assert not (cluster.spool / "scancel.args").exists()
+
+
+def test_reading_an_old_probe_takes_no_request(cluster: Desk) -> None:
+    done = cluster.type("doctor", "--from", "x", "--nodes", "4")
+    assert done.code == 2 and "--from: submits nothing" in done.err
 
 
 def test_local_and_another_site_exclude_each_other(cluster: Desk) -> None:

@@ -162,6 +162,7 @@ def test_row_23_code_and_training_reach_ranks_that_have_only_tensorflow_and_horo
     found = importlib.util.find_spec("horovod")
     assert found is not None and found.origin is not None
     folders = [Path(sys.prefix), Path(sys.base_prefix), Path(found.origin).parents[1]]
+    folders += [(Path(sys.prefix) / "pyvenv.cfg").resolve().parent]  # a venv may be links to another's parts
     image.write_text("".join(f"{folder}\n" for folder in dict.fromkeys(folder.resolve() for folder in folders)))
     setup = [elsewhere.program("apptainer", APPTAINER)]
     # PMIx keeps what the ranks of a node share below SlurmdSpoolDir.

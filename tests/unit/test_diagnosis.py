@@ -87,6 +87,21 @@ def test_an_abort_in_mpis_own_start_is_named_as_the_mpi_type() -> None:
     assert "OPAL ERROR" in check.what and "--mpi=pmix" in check.what
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "srun: error: Couldn't find the specified plugin name for mpi/pmix looking at all files",
+        "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types",
+    ],
+)
+def test_a_type_of_mpi_that_srun_lacks_is_named(said: str) -> None:
+    log = f"{said}\nsrun: error: cannot find mpi plugin\n"
+    found = evidence(ranks=[], log=log, state="FAILED", exit_code="1:0", mpi_types=["none", "pmi2"])
+    (check,) = failed(found)
+    assert (check.name, check.what) == ("MPI", f"srun knows no --mpi=pmix: {said}")
+    assert "mpi under launchers.options.srun in the site file: srun has pmi2" in check.next
+
+
 def test_ranks_that_never_reach_mpi_do_not_accuse_it() -> None:
     left = ("tensorflow", "horovod", "world")
     ranks = [{key: value for key, value in a_rank(n).items() if key not in left} for n in range(4)]
@@ -97,6 +112,7 @@ def test_ranks_that_never_reach_mpi_do_not_accuse_it() -> None:
     assert set(checks) == {"MPI", "TensorFlow", "Horovod"}
     assert "mend TensorFlow" in checks["MPI"].next
     assert "No module named 'tensorflow'" in checks["TensorFlow"].what
+    assert checks["Horovod"].next == "mend TensorFlow first, above"
 
 
 @pytest.mark.parametrize("stand_in", [False, True])
@@ -126,6 +142,16 @@ def test_ranks_that_would_share_a_gpu_are_named() -> None:
     ]
 
 
+def test_fewer_gpus_than_were_asked_for_are_a_warning_where_every_rank_has_one() -> None:
+    spec = a_spec(tasks_per_node=1, nodes=4, gpus_per_node=4)
+    for visible, verdict in (("0,1", "WARN"), ("0,1,2,3", "PASS")):
+        told = {"CUDA_VISIBLE_DEVICES": visible, "SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])}
+        checks = diagnose(evidence(spec=spec, ranks=[a_rank(n, host=f"n{n}", told=told) for n in range(4)]))
+        (check,) = [check for check in checks if check.name == "GPUs"]
+        assert check.verdict == verdict
+        assert verdict == "PASS" or check.what == "n0 shows 2 GPUs, and 4 a node were asked for"
+
+
 def test_one_gpu_bound_to_every_rank_is_enough() -> None:
     told = {"CUDA_VISIBLE_DEVICES": "0", "SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])}
     build = {"version": "2.15.1", "cuda": True, "rocm": False, "gpus": 1}
@@ -145,6 +171,18 @@ def test_a_log_folder_that_the_nodes_lack_is_named(reason: str, exit_code: str) 
     assert "--runs-dir" in check.next
 
 
+@pytest.mark.parametrize("state", ["CANCELLED", "NODE_FAIL", "PREEMPTED"])
+def test_a_job_that_never_began_says_nothing_of_its_folders(state: str) -> None:
+    (check,) = diagnose(evidence(ranks=[], log=None, state=state, reason="by 1000", exit_code="0:0"))
+    assert (check.name, check.verdict, check.what) == ("job", "FAIL", f"the job ended as {state} (by 1000)")
+    assert check.next == "hpclaunch doctor tries it again"
+
+
+def test_a_job_of_which_nobody_knows_accuses_nothing() -> None:
+    (check,) = diagnose(evidence(ranks=[], log=None, state="UNKNOWN"))
+    assert check.what == "nobody knows what became of the job"
+
+
 def test_results_that_stay_on_the_nodes_are_named() -> None:
     (check,) = failed(evidence(ranks=[], log=None))
     assert check.name == "shared paths" and "neither its log nor its files" in check.what
@@ -157,6 +195,7 @@ def test_a_job_that_never_reached_the_ranks_says_why() -> None:
     (check,) = failed(evidence(ranks=[], log=log, state="FAILED", exit_code="78:0"))
     assert check.name == "job"
     assert "module load tensorflow/9" in check.what
+    assert check.next == f"its whole log: hpclaunch logs {SPEC['run_dir'].rpartition('/')[2]}"
 
 
 def test_too_few_ranks_and_wrong_nodes_are_named() -> None:
@@ -222,3 +261,9 @@ def test_a_refusal_is_told_under_what_it_is_about() -> None:
     private = Fault(what="the run directory /tmp/x is in /tmp, which every node of x has for itself", next="--runs-dir")
     assert refusals([private], [], [])[0].name == "shared paths"
     assert [one.name for one in refusals([replace(gres, what="you have no account 'x'")], [], [])] == ["account"]
+    nodes = Fault(where="cluster gpu", what="no partition takes 9 gpu nodes", allowed="at most 4 nodes")
+    assert [one.name for one in refusals([nodes], [], [])] == ["request"]  # its nodes are only called so
+    asked = Fault(where="cluster gpu", what="9 GPUs a node asked for", allowed="at most 4")
+    assert [one.name for one in refusals([asked], [], [])] == ["GPUs"]
+    lost = replace(gres, what="fatal: Unable to process configuration file")
+    assert [one.name for one in refusals([lost], [], [])] == ["scheduler"]

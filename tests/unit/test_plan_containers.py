@@ -81,13 +81,22 @@ def test_row_23_the_data_folder_is_seen_inside() -> None:
 def test_row_23_under_pyxis_the_container_is_an_option_of_srun() -> None:
     spec = contained(boxed("pyxis", options=("--no-container-mount-home",)))
     assert spec.launch[0] == "srun"
-    assert spec.launch[-4:] == (
+    assert spec.launch[-5:] == (
         f"--container-image={IMAGE}",
         f"--container-mounts={RUN}:{RUN}",
         f"--container-workdir={RUN}",
+        "--container-env=PYTHONUNBUFFERED,OMP_NUM_THREADS,PYTHONNOUSERSITE",
         "--no-container-mount-home",
     )
     assert spec.command == RANK
+
+
+def test_row_23_under_pyxis_the_scripts_variables_win_over_the_images() -> None:
+    job = a_job(environment=Environment(container=IMAGE, variables={"MY_OWN": "x"}), secret_env=("API_KEY",))
+    (option,) = [word for word in planned(boxed("pyxis"), job).launch if word.startswith("--container-env=")]
+    names = option.partition("=")[2].split(",")
+    assert {"OMP_NUM_THREADS", "PYTHONNOUSERSITE", "MY_OWN", "API_KEY"} <= set(names)
+    assert "=" not in option.partition("=")[2]  # names only: a value would be on every node's list of processes
 
 
 def test_row_23_pyxis_needs_srun() -> None:

@@ -129,6 +129,7 @@ srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --cpu-bind=cor
   --mpi=pmi2 --kill-on-bad-exit=1 --wait=60 --container-image=/scratch/ada/images/tensorflow.sif \
   --container-mounts=/home/ada/project/runs/train-20260102-030405-abcd:/home/ada/project/runs/train-20260102-030405-abcd,/scratch/ada/hpclaunch/data:/scratch/ada/hpclaunch/data \
   --container-workdir=/home/ada/project/runs/train-20260102-030405-abcd \
+  --container-env=PYTHONUNBUFFERED,OMP_NUM_THREADS,HDF5_USE_FILE_LOCKING,FI_MR_CACHE_MONITOR,PYTHONNOUSERSITE \
   bash -c "$rank" &
 launcher=$!
 while :; do

@@ -64,6 +64,17 @@ def test_cpus_that_the_node_keeps_for_itself_are_not_usable() -> None:
     assert nodes_of(before_22_05)[0].usable_cpus == 124  # by CoreSpecCount=2
 
 
+def test_where_slurms_cpus_are_cores_a_core_that_the_node_keeps_is_one_cpu() -> None:
+    text = "NodeName=n1 CoresPerSocket=32 CPUTot=64 RealMemory=256000 Sockets=2 ThreadsPerCore=2 CoreSpecCount=2"
+    (node,) = nodes_of(text)
+    assert (node.cores, node.cpus_per_core, node.usable_cpus) == (64, 1, 62)
+
+
+def test_memory_that_the_node_keeps_for_itself_is_not_counted() -> None:
+    text = "NodeName=n1 CoresPerSocket=32 CPUTot=64 RealMemory=256000 Sockets=2 CoreSpecCount=2 MemSpecLimit=8192"
+    assert nodes_of(text)[0].memory == 247_808
+
+
 def test_a_node_that_is_only_planned_is_none() -> None:
     assert "NodeName=c900" in answers("23.11").nodes
     assert "c900" not in [node.name for node in nodes_of(answers("23.11").nodes)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from hpclaunch.survey import Answers, Described, Here, describe
 from hpclaunch.survey.answers import Node
 from hpclaunch.survey.kinds import kinds_of
 from hpclaunch.survey.writing import text_of
+from hpclaunch.surveying import Written, write
 from tests.builders import AROUND, a_job, refused
 from tests.unit.survey.texts import answers
 
@@ -108,6 +110,18 @@ def test_nodes_that_nothing_tells_apart_are_one_type_with_what_each_has(tmp_path
     assert site.partitions["batch"].whole_nodes
 
 
+def test_a_file_that_is_cut_short_is_not_left_there(tmp_path: Path) -> None:
+    found = described("23.11")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))  # as a full quota would
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write(Written(described=found, text=text_of(found, "for a test")), tmp_path / "x.yaml")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_accounting_no_qos_is_known(tmp_path: Path) -> None:
     site = site_of(described("22.05", ROOT, qos="", associations=""), tmp_path)
     assert site.qos == {}
@@ -167,6 +181,71 @@ def test_how_the_cluster_is_known_again(tmp_path: Path) -> None:
     assert by_host.detect is not None and by_host.detect.hostname == r"login\d+\.hypatia\.org"
 
 
+def test_a_cluster_name_that_slurm_writes_in_small_letters_is_the_same(tmp_path: Path) -> None:
+    config = answers("23.11").config.replace("Hypatia", "hypatia")
+    site = site_of(described("23.11", config=config), tmp_path)
+    assert site.detect is not None and site.detect.cluster_name == "Hypatia"  # as slurm.conf has it
+
+
+def test_accounts_on_another_cluster_of_the_same_accounting_count_for_nothing(tmp_path: Path) -> None:
+    astro = "elsewhere|astro|ada||1|||||||||||||debug,normal,scavenge,shared,other||\n"
+    here = replace(ADA, groups=frozenset({"astro"}))
+    site = site_of(described("23.11", here, associations=answers("23.11").associations + astro), tmp_path)
+    assert "only for the accounts astro" in site.partitions["astro"].note
+
+
+def test_a_partition_that_is_closed_to_ones_usual_qos_is_never_chosen(tmp_path: Path) -> None:
+    text = answers("23.11").partitions.replace("DenyAccounts=none AllowQos=ALL", "AllowAccounts=ALL DenyQos=normal")
+    site = site_of(described("23.11", partitions=text), tmp_path)
+    assert site.partitions["gpu"].note == "closed to --qos normal"
+    assert site.defaults.partition == "cpu"
+
+
+def test_a_small_share_of_memory_is_marked_where_a_job_asks_for_none() -> None:
+    found = described("23.11")
+    (gap,) = [gap for gap in found.gaps if gap.key.endswith("request_memory")]
+    assert gap.key == "node_types.cpu.request_memory"  # the GPUs bring memory with them: DefMemPerGPU
+    assert gap.why == "with DefMemPerCPU=1930 a job that asks for no memory gets 239320 of 512000 MB"
+    enough = answers("23.11").partitions.replace("DefMemPerCPU=1930", "DefMemPerCPU=4000")
+    assert not [key for key in gaps(described("23.11", partitions=enough)) if key.endswith("request_memory")]
+    cores_only = answers("23.11").config.replace("CR_CORE_MEMORY", "CR_CORE")
+    assert not [key for key in gaps(described("23.11", config=cores_only)) if key.endswith("request_memory")]
+
+
+def test_a_partition_that_gives_some_cpus_of_a_node_only(tmp_path: Path) -> None:
+    text = answers("23.11").partitions.replace("MaxCPUsPerNode=UNLIMITED", "MaxCPUsPerNode=32", 1)
+    site = site_of(described("23.11", partitions=text), tmp_path)
+    assert (site.node_types["cpu"].cores_per_node, site.node_types["cpu"].usable_cores) == (64, 16)
+    assert site.node_types["h100"].usable_cores == 62
+
+
+def test_a_tmpfs_that_is_the_whole_file_system_makes_no_folder_private(tmp_path: Path) -> None:
+    config = answers("23.11").config.replace("/scratch/local", "/")
+    assert site_of(described("23.11", config=config), tmp_path).folders.node_private == ("/tmp", "/dev/shm")
+    assert site_of(described("23.11"), tmp_path).folders.node_private[0] == "/scratch/local"
+
+
+HOSTILE = 'x:{a}"&*!|>%@`#'
+
+
+@pytest.mark.parametrize("word", [HOSTILE, "yes", "1e3", "-x", "[a]", "a\x1b[31m", "a\u2028b: 1", "*a", "?"])
+def test_a_name_that_is_yaml_to_a_reader_stays_a_name(word: str, tmp_path: Path) -> None:
+    """A partition, a feature, a GPU type and plug-ins that would be syntax, or end a comment."""
+    texts = answers("22.05")
+    found = described(
+        "22.05",
+        config=texts.config.replace("JobSubmitPlugins        = (null)", f"JobSubmitPlugins = {word}"),
+        partitions=texts.partitions.replace("PartitionName=batch", f"PartitionName={word}"),
+        nodes=texts.nodes.replace("Partitions=batch", f"Partitions={word}"),
+    )
+    site = site_of(found, tmp_path)
+    shown = word.replace("\x1b", "?").replace("\u2028", "?")
+    assert list(site.partitions) == [shown, "debug", "preempt"]
+    assert site.defaults.partition == shown
+    assert shown in site.unverified["required"]
+    assert all(line.isprintable() for line in text_of(found, "for a test").splitlines())
+
+
 def test_modules_need_a_login_shell_and_the_runtime_is_the_one_that_is_there(tmp_path: Path) -> None:
     here = replace(ADA, module_setup="LMOD_CMD", runtimes=("apptainer", "shifter"))
     site = site_of(described("23.11", here), tmp_path)
@@ -212,6 +291,11 @@ def test_in_partitions_of_their_own_nodes_need_no_feature() -> None:
 def test_nodes_of_about_the_same_memory_are_alike() -> None:
     (kind,) = kinds_of([a_node("a", memory=512_000), a_node("b", memory=515_000)])
     assert (kind.memory, kind.mixed) == (512_000, False)
+
+
+def test_of_nodes_with_and_without_hyperthreads_each_core_has_what_every_node_gives(tmp_path: Path) -> None:
+    (kind,) = kinds_of([a_node("a", memory=500_000), a_node("b", threads=1, cpus=64, usable_cpus=64)])
+    assert (kind.threads, kind.cpus_per_core, kind.mixed) == (1, 1, True)
 
 
 def test_ten_thousand_nodes_are_few_kinds() -> None:
