@@ -118,6 +118,8 @@ def _sacct(job_ids: list[str]) -> dict[str, Status]:
         if not _STATE.fullmatch(word):
             continue
         nodes, reason = "" if nodes == "None assigned" else nodes, _UNOPENED if code == "0:53" else ""
+        if (word, code) == ("FAILED", "0:0"):
+            code = ""  # accounting has heard of the end, not yet of the exit code (seen when slurmdbd had been down)
         status = Status(state=word, exit_code=code, nodes=nodes, reason=reason)
         found.update(dict.fromkeys(named_by(named), status))
     return found
@@ -134,6 +136,8 @@ def _heard(run: Run, status: Status) -> Status:
 
 def _whole(run: Run, status: Status) -> Status:
     """Return the exit code that the script ended with: sacct takes 128 from those above (seen with Slurm 22.05)."""
+    if not status.exit_code:
+        return _heard(run, status)
     code = run.last_exit_code(run.job_id) if status.state == "FAILED" else None
     if code is not None and code >= 128 and status.exit_code == f"{code - 128}:0":
         return replace(status, exit_code=f"{code}:0")

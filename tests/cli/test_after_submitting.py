@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -75,6 +76,17 @@ def test_a_successor_that_is_queued_while_squeue_is_asked_is_not_missed(cluster:
     cluster.fake("sacct", out="4711|FAILED|75:0|n1\n")
     (record,) = cluster.type("status", "--json").json
     assert (record["state"], record["job_id"], record["earlier"]) == ("PENDING", "4712", ["4711"])
+
+
+def test_a_failure_without_an_exit_code_is_asked_for_again(cluster: Desk, run: Path) -> None:
+    """As sacct tells it for a while after slurmdbd was down, here of a job whose log could not be opened."""
+    shutil.rmtree(run / "logs")
+    cluster.fake("sacct", out="4711|FAILED|0:0|n1\n")
+    assert state(cluster)[:2] == ("FAILED", "")
+    assert "log could not be opened" in state(cluster)[2]
+    cluster.fake("sacct", out="4711|FAILED|0:53|n1\n")
+    assert state(cluster)[:2] == ("FAILED", "0:53")
+    assert "log could not be opened" in state(cluster)[2]
 
 
 @pytest.mark.parametrize(("code", "expected"), [(0, ("COMPLETED", "0:0", "")), (7, ("FAILED", "7:0", ""))])
