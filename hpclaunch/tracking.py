@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
-from hpclaunch.errors import Fault, Interrupted, NotFound, Refused, SchedulerError, Unanswered
+from hpclaunch.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
 from hpclaunch.failures import Ending, decide, merged
 from hpclaunch.runs import Run
 from hpclaunch.runs.files import read_text
@@ -155,15 +155,7 @@ def find(world: World, names: Sequence[str]) -> list[Run]:
 
     Raises NotFound with every name that is not known.
     """
-    found: list[Run] = []
-    faults: list[Fault] = []
-    for name in names or (None,):
-        try:
-            found.append(runs.find(world.index, name, world.run_folders))
-        except NotFound as error:
-            faults += error.faults
-    if faults:
-        raise NotFound(faults)
+    found = runs.find_all(world.index, names or (None,), world.run_folders)
     return refreshed(list({run.path: run for run in found}.values()))
 
 

@@ -54,7 +54,7 @@ def profile(
     world = launch.World(warn=console.warn, tell=console.say)
     request = submit.request_of(locals(), ())
     if from_:
-        found = tracking.refreshed([runs.find(world.index, name, world.run_folders) for name in from_])
+        found = tracking.refreshed(runs.find_all(world.index, from_, world.run_folders))
     else:
         design = profiling.design(world, request, steps, runs_dir)
         profile_views.show_design(design, json and dry_run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from hpclaunch.catalog import did_you_mean
@@ -93,41 +94,91 @@ def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
     A run of an array is ``ARRAY/0007``, by name or by path, or its job id ``4711_7``. Raises NotFound, for a run that
     is there and cannot be read with the reason.
     """
-    if name and (os.sep in name or _is_run(Path(name))):
-        return _in_array(index, name, folders) or load_any(_absolute(name))
-    runs = known(index, folders)
-    array, _, task = (name or "").partition("_")
-    if task.isascii() and task.isdigit():
-        holding = next((run for run in runs if run.tasks and array in (run.job_id, *run.earlier)), None)
-        if holding and int(task[:9]) < holding.tasks:
+    (run,) = find_all(index, [name], folders)
+    return run
+
+
+def find_all(index: Path, names: Sequence[str | None], folders: Sequence[Path] = ()) -> list[Run]:
+    """Return runs as `find` does, for as many names with one look at all of them. Raises NotFound for all unknown."""
+    shelf = _Shelf(index, folders)
+    found: list[Run] = []
+    faults: list[Fault] = []
+    for name in names:
+        try:
+            found.append(shelf.find(name))
+        except NotFound as error:
+            faults += error.faults
+    if faults:
+        raise NotFound(faults)
+    return found
+
+
+class _Shelf:
+    """All runs, read when the first name needs them."""
+
+    def __init__(self, index: Path, folders: Sequence[Path]) -> None:
+        self._index = index
+        self._folders = folders
+
+    @cached_property
+    def _runs(self) -> list[Run]:
+        return known(self._index, self._folders)
+
+    @cached_property
+    def _named(self) -> dict[str, Run]:
+        """Every run by name and job ids; of two, as job ids are used again after years, the newer one."""
+        named: dict[str, Run] = {}
+        for run in self._runs:
+            for name in (run.path.name, run.job_id, *run.earlier):
+                named.setdefault(name, run)
+        return named
+
+    @cached_property
+    def _arrays(self) -> list[Run]:
+        return [run for run in self._runs if run.tasks]
+
+    def find(self, name: str | None) -> Run:
+        if not name:
+            return self._newest()
+        if os.sep in name or _is_run(Path(name)):
+            return self._in_array(name) or load_any(_absolute(name))
+        found = self._task(name) or self._named.get(name) or _abbreviated(name, self._runs)
+        if found:
+            return found
+        _refuse_broken(self._index, name)
+        near = did_you_mean(name, [run.path.name for run in self._runs])
+        raise NotFound(Fault(what=f"no run is called {name!r}{near}", next=self._next))
+
+    def _newest(self) -> Run:
+        if not self._runs:
+            raise NotFound(Fault(what="there is no run yet", next=self._next))
+        return self._runs[0]
+
+    @property
+    def _next(self) -> str:
+        return "hpclaunch runs list" if self._runs else "hpclaunch submit JOB"
+
+    def _task(self, name: str) -> Run | None:
+        """Return the run of an array whose job id this is, as 4711_7."""
+        array, _, task = name.partition("_")
+        if not (task.isascii() and task.isdigit()):
+            return None
+        holding = next((run for run in self._arrays if array in (run.job_id, *run.earlier)), None)
+        if holding is None:
+            return None
+        if int(task[:9]) < holding.tasks:
             return task_of(holding, int(task[:9]))
-        if holding:
-            what = f"array {array} has no task {task[:9]}"
-            raise NotFound(
-                Fault(what=what, allowed=f"0 to {holding.tasks - 1}", next=f"hpclaunch status {array} --all")
-            )
-    if not name and runs:
-        return runs[0]
-    matches = [run for run in runs if name in (run.path.name, run.job_id, *run.earlier)]
-    if matches:
-        return matches[0]
-    if name and (short := _abbreviated(name, runs)):
-        return short
-    _refuse_broken(index, name)
-    near = did_you_mean(name or "", [run.path.name for run in runs])
-    what = f"no run is called {name!r}{near}" if name else "there is no run yet"
-    raise NotFound(Fault(what=what, next="hpclaunch runs list" if runs else "hpclaunch submit JOB"))
+        what = f"array {array} has no task {task[:9]}"
+        raise NotFound(Fault(what=what, allowed=f"0 to {holding.tasks - 1}", next=f"hpclaunch status {array} --all"))
 
-
-def _in_array(index: Path, name: str, folders: Sequence[Path]) -> Run | None:
-    """Return the run that ``ARRAY/0007`` names, if there is an array of that name."""
-    array, _, task = name.partition(os.sep)
-    if not array or not task.isdigit() or _is_run(_absolute(array)):
-        return None
-    arrays = [run for run in known(index, folders) if run.tasks]
-    found = next((run for run in arrays if array in (run.path.name, run.job_id, *run.earlier)), None)
-    found = found or _abbreviated(array, arrays)
-    return load_any(found.path / task) if found else None
+    def _in_array(self, name: str) -> Run | None:
+        """Return the run that ``ARRAY/0007`` names, if there is an array of that name."""
+        array, _, task = name.partition(os.sep)
+        if not array or not task.isdigit() or _is_run(_absolute(array)):
+            return None
+        found = next((run for run in self._arrays if array in (run.path.name, run.job_id, *run.earlier)), None)
+        found = found or _abbreviated(array, self._arrays)
+        return load_any(found.path / task) if found else None
 
 
 def _abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
@@ -142,7 +193,7 @@ def _abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
     return found[0] if found else None
 
 
-def _refuse_broken(index: Path, name: str | None) -> None:
+def _refuse_broken(index: Path, name: str) -> None:
     """Raise NotFound, with the reason, for a run that the list still names and that cannot be read."""
     for path in indexed(index):
         if path.name == name and not os.path.lexists(path):

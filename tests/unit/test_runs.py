@@ -87,6 +87,17 @@ def test_runs_are_found_by_name_job_id_path_or_as_the_newest(tmp_path: Path, ind
         assert runs.find(index, name) == old
 
 
+def test_many_names_read_every_run_once(tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [create(tmp_path, index, f"train-{number}") for number in range(5)]
+    read: list[Path] = []
+    monkeypatch.setattr("hpclaunch.runs.index.load", lambda path: read.append(path) or runs.load(path))
+    assert runs.find_all(index, [run.path.name for run in made]) == made
+    assert sorted(read) == sorted(run.path for run in made)
+    with pytest.raises(NotFound) as caught:
+        runs.find_all(index, ["train-1", "none", "nothing"])
+    assert len(caught.value.faults) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [("train-3", "no run is called 'train-3'; did you mean 'train-1'"), ("/nowhere", "is not a run directory")],
