@@ -92,7 +92,7 @@ def test_many_names_read_every_run_once(tmp_path: Path, index: Path, monkeypatch
     read: list[Path] = []
     monkeypatch.setattr("hpclaunch.runs.index.load", lambda path: read.append(path) or runs.load(path))
     assert runs.find_all(index, [run.path.name for run in made]) == made
-    assert sorted(read) == sorted(run.path for run in made)
+    assert sorted(path for path in read if path.is_absolute()) == sorted(run.path for run in made)
     with pytest.raises(NotFound) as caught:
         runs.find_all(index, ["train-1", "none", "nothing"])
     assert len(caught.value.faults) == 2
