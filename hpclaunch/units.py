@@ -11,6 +11,10 @@ _SPELLED = re.compile(
 _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
 _MEGABYTES = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
+MOST_MINUTES = 2**32 - 3
+"""Of a walltime: Slurm keeps minutes in 32 bits, of which two values mean something else (slurm.h: NO_VAL, INFINITE)."""
+_MOST_MEGABYTES = 2**53
+
 CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")
 """What no line of a script may hold as it is: control characters, and bytes that are not UTF-8 (see os.fsdecode)."""
 
@@ -22,7 +26,7 @@ def parse_walltime(text: str) -> int:
     """Return seconds for a walltime in any of Slurm's six forms (sbatch manual, ``--time``) or spelled as ``1h30m``.
 
     A bare number is minutes and ``A:B`` is minutes and seconds, as in Slurm; after ``D-`` the clock starts at hours.
-    Raises ValueError for anything else, and for zero.
+    Raises ValueError for anything else, for zero, and for more than Slurm can keep.
     """
     text = text.strip()
     clock = _CLOCK.fullmatch(text)
@@ -36,6 +40,8 @@ def parse_walltime(text: str) -> int:
         raise ValueError(f"{text!r} is not a walltime")
     if seconds <= 0:
         raise ValueError("a walltime must be longer than zero")
+    if seconds > 60 * MOST_MINUTES:
+        raise ValueError(f"a walltime can be at most {MOST_MINUTES} minutes")
     return seconds
 
 
@@ -66,6 +72,8 @@ def parse_memory(text: str) -> int:
     megabytes = float(match["number"]) * _MEGABYTES[match["unit"].upper()]
     if megabytes <= 0:
         raise ValueError("memory must be more than zero")
+    if megabytes > _MOST_MEGABYTES:
+        raise ValueError(f"memory can be at most {_MOST_MEGABYTES} megabytes")
     return int(-(-megabytes // 1))
 
 

@@ -36,7 +36,23 @@ def test_a_walltime_is_read_as_slurm_reads_it(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "0", "00:00:00", "0-0", "-5", "1:2:3:4", "1.5h", "h", "one", "1h30", "UNLIMITED"]
+    "text",
+    [
+        "",
+        " ",
+        "0",
+        "00:00:00",
+        "0-0",
+        "-5",
+        "1:2:3:4",
+        "1.5h",
+        "h",
+        "one",
+        "1h30",
+        "UNLIMITED",
+        "4294967294",
+        "9" * 400 + "d",
+    ],
 )
 def test_anything_else_is_no_walltime(text: str) -> None:
     with pytest.raises(ValueError, match="walltime"):
@@ -70,7 +86,7 @@ def test_memory_is_read_in_megabytes_and_rounded_up(text: str, megabytes: int) -
     assert parse_memory(text) == megabytes
 
 
-@pytest.mark.parametrize("text", ["", "0", "0G", "-1", "G", "1P", "1,5G", "many"])
+@pytest.mark.parametrize("text", ["", "0", "0G", "-1", "G", "1P", "1,5G", "many", "9" * 20, "9" * 400 + "G"])
 def test_anything_else_is_no_memory(text: str) -> None:
     with pytest.raises(ValueError, match="memory"):
         parse_memory(text)
