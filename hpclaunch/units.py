@@ -12,7 +12,7 @@ _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IG
 _MEGABYTES = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 MOST_MINUTES = 2**32 - 3
-"""Of a walltime: Slurm keeps minutes in 32 bits, of which two values mean something else (slurm.h: NO_VAL, INFINITE)."""
+"""Of a walltime: Slurm keeps minutes in 32 bits; the two largest mean something else (slurm.h: NO_VAL, INFINITE)."""
 _MOST_MEGABYTES = 2**53
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")

@@ -9,8 +9,8 @@ import json
 import os
 import signal
 import subprocess
-import time
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,8 @@ class Faults:
                 if Path(f"/proc/{process}/ns/net").stat().st_ino == here:
                     os.kill(process, signal.SIGKILL)
         until(lambda: f"slurmd-{node}" not in self.daemons.running(self.cluster.root), f"the end of {node}")
-        # A machine needs longer to boot. One that is back within BatchStartTimeout and MessageTimeout (10 s each) is not
-        # missed, and was not asked again for its jobs in the 16 minutes that somebody watched.
+        # A machine needs longer to boot. One that is back within BatchStartTimeout and MessageTimeout (10 s each) is
+        # not missed, and was not asked again for its jobs in the 16 minutes that somebody watched.
         time.sleep(30)
         try:
             yield
