@@ -69,9 +69,10 @@ def report_start(world: World, log: MetricsLog, asked: Any, source: datasets.Sou
     log.write(
         "start",
         world_size=world.size,
+        replicas=world.replicas,
         hosts=sorted(set(hosts)),
         options=vars(asked),
-        global_batch_size=asked.batch_size_per_rank * world.size * asked.accumulation,
+        global_batch_size=asked.batch_size_per_rank * world.replicas * asked.accumulation,
         data={
             "layout": source.layout,
             "path": source.path,

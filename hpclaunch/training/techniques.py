@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hpclaunch.training import learning_rate
+from hpclaunch.training import learning_rate, strategies
 from hpclaunch.training.failure import AgreedError
 from hpclaunch.training.options import at_least, below_one, boolean, positive
 from hpclaunch.training.start import World
@@ -25,6 +25,7 @@ def add_options(
 
     colours: the images have some; in grey, a saturation would do nothing.
     """
+    strategies.add_option(parser)
     add = parser.add_argument
     add("--epochs", type=at_least(1), default=epochs, help="passes over the training images")
     add("--batch-size-per-rank", type=at_least(1), default=batch_size, help="images that a rank computes at once")
@@ -124,7 +125,7 @@ def faults(asked: Any) -> list[str]:
         (asked.xla and asked.accumulation > 1, "--xla=true does not go with --accumulation above 1"),
         (asked.xla and synchronized, "XLA cannot compile the all-reduce of --batch-norm=synchronized"),
     ]
-    return [text for broken, text in rules if broken]
+    return [text for broken, text in rules if broken] + strategies.faults(asked)
 
 
 def _epochs(text: str) -> tuple[float, ...]:
