@@ -11,6 +11,7 @@ import tensorflow as tf
 from hpclaunch.training import pipeline, shards, streaming
 from hpclaunch.training.augmentation import Augmentation
 from hpclaunch.training.datasets import Source
+from hpclaunch.training.failure import AgreedError
 from hpclaunch.training.shards import Shard
 from hpclaunch.training.start import World
 
@@ -19,44 +20,78 @@ from hpclaunch.training.start import World
 class Feed:
     """A rank's share of the training data.
 
-    shard: all samples that it reads. steps: of an epoch, the same on all ranks. batches_from(epoch, step): endless
-    batches from there on, both from 0, for model.fit.
+    shard: all samples that it reads. steps: of an epoch, the same on all ranks; samples: in an epoch of all ranks.
+    batches_from(epoch, step): endless batches from there on, both from 0, for model.fit.
     """
 
     shard: Shard
     steps: int
+    samples: int
     batches_from: Callable[[int, int], Any]
 
 
-def training_feed(world: World, source: Source, order: Any, asked: Any, augment: Augmentation) -> Feed:
+def training_feed(
+    world: World, source: Source, order: Any, asked: Any, augment: Augmentation, sharded: bool = True
+) -> Feed:
     """This rank's share of the samples in `order` (shards.shuffled). A collective.
 
     Every size-th sample is a rank's, and it reads only these; under a strategy of TensorFlow each of its replicas gets
     what a rank would get. Shards have equal lengths, so all make the same number of steps: a rank with one more
     would wait for ever. asked: has input, batch_size_per_rank, accumulation and seed. Images stay uint8 up to the
     model's first layer, which is a quarter of the bytes to keep and to move.
+
+    sharded=False: every replica draws from all samples, in an order of its own, and an epoch is its part of the steps
+    of one pass over them: what is seen in an epoch, by whom and how often, is left to chance.
     """
     batch_size = asked.batch_size_per_rank * asked.accumulation  # of one rank, in one step
-    own = [_of_replica(world, source, order, asked, augment, batch_size, replica) for replica in world.own_replicas]
-    steps = shards.steps_per_epoch(len(own[0][0].indices), batch_size)
-    return Feed(
-        shards.joined([shard for shard, _ in own]),
-        steps,
-        lambda epoch, step: _spread(world, [batches(epoch, step) for _, batches in own]),
-    )
+    making: dict[str, Any] = {"augment": augment, "as_pixels": True}
+    own = [
+        _of_replica(world, source, order, asked, replica, batch_size, making, sharded) for replica in world.own_replicas
+    ]
+    one_pass = shards.steps_per_epoch(len(own[0][0].indices), batch_size)
+    steps = one_pass if sharded else max(1, one_pass // world.replicas)
+    samples = len(order) if sharded else min(steps * batch_size, len(order)) * world.replicas
+
+    def batches_from(epoch: int, step: int) -> Any:
+        place = (epoch, step) if sharded else divmod(epoch * steps + step, one_pass)
+        return _spread(world, [batches(*place) for _, batches in own])
+
+    return Feed(shards.joined([shard for shard, _ in own]), steps, samples, batches_from)
+
+
+def divided(world: World, global_batch_size: int, accumulation: int) -> int:
+    """The batch size per rank for a batch of so many samples in a step of all ranks; raises AgreedError if uneven."""
+    parts = world.replicas * accumulation
+    if global_batch_size % parts:
+        raise AgreedError(
+            "--global-batch-size={} does not divide among {} ranks: say a multiple of {}, or another number of "
+            "ranks".format(global_batch_size, parts, parts),
+            speaks=world.is_root,
+        )
+    return global_batch_size // parts
 
 
 def _of_replica(
-    world: World, source: Source, order: Any, asked: Any, augment: Augmentation, batch_size: int, replica: int
+    world: World,
+    source: Source,
+    order: Any,
+    asked: Any,
+    replica: int,
+    batch_size: int,
+    making: dict[str, Any],
+    sharded: bool,
 ) -> tuple[Shard, Callable[[int, int], Any]]:
-    """What one replica reads, and its batches from any (epoch, step) on. A collective."""
-    making: dict[str, Any] = {"augment": augment, "as_pixels": True}
+    """What one replica reads, and its batches from any (epoch, step) on. A collective.
+
+    Without shards it is as if the replica were alone, but with random numbers of its own.
+    """
+    rank, size = (replica, world.replicas) if sharded else (0, 1)
     if asked.input == "stream":  # read and decoded anew in every epoch: for data larger than memory
-        shard = world.together(lambda: source.stream_shard(order, asked.seed, replica, world.replicas))
+        shard = world.together(lambda: source.stream_shard(order, asked.seed, rank, size))
         return shard, functools.partial(
             streaming.training_stream, source, shard, batch_size, asked.seed, replica, **making
         )
-    shard = world.together(lambda: shards.training_shard(order, replica, world.replicas))
+    shard = world.together(lambda: shards.training_shard(order, rank, size))
     images, labels = world.together(lambda: source.read("train", shard.indices))
     return shard, functools.partial(
         pipeline.training_batches, images, labels, batch_size, asked.seed, replica, **making

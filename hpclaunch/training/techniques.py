@@ -19,11 +19,16 @@ INPUTS = ("memory", "stream")
 
 
 def add_options(
-    parser: argparse.ArgumentParser, epochs: int, batch_size: int, batch_norm: bool, colours: bool = True
+    parser: argparse.ArgumentParser,
+    epochs: int,
+    batch_size: int,
+    batch_norm: bool,
+    colours: bool = True,
+    learning_rate: float = 0.001,
 ) -> None:
-    """Add the techniques to a job's parser; epochs, batch_size: defaults; batch_norm: the model can have it.
+    """Add the techniques to a job's parser; epochs, batch_size, learning_rate: defaults.
 
-    colours: the images have some; in grey, a saturation would do nothing.
+    batch_norm: the model can have it. colours: the images have some; in grey, a saturation would do nothing.
     """
     strategies.add_option(parser)
     add = parser.add_argument
@@ -40,7 +45,7 @@ def add_options(
         add("--batch-norm", choices=BATCH_NORMS, default="local", help="over a rank's batch, parts of it, all ranks'")
         add("--ghost-batch-size", type=at_least(1), default=32, help="images normalized together by ghost")
     _add_optimizer(add)
-    _add_learning_rate(add)
+    _add_learning_rate(add, learning_rate)
     _add_input(add)
     _add_augmentation(add, colours)
 
@@ -58,8 +63,8 @@ def _add_optimizer(add: Any) -> None:
     )
 
 
-def _add_learning_rate(add: Any) -> None:
-    add("--learning-rate", type=positive, default=0.001, help="base learning rate, for one rank")
+def _add_learning_rate(add: Any, default: float) -> None:
+    add("--learning-rate", type=positive, default=default, help="base learning rate, for one rank")
     add(
         "--scale-learning-rate",
         choices=sorted(learning_rate.SCALING),

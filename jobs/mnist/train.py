@@ -96,7 +96,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         hvd.callbacks.MetricAverageCallback(),
         callbacks.StopOnNaN(world),
         callbacks.LearningRate(schedule, feed.steps, gain),
-        callbacks.Report(world, log, len(order), feed.steps, asked.epochs),
+        callbacks.Report(world, log, feed.samples, feed.steps, asked.epochs),
         *noise_scale.callbacks(asked, world, log),
         saving.Saving(world, state, resuming.folder_of(world), asked, feed.steps, place),
     ]
