@@ -33,8 +33,13 @@ def open_source(world: World, asked: Any, wanted: datasets.ImageSet) -> datasets
 
 def open_folder(world: World, folder: str, wanted: datasets.ImageSet) -> datasets.Source:
     """The data set in `folder` or below it; fails as open_source does."""
+    return agreed(world, lambda: datasets.open_dataset(folder, wanted))
+
+
+def agreed(world: World, opens: Callable[[], datasets.Source]) -> datasets.Source:
+    """The data set that `opens` opens, on every rank; fails as open_source does."""
     # Rank 0 alone lists the folders: thousands of ranks doing so would strain a shared file system.
-    source = from_root(world, lambda: datasets.open_dataset(folder, wanted))
+    source: datasets.Source = from_root(world, opens)
     fingerprint = world.together(lambda: source.fingerprint if world.is_root else source.fingerprint_here())
     seen = world.gather((fingerprint, world.host))
     others = [rank for rank, (fingerprint, _) in enumerate(seen) if fingerprint != seen[0][0]]

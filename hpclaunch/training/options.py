@@ -49,8 +49,8 @@ def below_one(text: str) -> float:
     return float(value)
 
 
-def parser(description: str, seed: int, synthetic_samples: int = 4096) -> argparse.ArgumentParser:
-    """A parser with the options that every bundled job has: seed and data. seed, synthetic_samples: the defaults."""
+def parser(description: str, seed: int) -> argparse.ArgumentParser:
+    """A parser with the options that every bundled job has: seed and data. `seed`: the default."""
     made = argparse.ArgumentParser(
         description=description, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
@@ -64,7 +64,7 @@ def parser(description: str, seed: int, synthetic_samples: int = 4096) -> argpar
     made.add_argument(
         "--synthetic-samples",
         type=at_least(1),
-        default=synthetic_samples,
+        default=4096,
         help="made-up training images; a quarter more for testing",
     )
     made.add_argument(

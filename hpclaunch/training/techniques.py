@@ -24,11 +24,12 @@ def add_options(
     batch_size: int,
     batch_norm: bool,
     colours: bool = True,
-    learning_rate: float = 0.001,
+    images: bool = True,
 ) -> None:
-    """Add the techniques to a job's parser; epochs, batch_size, learning_rate: defaults.
+    """Add the techniques to a job's parser; epochs, batch_size: defaults; batch_norm: the model can have it.
 
-    batch_norm: the model can have it. colours: the images have some; in grey, a saturation would do nothing.
+    images: samples are images, which can be augmented; colours: they have some; in grey, a saturation would do nothing.
+    Other defaults are the parser's own (set_defaults).
     """
     strategies.add_option(parser)
     add = parser.add_argument
@@ -45,9 +46,10 @@ def add_options(
         add("--batch-norm", choices=BATCH_NORMS, default="local", help="over a rank's batch, parts of it, all ranks'")
         add("--ghost-batch-size", type=at_least(1), default=32, help="images normalized together by ghost")
     _add_optimizer(add)
-    _add_learning_rate(add, learning_rate)
+    _add_learning_rate(add)
     _add_input(add)
-    _add_augmentation(add, colours)
+    if images:
+        _add_augmentation(add, colours)
 
 
 def _add_optimizer(add: Any) -> None:
@@ -63,8 +65,8 @@ def _add_optimizer(add: Any) -> None:
     )
 
 
-def _add_learning_rate(add: Any, default: float) -> None:
-    add("--learning-rate", type=positive, default=default, help="base learning rate, for one rank")
+def _add_learning_rate(add: Any) -> None:
+    add("--learning-rate", type=positive, default=0.001, help="base learning rate, for one rank")
     add(
         "--scale-learning-rate",
         choices=sorted(learning_rate.SCALING),
@@ -98,16 +100,20 @@ def _add_augmentation(add: Any, colours: bool) -> None:
     add("--cutmix", type=at_least(0, float), default=0.0, help="put a box of one image into another: alpha")
 
 
-def check(asked: argparse.Namespace, world: World) -> None:
-    """Raise AgreedError with everything in the options that does not go together."""
-    found = faults(asked)
+def check(asked: argparse.Namespace, world: World, in_memory: bool = True) -> None:
+    """Raise AgreedError with everything in the options that does not go together.
+
+    in_memory: the job's stand-in data are made in memory, not written as files.
+    """
+    found = faults(asked, in_memory)
     if found:
         raise AgreedError("; ".join(found), speaks=world.is_root)
 
 
-def faults(asked: Any) -> list[str]:
+def faults(asked: Any, in_memory: bool = True) -> list[str]:
     """Why these options do not go together, a sentence each; an option without effect is a fault too."""
     adascale = asked.scale_learning_rate == learning_rate.ADASCALE
+    made_up = asked.synthetic and in_memory
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
     rules = [
         (asked.warmup_epochs and asked.warmup_steps, "say --warmup-epochs or --warmup-steps, not both"),
@@ -122,8 +128,8 @@ def faults(asked: Any) -> list[str]:
             not asked.momentum_correction and asked.optimizer != "sgd",
             "--momentum-correction=false has an effect on sgd alone",
         ),
-        (asked.synthetic and asked.stage_to, "made-up images (--synthetic=true) cannot be staged: drop --stage-to"),
-        (asked.synthetic and asked.input == "stream", "made-up images are in memory: --input=stream needs data"),
+        (made_up and asked.stage_to, "made-up images (--synthetic=true) cannot be staged: drop --stage-to"),
+        (made_up and asked.input == "stream", "made-up images are in memory: --input=stream needs data"),
         (adascale and asked.adasum, "AdaScale measures averaged gradients: it does not go with --adasum=true"),
         (adascale and (asked.warmup_epochs or asked.warmup_steps), "AdaScale is a warm-up itself: set no other"),
         (adascale and asked.precision == "float16", "AdaScale's averages break when the loss scale of float16 changes"),

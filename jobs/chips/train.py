@@ -14,9 +14,10 @@ from hpclaunch.training.start import World, start
 
 def parse() -> argparse.Namespace:
     """The options; the launcher passes a job's parameters as --name=value."""
-    parser = options.parser("The article's CNN on potato chips, over Horovod ranks.", seed=123, synthetic_samples=769)
-    techniques.add_options(parser, epochs=50, batch_size=64, batch_norm=False, learning_rate=0.0005)
+    parser = options.parser("The article's CNN on potato chips, over Horovod ranks.", seed=123)
+    techniques.add_options(parser, epochs=50, batch_size=64, batch_norm=False)
     resuming.add_options(parser)
+    parser.set_defaults(learning_rate=0.0005, synthetic_samples=769)
     add = parser.add_argument
     add("--image-size", type=options.at_least(32), default=500, help="pixels of a side; images are not resized")
     add("--validation-part", type=options.below_one, default=0.15, help="of the photographs, not trained on")
@@ -55,7 +56,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         training_step,
     )
 
-    techniques.check(asked, world)
+    techniques.check(asked, world, in_memory=False)
     if asked.global_batch_size:  # the article's second option: the batch of all ranks stays, and so does the rate
         asked.batch_size_per_rank = feeding.divided(world, asked.global_batch_size, asked.accumulation)
 

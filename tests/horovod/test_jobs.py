@@ -10,6 +10,15 @@ from tests.horovod.conftest import ROOT, Ended
 
 SMALL = {
     "chips": ("--image-size=96", "--synthetic-samples=24", "--batch-size-per-rank=16", "--epochs=2"),
+    # A rate of its own: the default one warms up for four epochs.
+    "cosmoflow": (
+        "--volume-size=32",
+        "--synthetic-samples=17",
+        "--batch-size-per-rank=4",
+        "--epochs=3",
+        "--warmup-epochs=0",
+        "--learning-rate=0.01",
+    ),
 }
 
 
