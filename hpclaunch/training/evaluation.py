@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Iterable
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
@@ -10,7 +10,7 @@ import tensorflow as tf
 from hpclaunch.training.start import World
 
 
-def evaluate(model: Any, batches: tf.data.Dataset, world: World) -> dict[str, Any]:
+def evaluate(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
     """{"test_accuracy", "test_loss", "test_samples"} over all ranks' batches. A collective.
 
     model: gives class probabilities. Ranks may hold different numbers of samples, even none: sums are added over the
@@ -28,7 +28,7 @@ def evaluate(model: Any, batches: tf.data.Dataset, world: World) -> dict[str, An
     return {"test_accuracy": correct / samples, "test_loss": loss / samples, "test_samples": int(samples)}
 
 
-def errors(model: Any, batches: tf.data.Dataset, world: World) -> dict[str, Any]:
+def errors(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
     """{"test_mae", "test_mse", "test_samples"} of a model that gives numbers [b, k], as `evaluate`. A collective."""
 
     @tf.function
@@ -40,7 +40,7 @@ def errors(model: Any, batches: tf.data.Dataset, world: World) -> dict[str, Any]
     return {"test_mae": absolute / samples, "test_mse": squared / samples, "test_samples": int(samples)}
 
 
-def _added_up(sums: Callable[..., Any], width: int, batches: tf.data.Dataset, world: World) -> list[float]:
+def _added_up(sums: Callable[..., Any], width: int, batches: Iterable[Any], world: World) -> list[float]:
     """`sums` (float64 [width]) of all ranks' batches, and how many samples they held."""
     total, count = tf.zeros(width, tf.float64), 0
     for samples, labels in batches:

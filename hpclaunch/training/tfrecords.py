@@ -83,16 +83,16 @@ class TFRecords(Source):
         indices = np.asarray(indices, np.int64)
         images = np.empty((len(indices),) + self.wanted.shape, self.sample_type)
         labels = np.empty((len(indices),) + self.label_shape, self.label_type)
-        start = 0
-        for name, count in zip(self._names[split], self.file_counts[split]):
-            rows = np.flatnonzero((indices >= start) & (indices < start + count))
-            if len(rows):
-                try:
-                    images[rows], labels[rows] = self._read_file(split, name, indices[rows] - start, count)
-                except tf.errors.OpError as error:
-                    reason = str(error).split("\n")[0]
-                    raise self.wrong("damaged, or not as expected ({})".format(reason), self._at(name)) from None
-            start += count
+        counts = self.file_counts[split]
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        files = np.searchsorted(starts, indices, side="right") - 1
+        for file in np.unique(files):  # there may be one for every sample
+            rows, name = np.flatnonzero(files == file), self._names[split][file]
+            try:
+                images[rows], labels[rows] = self._read_file(split, name, indices[rows] - starts[file], counts[file])
+            except tf.errors.OpError as error:
+                reason = str(error).split("\n")[0]
+                raise self.wrong("damaged, or not as expected ({})".format(reason), self._at(name)) from None
         return images, labels
 
     def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:

@@ -115,8 +115,9 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     # 7. Validation. Every rank takes its part of the volumes; errors are added up over all ranks.
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
-    cubes, targets = world.together(lambda: source.read("test", held_out))
-    batches = pipeline.evaluation_batches(cubes, targets, asked.batch_size_per_rank, as_pixels=True)
+    batches = pipeline.evaluation_stream(
+        lambda positions: source.read("test", positions), held_out, asked.batch_size_per_rank
+    )
     result = evaluation.errors(strategies.alone(model, world), batches, world)
     log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
     if world.is_root:

@@ -19,6 +19,16 @@ SMALL = {
         "--warmup-epochs=0",
         "--learning-rate=0.01",
     ),
+    "resnet50": (
+        "--image-size=32",
+        "--classes=2",
+        "--synthetic-samples=32",
+        "--batch-size-per-rank=8",
+        "--epochs=3",
+        "--warmup-epochs=0",
+        "--learning-rate=0.001",
+        "--crop=0",
+    ),
 }
 
 

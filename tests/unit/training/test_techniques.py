@@ -29,7 +29,7 @@ def train_of(job: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
 def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = bundled_job(name).parameters
     script = train_of(name)
