@@ -1,4 +1,4 @@
-"""python mirrored.py REPLICAS SCRIPT ARGUMENTS… runs a training script with so many CPU devices in one process."""
+"""python cpu_replicas.py REPLICAS SCRIPT ARGUMENTS… runs a training script with so many CPU devices in one process."""
 
 import runpy
 import sys
