@@ -59,16 +59,23 @@ def training_feed(
     return Feed(shards.joined([shard for shard, _ in own]), steps, samples, batches_from)
 
 
-def divided(world: World, global_batch_size: int, accumulation: int) -> int:
-    """The batch size per rank for a batch of so many samples in a step of all ranks; raises AgreedError if uneven."""
-    parts = world.replicas * accumulation
-    if global_batch_size % parts:
-        raise AgreedError(
-            "--global-batch-size={} does not divide among {} ranks: say a multiple of {}, or another number of "
-            "ranks".format(global_batch_size, parts, parts),
-            speaks=world.is_root,
+def divided(world: World, asked: Any) -> int:
+    """The batch size per rank where all ranks together shall have asked.global_batch_size samples in a step.
+
+    Raises AgreedError if it does not divide, or if the learning rate is scaled with a batch that does not grow.
+    """
+    parts = world.replicas * asked.accumulation
+    problem = ""
+    if asked.global_batch_size % parts:
+        problem = "does not divide among {} ranks: say a multiple of {}, or another number of ranks".format(
+            parts, parts
         )
-    return global_batch_size // parts
+    elif asked.scale_learning_rate != "none":
+        problem = "keeps the batch of all ranks, and so the rate: set --scale-learning-rate=none"
+    if problem:
+        message = "--global-batch-size={} {}".format(asked.global_batch_size, problem)
+        raise AgreedError(message, speaks=world.is_root)
+    return int(asked.global_batch_size // parts)
 
 
 def _of_replica(

@@ -22,7 +22,8 @@ HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
 NAMES = (HOROVOD, MIRRORED, MULTIWORKER)
 WORKERS_VARIABLE = "HPCLAUNCH_WORKERS"
 WARNING = (
-    "warning: multiworker's ranks talk gRPC: TCP sockets, none of the interconnect's RDMA, and ports of their own. "
+    "warning: multiworker's ranks talk gRPC (between GPUs, NCCL may carry the gradients): TCP sockets without the "
+    "interconnect's RDMA, and ports of their own. "
     "The guidelines of distributed training decline it on HPC; it is here to be compared with --strategy=horovod"
 )
 

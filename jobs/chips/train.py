@@ -58,7 +58,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     techniques.check(asked, world, in_memory=False)
     if asked.global_batch_size:  # the article's second option: the batch of all ranks stays, and so does the rate
-        asked.batch_size_per_rank = feeding.divided(world, asked.global_batch_size, asked.accumulation)
+        asked.batch_size_per_rank = feeding.divided(world, asked)
 
     # 1. Data. Photographs are split before they are turned. A rank reads its own shard of all versions, or (generator)
     # draws from all of them in an order of its own.

@@ -101,10 +101,15 @@ def test_shards_give_ranks_their_own_images(source: Any) -> None:
 
 
 def test_a_global_batch_is_divided_or_refused() -> None:
-    assert feeding.divided(world(0, 4), 64, 1) == 16
-    assert feeding.divided(world(0, 4), 64, 2) == 8
+    def asked(accumulation: int = 1, rule: str = "none") -> SimpleNamespace:
+        return SimpleNamespace(global_batch_size=64, accumulation=accumulation, scale_learning_rate=rule)
+
+    assert feeding.divided(world(0, 4), asked()) == 16
+    assert feeding.divided(world(0, 4), asked(accumulation=2)) == 8
     with pytest.raises(AgreedError, match="=64 does not divide among 3 ranks: say a multiple of 3"):
-        feeding.divided(world(0, 3), 64, 1)
+        feeding.divided(world(0, 3), asked())
+    with pytest.raises(AgreedError, match="set --scale-learning-rate=none"):
+        feeding.divided(world(0, 4), asked(rule="linear"))
 
 
 def test_class_folders_of_another_size_are_refused(source: Any) -> None:
