@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hpclaunch.catalog import did_you_mean
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
@@ -20,13 +21,15 @@ def strategy_of(job: Job, request: Request, layout: Layout, launcher: str, ledge
     offered = (HOROVOD, *job.strategies) if job.strategies else ()
     ledger.pick("strategy", ("--strategy", asked))
     if asked not in offered:
-        what = "offers no choice of strategy" if not offered else f"has no strategy {asked!r}"
+        if offered:
+            near = did_you_mean(asked, offered)
+            ledger.fault(f"{job.name} has no strategy {asked!r}{near}", allowed=", ".join(offered))
+            return HOROVOD
         ledger.fault(
-            f"{job.name} {what}",
-            allowed=", ".join(offered) or "no --strategy",
-            next="a job whose program takes --strategy=NAME says so with 'strategies' in its job.yaml",
+            f"{job.name} offers no choice of strategy",
+            next="leave --strategy out; a job whose program takes --strategy=NAME says 'strategies' in its job.yaml",
         )
-        return HOROVOD if offered else ""
+        return ""
     if asked == HOROVOD:
         return asked
     if launcher == "torchrun":
