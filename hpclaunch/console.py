@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hpclaunch.forecast.values import Forecast
     from hpclaunch.runs import Run
 
-_SHOWN = {"node type", "nodes", "tasks per node", "launcher"}
+_SHOWN = {"node type", "nodes", "tasks per node", "launcher", "strategy"}
 _SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
 _SPELLED = {"walltime": format_walltime, "memory": format_memory}
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}

@@ -132,7 +132,8 @@ class Job:
     """A job: a script with hyper-parameters, or any command, and what it needs.
 
     ``restarts``: how often its script may start it again after it has saved its state; ``signal`` asks it to.
-    ``rank_logs``: up to so many ranks each has a log file of its own.
+    ``rank_logs``: up to so many ranks each has a log file of its own. ``strategies``: those of TensorFlow that the
+    program can train with in Horovod's place, when it is told --strategy=NAME.
     """
 
     name: str = field(metadata=INTERNAL)
@@ -150,6 +151,7 @@ class Job:
     signal: Line | None = None
     rank_logs: Annotated[int, AtLeast(0)] | None = None
     secret_env: tuple[VariableName, ...] = ()
+    strategies: tuple[Literal["mirrored", "multiworker"], ...] = ()
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)
 

@@ -18,7 +18,7 @@ from hpclaunch.errors import Fault, InvalidRequest, Refused
 from hpclaunch.records import record
 from hpclaunch.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.site import Site
-from hpclaunch.spec import JobSpec, Request, Surroundings
+from hpclaunch.spec import HOROVOD, JobSpec, Request, Surroundings
 
 if TYPE_CHECKING:
     from hpclaunch.forecast.submission import Planned
@@ -175,8 +175,13 @@ def _own_files(world: World, request: Request, site: Site) -> list[str]:
 
 
 def _planned(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Planned:
-    """Return the planner's nodes, why, and its objections. Where nodes are said it is asked of large models only."""
+    """Return the planner's nodes, why, and its objections. Where nodes are said it is asked of large models only.
+
+    It plans Horovod's runs: those of a strategy of TensorFlow get as many nodes as are typed.
+    """
     training, said = job.training, request.nodes is not None or job.resources.nodes != "auto"
+    if request.strategy not in (None, HOROVOD):
+        return None, "", ()
     if training is None or not (training.figures or training.model) or (said and not training.large):
         return None, "", ()
     from hpclaunch.forecast.submission import planned_for  # 100 ms, which a typed number does not need

@@ -15,6 +15,7 @@ from hpclaunch.job import Job, Role
 from hpclaunch.records import record
 from hpclaunch.runs import Run, swept
 from hpclaunch.runs.files import read_text
+from hpclaunch.spec import MIRRORED, MULTIWORKER
 from hpclaunch.units import count
 
 WARM_UP = 1
@@ -65,6 +66,9 @@ def measured(run: Run, job: Job) -> Measured:
     layout, command = spec.get("layout"), spec.get("command")
     if run.name != job.name or not isinstance(layout, dict) or not isinstance(command, list):
         raise Refused(Fault(where=str(run.path), what=f"is no run of {job.name}", next="hpclaunch runs list"))
+    if spec.get("strategy") in (MIRRORED, MULTIWORKER):
+        what = f"trained under {spec['strategy']}; what is planned are Horovod's runs"
+        raise Refused(Fault(where=str(run.path), what=what))
     command = [*command, *(f"--{name.replace('_', '-')}={value}" for name, value in swept(run).items())]
     per_rank = _parameter(job, command, "batch_size_per_rank")
     if per_rank is None:
@@ -75,6 +79,7 @@ def measured(run: Run, job: Job) -> Measured:
     accumulation = _parameter(job, command, "accumulation") or 1
     nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
     ranks = nodes * ranks_per_node
+    per_rank = _told_batch(events, ranks * accumulation) or per_rank
     return Measured(
         run=run,
         nodes=nodes,
@@ -88,6 +93,12 @@ def measured(run: Run, job: Job) -> Measured:
         overhead_s=_overhead(run, epochs),
         synthetic=any(event.get("synthetic") is True for event in events),
     )
+
+
+def _told_batch(events: Sequence[dict[str, Any]], parts: int) -> int | None:
+    """The batch size per rank by the run's own first line, where a job has divided a global batch among its ranks."""
+    told = next((event.get("global_batch_size") for event in events if event.get("event") == "start"), None)
+    return told // parts if isinstance(told, int) and told >= parts and told % parts == 0 else None
 
 
 def calibration_of(found: Sequence[Measured]) -> Calibration:

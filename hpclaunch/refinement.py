@@ -26,7 +26,7 @@ from hpclaunch.runs import Run, load
 from hpclaunch.runs.files import append_line, json_object, read_text, write_text
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
-from hpclaunch.spec import Request, Surroundings
+from hpclaunch.spec import HOROVOD, Request, Surroundings
 from hpclaunch.units import count
 
 LOOKED_AT = 64
@@ -66,11 +66,12 @@ class Taken:
 def expect(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, run_dir: str) -> None:
     """Add a run that is about to be submitted to the list of its key, if it is one that a plan would choose.
 
-    Not where something was typed that a plan does not know: arguments, sbatch options, a launcher; nor on stand-in
-    samples. A submission never fails for it.
+    Not where something was typed that a plan does not know: arguments, sbatch options, a launcher, a strategy beside
+    Horovod; nor on stand-in samples. A submission never fails for it.
     """
     other = request.arguments or request.sbatch or request.launcher or request.synthetic or request.sweep
-    if job.training is None or other or "\n" in run_dir:
+    strange = request.strategy not in (None, HOROVOD)
+    if job.training is None or other or strange or "\n" in run_dir:
         return
     with contextlib.suppress(OSError, OverflowError, HpclaunchError):
         place = _list_of(place_of(around.environment, key_of(site, job, request, settings, around)))

@@ -11,6 +11,8 @@ from typing import Any
 from hpclaunch.records import record
 
 Pairs = tuple[tuple[str, str], ...]
+HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
+"""What can average the gradients of a job: Horovod, or a strategy of TensorFlow."""
 
 
 @record
@@ -25,6 +27,7 @@ class Request:
     cpus_per_task: int | None = None
     gpus_per_node: int | None = None
     launcher: str | None = None
+    strategy: str | None = None
     account: str | None = None
     partition: str | None = None
     qos: str | None = None
@@ -197,7 +200,8 @@ class JobSpec:
     bash lines that every rank runs before its command; ``marks`` say which of the site's values are not the centre's
     own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where their
     files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the folder of
-    all its runs, whose own are 0000, 0001, … in it.
+    all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job offers a
+    choice; under multiworker the script tells every rank where all others listen.
     """
 
     name: str
@@ -239,6 +243,7 @@ class JobSpec:
     marks: tuple[str, ...]
     warnings: tuple[str, ...]
     sweep: Sweep | None = None
+    strategy: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""

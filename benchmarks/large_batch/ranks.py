@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[2]
 # More ranks than cores: a rank that waits lets the others work.
@@ -26,10 +28,17 @@ class Ended:
     peak_pss: int
 
 
-def run(program: str, arguments: list[str], ranks: int, folder: Path, data_dir: str) -> Ended:
+def run(
+    program: str,
+    arguments: list[str],
+    ranks: int,
+    folder: Path,
+    data_dir: str,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Ended:
     """Run `program` (a path in the checkout) as `ranks` ranks; its files and its log go to `folder`.
 
-    One thread a rank, or an equal part of the cores where there are more cores than ranks.
+    One thread a rank, or an equal part of the cores where there are more cores than ranks. `more`: variables of theirs.
     """
     threads = max(1, len(os.sched_getaffinity(0)) // ranks)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
@@ -40,6 +49,7 @@ def run(program: str, arguments: list[str], ranks: int, folder: Path, data_dir: 
         "HPCLAUNCH_DATA_DIR": data_dir,
         "CUDA_VISIBLE_DEVICES": "-1",
         "OMP_NUM_THREADS": str(threads),
+        **more,
     }
     command = [*MPIRUN, "-np", str(ranks), sys.executable, str(ROOT / program), *arguments]
     began = time.monotonic()

@@ -33,6 +33,13 @@ TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks on every no
 CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) of every rank.")]
 GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to ask for on every node.")]
 Launcher = Annotated[str | None, typer.Option(help="What starts the ranks: srun, mpirun, ibrun, horovodrun, torchrun.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        help="What averages gradients: horovod, mirrored (one task with all GPUs of its node) or multiworker (gRPC). "
+        "[default: horovod]"
+    ),
+]
 Account = Annotated[str | None, typer.Option(help="The account that pays.")]
 Partition = Annotated[str | None, typer.Option(help="The partition.")]
 Qos = Annotated[str | None, typer.Option(help="The quality of service.")]
@@ -78,6 +85,7 @@ def submit(
     cpus_per_task: CpusPerTask = None,
     gpus_per_node: GpusPerNode = None,
     launcher: Launcher = None,
+    strategy: Strategy = None,
     account: Account = None,
     partition: Partition = None,
     qos: Qos = None,
@@ -139,6 +147,7 @@ def render(
     cpus_per_task: CpusPerTask = None,
     gpus_per_node: GpusPerNode = None,
     launcher: Launcher = None,
+    strategy: Strategy = None,
     account: Account = None,
     partition: Partition = None,
     qos: Qos = None,
@@ -248,7 +257,9 @@ def request_of(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     """Return what was typed. Raises InvalidRequest for what cannot be read."""
     same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
     same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified"]
-    same += [name for name in ("restarts", "signal", "at_once") if name in typed]  # plan and profile do not take these
+    same += [
+        name for name in ("restarts", "signal", "at_once", "strategy") if name in typed
+    ]  # plan and profile do not take these
     return Request(
         **{name: typed[name] for name in same},
         walltime=_amount("--walltime", typed["walltime"], parse_walltime, WALLTIME_FORMS),

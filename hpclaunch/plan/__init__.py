@@ -19,10 +19,11 @@ from hpclaunch.plan.removal import unwanted_lines, without
 from hpclaunch.plan.restarts import restarts_of
 from hpclaunch.plan.sizing import Sizing, sizing_of
 from hpclaunch.plan.software import Software, software_of
+from hpclaunch.plan.strategies import strategy_of
 from hpclaunch.plan.sweep import restarts_in_array, sweep_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
-from hpclaunch.spec import Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings, Sweep
+from hpclaunch.spec import MULTIWORKER, Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings, Sweep
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 
@@ -54,6 +55,7 @@ def draft(
     marks = third_party_of(site, kind, launcher, placement, software.image)
     marks += unverified_of(site, layout, request.accept_unverified, ledger)
     sweep = sweep_of(site, job, request, launcher, layout, ledger)
+    strategy = strategy_of(job, request, layout, launcher, ledger)
     spec = JobSpec(
         name=job.name,
         target=request.target,
@@ -80,7 +82,8 @@ def draft(
         code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
         data=data,
         marks=tuple(marks),
-        **_lines(site, job, request, settings, around, sized, launcher, software, data, sweep, ledger),
+        strategy=strategy,
+        **_lines(site, job, request, settings, around, sized, launcher, software, data, sweep, strategy, ledger),
         choices=tuple(ledger.choices),
         declined=tuple(ledger.declined),
         warnings=tuple(ledger.warnings),
@@ -100,6 +103,7 @@ def _lines(
     software: Software,
     data: DataNeed | None,
     sweep: Sweep | None,
+    strategy: str,
     ledger: Ledger,
 ) -> dict[str, Any]:
     """Return what of the spec becomes lines of the script: directives, variables, the rank's command, the launch."""
@@ -111,11 +115,12 @@ def _lines(
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
     environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
     swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if sweep else ()
-    exported = (*environment, *_secrets(site, job), *swept)
+    told = ("HPCLAUNCH_WORKERS",) if strategy == MULTIWORKER and layout.world_size > 1 else ()
+    exported = (*environment, *_secrets(site, job), *swept, *told)
     seen = (around.run_dir, *([folder] if folder else []))
     start = around.cwd if job.source_only else around.run_dir
     box = box_of(site, node, software.image, seen, launcher, ledger, start, exported)
-    command = command_of(job, request, software, around, ledger)
+    command = command_of(job, request, strategy, software, around, ledger)
     directives = directives_of(
         site, kind, job, request, settings, layout, placement, restarts, box, around, sweep, ledger
     )
@@ -129,7 +134,7 @@ def _lines(
         "environment": tuple(environment.items()),
         "interpreter": command[0] if not contained else box.prefix[0] if box.prefix else "",
         "rank_number": rank_number_of(site, launcher, layout, job, settings, ledger),
-        "rank_setup": rank_setup_of(node, layout, launcher, software.variables) if slurm else (),
+        "rank_setup": rank_setup_of(node, layout, launcher, request, software.variables) if slurm else (),
         "command": words,
         "sweep": replace(sweep, position=len(words) - len(request.arguments)) if sweep else None,
         "launch": launch_of(site, node, launcher, layout, job, request, box, around, exported),

@@ -8,13 +8,16 @@ from hpclaunch.catalog import did_you_mean
 from hpclaunch.job import Job, spell
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.software import Software
+from hpclaunch.plan.strategies import words_of as strategy_words
 from hpclaunch.spec import Request, Surroundings
 
 _PLACE = re.compile(r"\{code\}|\{run_dir\}")
 
 
-def command_of(job: Job, request: Request, software: Software, around: Surroundings, ledger: Ledger) -> tuple[str, ...]:
-    """Return argv: every parameter as ``--name=value``, then the typed arguments, unchanged and last."""
+def command_of(
+    job: Job, request: Request, strategy: str, software: Software, around: Surroundings, ledger: Ledger
+) -> tuple[str, ...]:
+    """Return argv: every parameter as ``--name=value``, a strategy of TensorFlow, then what was typed, unchanged."""
     code = f"{around.run_dir}/code"
     program: tuple[str, ...]
     if job.script:
@@ -27,7 +30,7 @@ def command_of(job: Job, request: Request, software: Software, around: Surroundi
     for argument in request.arguments:
         if "\0" in argument:
             ledger.fault("an argument cannot hold a NUL character")
-    return (*program, *parameters, *request.arguments)
+    return (*program, *parameters, *strategy_words(strategy), *request.arguments)
 
 
 def parameters_of(job: Job, request: Request, ledger: Ledger) -> tuple[str, ...]:

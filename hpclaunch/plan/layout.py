@@ -6,10 +6,11 @@ from hpclaunch.catalog import did_you_mean
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement, implied_kind
+from hpclaunch.plan.strategies import takes_several_gpus
 from hpclaunch.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import NodeType, Site
-from hpclaunch.spec import Layout, Request, Surroundings
+from hpclaunch.spec import MIRRORED, Layout, Request, Surroundings
 
 
 @record
@@ -53,19 +54,23 @@ def size_of(
 ) -> Size:
     """Return how much is asked for.
 
-    ``nodes: auto`` is what the planner found, else 1; one GPU for every task unless somebody says otherwise.
+    Under MirroredStrategy it is one task with all GPUs of one node. ``nodes: auto`` is what the planner found, else 1;
+    one GPU for every task unless somebody says otherwise.
     """
     node, wants = site.node_types[kind], job.resources
+    one = 1 if request.strategy == MIRRORED else None
     auto = wants.nodes == "auto"
     nodes = ledger.pick(
         "nodes",
         ("--nodes", request.nodes),
+        ("mirrored", one),
         ("planner", planned_nodes if auto else None),
         ("job" if not auto else "default of 'auto'", 1 if wants.nodes == "auto" else wants.nodes),
     )
     tasks = ledger.pick(
         "tasks per node",
         ("--tasks-per-node", request.tasks_per_node),
+        ("mirrored", one),
         ("job", wants.tasks_per_node),
         (f"site {site.name}", node.tasks),
     )
@@ -77,7 +82,8 @@ def size_of(
         (f"site {site.name}", site.defaults.walltime),
     )
     typed = request.gpus_per_node if request.gpus_per_node is not None else wants.gpus_per_node
-    gpus = min(tasks or 1, node.gpus_per_node) if typed is None else typed
+    usual = node.gpus_per_node if one else min(tasks or 1, node.gpus_per_node)
+    gpus = usual if typed is None else typed
     return Size(nodes=nodes or 1, tasks=tasks or 1, gpus=gpus, walltime=walltime or 0)
 
 
@@ -131,7 +137,7 @@ def layout_of(
         stand_in_gpus=node.stand_in_gpus,
     )
     _check(site, kind, layout, request, around, ledger)
-    _warn_of_idle(layout, "charging" not in site.unverified, ledger)
+    _warn_of_idle(layout, takes_several_gpus(request), "charging" not in site.unverified, ledger)
     return layout
 
 
@@ -197,9 +203,9 @@ def _check_hosts(site: Site, layout: Layout, request: Request, around: Surroundi
         )
 
 
-def _warn_of_idle(layout: Layout, charged: bool, ledger: Ledger) -> None:
-    """Warn of GPUs that nobody will use, and of which the account may pay."""
-    used = min(layout.tasks_per_node, layout.gpus_per_node)
+def _warn_of_idle(layout: Layout, several: bool, charged: bool, ledger: Ledger) -> None:
+    """Warn of GPUs that nobody will use, and of which the account may pay; several: a task can use more than one."""
+    used = layout.gpus_per_node if several else min(layout.tasks_per_node, layout.gpus_per_node)
     if used == layout.node_gpus:
         return
     what = f"{layout.node_gpus - used} of the {layout.node_gpus} GPUs of every node"

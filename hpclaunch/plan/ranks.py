@@ -9,6 +9,7 @@ from hpclaunch.job import Job
 from hpclaunch.launchers import LAUNCHERS, Launch, rank_number
 from hpclaunch.plan.containers import Box
 from hpclaunch.plan.ledger import Ledger
+from hpclaunch.plan.strategies import takes_several_gpus
 from hpclaunch.settings import Settings
 from hpclaunch.site import LauncherOptions, NodeType, Site
 from hpclaunch.spec import Layout, Request, Surroundings
@@ -111,16 +112,24 @@ def fills_node(node: NodeType, layout: Layout) -> bool:
     return gpus and layout.tasks_per_node == node.tasks and bool(node.gpus_per_node)
 
 
-def rank_setup_of(node: NodeType, layout: Layout, launcher: str, said: dict[str, str]) -> tuple[str, ...]:
+def rank_setup_of(
+    node: NodeType, layout: Layout, launcher: str, request: Request, said: dict[str, str]
+) -> tuple[str, ...]:
     """Return the lines that every rank runs first; a variable that site, settings or job say is not said again.
+
+    The site's own give a rank its GPU: not where a task shall have several.
 
     The order of the GPUs stands here because srun sets CUDA_VISIBLE_DEVICES anew for every task.
     """
     if not layout.gpus_per_node:
         return ()
-    own = node.rank_setup if launcher == "srun" else ()
+    own = node.rank_setup if launcher == "srun" and not _several(request, layout) else ()
     order = node.whole_node.variables if fills_node(node, layout) else {}
     return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in said))
+
+
+def _several(request: Request, layout: Layout) -> bool:
+    return takes_several_gpus(request) and layout.gpus_per_node > layout.tasks_per_node
 
 
 def rank_number_of(site: Site, launcher: str, layout: Layout, job: Job, settings: Settings, ledger: Ledger) -> str:
@@ -153,6 +162,7 @@ def launch_of(
     over_ssh = launcher == "horovodrun" and site.scheduler == "slurm" and layout.nodes > 1
     hosts = f"{around.run_dir}/hosts" if request.hosts_file is not None or over_ssh else ""
     bind = node.whole_node.cpu_bind if layout.whole_nodes and fills_node(node, layout) else None
+    gpu_bind = "none" if options.gpu_bind and _several(request, layout) else options.gpu_bind
     own_transport = any(name in ("OMPI_MCA_btl", "OMPI_MCA_pml") for name in names)
     contained = site.container.mpi if site.container and (box.prefix or box.srun) else None
     launch = Launch(
@@ -160,7 +170,7 @@ def launch_of(
         exported=("PATH", "LD_LIBRARY_PATH", *_BY_THE_SCRIPT, *names),
         mpi=contained or options.mpi or "",
         cpu_bind=bind or options.cpu_bind or "",
-        gpu_bind=options.gpu_bind or "",
+        gpu_bind=gpu_bind or "",
         gpus_by=(site.gpus.srun if site.gpus else None) or "",
         extra=(*box.srun, *options.extra),
         tcp=bool(layout.gpus_per_node) and not own_transport,

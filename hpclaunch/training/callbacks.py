@@ -39,7 +39,7 @@ class AverageStatistics(tf.keras.callbacks.Callback):
     """Averages what gradients do not touch (batch norm's moving mean and variance) over the ranks after every epoch.
 
     Each rank gathers them from its own shard. Without this, ranks would evaluate different models, and the checkpoint
-    would hold rank 0's view alone. Place it before saving.Saving.
+    would hold rank 0's view alone. Place it before saving.Saving. A strategy of TensorFlow averages by itself.
     """
 
     def __init__(self, world: World) -> None:
@@ -47,7 +47,7 @@ class AverageStatistics(tf.keras.callbacks.Callback):
         self._world = world
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self._world.size == 1:
+        if self._world.size == 1 or self._world.distribute is not None:
             return
         for number, variable in enumerate(v for v in self.model.non_trainable_variables if v.dtype.is_floating):
             variable.assign(hvd.allreduce(variable.read_value(), name="statistics.{}".format(number)))

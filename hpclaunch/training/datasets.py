@@ -18,10 +18,13 @@ Order = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class ImageSet:
-    """What a job expects: the folder's name, image shape (height, width, channels), classes, the job to fetch for."""
+    """What a job expects: the folder's name, image shape (height, width, channels), classes, the job to fetch for.
+
+    Volumes have four dimensions and no class.
+    """
 
     name: str
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     classes: int
     job: str
 

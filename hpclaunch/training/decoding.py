@@ -9,7 +9,7 @@ import tensorflow as tf
 from hpclaunch.training.pipeline import frugal, rank_threads
 
 
-def image(content: Any, shape: tuple[int, int, int]) -> Any:
+def image(content: Any, shape: tuple[int, ...]) -> Any:
     """The image uint8 of `shape` in a string tensor; an InvalidArgumentError if it is none, or of another shape."""
     found = tf.io.decode_image(content, channels=shape[2], expand_animations=False)
     return tf.ensure_shape(found, shape)

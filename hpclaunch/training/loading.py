@@ -28,8 +28,18 @@ def open_source(world: World, asked: Any, wanted: datasets.ImageSet) -> datasets
                 )
             )
         return Synthetic(wanted, asked.synthetic_samples, asked.seed)
+    return open_folder(world, options.data_dir(asked.data_dir), wanted)
+
+
+def open_folder(world: World, folder: str, wanted: datasets.ImageSet) -> datasets.Source:
+    """The data set in `folder` or below it; fails as open_source does."""
+    return agreed(world, lambda: datasets.open_dataset(folder, wanted))
+
+
+def agreed(world: World, opens: Callable[[], datasets.Source]) -> datasets.Source:
+    """The data set that `opens` opens, on every rank; fails as open_source does."""
     # Rank 0 alone lists the folders: thousands of ranks doing so would strain a shared file system.
-    source = from_root(world, lambda: datasets.open_dataset(options.data_dir(asked.data_dir), wanted))
+    source: datasets.Source = from_root(world, opens)
     fingerprint = world.together(lambda: source.fingerprint if world.is_root else source.fingerprint_here())
     seen = world.gather((fingerprint, world.host))
     others = [rank for rank, (fingerprint, _) in enumerate(seen) if fingerprint != seen[0][0]]
@@ -69,9 +79,10 @@ def report_start(world: World, log: MetricsLog, asked: Any, source: datasets.Sou
     log.write(
         "start",
         world_size=world.size,
+        replicas=world.replicas,
         hosts=sorted(set(hosts)),
         options=vars(asked),
-        global_batch_size=asked.batch_size_per_rank * world.size * asked.accumulation,
+        global_batch_size=asked.batch_size_per_rank * world.replicas * asked.accumulation,
         data={
             "layout": source.layout,
             "path": source.path,

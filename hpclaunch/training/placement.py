@@ -11,10 +11,19 @@ from hpclaunch.training.failure import TrainingError
 
 @dataclass(frozen=True)
 class GpuChoice:
-    """`index` among the GPUs visible to this rank, or None for the CPU; `why` in words."""
+    """`index` among the GPUs visible to this rank, or None for the CPU; `why` in words.
+
+    count: how many from there on; more than one only under a strategy of TensorFlow.
+    """
 
     index: int | None
     why: str
+    count: int = 1
+
+    @property
+    def indices(self) -> range:
+        """All of them; none for the CPU."""
+        return range(0) if self.index is None else range(self.index, self.index + self.count)
 
 
 def choose_gpu(visible: int, local_rank: int, local_size: int) -> GpuChoice:
@@ -36,6 +45,16 @@ def choose_gpu(visible: int, local_rank: int, local_size: int) -> GpuChoice:
         "{} ranks run on this host and see {} GPUs each: ranks would share a GPU. "
         "Start at most {} tasks per node.".format(local_size, visible, visible)
     )
+
+
+def choose_gpus(visible: int, local_rank: int, local_size: int) -> GpuChoice:
+    """Choose a rank's GPUs where it may have several: as many as go round. Arguments and errors as of choose_gpu."""
+    each = visible // local_size
+    if each < 2:
+        return choose_gpu(visible, local_rank, local_size)
+    first = local_rank * each
+    why = "GPUs {} to {} (of {}, by local rank)".format(first, first + each - 1, visible)
+    return GpuChoice(first, why, each)
 
 
 def threads_per_rank(environ: Mapping[str, str], cpus: int, local_size: int) -> int:

@@ -44,4 +44,4 @@ def plain(variables: Sequence[Any]) -> list[Any]:
 
     Before TensorFlow 2.12 it takes no casting ones ("could not be represented through the generic tracing type").
     """
-    return [variable._variable if type(variable).__name__ == "AutoCastVariable" else variable for variable in variables]
+    return [getattr(one, "_variable", one) if type(one).__name__.startswith("AutoCast") else one for one in variables]

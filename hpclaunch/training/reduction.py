@@ -19,10 +19,13 @@ COMPRESSION = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
 def distributed(optimizer: Any, world: World, compression: str = "none", adasum: bool = False) -> Any:
     """hvd.DistributedOptimizer around a Keras optimizer; compression: a key of COMPRESSION.
 
+    Under a strategy of TensorFlow the optimizer as it is: the strategy averages gradients.
     With `adasum` gradients are added by their angles instead of averaged (Maleki et al. 2020, arXiv 2006.02924): like
     a sum where they are orthogonal, like an average where they are parallel; so the base rate needs no scaling.
     Raises AgreedError where Adasum cannot work.
     """
+    if world.distribute is not None:
+        return optimizer
     packed = COMPRESSION[compression]
     if not adasum:
         return _with_plain_variables(horovod.tensorflow.keras.DistributedOptimizer(optimizer, compression=packed))
@@ -80,7 +83,7 @@ def broadcast_weights(model: Any, world: World) -> None:
     """Give every rank rank 0's weights, before the first step. A collective.
 
     Horovod's BroadcastGlobalVariablesCallback does it after the first step, whose gradients then come from different
-    weights. A fresh optimizer needs none: its state starts at zero everywhere.
+    weights. A fresh optimizer needs none: its state starts at zero everywhere. A strategy of TensorFlow has done it.
     """
-    if world.size > 1:
+    if world.size > 1 and world.distribute is None:
         hvd.broadcast_variables(precision.plain(model.variables), root_rank=0)

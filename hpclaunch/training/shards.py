@@ -59,6 +59,13 @@ def training_shard(order: np.ndarray, rank: int, size: int) -> Shard:
     return Shard(indices=np.resize(own, length), samples=len(own))  # resize repeats from the start
 
 
+def joined(several: Sequence[Shard]) -> Shard:
+    """All samples of several shards; the repeated ones last."""
+    own = [one.indices[: one.samples] for one in several]
+    repeated = [one.indices[one.samples :] for one in several]
+    return Shard(indices=np.concatenate(own + repeated), samples=sum(one.samples for one in several))
+
+
 def record_shard(counts: Sequence[int], seed: int, rank: int, size: int) -> Shard:
     """Rank's part of samples that lie in files of `counts` samples; positions count through the files in order.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Callable, MutableMapping
 
-from hpclaunch.training import placement, stopping
+from hpclaunch.training import placement, stopping, strategies
 from hpclaunch.training.failure import AgreedError, TrainingError
 from hpclaunch.training.shards import stream_seed
 
@@ -22,7 +22,10 @@ M_ARENA_MAX = -8  # from glibc's malloc.h
 
 @dataclass(frozen=True)
 class World:
-    """Where this rank stands. `device`: its GPU or CPU in words; `run_dir`: where the run's files go."""
+    """Where this rank stands. `device`: its GPU or CPU in words; `run_dir`: where the run's files go.
+
+    distribute: the tf.distribute.Strategy that averages gradients; None: Horovod does.
+    """
 
     rank: int
     size: int
@@ -32,10 +35,22 @@ class World:
     device: str
     threads: int
     run_dir: str
+    distribute: Any = None
 
     @property
     def is_root(self) -> bool:
         return self.rank == 0
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model that train together: one a rank, but under a strategy of TensorFlow one a GPU."""
+        return self.size if self.distribute is None else int(self.distribute.num_replicas_in_sync)
+
+    @property
+    def own_replicas(self) -> range:
+        """The numbers of this rank's replicas."""
+        here = self.replicas // self.size
+        return range(self.rank * here, (self.rank + 1) * here)
 
     def gather(self, value: Any) -> list[Any]:
         """One picklable value of every rank, by rank, on every rank. A collective: every rank must call it."""
@@ -69,8 +84,10 @@ class World:
         raise AgreedError(prefix + text, speaks=self.is_root)
 
 
-def start(job: str, seed: int) -> World:
+def start(job: str, seed: int, strategy: str = strategies.HOROVOD) -> World:
     """Initialise Horovod and this rank. `job` names the output folder of a run without a launcher; `seed` as typed.
+
+    strategy: one of strategies.NAMES.
 
     Raises TrainingError if the world is not as asked, a promised GPU is missing, or Keras 3 is found.
     """
@@ -92,10 +109,14 @@ def start(job: str, seed: int) -> World:
     )
     # Threads and GPU come before the first collective: TensorFlow takes them once.
     _set_threads(world.threads)
-    device = world.together(lambda: _device_of(world, hvd.mpi_built()))
+    if strategy == strategies.HOROVOD:
+        device, distribute = world.together(lambda: _device_of(world, hvd.mpi_built(), strategy)), None
+    else:  # by itself: its server starts before the first operation, and a collective is one
+        device = _device_of(world, hvd.mpi_built(), strategy)
+        distribute = strategies.begin(strategy, world.rank, world.size, world.local_rank)
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
     _seed(seed, world.rank)
-    return World(**{**world.__dict__, "device": device})
+    return World(**{**world.__dict__, "device": device, "distribute": distribute})
 
 
 def _load_horovod() -> Any:
@@ -118,12 +139,12 @@ def _load_horovod() -> Any:
     return hvd
 
 
-def _device_of(world: World, mpi_built: bool) -> str:
+def _device_of(world: World, mpi_built: bool, strategy: str) -> str:
     placement.check_world_size(placement.expected_world_size(os.environ), world.size, mpi_built)
-    return _pin_gpu(world)
+    return _pin_gpus(world, strategy)
 
 
-def _pin_gpu(world: World) -> str:
+def _pin_gpus(world: World, strategy: str) -> str:
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
@@ -134,10 +155,13 @@ def _pin_gpu(world: World) -> str:
                 tf.__version__, world.host, os.environ.get("CUDA_VISIBLE_DEVICES", "(unset)")
             )
         )
-    choice = placement.choose_gpu(len(gpus), world.local_rank, world.local_size)
-    if choice.index is not None:
-        tf.config.set_visible_devices(gpus[choice.index], "GPU")
-        tf.config.experimental.set_memory_growth(gpus[choice.index], True)
+    choose = placement.choose_gpu if strategy == strategies.HOROVOD else placement.choose_gpus
+    choice = choose(len(gpus), world.local_rank, world.local_size)
+    own = [gpus[index] for index in choice.indices]
+    if own:
+        tf.config.set_visible_devices(own, "GPU")
+    for gpu in own:
+        tf.config.experimental.set_memory_growth(gpu, True)
     return choice.why
 
 

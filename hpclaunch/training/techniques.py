@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from hpclaunch.training import learning_rate
+from hpclaunch.training import learning_rate, strategies
 from hpclaunch.training.failure import AgreedError
 from hpclaunch.training.options import at_least, below_one, boolean, positive
 from hpclaunch.training.start import World
@@ -19,12 +19,19 @@ INPUTS = ("memory", "stream")
 
 
 def add_options(
-    parser: argparse.ArgumentParser, epochs: int, batch_size: int, batch_norm: bool, colours: bool = True
+    parser: argparse.ArgumentParser,
+    epochs: int,
+    batch_size: int,
+    batch_norm: bool,
+    colours: bool = True,
+    images: bool = True,
 ) -> None:
     """Add the techniques to a job's parser; epochs, batch_size: defaults; batch_norm: the model can have it.
 
-    colours: the images have some; in grey, a saturation would do nothing.
+    images: samples are images, which can be augmented; colours: they have some; in grey, a saturation would do nothing.
+    Other defaults are the parser's own (set_defaults).
     """
+    strategies.add_option(parser)
     add = parser.add_argument
     add("--epochs", type=at_least(1), default=epochs, help="passes over the training images")
     add("--batch-size-per-rank", type=at_least(1), default=batch_size, help="images that a rank computes at once")
@@ -41,7 +48,8 @@ def add_options(
     _add_optimizer(add)
     _add_learning_rate(add)
     _add_input(add)
-    _add_augmentation(add, colours)
+    if images:
+        _add_augmentation(add, colours)
 
 
 def _add_optimizer(add: Any) -> None:
@@ -92,16 +100,20 @@ def _add_augmentation(add: Any, colours: bool) -> None:
     add("--cutmix", type=at_least(0, float), default=0.0, help="put a box of one image into another: alpha")
 
 
-def check(asked: argparse.Namespace, world: World) -> None:
-    """Raise AgreedError with everything in the options that does not go together."""
-    found = faults(asked)
+def check(asked: argparse.Namespace, world: World, in_memory: bool = True) -> None:
+    """Raise AgreedError with everything in the options that does not go together.
+
+    in_memory: the job's stand-in data are made in memory, not written as files.
+    """
+    found = faults(asked, in_memory)
     if found:
         raise AgreedError("; ".join(found), speaks=world.is_root)
 
 
-def faults(asked: Any) -> list[str]:
+def faults(asked: Any, in_memory: bool = True) -> list[str]:
     """Why these options do not go together, a sentence each; an option without effect is a fault too."""
     adascale = asked.scale_learning_rate == learning_rate.ADASCALE
+    made_up = asked.synthetic and in_memory
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
     rules = [
         (asked.warmup_epochs and asked.warmup_steps, "say --warmup-epochs or --warmup-steps, not both"),
@@ -116,15 +128,15 @@ def faults(asked: Any) -> list[str]:
             not asked.momentum_correction and asked.optimizer != "sgd",
             "--momentum-correction=false has an effect on sgd alone",
         ),
-        (asked.synthetic and asked.stage_to, "made-up images (--synthetic=true) cannot be staged: drop --stage-to"),
-        (asked.synthetic and asked.input == "stream", "made-up images are in memory: --input=stream needs data"),
+        (made_up and asked.stage_to, "made-up images (--synthetic=true) cannot be staged: drop --stage-to"),
+        (made_up and asked.input == "stream", "made-up images are in memory: --input=stream needs data"),
         (adascale and asked.adasum, "AdaScale measures averaged gradients: it does not go with --adasum=true"),
         (adascale and (asked.warmup_epochs or asked.warmup_steps), "AdaScale is a warm-up itself: set no other"),
         (adascale and asked.precision == "float16", "AdaScale's averages break when the loss scale of float16 changes"),
         (asked.xla and asked.accumulation > 1, "--xla=true does not go with --accumulation above 1"),
         (asked.xla and synchronized, "XLA cannot compile the all-reduce of --batch-norm=synchronized"),
     ]
-    return [text for broken, text in rules if broken]
+    return [text for broken, text in rules if broken] + strategies.faults(asked)
 
 
 def _epochs(text: str) -> tuple[float, ...]:

@@ -38,14 +38,19 @@ class TFRecords(Source):
 
     layout = "TFRecords"
     streams = True
+    # What a layout of other samples has otherwise, with a `_features` and a `_parse` of its own.
+    sample_type: Any = np.uint8
+    label_type: Any = np.int64
+    label_shape: tuple[int, ...] = ()
+    window = WINDOW
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
         super().__init__(wanted, path)
         self._names: dict[str, list[str]] = {"train": [], "test": []}
-        for name in sorted(os.listdir(path)):
-            found = NAME.search(name)
-            if found:
-                self._names["train" if found.group("split") == "train" else "test"].append(name)
+        for name in self._listing():
+            split = self._split_of(name)
+            if split:
+                self._names[split].append(name)
         self.file_counts: dict[str, list[int]] = {}
         self._keys: dict[str, tuple[str, str, bool]] = {}
         digest = hashlib.sha256()
@@ -76,18 +81,18 @@ class TFRecords(Source):
         import tensorflow as tf
 
         indices = np.asarray(indices, np.int64)
-        images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
-        labels = np.empty(len(indices), np.int64)
-        start = 0
-        for name, count in zip(self._names[split], self.file_counts[split]):
-            rows = np.flatnonzero((indices >= start) & (indices < start + count))
-            if len(rows):
-                try:
-                    images[rows], labels[rows] = self._read_file(split, name, indices[rows] - start, count)
-                except tf.errors.OpError as error:
-                    reason = str(error).split("\n")[0]
-                    raise self.wrong("damaged, or not as expected ({})".format(reason), self._at(name)) from None
-            start += count
+        images = np.empty((len(indices),) + self.wanted.shape, self.sample_type)
+        labels = np.empty((len(indices),) + self.label_shape, self.label_type)
+        counts = self.file_counts[split]
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        files = np.searchsorted(starts, indices, side="right") - 1
+        for file in np.unique(files):  # there may be one for every sample
+            rows, name = np.flatnonzero(files == file), self._names[split][file]
+            try:
+                images[rows], labels[rows] = self._read_file(split, name, indices[rows] - starts[file], counts[file])
+            except tf.errors.OpError as error:
+                reason = str(error).split("\n")[0]
+                raise self.wrong("damaged, or not as expected ({})".format(reason), self._at(name)) from None
         return images, labels
 
     def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
@@ -122,7 +127,7 @@ class TFRecords(Source):
         found = tf.data.Dataset.from_tensor_slices(order(len(own), "files")).interleave(records, cycle_length=AHEAD)
         if padding:
             found = found.concatenate(records(len(own)))
-        found = found.batch(WINDOW).enumerate().map(shuffled).unbatch().skip(skip)
+        found = found.batch(self.window).enumerate().map(shuffled).unbatch().skip(skip)
         return decoding.in_parallel(found, lambda content: self._parse(split, content), threads)
 
     def _read_file(self, split: str, name: str, places: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -157,6 +162,17 @@ class TFRecords(Source):
         if raw:
             return tf.reshape(tf.io.decode_raw(found[image_key], tf.uint8), self.wanted.shape), label
         return decoding.image(found[image_key], self.wanted.shape), label
+
+    def _listing(self) -> list[str]:
+        """Names of files below `path`, sorted."""
+        return sorted(os.listdir(self.path))
+
+    def _split_of(self, name: str) -> str:
+        """Train or test, or nothing for a file that is not part of the data."""
+        found = NAME.search(name)
+        if not found:
+            return ""
+        return "train" if found.group("split") == "train" else "test"
 
     def _features(self, split: str) -> tuple[str, str, bool]:
         """Under which names the first record has image and label, and whether the image is raw bytes."""

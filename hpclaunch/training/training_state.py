@@ -8,7 +8,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training import precision
+from hpclaunch.training import precision, strategies
 from hpclaunch.training.failure import TrainingError
 from hpclaunch.training.shards import stream_seed
 from hpclaunch.training.start import World
@@ -27,6 +27,11 @@ class TrainingState:
     def __init__(self, model: Any, world: World, seed: int, extras: Sequence[Any] = ()) -> None:
         self._model, self._world, self._seed, self._extras = model, world, seed, list(extras)
         self._sums_before: Arrays = {}
+        if (
+            world.distribute is not None
+        ):  # making a variable is a collective there, and rank 0 alone reads the shared ones
+            with strategies.scope(world):
+                self._shared()
 
     def shared(self) -> Arrays:
         """Arrays weight-NNN, optimizer-NNN, scale-NNN, extra-NNN."""
@@ -70,7 +75,7 @@ class TrainingState:
         """Add the sums of a broken epoch to those of its rest, once: Keras's means are a total and a count."""
         for name, variable in self._metrics():
             if name in self._sums_before:
-                variable.assign_add(self._sums_before[name])
+                variable.assign(variable.read_value() + self._sums_before[name])
         self._sums_before = {}
 
     def _shared(self) -> list[tuple[str, Any]]:

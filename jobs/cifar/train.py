@@ -5,7 +5,6 @@ python train.py --epochs=1 --synthetic=true
 """
 
 import argparse
-import functools
 import time
 
 from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
@@ -32,6 +31,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         batch_norm,
         callbacks,
         evaluation,
+        feeding,
         fitting,
         loading,
         metrics,
@@ -42,6 +42,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         precision,
         reduction,
         saving,
+        strategies,
         streaming,
         training_state,
         training_step,
@@ -49,82 +50,67 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     techniques.check(asked, world)
 
-    # 1. Data. All ranks shuffle alike, then each takes every size-th image and reads only these. They stay uint8 up to
-    # the model's first layer, which is a quarter of the bytes to keep and to move.
+    # 1. Data. All ranks shuffle alike, then each takes every size-th image and reads only these.
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     source = loading.open_source(world, asked, CIFAR10)
     source = node_storage.staged(world, source, asked.stage_to)
     augment = augmentation.asked_for(asked, CIFAR10.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
-    batch_size = asked.batch_size_per_rank * asked.accumulation  # of one rank, in one step
-    making = {"augment": augment, "as_pixels": True}
-    if asked.input == "stream":  # read and decoded anew in every epoch: for data larger than memory
-        shard = world.together(lambda: source.stream_shard(order, asked.seed, world.rank, world.size))
-        batches_from = functools.partial(
-            streaming.training_stream, source, shard, batch_size, asked.seed, world.rank, **making
-        )
-    else:
-        shard = world.together(lambda: shards.training_shard(order, world.rank, world.size))
-        images, labels = world.together(lambda: source.read("train", shard.indices))
-        batches_from = functools.partial(
-            pipeline.training_batches, images, labels, batch_size, asked.seed, world.rank, **making
-        )
-    # Shards have equal lengths, so all ranks make the same number of steps: a rank with one more would wait for ever.
-    steps = shards.steps_per_epoch(len(shard.indices), batch_size)
+    feed = feeding.training_feed(world, source, order, asked, augment)
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
     test_images, test_labels = world.together(lambda: source.read("test", held_out))
 
     # 2. Model. All ranks begin with rank 0's weights.
     precision.use(asked.precision)
-    normalization = batch_norm.maker(asked.batch_norm, asked.ghost_batch_size, momentum=0.9)
-    model = training_step.in_parts(mini_resnet(normalization, white=255), asked.accumulation, asked.xla)
-    reduction.broadcast_weights(model, world)
+    with strategies.scope(world):  # nothing, unless a strategy of TensorFlow stands in for Horovod
+        normalization = batch_norm.maker(asked.batch_norm, asked.ghost_batch_size, momentum=0.9)
+        model = training_step.in_parts(mini_resnet(normalization, white=255), asked.accumulation, asked.xla)
+        reduction.broadcast_weights(model, world)
 
-    # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the global batch.
-    schedule = learning_rate.schedule(asked, world.size, steps)
-    optimizer = optimizers.asked_for(asked, schedule.rate)
-    optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
-    gain = adascale.gain_for(asked, optimizer, world)
-    model.compile(
-        precision.scaled(optimizer, asked.precision),
-        loss=augment.loss,
-        metrics=["accuracy"],
-        steps_per_execution=asked.steps_per_execution,
-    )
+        # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
+        schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
+        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
+        gain = adascale.gain_for(asked, optimizer, world)
+        model.compile(
+            precision.scaled(optimizer, asked.precision),
+            loss=augment.loss,
+            metrics=["accuracy"],
+            steps_per_execution=asked.steps_per_execution,
+        )
 
     # 4. What an earlier attempt has saved: training goes on at its exact step.
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)
-    place = resuming.restore(world, state, asked, steps, log)
+    place = resuming.restore(world, state, asked, feed.steps, log)
 
     # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
     facts = {
         "job": "cifar",
-        "steps_per_epoch": steps,
+        "steps_per_epoch": feed.steps,
         "parameters": model.count_params(),
         "scaled_learning_rate": schedule.rate,
     }
     loading.report_start(world, log, asked, source, **facts)
-    loading.report_shards(world, shard, log, asked.record_shards)
+    loading.report_shards(world, feed.shard, log, asked.record_shards)
 
     # 6. Training. Metrics are averaged over the ranks; all save together, as each has something of its own.
     steady = [
         hvd.callbacks.MetricAverageCallback(),
         callbacks.AverageStatistics(world),
         callbacks.StopOnNaN(world),
-        callbacks.LearningRate(schedule, steps, gain),
-        callbacks.Report(world, log, len(order), steps, asked.epochs),
+        callbacks.LearningRate(schedule, feed.steps, gain),
+        callbacks.Report(world, log, feed.samples, feed.steps, asked.epochs),
         *noise_scale.callbacks(asked, world, log),
-        saving.Saving(world, state, resuming.folder_of(world), asked, steps, place),
+        saving.Saving(world, state, resuming.folder_of(world), asked, feed.steps, place),
     ]
     began = time.perf_counter()
-    with streaming.damage_named(source, shard, asked.input == "stream"):
-        fitting.fit(model, batches_from, steps, asked.epochs, steady, place, state)
+    with streaming.damage_named(source, feed.shard, asked.input == "stream"):
+        fitting.fit(model, feed.batches_from, feed.steps, asked.epochs, steady, place, state)
     seconds = time.perf_counter() - began
 
     # 7. Test. Every rank takes its part of the test images; correct answers are counted over all ranks.
-    result = evaluation.evaluate(
-        model, pipeline.evaluation_batches(test_images, test_labels, asked.batch_size_per_rank, as_pixels=True), world
-    )
+    batches = pipeline.evaluation_batches(test_images, test_labels, asked.batch_size_per_rank, as_pixels=True)
+    result = evaluation.evaluate(strategies.alone(model, world), batches, world)
     log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
     if world.is_root:
         print("test accuracy {test_accuracy:.4f} on {test_samples} images".format(**result), flush=True)
@@ -134,4 +120,4 @@ def train(asked: argparse.Namespace, world: World) -> object:
 if __name__ == "__main__":
     asked_for = parse()
     with failure.reported():
-        train(asked_for, start("cifar", asked_for.seed))
+        train(asked_for, start("cifar", asked_for.seed, asked_for.strategy))

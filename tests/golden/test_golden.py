@@ -28,7 +28,9 @@ from tests.builders import AROUND, BUNDLED, ROOTS, around, bundled_job, bundled_
 
 HERE = Path(__file__).parent
 SCRIPT = "my train $(date).py"
+EVERYWHERE = ("cifar", "mnist")  # with every launcher of a site, on one node and on four; other jobs once
 SWEPT = ("frontera", "local", "perlmutter", "testcluster")
+STRATEGIES = ("frontier", "local", "lumi", "perlmutter", "testcluster")
 SWEEP = (("learning_rate", "0.1,0.01"), ("seed", "1..10"), ("stage_to", '"",/tmp/$USER'))
 ARGUMENTS = ("--lr", "0.1", "it's", "a b", "$HOME", "", "two\nlines", "END_OF_RANK", "#SBATCH --nodes=99")
 
@@ -38,13 +40,17 @@ def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
     jobs = [found.name for found in BUNDLED.names(JOB)]
     for site in (bundled_site(found.name) for found in BUNDLED.names(SITE)):
         for job in jobs:
-            for name, typed in _layouts(site):
+            for name, typed in _layouts(site) if job in EVERYWHERE else [("1", {})]:
                 yield site.name, f"{job}-{name}", {"target": job, **typed}
         for kind in site.node_types:
             if kind != site.defaults.node_type:
-                yield site.name, f"{jobs[0]}-1-{kind}", {"target": jobs[0], "node_type": kind}
+                yield site.name, f"cifar-1-{kind}", {"target": "cifar", "node_type": kind}
         if site.name in SWEPT:
             yield site.name, "cifar-sweep", {"target": "cifar", "nodes": 1, "sweep": SWEEP, "at_once": 4}
+        if site.name in STRATEGIES:
+            several = {"tasks_per_node": 2, "launcher": "mpirun"} if site.scheduler == "local" else {"nodes": 2}
+            yield site.name, "cifar-mirrored", {"target": "cifar", "strategy": "mirrored"}
+            yield site.name, "cifar-multiworker", {"target": "cifar", "strategy": "multiworker", **several}
         yield site.name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
         if site.launchers and "srun" in site.launchers.options:
             yield site.name, "script-4-torchrun", {"target": SCRIPT, "nodes": 4, "launcher": "torchrun"}

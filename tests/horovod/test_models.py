@@ -104,7 +104,7 @@ def test_training_batches_read_every_sample_once_an_epoch_in_a_new_order() -> No
     assert list(next(resumed)[1].numpy()) == orders[1][:4]
 
 
-@pytest.mark.parametrize("job", ["cifar", "mnist"])
+@pytest.mark.parametrize("job", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
 def test_the_figures_in_the_job_file_are_those_of_the_model(job: str) -> None:
     training = bundled_job(job).training
     assert training is not None and training.model is not None

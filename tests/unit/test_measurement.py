@@ -62,6 +62,22 @@ def test_the_last_of_two_settings_counts(tmp_path: Path) -> None:
     assert (found.per_rank, found.accumulation) == (16, 4)
 
 
+def test_the_batch_that_the_run_itself_tells_counts(tmp_path: Path) -> None:
+    divided = [{"event": "start", "global_batch_size": 64}, *epochs(10, 100)]
+    assert measured(a_run(tmp_path, divided), the_job()).per_rank == 16
+    odd = [{"event": "start", "global_batch_size": 63}, *epochs(10, 100)]
+    assert measured(a_run(tmp_path, odd), the_job()).per_rank == 8
+
+
+@pytest.mark.parametrize("strategy", ["mirrored", "multiworker"])
+def test_a_run_of_another_strategy_tells_nothing_of_horovods(tmp_path: Path, strategy: str) -> None:
+    run = a_run(tmp_path, epochs(10, 100))
+    spec = json.loads((run.path / "spec.json").read_text())
+    (run.path / "spec.json").write_text(json.dumps({**spec, "strategy": strategy}))
+    with pytest.raises(Refused, match=f"trained under {strategy}"):
+        measured(run, the_job())
+
+
 def test_a_run_of_an_array_counts_with_its_own_values(tmp_path: Path) -> None:
     array = a_run(tmp_path, [], tasks=2)
     (array.path / "values").write_text("0000\t--batch-size-per-rank=16\n0001\t--batch-size-per-rank=32\n")

@@ -202,6 +202,8 @@ def test_what_cannot_be_written_is_found_anew(place: Path, folder: Path) -> None
         ({"sbatch": ("--exclusive",)}, False),
         ({"launcher": "mpirun"}, False),
         ({"synthetic": True}, False),
+        ({"strategy": "mirrored"}, False),
+        ({"strategy": "horovod"}, True),
     ],
 )
 def test_a_run_with_other_settings_is_on_another_list_or_none(

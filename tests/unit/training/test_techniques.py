@@ -29,7 +29,7 @@ def train_of(job: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["cifar", "mnist"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
 def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = bundled_job(name).parameters
     script = train_of(name)
@@ -38,7 +38,7 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
     as_launched = [f"--{key.replace('_', '-')}={spell(value.default)}" for key, value in parameters.items()]
     monkeypatch.setattr(sys, "argv", ["train.py", *as_launched])
     assert vars(script.parse()) == plain
-    assert set(plain) - set(parameters) == {"data_dir"}
+    assert set(plain) - set(parameters) == {"data_dir", "strategy"}
     for key, value in parameters.items():
         for choice in value.choices:
             monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={choice}"])

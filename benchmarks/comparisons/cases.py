@@ -1,0 +1,72 @@
+"""What the studies run: strategies of the notebook, the article's ranks, and one small training of every job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One run: `replicas` copies of the model with `batch` samples each; published: (samples/s, accuracy), if any."""
+
+    name: str
+    job: str
+    replicas: int
+    batch: int
+    strategy: str = "horovod"
+    switches: tuple[str, ...] = ()
+    published: str = ""
+
+    @property
+    def ranks(self) -> int:
+        """How many processes hold the replicas."""
+        return 1 if self.strategy == "mirrored" else self.replicas
+
+
+# Notebook 3: one GPU with 1024 images, eight with 2048 each, MirroredStrategy with 512 each; Adam 0.001, 8 epochs.
+NOTEBOOK = (
+    Case(name="horovod-1", job="mnist", replicas=1, batch=1024, published="66,176 images/s, .9851"),
+    Case(name="horovod-8", job="mnist", replicas=8, batch=2048, published="486,914 images/s, .8957"),
+    Case(name="multiworker-8", job="mnist", replicas=8, batch=2048, strategy="multiworker"),
+    Case(name="mirrored-8", job="mnist", replicas=8, batch=2048, strategy="mirrored"),
+    Case(
+        name="mirrored-8-small-batch",
+        job="mnist",
+        replicas=8,
+        batch=512,
+        strategy="mirrored",
+        published="210,218 images/s, .9748",
+    ),
+)
+
+# The article: shards with the batch divided among the ranks, the generator with the same batch on every rank.
+ARTICLE = tuple(
+    Case(
+        name=f"{distribution}-{ranks}",
+        job="chips",
+        replicas=ranks,
+        batch=64 // ranks if distribution == "shards" else 64,
+        switches=(f"--distribution={distribution}",),
+    )
+    for distribution in ("shards", "generator")
+    for ranks in (1, 2, 4)
+)
+
+# Batch sizes that a desktop's memory holds; half of each is run as well.
+JOBS = {"mnist": 256, "cifar": 256, "chips": 8, "cosmoflow": 2, "resnet50": 8}
+
+# Shows that everything runs, nothing else.
+SMALL = {
+    "mnist": ("--synthetic=true", "--synthetic-samples=256"),
+    "cifar": ("--synthetic=true", "--synthetic-samples=256"),
+    "chips": ("--synthetic=true", "--synthetic-samples=24", "--image-size=64"),
+    "cosmoflow": ("--synthetic=true", "--synthetic-samples=16", "--volume-size=32"),
+    "resnet50": ("--synthetic=true", "--synthetic-samples=32", "--image-size=32", "--classes=4", "--crop=0"),
+}
+SMALL_BATCHES = {"mnist": 32, "cifar": 32, "chips": 8, "cosmoflow": 2, "resnet50": 4}
+# Of a job without data here, at its documented shape.
+DRAWN = {
+    "chips": ("--synthetic=true", "--synthetic-samples=48"),
+    "cosmoflow": ("--synthetic=true", "--synthetic-samples=16"),
+    "resnet50": ("--synthetic=true", "--synthetic-samples=128"),
+}

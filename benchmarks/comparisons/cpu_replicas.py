@@ -1,0 +1,14 @@
+"""python cpu_replicas.py REPLICAS SCRIPT ARGUMENTS… runs a training script with so many CPU devices in one process."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import tensorflow as tf
+
+replicas, script = int(sys.argv[1]), sys.argv[2]
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
+sys.argv = sys.argv[2:]
+sys.path.insert(0, str(Path(script).parent))
+runpy.run_path(script, run_name="__main__")

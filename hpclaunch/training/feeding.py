@@ -1,0 +1,116 @@
+"""What a rank trains on: its shard, in memory or read anew in every epoch, as batches from any step on."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import tensorflow as tf
+
+from hpclaunch.training import pipeline, shards, streaming
+from hpclaunch.training.augmentation import Augmentation
+from hpclaunch.training.datasets import Source
+from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.shards import Shard
+from hpclaunch.training.start import World
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A rank's share of the training data.
+
+    shard: all samples that it reads. steps: of an epoch, the same on all ranks; samples: in an epoch of all ranks.
+    batches_from(epoch, step): endless batches from there on, both from 0, for model.fit.
+    """
+
+    shard: Shard
+    steps: int
+    samples: int
+    batches_from: Callable[[int, int], Any]
+
+
+def training_feed(
+    world: World, source: Source, order: Any, asked: Any, augment: Augmentation, sharded: bool = True
+) -> Feed:
+    """This rank's share of the samples in `order` (shards.shuffled). A collective.
+
+    Every size-th sample is a rank's, and it reads only these; under a strategy of TensorFlow each of its replicas gets
+    what a rank would get. Shards have equal lengths, so all make the same number of steps: a rank with one more
+    would wait for ever. asked: has input, batch_size_per_rank, accumulation and seed. Images stay uint8 up to the
+    model's first layer, which is a quarter of the bytes to keep and to move.
+
+    sharded=False: every replica draws from all samples, in an order of its own, and an epoch is its part of the steps
+    of one pass over them: what is seen in an epoch, by whom and how often, is left to chance.
+    """
+    batch_size = asked.batch_size_per_rank * asked.accumulation  # of one rank, in one step
+    making: dict[str, Any] = {"augment": augment, "as_pixels": True}
+    own = [
+        _of_replica(world, source, order, asked, replica, batch_size, making, sharded) for replica in world.own_replicas
+    ]
+    one_pass = shards.steps_per_epoch(len(own[0][0].indices), batch_size)
+    steps = one_pass if sharded else max(1, one_pass // world.replicas)
+    samples = len(order) if sharded else min(steps * batch_size, len(order)) * world.replicas
+
+    def batches_from(epoch: int, step: int) -> Any:
+        place = (epoch, step) if sharded else divmod(epoch * steps + step, one_pass)
+        return _spread(world, [batches(*place) for _, batches in own])
+
+    return Feed(shards.joined([shard for shard, _ in own]), steps, samples, batches_from)
+
+
+def divided(world: World, asked: Any) -> int:
+    """The batch size per rank where all ranks together shall have asked.global_batch_size samples in a step.
+
+    Raises AgreedError if it does not divide, or if the learning rate is scaled with a batch that does not grow.
+    """
+    parts = world.replicas * asked.accumulation
+    problem = ""
+    if asked.global_batch_size % parts:
+        problem = "does not divide among {} ranks: say a multiple of {}, or another number of ranks".format(
+            parts, parts
+        )
+    elif asked.scale_learning_rate != "none":
+        problem = "keeps the batch of all ranks, and so the rate: set --scale-learning-rate=none"
+    if problem:
+        message = "--global-batch-size={} {}".format(asked.global_batch_size, problem)
+        raise AgreedError(message, speaks=world.is_root)
+    return int(asked.global_batch_size // parts)
+
+
+def _of_replica(
+    world: World,
+    source: Source,
+    order: Any,
+    asked: Any,
+    replica: int,
+    batch_size: int,
+    making: dict[str, Any],
+    sharded: bool,
+) -> tuple[Shard, Callable[[int, int], Any]]:
+    """What one replica reads, and its batches from any (epoch, step) on. A collective.
+
+    Without shards it is as if the replica were alone, but with random numbers of its own.
+    """
+    rank, size = (replica, world.replicas) if sharded else (0, 1)
+    if asked.input == "stream":  # read and decoded anew in every epoch: for data larger than memory
+        shard = world.together(lambda: source.stream_shard(order, asked.seed, rank, size))
+        return shard, functools.partial(
+            streaming.training_stream, source, shard, batch_size, asked.seed, replica, **making
+        )
+    shard = world.together(lambda: shards.training_shard(order, rank, size))
+    images, labels = world.together(lambda: source.read("train", shard.indices))
+    return shard, functools.partial(
+        pipeline.training_batches, images, labels, batch_size, asked.seed, replica, **making
+    )
+
+
+def _spread(world: World, own: list[tf.data.Dataset]) -> Any:
+    """The batches of a rank's replicas as model.fit takes them: in every step a batch of each, in turn."""
+    if world.distribute is None:
+        return own[0]
+    in_turn = own[0]
+    if len(own) > 1:
+        in_turn = tf.data.Dataset.choose_from_datasets(own, tf.data.Dataset.range(len(own)).repeat())
+    # Not distribute_dataset, which would cut batches up and shard what is sharded already.
+    return world.distribute.distribute_datasets_from_function(lambda context: in_turn.with_options(pipeline.frugal()))

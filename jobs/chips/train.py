@@ -1,0 +1,141 @@
+"""Trains the article's CNN to tell good potato chips from bad ones, with Horovod: every rank reads its own share.
+
+Read it top to bottom: it is the whole Horovod contract. It runs under any launcher, and alone:
+python train.py --epochs=1 --synthetic=true --image-size=96 --synthetic-samples=64
+"""
+
+import argparse
+import os
+import time
+
+from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
+from hpclaunch.training.start import World, start
+
+
+def parse() -> argparse.Namespace:
+    """The options; the launcher passes a job's parameters as --name=value."""
+    parser = options.parser("The article's CNN on potato chips, over Horovod ranks.", seed=123)
+    techniques.add_options(parser, epochs=50, batch_size=64, batch_norm=False)
+    resuming.add_options(parser)
+    parser.set_defaults(learning_rate=0.0005, synthetic_samples=769)
+    add = parser.add_argument
+    add("--image-size", type=options.at_least(32), default=500, help="pixels of a side; images are not resized")
+    add("--validation-part", type=options.below_one, default=0.15, help="of the photographs, not trained on")
+    add("--distribution", choices=["shards", "generator"], default="shards", help="own samples, or own order of all")
+    add("--global-batch-size", type=options.at_least(0), default=0, help="divided among the ranks (0: per rank)")
+    return parser.parse_args()
+
+
+def train(asked: argparse.Namespace, world: World) -> object:
+    """One whole run on one rank of `world`; returns the trained Keras model, the same on every rank."""
+    # Heavy imports come after the options are understood and Horovod has started: --help answers at once.
+    import drawing
+    import horovod.tensorflow.keras as hvd
+    from images import ChipImages
+    from model import chips_of, cnn
+
+    from hpclaunch.training import (
+        adascale,
+        augmentation,
+        callbacks,
+        evaluation,
+        feeding,
+        fitting,
+        loading,
+        metrics,
+        node_storage,
+        noise_scale,
+        optimizers,
+        pipeline,
+        precision,
+        reduction,
+        saving,
+        strategies,
+        streaming,
+        training_state,
+        training_step,
+    )
+
+    techniques.check(asked, world, in_memory=False)
+    if asked.global_batch_size:  # the article's second option: the batch of all ranks stays, and so does the rate
+        asked.batch_size_per_rank = feeding.divided(world, asked)
+
+    # 1. Data. Photographs are split before they are turned. A rank reads its own shard of all versions, or (generator)
+    # draws from all of them in an order of its own.
+    log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
+    folder = options.data_dir(asked.data_dir)
+    if asked.synthetic:
+        folder = os.path.join(world.run_dir, "drawn")
+        loading.from_root(world, lambda: drawing.write(folder, asked.synthetic_samples, asked.image_size, asked.seed))
+    photographs = loading.open_folder(world, folder, chips_of(asked.image_size))
+    photographs = node_storage.staged(world, photographs, asked.stage_to)
+    source = ChipImages(photographs, asked.validation_part, asked.seed)
+    augment = augmentation.asked_for(asked, source.wanted.classes)
+    order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
+    feed = feeding.training_feed(world, source, order, asked, augment, sharded=asked.distribution == "shards")
+
+    # 2. Model. All ranks begin with rank 0's weights.
+    precision.use(asked.precision)
+    with strategies.scope(world):  # nothing, unless a strategy of TensorFlow stands in for Horovod
+        model = training_step.in_parts(cnn(asked.image_size, white=255), asked.accumulation, asked.xla)
+        reduction.broadcast_weights(model, world)
+
+        # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
+        schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
+        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
+        gain = adascale.gain_for(asked, optimizer, world)
+        model.compile(
+            precision.scaled(optimizer, asked.precision),
+            loss=augment.loss,
+            metrics=["accuracy"],
+            steps_per_execution=asked.steps_per_execution,
+        )
+
+    # 4. What an earlier attempt has saved: training goes on at its exact step.
+    state = training_state.TrainingState(model, world, asked.seed, gain.variables)
+    place = resuming.restore(world, state, asked, feed.steps, log)
+
+    # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
+    facts = {
+        "job": "chips",
+        "steps_per_epoch": feed.steps,
+        "parameters": model.count_params(),
+        "scaled_learning_rate": schedule.rate,
+    }
+    loading.report_start(world, log, asked, source, **facts)
+    loading.report_shards(world, feed.shard, log, asked.record_shards)
+
+    # 6. Training. Metrics are averaged over the ranks; all save together, as each has something of its own.
+    steady = [
+        hvd.callbacks.MetricAverageCallback(),
+        callbacks.StopOnNaN(world),
+        callbacks.LearningRate(schedule, feed.steps, gain),
+        callbacks.Report(world, log, feed.samples, feed.steps, asked.epochs),
+        *noise_scale.callbacks(asked, world, log),
+        saving.Saving(world, state, resuming.folder_of(world), asked, feed.steps, place),
+    ]
+    began = time.perf_counter()
+    with streaming.damage_named(source, feed.shard, asked.input == "stream"):
+        fitting.fit(model, feed.batches_from, feed.steps, asked.epochs, steady, place, state)
+    seconds = time.perf_counter() - began
+
+    # 7. Validation and test. Every rank takes its part of the photographs; correct answers are counted over all ranks.
+    result = {"epochs": asked.epochs, "seconds": round(seconds, 3)}
+    trained = strategies.alone(model, world)
+    for split in ("validation", "test"):
+        held_out = shards.evaluation_shard(source.counts[split], world.rank, world.size)
+        pixels, labels = world.together(lambda split=split, rows=held_out: source.read(split, rows))
+        batches = pipeline.evaluation_batches(pixels, labels, asked.batch_size_per_rank, as_pixels=True)
+        found = evaluation.evaluate(trained, batches, world)
+        result.update((name.replace("test", split), value) for name, value in found.items())
+    log.write("end", **result)
+    if world.is_root:
+        print("validation accuracy {validation_accuracy:.4f}, test accuracy {test_accuracy:.4f}".format(**result))
+    return model
+
+
+if __name__ == "__main__":
+    asked_for = parse()
+    with failure.reported():
+        train(asked_for, start("chips", asked_for.seed, asked_for.strategy))

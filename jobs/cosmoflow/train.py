@@ -1,0 +1,131 @@
+"""Trains CosmoFlow's 3D CNN to tell a universe's parameters from its matter, with Horovod: ranks read own volumes.
+
+Read it top to bottom: it is the whole Horovod contract. It runs under any launcher, and alone:
+python train.py --epochs=1 --synthetic=true --volume-size=32 --synthetic-samples=64
+"""
+
+import argparse
+import os
+import time
+
+from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
+from hpclaunch.training.start import World, start
+
+
+def parse() -> argparse.Namespace:
+    """The options; the launcher passes a job's parameters as --name=value."""
+    parser = options.parser("CosmoFlow's 3D CNN, its volumes sharded over Horovod ranks.", seed=1)
+    techniques.add_options(parser, epochs=50, batch_size=4, batch_norm=False, images=False)
+    resuming.add_options(parser)
+    # MLPerf HPC's reference, for a global batch of 64.
+    parser.set_defaults(optimizer="sgd", learning_rate=0.001, warmup_epochs=4.0, input="stream", synthetic_samples=64)
+    parser.set_defaults(decay="step", decay_epochs=(32.0, 64.0), decay_factor=0.25)
+    parser.add_argument("--volume-size", type=options.at_least(32), default=128, help="voxels of a side")
+    return parser.parse_args()
+
+
+def train(asked: argparse.Namespace, world: World) -> object:
+    """One whole run on one rank of `world`; returns the trained Keras model, the same on every rank."""
+    # Heavy imports come after the options are understood and Horovod has started: --help answers at once.
+    import horovod.tensorflow.keras as hvd
+    import volumes
+    from model import cosmoflow, volumes_of
+
+    from hpclaunch.training import (
+        adascale,
+        augmentation,
+        callbacks,
+        evaluation,
+        feeding,
+        fitting,
+        loading,
+        metrics,
+        node_storage,
+        noise_scale,
+        optimizers,
+        pipeline,
+        precision,
+        reduction,
+        saving,
+        strategies,
+        streaming,
+        training_state,
+        training_step,
+    )
+
+    techniques.check(asked, world, in_memory=False)
+
+    # 1. Data. A rank reads whole files where there are enough of them, in another order in every epoch.
+    log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
+    folder = options.data_dir(asked.data_dir)
+    if asked.synthetic:
+        folder = os.path.join(world.run_dir, "made-up")
+        loading.from_root(world, lambda: volumes.write(folder, asked.synthetic_samples, asked.volume_size, asked.seed))
+    source = loading.agreed(world, lambda: volumes.open_volumes(folder, volumes_of(asked.volume_size)))
+    source = node_storage.staged(world, source, asked.stage_to)
+    unchanged = augmentation.Augmentation()
+    order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
+    feed = feeding.training_feed(world, source, order, asked, unchanged)
+
+    # 2. Model. All ranks begin with rank 0's weights.
+    precision.use(asked.precision)
+    with strategies.scope(world):  # nothing, unless a strategy of TensorFlow stands in for Horovod
+        model = training_step.in_parts(cosmoflow(asked.volume_size), asked.accumulation, asked.xla)
+        reduction.broadcast_weights(model, world)
+
+        # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
+        schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
+        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
+        gain = adascale.gain_for(asked, optimizer, world)
+        model.compile(
+            precision.scaled(optimizer, asked.precision),
+            loss="mse",
+            metrics=["mae"],
+            steps_per_execution=asked.steps_per_execution,
+        )
+
+    # 4. What an earlier attempt has saved: training goes on at its exact step.
+    state = training_state.TrainingState(model, world, asked.seed, gain.variables)
+    place = resuming.restore(world, state, asked, feed.steps, log)
+
+    # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
+    facts = {
+        "job": "cosmoflow",
+        "steps_per_epoch": feed.steps,
+        "parameters": model.count_params(),
+        "scaled_learning_rate": schedule.rate,
+    }
+    loading.report_start(world, log, asked, source, **facts)
+    loading.report_shards(world, feed.shard, log, asked.record_shards)
+
+    # 6. Training. Metrics are averaged over the ranks; all save together, as each has something of its own.
+    steady = [
+        hvd.callbacks.MetricAverageCallback(),
+        callbacks.StopOnNaN(world),
+        callbacks.LearningRate(schedule, feed.steps, gain),
+        callbacks.Report(world, log, feed.samples, feed.steps, asked.epochs),
+        *noise_scale.callbacks(asked, world, log),
+        saving.Saving(world, state, resuming.folder_of(world), asked, feed.steps, place),
+    ]
+    began = time.perf_counter()
+    with streaming.damage_named(source, feed.shard, asked.input == "stream"):
+        fitting.fit(model, feed.batches_from, feed.steps, asked.epochs, steady, place, state)
+    seconds = time.perf_counter() - began
+
+    # 7. Validation. Every rank takes its part of the volumes; errors are added up over all ranks.
+    held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
+    batches = pipeline.evaluation_stream(
+        lambda positions: source.read("test", positions), held_out, asked.batch_size_per_rank
+    )
+    result = evaluation.errors(strategies.alone(model, world), batches, world)
+    log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
+    if world.is_root:
+        print("mean absolute error {test_mae:.4f} on {test_samples} volumes".format(**result), flush=True)
+    return model
+
+
+if __name__ == "__main__":
+    asked_for = parse()
+    with failure.reported():
+        train(asked_for, start("cosmoflow", asked_for.seed, asked_for.strategy))

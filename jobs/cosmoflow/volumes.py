@@ -1,0 +1,119 @@
+"""Reads MLPerf HPC's CosmoFlow volumes from TFRecords, and writes made-up ones of the same shape where there are none.
+
+python volumes.py FOLDER [--samples 64] [--volume-size 128] writes train-*.tfrecord and validation-*.tfrecord.
+"""
+
+import argparse
+import os
+from typing import Any
+
+import numpy as np
+
+from hpclaunch.training.datasets import DataError, ImageSet
+from hpclaunch.training.shards import stream_seed
+from hpclaunch.training.tfrecords import TFRecords
+
+SNAPSHOTS, TARGETS = 4, 4
+PER_FILE = 4  # made-up volumes in a file
+TEST_PART = 4  # one volume for validation for every four to train on
+
+
+class Volumes(TFRecords):
+    """Volumes int16 [size, size, size, 4] under `x` (raw bytes) and their four parameters, float32, under `y`.
+
+    Files are train*.tfrecord and validation*.tfrecord in one folder, or any *.tfrecord in train/ and validation/.
+    """
+
+    layout = "TFRecords of volumes"
+    sample_type, label_type, label_shape = np.int16, np.float32, (TARGETS,)
+    window = 16  # volumes that are shuffled together: each has 16.8 MB
+
+    def _listing(self) -> list:
+        found = sorted(os.listdir(self.path))
+        for split in ("train", "validation"):
+            if os.path.isdir(os.path.join(self.path, split)):
+                found += [os.path.join(split, name) for name in sorted(os.listdir(os.path.join(self.path, split)))]
+        return found
+
+    def _split_of(self, name: str) -> str:
+        folder = os.path.dirname(name)
+        if not folder:
+            return super()._split_of(name)
+        return ("train" if folder == "train" else "test") if name.endswith(".tfrecord") else ""
+
+    def _features(self, split: str) -> Any:
+        return None  # they have one name each; what is missing is told when it is read
+
+    def _parse(self, split: str, content: Any) -> Any:
+        import tensorflow as tf
+
+        features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([TARGETS], tf.float32)}
+        found = tf.io.parse_single_example(content, features)
+        return tf.reshape(tf.io.decode_raw(found["x"], tf.int16), self.wanted.shape), found["y"]
+
+    def wrong(self, what: str, where: str) -> DataError:
+        return DataError(
+            "{}: {}\n  expected: TFRecords, not compressed, with x: int16 volumes of {} and y: 4 numbers, as "
+            "train*.tfrecord and validation*.tfrecord, or in folders train/ and validation/\n"
+            "  next: --data-dir FOLDER, or --synthetic=true".format(
+                where, what, " x ".join(str(n) for n in self.wanted.shape)
+            )
+        )
+
+
+def open_volumes(folder: str, wanted: ImageSet) -> Volumes:
+    """The volumes in `folder` or its folder cosmoflow; raises DataError if there are none."""
+    inner = os.path.join(folder, wanted.name)
+    if not os.path.isdir(inner if os.path.isdir(inner) else folder):
+        raise DataError(
+            "{}: no such folder\n  next: --data-dir FOLDER, or --synthetic=true".format(folder or "--data-dir is empty")
+        )
+    return Volumes(wanted, inner if os.path.isdir(inner) else folder)
+
+
+def made_up(size: int, seed: int) -> Any:
+    """One volume and its parameters: clumps of particles, more of them in a snapshot the larger its parameter."""
+    random = np.random.RandomState(seed)
+    targets = random.uniform(-1, 1, TARGETS).astype(np.float32)
+    coarse = random.gamma(1.0, 1.0, (-(-size // 8),) * 3 + (1,))
+    clumps = coarse.repeat(8, 0).repeat(8, 1).repeat(8, 2)[:size, :size, :size]
+    counts = random.poisson(clumps * np.exp(1 + targets))
+    return np.minimum(counts, np.iinfo(np.int16).max).astype(np.int16), targets
+
+
+def write(folder: str, samples: int, size: int, seed: int) -> str:
+    """Write so many volumes to train on and a quarter as many to validate with; returns `folder`.
+
+    A folder that is complete already is left as it is: the same arguments make the same volumes.
+    """
+    import tensorflow as tf
+
+    def example(split: str, number: int) -> bytes:
+        volume, targets = made_up(size, stream_seed(seed, "volume", split, number))
+        x = tf.train.Feature(bytes_list=tf.train.BytesList(value=[volume.tobytes()]))
+        y = tf.train.Feature(float_list=tf.train.FloatList(value=targets))
+        return tf.train.Example(features=tf.train.Features(feature={"x": x, "y": y})).SerializeToString()
+
+    done = os.path.join(folder, ".complete-{}-{}-{}".format(samples, size, seed))
+    if os.path.exists(done):
+        return folder
+    os.makedirs(folder, exist_ok=True)
+    for split, count in (("train", samples), ("validation", max(1, samples // TEST_PART))):
+        for first in range(0, count, PER_FILE):
+            path = os.path.join(folder, "{}-{:05d}.tfrecord".format(split, first // PER_FILE))
+            with tf.io.TFRecordWriter(path) as file:
+                for number in range(first, min(count, first + PER_FILE)):
+                    file.write(example(split, number))
+    with open(done, "w"):
+        pass
+    return folder
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--volume-size", type=int, default=128)
+    parser.add_argument("--seed", type=int, default=1)
+    typed = parser.parse_args()
+    print(write(typed.folder, typed.samples, typed.volume_size, typed.seed))

@@ -1,0 +1,119 @@
+"""Reads ImageNet's TFRecords, cut to one size, and writes made-up ones where there are none.
+
+python imagenet.py FOLDER [--samples 1024] [--image-size 224] [--classes 1000] writes train-* and validation-*.
+"""
+
+import argparse
+import os
+from typing import Any
+
+import numpy as np
+
+from hpclaunch.training.datasets import DataError, ImageSet
+from hpclaunch.training.synthetic import Synthetic
+from hpclaunch.training.tfrecords import TFRecords
+
+FILES = 8  # made-up files to train on
+KEPT = 0.875  # of the shorter side, as in published evaluations
+
+
+class ImageNet(TFRecords):
+    """JPEG images of any size under `image/encoded`, classes from `first_class` on under `image/class/label`.
+
+    Files are train-00000-of-01024 and validation-00000-of-00128, as TensorFlow's own scripts write them. Of an image
+    the square in its middle is used, 87.5 % of the shorter side, shrunk or enlarged to the wanted size.
+    """
+
+    layout = "TFRecords of photographs"
+
+    def __init__(self, wanted: ImageSet, path: str, first_class: int) -> None:
+        self.first_class = first_class
+        super().__init__(wanted, path)
+
+    def _parse(self, split: str, content: Any) -> Any:
+        import tensorflow as tf
+
+        image_key, label_key, _ = self._keys[split]
+        features = {image_key: tf.io.FixedLenFeature([], tf.string), label_key: tf.io.FixedLenFeature([], tf.int64)}
+        found = tf.io.parse_single_example(content, features)
+        label = found[label_key] - self.first_class
+        in_range = tf.debugging.Assert((label >= 0) & (label < self.wanted.classes), ["class", found[label_key]])
+        with tf.control_dependencies([in_range]):
+            label = tf.identity(label)
+        # Decodes PNG too: one of ImageNet's files is no JPEG.
+        return middle(tf.io.decode_image(found[image_key], 3, expand_animations=False), self.wanted.shape[0]), label
+
+
+def middle(image: Any, size: int) -> Any:
+    """The square in the middle of an image (uint8 [h, w, 3]), 87.5 % of its shorter side, as uint8 [size, size, 3]."""
+    import tensorflow as tf
+
+    shape = tf.shape(image)
+    side = tf.cast(tf.round(KEPT * tf.cast(tf.minimum(shape[0], shape[1]), tf.float32)), tf.int32)
+    side = tf.maximum(side, 1)
+    square = tf.image.crop_to_bounding_box(image, (shape[0] - side) // 2, (shape[1] - side) // 2, side, side)
+    resized = tf.image.resize(square, [size, size], antialias=True)
+    return tf.ensure_shape(tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8), (size, size, 3))
+
+
+def open_imagenet(folder: str, wanted: ImageSet, first_class: int) -> ImageNet:
+    """The records in `folder` or its folder imagenet; raises DataError if there are none."""
+    inner = os.path.join(folder, wanted.name)
+    place = inner if os.path.isdir(inner) else folder
+    if not os.path.isdir(place):
+        raise DataError(
+            "{}: no such folder\n  next: --data-dir FOLDER, or --synthetic=true".format(folder or "--data-dir is empty")
+        )
+    return ImageNet(wanted, place, first_class)
+
+
+def write(folder: str, samples: int, wanted: ImageSet, first_class: int, seed: int) -> str:
+    """Write so many made-up JPEG images to train on and a quarter as many to validate with; returns `folder`.
+
+    A folder that is complete already is left as it is: the same arguments make the same images.
+    """
+    import tensorflow as tf
+
+    source = Synthetic(wanted, samples, seed)
+
+    def example(split: str, number: int) -> bytes:
+        images, labels = source.read(split, np.array([number]))
+        # As photographs are: larger than what is used, and not square.
+        large = tf.image.resize(images[0], [int(wanted.shape[0] * 1.2), int(wanted.shape[1] * 1.4)], method="nearest")
+        encoded = tf.train.BytesList(value=[tf.io.encode_jpeg(tf.cast(large, tf.uint8), quality=90).numpy()])
+        label = tf.train.Int64List(value=[int(labels[0]) + first_class])
+        found = {
+            "image/encoded": tf.train.Feature(bytes_list=encoded),
+            "image/class/label": tf.train.Feature(int64_list=label),
+        }
+        return tf.train.Example(features=tf.train.Features(feature=found)).SerializeToString()
+
+    name = ".complete-{}-{}-{}-{}-{}".format(samples, wanted.shape[0], wanted.classes, first_class, seed)
+    done = os.path.join(folder, name)
+    if os.path.exists(done):
+        return folder
+    os.makedirs(folder, exist_ok=True)
+    for split, called, files in (("train", "train", min(FILES, samples)), ("test", "validation", 1)):
+        numbers = np.array_split(np.arange(source.counts[split]), files)
+        for file_number, own in enumerate(numbers):
+            path = os.path.join(folder, "{}-{:05d}-of-{:05d}".format(called, file_number, files))
+            with tf.io.TFRecordWriter(path) as file:
+                for number in own:
+                    file.write(example(split, int(number)))
+    with open(done, "w"):
+        pass
+    return folder
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--samples", type=int, default=1024)
+    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--classes", type=int, default=1000)
+    parser.add_argument("--first-class", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    typed = parser.parse_args()
+    shape = (typed.image_size, typed.image_size, 3)
+    made = ImageSet("imagenet", shape=shape, classes=typed.classes, job="resnet50")
+    print(write(typed.folder, typed.samples, made, typed.first_class, typed.seed))

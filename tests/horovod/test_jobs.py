@@ -1,0 +1,48 @@
+"""The jobs without published data on two real ranks, at a small size: shards differ, losses fall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.horovod.conftest import ROOT, Ended
+
+SMALL = {
+    "chips": ("--image-size=96", "--synthetic-samples=24", "--batch-size-per-rank=16", "--epochs=2"),
+    # A rate of its own: the default one warms up for four epochs.
+    "cosmoflow": (
+        "--volume-size=32",
+        "--synthetic-samples=17",
+        "--batch-size-per-rank=4",
+        "--epochs=3",
+        "--warmup-epochs=0",
+        "--learning-rate=0.01",
+    ),
+    "resnet50": (
+        "--image-size=32",
+        "--classes=2",
+        "--synthetic-samples=32",
+        "--batch-size-per-rank=8",
+        "--epochs=3",
+        "--warmup-epochs=0",
+        "--learning-rate=0.001",
+        "--crop=0",
+    ),
+}
+
+
+@pytest.mark.parametrize("job", SMALL)
+def test_a_job_trains_on_two_ranks(job: str, ranks: Callable[..., Ended]) -> None:
+    ended = ranks(ROOT / "jobs" / job / "train.py", "--synthetic=true", *SMALL[job], size=2, mpi=True)
+    assert ended.code == 0, ended.text
+    (start,) = ended.events("start")
+    assert (start["job"], start["world_size"]) == (job, 2)
+    (told,) = ended.events("shards")
+    first, second = told["shards"]
+    assert first["samples"] + second["samples"] == start["data"]["samples"]["train"]
+    assert first["sha256"] != second["sha256"]
+    losses = [line["loss"] for line in ended.events("epoch")]
+    assert losses[-1] < losses[0]
+    (end,) = ended.events("end")
+    assert end["test_samples"] == start["data"]["samples"]["test"]

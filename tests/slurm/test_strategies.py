@@ -1,0 +1,41 @@
+"""MultiWorkerMirroredStrategy on four hosts of the real cluster, with the workers that the job's script lists."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.desk import Desk
+
+ONE_PROCESS = Path(__file__).parents[1] / "horovod" / "programs" / "one_process.py"
+RANKS, SAMPLES, BATCH, EPOCHS = 4, 64, 4, 2
+
+
+@pytest.mark.timeout(600)
+def test_four_hosts_have_the_losses_of_one_process(desk: Desk) -> None:
+    if importlib.util.find_spec("horovod") is None:
+        pytest.skip("group horovod: needs TensorFlow and Horovod (the extra train)")
+    values = {"synthetic_samples": SAMPLES, "batch_size_per_rank": BATCH, "epochs": EPOCHS, "batch_norm": "none"}
+    values |= {"optimizer": "sgd", "learning_rate": 0.01}
+    settings = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+    layout = ("--nodes", str(RANKS), "--tasks-per-node", "1", "--walltime", "20m")
+    done = desk.run(
+        "submit", "cifar", "--strategy", "multiworker", *layout, "--synthetic", *settings, "--wait", seconds=500
+    )
+    assert done.returncode == 0, done.stderr + desk.newest().log()
+    run = desk.newest()
+    (start,) = run.metrics("start")
+    assert start["hosts"] == ["node1", "node2", "node3", "node4"]
+    assert start["global_batch_size"] == RANKS * BATCH
+    assert "warning: multiworker's ranks talk gRPC" in run.log()
+    assert "hpclaunch never chooses it" in done.stderr
+    counts = map(str, (RANKS, SAMPLES, BATCH, EPOCHS))
+    alone = subprocess.run([sys.executable, ONE_PROCESS, *counts], capture_output=True, text=True, timeout=300)
+    assert alone.returncode == 0, alone.stderr
+    expected = json.loads(alone.stdout.strip().splitlines()[-1])
+    assert [line["loss"] for line in run.metrics("epoch")] == pytest.approx(expected, rel=1e-5)
