@@ -37,19 +37,30 @@ load its module, or set 'environment:' in the job file or the site file"
 preempted() { # whether Slurm is taking the nodes away
   scontrol --oneliner show job "$SLURM_JOB_ID" 2> /dev/null | grep --quiet ' PreemptTime=[0-9]'
 }
+patiently() { # ask Slurm; where that fails ask a few times more, as its controller may be down, while the lead lasts
+  local pause
+  for pause in 1 2 4 8 16; do
+    "$@" && return
+    [ $((SECONDS + pause)) -lt "$lead_ends" ] || return
+    say "$1 did not work; once more in $pause s"
+    sleep "$pause"
+  done
+  "$@"
+}
 again() { # start this job again, unless it was cancelled or has been started often enough; $1: saved or preempted
   local go_on="hpclaunch resume $HPCLAUNCH_RUN_DIR goes on" state
+  local lead_ends=$((${asked:-$SECONDS} + 120))
   if [ "$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started -newer "$HPCLAUNCH_RUN_DIR/job.sh" | wc -l)" -gt 50 ]; then
     say "$1; not started again: its limit is 50 restarts. $go_on"
     return
   fi
-  state=$(squeue --noheader --format=%T --jobs="$SLURM_JOB_ID")
+  state=$(patiently squeue --noheader --format=%T --jobs="$SLURM_JOB_ID")
   if [ "$state" != RUNNING ]; then
     say "$1; not started again, as the job is ${state:-unknown to Slurm}. $go_on"
     return
   fi
   say "$1; to be started again"
-  scontrol requeue "$SLURM_JOB_ID" || say "Slurm does not requeue this job. $go_on"
+  patiently scontrol requeue "$SLURM_JOB_ID" || say "Slurm does not requeue this job. $go_on"
 }
 attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
 export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
@@ -115,8 +126,9 @@ exit "$code"
 END_OF_RANK
 
 # --- launch; in the background, because bash runs a trap only between its foreground commands
+asked= # when the ranks were asked to save, in seconds since this script began
 # Any of these asks the ranks to save; ibrun passes USR2 on to them.
-trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' TERM USR1 USR2
+trap 'interrupted=yes; asked=${asked:-$SECONDS}; kill -s USR2 "$launcher" 2> /dev/null' TERM USR1 USR2
 # ibrun puts its command together as text, so the rank's stands in a file.
 printf '%s' "$rank" > "$attempt/rank" || stop "$attempt/rank cannot be written"
 ibrun bash "$attempt/rank" &
