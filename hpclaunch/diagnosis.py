@@ -145,7 +145,7 @@ def _complaint(log: str) -> str:
 
 def _paths(evidence: Evidence) -> Check:
     run = evidence.spec["run_dir"]
-    shared = "--runs-dir FOLDER on a file system that all nodes share; folders.runs in the site file keeps it"
+    shared = f"{_HINTS['shared paths']}; folders.runs in the site file keeps it"
     if _unopened(evidence):
         what = f"the log folder {run}/logs is not there on the nodes: nothing of the job could run"
         return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
@@ -248,7 +248,7 @@ def _gpus(evidence: Evidence) -> Check:
     asked, tasks, stand_in = layout["gpus_per_node"], layout["tasks_per_node"], layout["stand_in_gpus"]
     if not asked:
         return Check(name="GPUs", verdict="PASS", what="none asked for")
-    request = "'gpus' and gpu_type in the site file; sinfo --format='%P %G' shows what Slurm hands out"
+    request = _HINTS["GPUs"]
     blind = [one for one in evidence.ranks if not _given(one, stand_in)]
     if blind:
         seen = "TensorFlow sees none" if _visible(blind[0]) else "Slurm gave none"

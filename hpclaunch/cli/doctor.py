@@ -8,7 +8,6 @@ import typer
 
 from hpclaunch.cli import submit
 from hpclaunch.errors import Fault, InvalidRequest
-from hpclaunch.units import WALLTIME_FORMS, parse_walltime
 
 app = typer.Typer()
 
@@ -50,7 +49,7 @@ def doctor(
         "account": account,
         "partition": partition,
         "qos": qos,
-        "walltime": _seconds(walltime),
+        "walltime": submit.seconds_of("--walltime", walltime),
         "sbatch": tuple(sbatch),
         "accept_unverified": accept_unverified,
     }
@@ -65,10 +64,3 @@ def doctor(
         report = story.examine(world, request, runs_dir)
     doctor_views.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)
-
-
-def _seconds(text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_walltime(text)
-    except ValueError as error:
-        raise InvalidRequest(Fault(where="--walltime", what=str(error), allowed=WALLTIME_FORMS)) from None

@@ -8,7 +8,7 @@ import typer
 
 from hpclaunch.cli import complete
 from hpclaunch.errors import Fault, InvalidRequest, Refused
-from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+from hpclaunch.units import WALLTIME_FORMS
 
 app = typer.Typer()
 
@@ -104,10 +104,10 @@ def wait(
 ) -> None:
     """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
     from hpclaunch import console, following, tracking
-    from hpclaunch.cli.submit import watch_all
+    from hpclaunch.cli.submit import seconds_of, watch_all
     from hpclaunch.launch import World
 
-    seconds = _seconds("--timeout", timeout)
+    seconds = seconds_of("--timeout", timeout)
     found = tracking.awaitable(tracking.find(World(warn=console.warn), run or []))
     raise typer.Exit(following.exit_code_of(watch_all(found, seconds, retries, json)))
 
@@ -158,12 +158,12 @@ def resume(
 ) -> None:
     """Let an ended run go on from what its program has saved, in the same run directory."""
     from hpclaunch import console, resuming, tracking
+    from hpclaunch.cli.submit import seconds_of
     from hpclaunch.launch import World
 
     world = World(warn=console.warn)
     (found,) = tracking.find(world, [run])
-    seconds = _seconds("--walltime", walltime)
-    again, told = resuming.resume(world, found, nodes, None if seconds is None else int(seconds))
+    again, told = resuming.resume(world, found, nodes, seconds_of("--walltime", walltime))
     for text in told:
         console.warn(text)
     console.show_run(again, json)
@@ -177,10 +177,3 @@ def results(run: Runs = None, json: Json = False) -> None:
 
     world = World(warn=console.warn)
     run_views.show_results(tracking.find(world, run) if run else tracking.all_runs(world), json)
-
-
-def _seconds(flag: str, text: str | None) -> float | None:
-    try:
-        return None if text is None else float(parse_walltime(text))
-    except (ValueError, OverflowError) as error:
-        raise InvalidRequest(Fault(where=flag, what=str(error), allowed=WALLTIME_FORMS)) from None

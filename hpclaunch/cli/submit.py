@@ -262,7 +262,7 @@ def request_of(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     ]  # plan and profile do not take these
     return Request(
         **{name: typed[name] for name in same},
-        walltime=_amount("--walltime", typed["walltime"], parse_walltime, WALLTIME_FORMS),
+        walltime=seconds_of("--walltime", typed["walltime"]),
         memory=_amount("--memory", typed["memory"], parse_memory, MEMORY_FORMS),
         hosts_file=typed["hosts"],
         settings=tuple(_pair("--set", text) for text in typed["set_"]),
@@ -270,6 +270,11 @@ def request_of(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
         sbatch=tuple(typed["sbatch"]),
         arguments=arguments,
     )
+
+
+def seconds_of(flag: str, text: str | None) -> int | None:
+    """Return the seconds that a flag says, as a walltime; None where it was not typed. Raises InvalidRequest."""
+    return _amount(flag, text, parse_walltime, WALLTIME_FORMS)
 
 
 def _amount(flag: str, text: str | None, parse: Callable[[str], int], forms: str) -> int | None:

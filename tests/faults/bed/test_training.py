@@ -172,7 +172,7 @@ def test_sbatch_times_out_after_accepting(bed: Bed) -> None:
 
 
 def test_slurmctld_down_during_status_and_cancel(bed: Bed) -> None:
-    pair = bed.start(pause=0.5)
+    pair = bed.start(pause=2.0)  # longer than four calls without a controller, and its start, take
     bed.wait_for_step(pair, 3)
     impatient = bed.faults.impatient()
     with bed.faults.down("slurmctld"):
