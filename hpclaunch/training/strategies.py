@@ -11,7 +11,7 @@ import json
 import os
 import re
 import socket
-from typing import TYPE_CHECKING, Any, ContextManager
+from typing import TYPE_CHECKING, Any, ContextManager, MutableMapping
 
 from hpclaunch.training.failure import TrainingError
 
@@ -49,6 +49,7 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
         return None
     import tensorflow as tf
 
+    os.environ.pop("TF_CONFIG", None)  # somebody else's: under either strategy TensorFlow would wait for its workers
     if name == MIRRORED:
         if size > 1:
             raise TrainingError(
@@ -58,13 +59,11 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
         return tf.distribute.MirroredStrategy()
     if rank == 0:
         print(WARNING, flush=True)
-    if size == 1:
-        os.environ.pop("TF_CONFIG", None)  # somebody else's: TensorFlow would wait for its workers
-    else:
+    if size > 1:
         workers = workers_of(os.environ.get(WORKERS_VARIABLE, ""), size)
         check_place(workers, rank, local_rank)
         check_port(workers[rank])
-        os.environ["TF_CONFIG"] = tf_config(workers, rank)
+        tell_tensorflow(os.environ, workers, rank)
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -97,6 +96,16 @@ def check_place(workers: list[str], rank: int, local_rank: int) -> None:
 def tf_config(workers: list[str], rank: int) -> str:
     """TF_CONFIG of a rank: all are workers, the first is TensorFlow's chief (TFConfigClusterResolver)."""
     return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})
+
+
+def tell_tensorflow(environ: MutableMapping[str, str], workers: list[str], rank: int) -> None:
+    """Put into the environment what TensorFlow and gRPC read of it: TF_CONFIG, and hosts that no proxy leads to.
+
+    gRPC asks http_proxy, which many centres set on their nodes, for every host that is not named: ranks would wait for
+    ever (its environment_variables.md: no_grpc_proxy, else no_proxy).
+    """
+    environ["TF_CONFIG"] = tf_config(workers, rank)
+    environ["no_grpc_proxy"] = ",".join(dict.fromkeys(worker.rsplit(":", 1)[0] for worker in workers))
 
 
 def check_port(worker: str) -> None:

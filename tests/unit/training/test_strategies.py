@@ -36,6 +36,13 @@ def test_tf_config_names_all_workers_and_this_one() -> None:
     assert found == {"cluster": {"worker": FOUR.split(",")}, "task": {"type": "worker", "index": 2}}
 
 
+def test_no_proxy_stands_between_the_ranks() -> None:
+    environ = {"http_proxy": "http://proxy:3128", "no_grpc_proxy": "elsewhere"}
+    strategies.tell_tensorflow(environ, strategies.workers_of(FOUR, 4), 2)
+    assert environ["no_grpc_proxy"] == "node1,node2"
+    assert json.loads(environ["TF_CONFIG"])["task"]["index"] == 2
+
+
 @pytest.mark.parametrize(
     "told", ["", "node1:10100", "node1:1,node1:1", "node1:1,node2", "node1:1,node2:x", "a b:1,c:2"]
 )
