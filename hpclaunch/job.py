@@ -1,7 +1,9 @@
 """What a job file may say, and loading one; a person's own script becomes a job without a folder."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import field
+from glob import iglob
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -70,7 +72,10 @@ class Fetch:
 
 @record
 class DataSet:
-    """The data set that the job reads: one of ``layouts`` (paths in its folder) must be there before it is queued."""
+    """The data set that the job reads: one of ``layouts`` (paths in its folder) must be there before it is queued.
+
+    ``*`` in a layout stands for any part of a name.
+    """
 
     name: Annotated[str, Matching(re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*"), "letters, digits, '_', '.' and '-'")]
     layouts: Annotated[tuple[Line, ...], AtLeast(1)]
@@ -160,6 +165,10 @@ class Job:
             raise ValueError("say either 'script' (a Python file) or 'command' (a list: program and arguments)")
         if self.script and (Path(self.script).is_absolute() or ".." in Path(self.script).parts):
             raise ValueError("'script' is a path inside the job's folder")
+        if self.strategies and "strategy" in self.parameters:
+            raise ValueError(
+                "with 'strategies' the program is told --strategy; no parameter may have that name as well"
+            )
         astray = [
             name for name in (self.training.names if self.training else {}).values() if name not in self.parameters
         ]
@@ -173,6 +182,17 @@ def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
         return script_job(cwd / target)
     found = catalog.find(JOB, target)
     return read(found.path, Job, name=target, folder=str(found.path.parent))
+
+
+def layout_in(folder: Path, layouts: Sequence[str]) -> Path | None:
+    """Return the first of a data set's layouts that is in the folder, or None."""
+    for layout in layouts:
+        # Only a *: a name may hold [ or ? as they are.
+        found = iglob(re.sub(r"([\[?])", r"[\1]", layout), root_dir=folder) if "*" in layout else [layout]
+        first = next((name for name in found if (folder / name).exists()), None)
+        if first is not None:
+            return folder / first
+    return None
 
 
 def looks_like_path(target: str) -> bool:

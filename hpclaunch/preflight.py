@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from hpclaunch.errors import Fault
+from hpclaunch.job import layout_in
 from hpclaunch.snapshot import choose, faults_of
 from hpclaunch.spec import DataNeed, JobSpec
 
@@ -43,18 +44,16 @@ def secret_file(spec: JobSpec, name: str) -> Path:
 
 def found_layout(need: DataNeed) -> Path | None:
     """Return the first of the data set's layouts that exists, in the folder or in its sub-folder of that name."""
-    for folder in (Path(need.folder), Path(need.folder) / need.name):
-        for layout in need.layouts:
-            if (folder / layout).exists():
-                return folder / layout
-    return None
+    inner = Path(need.folder) / need.name
+    return layout_in(inner.parent, need.layouts) or layout_in(inner, need.layouts)
 
 
 def _data(spec: JobSpec) -> list[Fault]:
     need = spec.data
     if need is None or (need.folder and found_layout(need)):
         return []
-    fetch = f"hpclaunch data fetch {spec.name}, or --data-dir FOLDER; --synthetic trains on stand-in images"
+    fetch = f"hpclaunch data fetch {spec.name}{'' if need.address else ' --from PATH'}"
+    fetch += ", or --data-dir FOLDER; --synthetic trains on stand-in images"
     if not need.folder:
         return [Fault(what=f"no data folder is known for {need.name} at {spec.site}", next=fetch)]
     return [

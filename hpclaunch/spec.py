@@ -138,12 +138,16 @@ class Code:
 
 @record
 class DataNeed:
-    """The data set a job reads: one of ``layouts`` must exist in ``folder`` or in ``folder``/``name``."""
+    """The data set a job reads: one of ``layouts`` must exist in ``folder`` or in ``folder``/``name``.
+
+    ``address``: whether the job file says where it can be fetched.
+    """
 
     name: str
     folder: str
     layouts: tuple[str, ...]
     origin: str
+    address: bool = True
 
 
 @record

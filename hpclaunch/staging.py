@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hpclaunch.errors import Fault, Refused
-from hpclaunch.job import DataSet
+from hpclaunch.job import DataSet, layout_in
 
 Say = Callable[[str], None]
 _BLOCK = 2**20
@@ -28,7 +28,7 @@ def stage(data: DataSet, source: str | None, folder: Path, sha256: str | None, s
     always checked. Nothing but a complete data set ever appears under the final name. Raises Refused.
     """
     goal = folder / data.name
-    if has_layout(goal, data.layouts):
+    if layout_in(goal, data.layouts):
         say(f"{data.name} is already in {goal}")
         return goal
     if goal.exists():
@@ -46,11 +46,6 @@ def stage(data: DataSet, source: str | None, folder: Path, sha256: str | None, s
         raise Refused(Fault(where=str(folder), what=f"cannot be written or read: {error}")) from None
     say(f"{data.name} is in {goal}")
     return goal
-
-
-def has_layout(folder: Path, layouts: tuple[str, ...]) -> bool:
-    """Tell whether one of the layouts is in the folder."""
-    return any((folder / layout).exists() for layout in layouts)
 
 
 def _fill(data: DataSet, source: str | None, place: Path, fresh: Path, sha256: str | None, say: Say) -> None:
@@ -155,7 +150,7 @@ def _root_of(fresh: Path, layouts: tuple[str, ...], source: str | None) -> Path:
     """Return the folder that holds a layout: what was unpacked, or the one folder in it."""
     inside = [path for path in fresh.iterdir() if path.is_dir()]
     for folder in (fresh, *inside):
-        if has_layout(folder, layouts):
+        if layout_in(folder, layouts):
             return folder
     raise Refused(
         Fault(where=source or "the download", what="holds no known layout of this data set", allowed=", ".join(layouts))

@@ -42,7 +42,8 @@ def data_need(
             ledger.warnings.append("--data-dir means nothing here: no data set is read")
         return None
     folder, origin = data_folder(site, request.data_dir, settings, around, ledger)
-    return DataNeed(name=job.data.name, folder=folder, layouts=job.data.layouts, origin=origin)
+    address = job.data.fetch is not None
+    return DataNeed(name=job.data.name, folder=folder, layouts=job.data.layouts, origin=origin, address=address)
 
 
 def data_folder(

@@ -39,6 +39,11 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
         ("summary: x\n", "say either 'script' (a Python file) or 'command'"),
         ("summary: x\nscript: a.py\ncommand: [b]\n", "say either 'script'"),
         ("summary: x\nscript: ../a.py\n", "'script' is a path inside the job's folder"),
+        (
+            "summary: x\nscript: a.py\nstrategies: [mirrored]\nparameters: {strategy: a}\n",
+            "is told --strategy; no param",
+        ),
+        ("summary: x\nscript: a.py\nstrategies: [mirored]\n", "strategies"),
         ("summary: x\nscript: /a.py\n", "'script' is a path inside the job's folder"),
         ("script: a.py\n", "summary: this key is needed"),
         ("summary: x\nscript: a.py\nresources: {nodes: 0}\n", "resources.nodes: 0 is too small"),

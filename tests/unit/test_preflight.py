@@ -30,6 +30,20 @@ def test_a_layout_is_found_in_the_folder_or_in_its_folder_of_that_name(
     assert missing_here(replace(alone, data=need)) == []
 
 
+def test_a_star_in_a_layout_stands_for_any_part_of_a_name(tmp_path: Path, alone: JobSpec) -> None:
+    need = DataNeed(
+        name="imagenet", folder=str(tmp_path / "a [1]"), layouts=("x?", "train-*-of-*"), origin="--data-dir"
+    )
+    place = tmp_path / "a [1]" / "imagenet"
+    place.mkdir(parents=True)
+    (place / "xy").touch()
+    (place / "validation-00000-of-00128").touch()
+    assert found_layout(need) is None
+    (place / "train-00007-of-00256").touch()
+    assert found_layout(need) == place / "train-00007-of-00256"
+    assert found_layout(replace(need, layouts=("/nowhere*", "[t]*"))) is None
+
+
 def test_missing_data_says_where_it_looked_who_said_so_and_how_to_get_it(tmp_path: Path, alone: JobSpec) -> None:
     need = DataNeed(name="cifar10", folder=str(tmp_path), layouts=DATA.layouts, origin="settings")
     (fault,) = missing_here(replace(alone, data=need))
@@ -40,6 +54,7 @@ def test_missing_data_says_where_it_looked_who_said_so_and_how_to_get_it(tmp_pat
 
 def test_no_data_folder_at_all(alone: JobSpec) -> None:
     (fault,) = missing_here(alone)
+    assert fault.next.startswith("hpclaunch data fetch train --from PATH, or --data-dir")  # the job has no address
     assert fault.what == "no data folder is known for cifar10 at desk"
 
 
