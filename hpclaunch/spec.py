@@ -11,7 +11,7 @@ from typing import Any
 from hpclaunch.records import record
 
 Pairs = tuple[tuple[str, str], ...]
-HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
+STRATEGIES = HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
 """What can average the gradients of a job: Horovod, or a strategy of TensorFlow."""
 
 

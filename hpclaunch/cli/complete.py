@@ -1,8 +1,9 @@
-"""Names that the shell can complete: jobs, sites, runs. A faulty file or folder completes to nothing, quietly."""
+"""Names that the shell can complete: jobs, sites, runs, strategies. What is faulty completes to nothing, quietly."""
 
 from __future__ import annotations
 
 from hpclaunch.catalog import JOB, SITE, Kind
+from hpclaunch.spec import STRATEGIES
 
 
 def jobs(incomplete: str) -> list[str]:
@@ -23,6 +24,11 @@ def runs(incomplete: str) -> list[str]:
     world = World()
     found = known(world.index, world.run_folders)
     return [run.path.name for run in found if run.path.name.startswith(incomplete)]
+
+
+def strategies(incomplete: str) -> list[str]:
+    """Return the strategies that begin so."""
+    return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 
 def _names(kind: Kind, incomplete: str) -> list[str]:

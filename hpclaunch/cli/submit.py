@@ -36,8 +36,9 @@ Launcher = Annotated[str | None, typer.Option(help="What starts the ranks: srun,
 Strategy = Annotated[
     str | None,
     typer.Option(
+        autocompletion=complete.strategies,
         help="What averages gradients: horovod, mirrored (one task with all GPUs of its node) or multiworker (gRPC). "
-        "[default: horovod]"
+        "[default: horovod]",
     ),
 ]
 Account = Annotated[str | None, typer.Option(help="The account that pays.")]

@@ -7,8 +7,6 @@ from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
 
-NAMES = (HOROVOD, MIRRORED, MULTIWORKER)
-
 
 def strategy_of(job: Job, request: Request, layout: Layout, launcher: str, ledger: Ledger) -> str:
     """Return its name; empty where the job offers no choice. What cannot be is a fault.
@@ -39,6 +37,8 @@ def strategy_of(job: Job, request: Request, layout: Layout, launcher: str, ledge
             f"mirrored is one task on one node, with all its GPUs, not {layout.nodes} x {layout.tasks_per_node}",
             next="leave --nodes and --tasks-per-node out, or say --strategy multiworker",
         )
+    if asked == MIRRORED and not layout.gpus_per_node:
+        ledger.warnings.append("no GPU is asked for: without one mirrored has one replica, on the CPUs of its task")
     if asked == MULTIWORKER:
         ledger.warnings.append(_guidelines_word())
     return asked
@@ -58,4 +58,5 @@ def _guidelines_word() -> str:
     from hpclaunch.advice.framework import choose_framework
 
     (grpc,) = [way for way in choose_framework().declined if way.name == "gRPC"]
-    return f"multiworker talks gRPC: {grpc.why} ({grpc.source}); hpclaunch never chooses it"
+    why = f"{grpc.why} ({grpc.source})"
+    return f"multiworker talks gRPC, which the guidelines decline: {why}; hpclaunch never chooses it"

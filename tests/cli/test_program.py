@@ -42,6 +42,12 @@ def test_completion_knows_the_verbs(desk: Desk) -> None:
     assert "submit" in done.out
 
 
+def test_completion_knows_the_strategies(desk: Desk) -> None:
+    words = {"COMP_WORDS": "hpclaunch submit cifar --strategy m", "COMP_CWORD": "4"}
+    done = desk.type(_HPCLAUNCH_COMPLETE="complete_bash", **words)
+    assert done.out.split() == ["mirrored", "multiworker"]
+
+
 @pytest.mark.parametrize(
     "words",
     [["--help"], ["submit", "--help"], ["submit", "cifar", "--dry-run"], ["render", "cifar"], ["sites", "list"]],

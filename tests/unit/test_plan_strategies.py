@@ -33,7 +33,13 @@ def test_mirrored_is_one_task_with_all_gpus_and_cpus_of_one_node() -> None:
     layout = spec.layout
     assert (layout.nodes, layout.tasks_per_node, layout.gpus_per_node, layout.cpus_per_task) == (1, 1, 4, 32)
     assert spec.command[-1] == "--strategy=mirrored"
-    assert not [text for text in spec.warnings if "idle" in text or "not asked for" in text or "gRPC" in text]
+    assert not [text for text in spec.warnings if "idle" in text or "asked for" in text or "gRPC" in text]
+
+
+def test_mirrored_without_gpus_is_warned_of_its_one_replica() -> None:
+    spec = planned(job=JOB, strategy="mirrored", gpus_per_node=0)
+    (warning,) = [text for text in spec.warnings if "one replica" in text]
+    assert warning.startswith("no GPU is asked for")
 
 
 def test_multiworker_has_horovods_layout_and_the_guidelines_warning() -> None:
@@ -51,6 +57,7 @@ def test_multiworker_has_horovods_layout_and_the_guidelines_warning() -> None:
         (JOB, {"strategy": "parameter-server"}, "horovod, mirrored, multiworker"),
         (JOB, {"strategy": "mirrored", "nodes": 2}, "mirrored is one task on one node"),
         (JOB, {"strategy": "mirrored", "tasks_per_node": 4}, "mirrored is one task on one node"),
+        (a_job(strategies=("mirrored",)), {"strategy": "multiworker"}, "allowed='horovod, mirrored'"),
         (JOB, {"strategy": "multiworker", "launcher": "torchrun"}, "torchrun starts no ranks for multiworker"),
     ],
 )
@@ -72,6 +79,14 @@ def test_the_script_says_where_each_rank_listens() -> None:
     assert workers_told(spec, "1007", "n1 n2") == "n1:10700,n1:10701,n2:10702,n2:10703"
     assert workers_told(spec, "1008_09", "n1 n2").startswith("n1:10900,")  # an array's task; 100809 is no octal number
     assert workers_told(spec, "by-hand-0399", "n1 n2").startswith("n1:29900,")
+
+
+def test_ports_of_many_ranks_stay_below_those_that_the_system_gives_out() -> None:
+    spec = planned(job=JOB, strategy="multiworker", nodes=2, tasks_per_node=2)
+    many = replace(spec, layout=replace(spec.layout, tasks_per_node=400))
+    ports = [int(worker.split(":")[1]) for worker in workers_told(many, "12345678199", "n1 n2").split(",")]
+    assert len(set(ports)) == 800
+    assert (min(ports), max(ports)) == (10000, 29999)
 
 
 def test_without_a_scheduler_ranks_are_here_or_on_the_hosts_of_the_file() -> None:

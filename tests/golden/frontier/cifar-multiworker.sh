@@ -96,11 +96,11 @@ need srun
 
 # --- where each rank listens, by rank: ports below those that the system gives out, other ones for the next job
 hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST") || stop 'scontrol does not say which hosts this job has'
-port=$((10000 + 10#${job//[!0-9]/} % 200 * 100))
+port=$((10#${job//[!0-9]/} * 100))
 HPCLAUNCH_WORKERS=
 for host in $hosts; do
   for ((task = 0; task < 8; task++)); do
-    HPCLAUNCH_WORKERS+="${HPCLAUNCH_WORKERS:+,}$host:$((port++))"
+    HPCLAUNCH_WORKERS+="${HPCLAUNCH_WORKERS:+,}$host:$((10000 + port++ % 20000))"
   done
 done
 export HPCLAUNCH_WORKERS

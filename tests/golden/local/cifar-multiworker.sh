@@ -51,11 +51,11 @@ need mpirun
 
 # --- where each rank listens, by rank: ports below those that the system gives out, other ones for the next job
 hosts=$(cut --delimiter=' ' --fields=1 "$HPCLAUNCH_RUN_DIR/hosts") || stop 'the list of hosts cannot be read'
-port=$((10000 + 10#${job//[!0-9]/} % 200 * 100))
+port=$((10#${job//[!0-9]/} * 100))
 HPCLAUNCH_WORKERS=
 for host in $hosts; do
   for ((task = 0; task < 2; task++)); do
-    HPCLAUNCH_WORKERS+="${HPCLAUNCH_WORKERS:+,}$host:$((port++))"
+    HPCLAUNCH_WORKERS+="${HPCLAUNCH_WORKERS:+,}$host:$((10000 + port++ % 20000))"
   done
 done
 export HPCLAUNCH_WORKERS
