@@ -20,7 +20,7 @@ from hpclaunch.forecast.workload import Workload
 from hpclaunch.records import record
 
 UNLIMITED = 1 << 20
-"""Samples a rank where its memory is not known: more than any cap leaves."""
+"""Samples a rank where neither its memory nor the job's own batch is known: more than any cap leaves."""
 OUTPUT_BYTES = 4
 UNKNOWN_MEMORY = Parallelism(
     strategy="data",
@@ -49,8 +49,8 @@ class Strategy:
 def strategy_of(work: Workload, node: Node, figures: ModelFigures) -> Strategy:
     """Return it. Raises Refused if no number of GPUs can hold the model."""
     model = figures.model(work.precision)
-    if node.room is None:
-        return Strategy(parallelism=UNKNOWN_MEMORY, model=model, largest=UNLIMITED)
+    if node.room is None:  # the job's own batch per rank is the only one that somebody has trained with
+        return Strategy(parallelism=UNKNOWN_MEMORY, model=model, largest=work.per_rank or UNLIMITED)
     parallelism = choose_parallelism(need(model, work.optimizer, work.precision), node.room, work.dataset_bytes)
     gpus = parallelism.gpus_per_replica
     largest = largest_batch(model, work.optimizer, work.precision, node.room.gpu_bytes, gpus_per_replica=gpus)

@@ -412,6 +412,11 @@ def test_the_speed_of_an_unknown_gpu_is_not_made_up() -> None:
     assert all(row.throughput is None for row in plan.rows)
 
 
+def test_where_memory_is_not_known_no_larger_batch_than_the_jobs_own_is_planned() -> None:
+    row = plan_of(bundled_job("cosmoflow"), "local").rows[0]
+    assert row.batch is not None and row.batch.per_rank == 4
+
+
 def test_measured_points_take_its_place() -> None:
     points = (Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=64), samples_per_s=1500.0),)
     plan = plan_of(site="vista", evidence=Evidence(points=points, overhead_s=100.0))
