@@ -85,6 +85,7 @@ class DataSet:
 Role = Literal[
     "epochs",
     "batch_size_per_rank",
+    "global_batch_size",
     "accumulation",
     "learning_rate",
     "scale_learning_rate",

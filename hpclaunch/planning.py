@@ -28,6 +28,7 @@ def plan_job(
     from hpclaunch.evidence import read_evidence
     from hpclaunch.forecast.forecasting import forecast
     from hpclaunch.forecast.question import Question
+    from hpclaunch.forecast.workload import divided_batch
     from hpclaunch.refinement import evidence_for
 
     known = ground_of(world, request)
@@ -44,7 +45,7 @@ def plan_job(
         unknown=unknown,
         evidence=measured,
         wishes=wishes,
-        global_batch=global_batch,
+        global_batch=global_batch or divided_batch(job, request),
     )
     if figures is not None and _may_be_asked(site, known.elsewhere):
         from hpclaunch.waiting import queue_of

@@ -71,7 +71,9 @@ def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> 
         device = whole / layout.tasks_per_node
     if device is None:
         whose = "a GPU" if on_gpus else "a node"
-        assumed.append(f"memory of {whose}: not said; whether the model fits is not checked, nor a larger batch per rank planned")
+        assumed.append(
+            f"memory of {whose}: not said; whether the model fits is not checked, nor a larger batch per rank planned"
+        )
         return None
     if whole is None:
         assumed.append("memory of a node: not said; the data set counts as too large for it")

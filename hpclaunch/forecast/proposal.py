@@ -91,4 +91,7 @@ def shared_evenly(question: Question, replicas: int) -> str:
     typed = question.global_batch or replicas
     below = typed // replicas * replicas
     nearest = below if below and typed - below <= below + replicas - typed else below + replicas
-    return f"--global-batch {nearest} can be shared out evenly"
+    training = question.job.training
+    name = training.names.get("global_batch_size", "global_batch_size") if training else ""
+    flag = f"--set {name}=" if name in dict(question.request.settings) else "--global-batch "
+    return f"{flag}{nearest} can be shared out evenly"

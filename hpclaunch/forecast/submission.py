@@ -7,7 +7,7 @@ from hpclaunch.errors import Fault, Refused
 from hpclaunch.forecast.forecasting import forecast
 from hpclaunch.forecast.question import Evidence, Question
 from hpclaunch.forecast.values import Forecast
-from hpclaunch.forecast.workload import workload_of
+from hpclaunch.forecast.workload import divided_batch, workload_of
 from hpclaunch.job import Job
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
@@ -28,7 +28,14 @@ def planned_for(
 ) -> Planned:
     """Return the planner's word. A model that must be split is refused: no job can run that way yet."""
     question = Question(
-        site=site, job=job, request=request, settings=settings, around=around, figures=figures, evidence=evidence
+        site=site,
+        job=job,
+        request=request,
+        settings=settings,
+        around=around,
+        figures=figures,
+        evidence=evidence,
+        global_batch=divided_batch(job, request),
     )
     try:
         found = forecast(question)
@@ -55,5 +62,7 @@ def _own_batch(found: Forecast, job: Job, request: Request) -> str:
     if job.training is None or row is None or row.batch is None:
         return ""
     work = workload_of(job, job.training, request.settings)
+    if work.global_batch is not None:
+        return ""  # it was planned for
     own = work.per_rank * work.accumulation * row.ranks if work.per_rank else row.batch.total
     return "" if own == row.batch.total else f"; as submitted, with the job's own batch per rank, B = {own}"

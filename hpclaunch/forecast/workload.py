@@ -13,6 +13,7 @@ from hpclaunch.advice.reasoning import Origin
 from hpclaunch.errors import Fault
 from hpclaunch.job import Job, Role, Training
 from hpclaunch.records import record
+from hpclaunch.spec import Request
 
 RULES: dict[str, Rule] = {
     "none": "none",
@@ -41,7 +42,8 @@ class Workload:
 
     ``rule``: the typed scaling of the learning rate; ``scaling``: that or the job's own, in the job's word.
     ``optimizer_said``: else Adam stands for one that nobody named, or that is not known; ``optimizers``: those that the
-    job can be told, None: any.
+    job can be told, None: any. ``global_batch``: what a job was told to divide among its ranks, in the place of
+    ``per_rank``.
     """
 
     samples: int
@@ -50,6 +52,7 @@ class Workload:
     critical_origin: Origin
     base_batch: int | None
     per_rank: int | None
+    global_batch: int | None
     accumulation: int
     epochs: float | None
     learning_rate: float | None
@@ -114,6 +117,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
                 pass  # told as a fault by the caller, together with all others
     per_rank, epochs = _positive(values, "batch_size_per_rank"), _positive(values, "epochs")
     rate = _positive(values, "learning_rate")
+    divided = _positive(values, "global_batch_size")
     fewer = _positive(values, "train_samples")
     critical, origin = _critical(training)
     number_format = str(values.get("precision", "float32"))
@@ -124,6 +128,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         critical_origin=origin,
         base_batch=training.base_batch or _default_batch(job, names),
         per_rank=int(per_rank) if per_rank else None,
+        global_batch=int(divided) if divided else None,
         accumulation=int(_positive(values, "accumulation") or 1),
         epochs=epochs,
         learning_rate=rate,
@@ -138,6 +143,11 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         typed=frozenset(said),
         names={role: name for role, name in names.items() if name in job.parameters},
     )
+
+
+def divided_batch(job: Job, request: Request) -> int | None:
+    """Return the global batch size that the job is told to divide among its ranks, or None."""
+    return workload_of(job, job.training, request.settings).global_batch if job.training else None
 
 
 def nothing_typed(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> list[Fault]:

@@ -133,6 +133,17 @@ def test_a_plan_for_a_retired_site_says_that_nothing_can_be_submitted(desk: Desk
     assert (f"{site} is retired: its scripts can be rendered, not submitted" in told["warnings"]) is retired
 
 
+def test_a_batch_that_the_job_divides_is_the_one_that_is_planned_for(desk: Desk) -> None:
+    words = ("chips", *AT, "--account", "m1", "--synthetic", "--set")
+    done = desk.type("submit", *words, "global_batch_size=64", "--dry-run", SCRATCH="/scratch")
+    assert done.code == 0
+    (line,) = [line for line in done.err.splitlines() if line.startswith("  planner: ")]
+    assert "B = 64:" in line and "as submitted" not in line
+    odd = desk.type("submit", *words, "global_batch_size=63", "--dry-run", SCRATCH="/scratch")
+    assert odd.code == 1
+    assert "next: --set global_batch_size=64 can be shared out evenly" in odd.err
+
+
 @pytest.mark.parametrize(("words", "own"), [([], 2048), (["--set", "batch_size_per_rank=48"], None)])
 def test_submit_says_which_batch_it_makes_where_the_plan_is_for_another(
     desk: Desk, words: list[str], own: int | None
