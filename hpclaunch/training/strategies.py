@@ -61,7 +61,7 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
         print(WARNING, flush=True)
     if size > 1:
         workers = workers_of(os.environ.get(WORKERS_VARIABLE, ""), size)
-        check_place(workers, rank, local_rank)
+        check_place(workers, rank, local_rank, socket.gethostname())
         check_port(workers[rank])
         tell_tensorflow(os.environ, workers, rank)
     return tf.distribute.MultiWorkerMirroredStrategy()
@@ -80,9 +80,18 @@ def workers_of(told: str, size: int) -> list[str]:
     return workers
 
 
-def check_place(workers: list[str], rank: int, local_rank: int) -> None:
-    """Raise TrainingError unless `workers` (HOST:PORT by rank) has the order in which the launcher has placed ranks."""
+def check_place(workers: list[str], rank: int, local_rank: int, host: str) -> None:
+    """Raise TrainingError unless `workers` (HOST:PORT by rank) has the order in which the launcher has placed ranks.
+
+    host: this machine's name. It tells only if another rank's host is called so: a machine may have several names.
+    """
     hosts = [worker.rsplit(":", 1)[0] for worker in workers]
+    short, own = [name.partition(".")[0] for name in hosts], host.partition(".")[0]
+    if own in short and short[rank] != own:
+        raise TrainingError(
+            "rank {} is on {}, and {} says that it is on {}: the launcher takes the hosts in another order. Submit "
+            "with another --launcher.".format(rank, host, WORKERS_VARIABLE, hosts[rank])
+        )
     meant = hosts[:rank].count(hosts[rank])
     if meant != local_rank:
         raise TrainingError(

@@ -54,9 +54,17 @@ def test_workers_that_are_not_one_for_each_rank_are_refused(told: str) -> None:
 def test_ranks_that_were_placed_in_another_order_are_refused() -> None:
     workers = strategies.workers_of(FOUR, 4)
     for rank, local in enumerate((0, 1, 0, 1)):
-        strategies.check_place(workers, rank, local)
+        strategies.check_place(workers, rank, local, "another-name")
     with pytest.raises(TrainingError, match=r"rank 1 is local rank 0 .* says local rank 1 on node1"):
-        strategies.check_place(workers, 1, 0)
+        strategies.check_place(workers, 1, 0, "node1")
+
+
+def test_hosts_in_another_order_are_refused_with_one_rank_on_each_too() -> None:
+    workers = strategies.workers_of("n1.cluster:10100,n2.cluster:10101", 2)
+    for rank, host in enumerate(("n1", "n2.other")):
+        strategies.check_place(workers, rank, 0, host)
+    with pytest.raises(TrainingError, match=r"rank 0 is on n2, .* says that it is on n1\.cluster"):
+        strategies.check_place(workers, 0, 0, "n2")
 
 
 def test_a_port_that_another_program_has_is_named() -> None:
