@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import complete
+from hpclaunch.spec import HOROVOD
 
 app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
@@ -34,7 +35,8 @@ def show(job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=comple
     if json:
         console.write_json({"path": str(found.path), "origin": found.origin, **asdict(loaded)})
         return
-    console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n\n")
+    offered = f"--strategy {', '.join((HOROVOD, *loaded.strategies))}\n" if loaded.strategies else ""
+    console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n{offered}\n")
     rows = [
         (key, type(one.default).__name__, str(one.default), one.help + _choices(one.choices))
         for key, one in loaded.parameters.items()

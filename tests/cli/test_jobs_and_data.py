@@ -13,7 +13,9 @@ def test_jobs_are_listed_and_shown(desk: Desk) -> None:
     assert {row["name"] for row in rows} >= {"cifar", "mnist"}
     assert "cifar\tbundled\t" in desk.type("jobs", "list").out
     assert desk.type("jobs", "show", "cifar", "--json").json["parameters"]["epochs"]["default"] == 12
-    assert "epochs\tint\t12\t" in desk.type("jobs", "show", "cifar").out
+    shown = desk.type("jobs", "show", "cifar").out
+    assert "epochs\tint\t12\t" in shown
+    assert "\n--strategy horovod, mirrored, multiworker\n" in shown
 
 
 def test_a_new_job_can_be_submitted_at_once(desk: Desk) -> None:
@@ -29,7 +31,8 @@ def test_a_new_job_from_a_script(desk: Desk) -> None:
     desk.write("old.py", "print('old')\n")
     assert desk.type("jobs", "new", "mine", "--script", "old.py").code == 0
     assert (desk.project / "jobs/mine/old.py").read_text() == "print('old')\n"
-    assert desk.type("jobs", "show", "mine").code == 0
+    shown = desk.type("jobs", "show", "mine")
+    assert shown.code == 0 and "--strategy" not in shown.out
 
 
 def test_a_new_job_from_a_shell_script_runs_it_with_bash(desk: Desk) -> None:
