@@ -31,15 +31,17 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def batches(images: Any, labels: Any, batch_size: int, seed: int) -> Any:
-    """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]) in the reference's order."""
+def batches(images: Any, labels: Any, batch_size: int, seed: int, drawer: int) -> Any:
+    """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), shuffled as in the reference by rank `drawer`."""
     import tensorflow as tf
 
     from hpclaunch.training import augmentation, pipeline
 
+    # A shuffle's order follows from its seed and the process's one, which start() has made another on every rank.
+    tf.random.set_seed(shards.stream_seed(seed, "rank", drawer))
     with tf.device("/CPU:0"):
         whole = tf.data.Dataset.from_tensor_slices((images, labels))
-    mixed = whole.repeat().shuffle(BUFFER, seed=seed).batch(batch_size)
+    mixed = whole.repeat().shuffle(BUFFER, seed=shards.stream_seed(seed, "unsharded", "all")).batch(batch_size)
     return mixed.map(lambda x, y: (augmentation.to_float(x), y)).prefetch(1).with_options(pipeline.frugal())
 
 
@@ -64,7 +66,7 @@ def train(asked: argparse.Namespace, world: World) -> None:
     source = loading.open_source(world, asked, CIFAR10)
     total, batch_size = source.counts["train"], asked.batch_size_per_rank
     images, labels = world.together(lambda: source.read("train", shards.shuffled(total, FILE_ORDER_SEED)))
-    draw = shards.stream_seed(asked.seed, "unsharded", world.rank if asked.own_order else "all")
+    drawer = world.rank if asked.own_order else 0
     steps = max(1, total // (batch_size * world.size))
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
     test_images, test_labels = world.together(lambda: source.read("test", held_out))
@@ -86,7 +88,7 @@ def train(asked: argparse.Namespace, world: World) -> None:
         callbacks.Report(world, log, steps * batch_size * world.size, steps, asked.epochs),
     ]
     began = time.perf_counter()
-    drawn = batches(images, labels, batch_size, draw)
+    drawn = batches(images, labels, batch_size, asked.seed, drawer)
     model.fit(drawn, epochs=asked.epochs, steps_per_epoch=steps, callbacks=steady, verbose=0)
     seconds = time.perf_counter() - began
     result = evaluation.evaluate(model, pipeline.evaluation_batches(test_images, test_labels, batch_size), world)

@@ -118,3 +118,24 @@ def test_the_recipe_is_what_the_rules_of_planning_say(modules: dict[str, ModuleT
         f"--warmup-epochs={warm_up.epochs:g}",
         f"--decay={rates.choose_decay(adam.name).name}",
     ) == rows.RECIPE
+
+
+def test_ranks_of_the_reference_shuffle_alike_unless_each_has_an_order_of_its_own(
+    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        import tensorflow as tf
+    except ImportError:
+        pytest.skip("group training: tensorflow is not installed (the extra `train` brings it)")
+    monkeypatch.syspath_prepend(str(STUDY))
+    unsharded = importlib.import_module("unsharded")
+    labels = list(range(100))
+    images = tf.zeros([100, 1, 1, 1], tf.uint8)
+
+    def drawn(process_seed: int, drawer: int) -> list[int]:
+        tf.random.set_seed(process_seed)  # start() gives every rank another one
+        _, first = next(iter(unsharded.batches(images, labels, 50, 1, drawer)))
+        return list(first.numpy())
+
+    assert drawn(11, 0) == drawn(22, 0)
+    assert drawn(11, 0) != drawn(11, 1)
