@@ -5,7 +5,6 @@ python train.py --epochs=1 --synthetic=true --volume-size=32 --synthetic-samples
 """
 
 import argparse
-import os
 import time
 
 from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
@@ -39,6 +38,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         feeding,
         fitting,
         loading,
+        made_up,
         metrics,
         node_storage,
         noise_scale,
@@ -59,7 +59,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     folder = options.data_dir(asked.data_dir)
     if asked.synthetic:
-        folder = os.path.join(world.run_dir, "made-up")
+        folder = made_up.place(world.run_dir, asked.synthetic_samples, asked.volume_size, asked.seed)
         loading.from_root(world, lambda: volumes.write(folder, asked.synthetic_samples, asked.volume_size, asked.seed))
     source = loading.agreed(world, lambda: volumes.open_volumes(folder, volumes_of(asked.volume_size)))
     source = node_storage.staged(world, source, asked.stage_to)
