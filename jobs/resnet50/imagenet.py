@@ -44,6 +44,16 @@ class ImageNet(TFRecords):
         # Decodes PNG too: one of ImageNet's files is no JPEG.
         return middle(tf.io.decode_image(found[image_key], 3, expand_animations=False), self.wanted.shape[0]), label
 
+    def wrong(self, what: str, where: str) -> DataError:
+        last = self.first_class + self.wanted.classes - 1
+        return DataError(
+            "{}: {}\n  expected: TFRecords, not compressed, as train-00000-of-01024 and validation-00000-of-00128, "
+            "with JPEG or PNG under image/encoded and a class from {} to {} under image/class/label\n"
+            "  next: --first-class and --classes as in the data, --data-dir FOLDER, or --synthetic=true".format(
+                where, what, self.first_class, last
+            )
+        )
+
 
 def middle(image: Any, size: int) -> Any:
     """The square in the middle of an image (uint8 [h, w, 3]), 87.5 % of its shorter side, as uint8 [size, size, 3]."""

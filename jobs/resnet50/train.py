@@ -48,7 +48,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
         node_storage,
         noise_scale,
         optimizers,
-        pipeline,
         precision,
         reduction,
         saving,
@@ -125,9 +124,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     # 7. Validation. Every rank takes its part of the images; correct answers are counted over all ranks.
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
-    batches = pipeline.evaluation_stream(
-        lambda positions: source.read("test", positions), held_out, asked.batch_size_per_rank
-    )
+    batches = streaming.evaluation_stream(source, held_out, asked.batch_size_per_rank)
     result = evaluation.evaluate(strategies.alone(model, world), batches, world)
     log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
     if world.is_root:
