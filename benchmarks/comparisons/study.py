@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "large_batch"))
 
-from cases import ARTICLE, DRAWN, JOBS, NOTEBOOK, SMALL, SMALL_BATCHES, Case
+from cases import ARTICLE, JOBS, NOTEBOOK, SMALL, SMALL_BATCHES, TIMED, Case
 from ranks import ROOT, run
 
 sys.path.insert(0, str(ROOT))
@@ -75,7 +75,7 @@ def data_of(options: argparse.Namespace, case: Case) -> list[str]:
     if options.small:
         found = list(SMALL[case.job])
     elif options.study == "predictions":
-        found = list(DRAWN.get(case.job, ()))
+        found = list(TIMED[case.job])
     else:
         found = []
     if options.study == "article":

@@ -31,11 +31,11 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
 def test_every_switch_is_one_of_the_jobs_parameters(modules: dict[str, ModuleType]) -> None:
     cases = modules["cases"]
     switches = [(case.job, switch) for case in (*cases.NOTEBOOK, *cases.ARTICLE) for switch in case.switches]
-    switches += [(job, switch) for table in (cases.SMALL, cases.DRAWN) for job, own in table.items() for switch in own]
+    switches += [(job, switch) for table in (cases.SMALL, cases.TIMED) for job, own in table.items() for switch in own]
     for job, switch in switches:
         name, _, value = switch.removeprefix("--").partition("=")
         bundled_job(job).parameters[name.replace("-", "_")].parse(value)
-    assert set(cases.JOBS) == set(cases.SMALL) == set(cases.SMALL_BATCHES)
+    assert set(cases.JOBS) == set(cases.SMALL) == set(cases.SMALL_BATCHES) == set(cases.TIMED)
 
 
 def test_the_articles_batch_is_divided_for_shards_alone(modules: dict[str, ModuleType]) -> None:
