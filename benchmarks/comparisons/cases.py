@@ -69,7 +69,7 @@ SMALL_BATCHES = {"mnist": 32, "cifar": 32, "chips": 8, "cosmoflow": 2, "resnet50
 TIMED = {
     "mnist": ("--train-samples=8192",),
     "cifar": ("--train-samples=8192",),
-    "chips": ("--synthetic=true", "--synthetic-samples=48"),
+    "chips": ("--synthetic=true", "--synthetic-samples=24"),
     "cosmoflow": ("--synthetic=true", "--synthetic-samples=16"),
     "resnet50": ("--synthetic=true", "--synthetic-samples=128"),
 }
