@@ -4,7 +4,8 @@
 
 notebook      notebook 3's table on real MNIST: throughput, scaling efficiency, accuracy after 8 epochs, for Horovod,
               MultiWorkerMirroredStrategy and MirroredStrategy (each replica a CPU device)
-article       the chips job on 1, 2 and 4 ranks, for both data distributions: time, speed-up, accuracy
+article       the chips job on 1, 2 and 4 ranks, for both data distributions: time, speed-up, accuracy. The documented
+              50 epochs of 500 x 500 pixels take days on two cores: --image-size, --samples and --epochs make them fewer
 predictions   of every job: how much memory half a batch takes, and the step time of two ranks from one rank's,
               each against the planner's formulas (hpclaunch/advice)
 --small       tiny made-up data: shows that it runs, nothing else
@@ -27,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "large_batch"))
 
-from cases import ARTICLE, DRAWN, JOBS, NOTEBOOK, SMALL, SMALL_BATCHES, Case
+from cases import ARTICLE, JOBS, NOTEBOOK, SMALL, SMALL_BATCHES, TIMED, Case
 from ranks import ROOT, run
 
 sys.path.insert(0, str(ROOT))
@@ -38,14 +39,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A run that ended well: seconds of training, samples/s (median of the epochs after the first), peak memory."""
+    """A run that ended well: seconds of training, samples/s (median of the epochs after the first), peak memory.
+
+    start, epochs, end: its events in metrics.jsonl.
+    """
 
     seconds: float
     samples_per_s: float
     peak_pss: int
+    start: dict[str, Any]
     epochs: list[dict[str, Any]]
     end: dict[str, Any]
-    parameters: int
 
 
 def parse() -> argparse.Namespace:
@@ -54,11 +58,33 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.add_argument("--epochs", type=int, default=0, help="0: the publication's")
+    parser.add_argument("--image-size", type=int, default=0, help="of article: drawn photographs; 0: as documented")
+    parser.add_argument("--samples", type=int, default=0, help="of article: so many drawn photographs; 0: 769")
     parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS), help="of predictions")
     parser.add_argument("--replicas", type=int, default=0, help="runs with more replicas are left out; 0: none is")
     parser.add_argument("--data-dir", default=os.environ.get("HPCLAUNCH_DATA_DIR", ""))
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "comparisons", help="logs and metrics of the runs")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.study != "article" and (options.image_size or options.samples):
+        parser.error("--image-size and --samples are of article alone")
+    return options
+
+
+def data_of(options: argparse.Namespace, case: Case) -> list[str]:
+    """The switches that say what a case trains on; none: the data in the data folder."""
+    if options.small:
+        found = list(SMALL[case.job])
+    elif options.study == "predictions":
+        found = list(TIMED[case.job])
+    else:
+        found = []
+    if options.study == "article":
+        there = bool(options.data_dir) and Path(options.data_dir, "chips").is_dir()
+        if options.image_size or options.samples or not there:  # photographs that are there cannot be resized
+            found.append("--synthetic=true")
+        found += [f"--image-size={options.image_size}"] if options.image_size else []
+        found += [f"--synthetic-samples={options.samples}"] if options.samples else []
+    return found
 
 
 def outcome(options: argparse.Namespace, case: Case, epochs: int, *, threads: int = 0) -> Outcome:
@@ -69,10 +95,7 @@ def outcome(options: argparse.Namespace, case: Case, epochs: int, *, threads: in
     folder = (options.out / options.study / case.name).resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    data = SMALL[case.job] if options.small else DRAWN.get(case.job, ()) if options.study == "predictions" else ()
-    if options.study == "article" and not options.small and not (Path(options.data_dir) / "chips").is_dir():
-        data = ("--synthetic=true",)
-    arguments = [f"--batch-size-per-rank={case.batch}", f"--epochs={epochs}", *data, *case.switches]
+    arguments = [f"--batch-size-per-rank={case.batch}", f"--epochs={epochs}", *data_of(options, case), *case.switches]
     arguments += [f"--strategy={case.strategy}", "--noise-scale=false", "--checkpoint-minutes=0"]
     program = f"jobs/{case.job}/train.py"
     if case.strategy == "mirrored":
@@ -96,9 +119,9 @@ def outcome(options: argparse.Namespace, case: Case, epochs: int, *, threads: in
         seconds=end["seconds"],
         samples_per_s=statistics.median(event["images_per_s"] for event in found[1:] or found),
         peak_pss=ended.peak_pss,
+        start=start,
         epochs=found,
         end=end,
-        parameters=start["parameters"],
     )
 
 
@@ -151,6 +174,9 @@ def article(options: argparse.Namespace) -> list[Row]:
                 "distribution": distribution,
                 "ranks": case.replicas,
                 "images a rank": case.batch,
+                "pixels a side": found.start["options"]["image_size"],
+                "training images": found.start["data"]["samples"]["train"],
+                "epochs": epochs,
                 "seconds": round(found.seconds, 1),
                 "speed-up": round(first / found.seconds, 2),
                 "images/s": round(found.samples_per_s, 1),
@@ -179,7 +205,7 @@ def predictions(options: argparse.Namespace) -> list[Row]:
         assert training is not None
         saved = training.figures["saved_bytes_per_sample"]
         measured_s = 2 * batch / both.samples_per_s
-        predicted_s = predicted_step_s(whole.parameters, sizes, (half, whole))
+        predicted_s = predicted_step_s(whole.start["parameters"], sizes, (half, whole))
         rows.append(
             {
                 "job": name,

@@ -112,10 +112,12 @@ def leave(code: int, message: str, prefix: str = "error: ") -> None:
 
 
 def _follows_another_rank(error: Exception) -> bool:
-    """Whether Horovod reports that a collective broke, which is what the ranks see that outlive the failing one."""
+    """Whether Horovod or gRPC reports that a collective broke, which is what ranks see that outlive the failing one."""
     if type(error).__name__ == "HorovodInternalError":
         return True
     text = str(error)
+    if "Collective ops is aborted by" in text and "GRPC error information from remote target" in text:
+        return True  # of MultiWorkerMirroredStrategy; what breaks on this rank names no remote target
     return "Horovod" in text and any(
         sign in text
         for sign in (

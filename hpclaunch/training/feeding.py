@@ -45,18 +45,19 @@ def training_feed(
     """
     batch_size = asked.batch_size_per_rank * asked.accumulation  # of one rank, in one step
     making: dict[str, Any] = {"augment": augment, "as_pixels": True}
-    own = [
-        _of_replica(world, source, order, asked, replica, batch_size, making, sharded) for replica in world.own_replicas
-    ]
-    one_pass = shards.steps_per_epoch(len(own[0][0].indices), batch_size)
+    parts = [(replica, world.replicas) for replica in world.own_replicas] if sharded else [(0, 1)]
+    read = [_read(world, source, order, asked, batch_size, *part) for part in parts]
+    one_pass = shards.steps_per_epoch(len(read[0][0].indices), batch_size)
     steps = one_pass if sharded else max(1, one_pass // world.replicas)
     samples = len(order) if sharded else min(steps * batch_size, len(order)) * world.replicas
 
     def batches_from(epoch: int, step: int) -> Any:
         place = (epoch, step) if sharded else divmod(epoch * steps + step, one_pass)
-        return _spread(world, [batches(*place) for _, batches in own])
+        # Without shards the replicas share what was read once, and differ in their random numbers alone.
+        makers = [batches for _, batches in read] if sharded else [read[0][1]] * len(world.own_replicas)
+        return _spread(world, [make(replica, *place, **making) for make, replica in zip(makers, world.own_replicas)])
 
-    return Feed(shards.joined([shard for shard, _ in own]), steps, samples, batches_from)
+    return Feed(shards.joined([shard for shard, _ in read]), steps, samples, batches_from)
 
 
 def divided(world: World, asked: Any) -> int:
@@ -78,31 +79,23 @@ def divided(world: World, asked: Any) -> int:
     return int(asked.global_batch_size // parts)
 
 
-def _of_replica(
-    world: World,
-    source: Source,
-    order: Any,
-    asked: Any,
-    replica: int,
-    batch_size: int,
-    making: dict[str, Any],
-    sharded: bool,
-) -> tuple[Shard, Callable[[int, int], Any]]:
-    """What one replica reads, and its batches from any (epoch, step) on. A collective.
-
-    Without shards it is as if the replica were alone, but with random numbers of its own.
-    """
-    rank, size = (replica, world.replicas) if sharded else (0, 1)
+def _read(
+    world: World, source: Source, order: Any, asked: Any, batch_size: int, part: int, parts: int
+) -> tuple[Shard, Callable[..., Any]]:
+    """One of `parts` shards, and what makes batches of it, given the replica's number, epoch and step. A collective."""
     if asked.input == "stream":  # read and decoded anew in every epoch: for data larger than memory
-        shard = world.together(lambda: source.stream_shard(order, asked.seed, rank, size))
-        return shard, functools.partial(
-            streaming.training_stream, source, shard, batch_size, asked.seed, replica, **making
-        )
-    shard = world.together(lambda: shards.training_shard(order, rank, size))
-    images, labels = world.together(lambda: source.read("train", shard.indices))
-    return shard, functools.partial(
-        pipeline.training_batches, images, labels, batch_size, asked.seed, replica, **making
-    )
+        shard = world.together(lambda: source.stream_shard(order, asked.seed, part, parts))
+        return shard, functools.partial(streaming.training_stream, source, shard, batch_size, asked.seed)
+    shard = world.together(lambda: shards.training_shard(order, part, parts))
+    images, labels = world.together(lambda: _in_memory(source, shard))
+    return shard, functools.partial(pipeline.training_batches, images, labels, batch_size, asked.seed)
+
+
+def _in_memory(source: Source, shard: Shard) -> tuple[Any, Any]:
+    """Images and labels of a shard. As tensors: made of arrays they are copies, and the arrays would stay as well."""
+    images, labels = source.read("train", shard.indices)
+    with tf.device("/CPU:0"):  # a constant would otherwise move the whole shard to the GPU
+        return tf.constant(images), tf.constant(labels)
 
 
 def _spread(world: World, own: list[tf.data.Dataset]) -> Any:
@@ -113,4 +106,4 @@ def _spread(world: World, own: list[tf.data.Dataset]) -> Any:
     if len(own) > 1:
         in_turn = tf.data.Dataset.choose_from_datasets(own, tf.data.Dataset.range(len(own)).repeat())
     # Not distribute_dataset, which would cut batches up and shard what is sharded already.
-    return world.distribute.distribute_datasets_from_function(lambda context: in_turn.with_options(pipeline.frugal()))
+    return world.distribute.distribute_datasets_from_function(lambda context: in_turn)

@@ -39,8 +39,8 @@ def open_folder(world: World, folder: str, wanted: datasets.ImageSet) -> dataset
 def agreed(world: World, opens: Callable[[], datasets.Source]) -> datasets.Source:
     """The data set that `opens` opens, on every rank; fails as open_source does."""
     # Rank 0 alone lists the folders: thousands of ranks doing so would strain a shared file system.
-    source: datasets.Source = from_root(world, opens)
-    fingerprint = world.together(lambda: source.fingerprint if world.is_root else source.fingerprint_here())
+    source: datasets.Source = from_root(world, lambda: _readable(opens))
+    fingerprint = world.together(lambda: source.fingerprint if world.is_root else _readable(source.fingerprint_here))
     seen = world.gather((fingerprint, world.host))
     others = [rank for rank, (fingerprint, _) in enumerate(seen) if fingerprint != seen[0][0]]
     if others:
@@ -52,6 +52,18 @@ def agreed(world: World, opens: Callable[[], datasets.Source]) -> datasets.Sourc
             speaks=world.is_root,
         )
     return source
+
+
+def _readable(work: Callable[[], Any]) -> Any:
+    """Run `work`; raises DataError for a file or folder that is not to be read, such as a link that leads nowhere."""
+    try:
+        return work()
+    except OSError as error:
+        raise datasets.DataError(
+            "{}: {}\n  next: make it readable on this host, or name another folder with --data-dir".format(
+                error.filename, error.strerror
+            )
+        ) from None
 
 
 def from_root(world: World, work: Callable[[], Any]) -> Any:

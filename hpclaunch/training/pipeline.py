@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
@@ -66,18 +66,6 @@ def evaluation_batches(images: Any, labels: Any, batch_size: int, as_pixels: boo
     positions = tf.data.Dataset.range(len(labels)).batch(batch_size)
     finish = finisher(0, 0, None, as_pixels)
     return positions.map(lambda found: finish(*gather(found), 0, 0)).prefetch(1).with_options(frugal())
-
-
-def evaluation_stream(
-    read: Callable[[Any], tuple[Any, Any]], positions: Any, batch_size: int, at_once: int = 16
-) -> Iterator[tuple[Any, Any]]:
-    """The same of samples that do not fit in memory: read(positions) is called for so many batches at a time.
-
-    Samples stay as they are read (as_pixels).
-    """
-    for start in range(0, len(positions), at_once * batch_size):
-        samples, labels = read(positions[start : start + at_once * batch_size])
-        yield from evaluation_batches(samples, labels, batch_size, as_pixels=True)
 
 
 def finisher(

@@ -146,25 +146,42 @@ def _tell(world: World, path: str, facts: Any, asked: Any) -> None:
             path, facts["epoch"] + 1, facts["epoch_step"], facts["steps_per_epoch"]
         )
     )
-    before = facts["world_size"]
-    if before != world.size:
-        print(
-            "world size {} instead of {}: the batch size per rank stays, so the global batch is {} instead of {}; the "
-            "learning rate follows --scale-learning-rate={}; shards are cut anew, at the same part of the epoch".format(
-                world.size,
-                before,
-                asked.batch_size_per_rank * asked.accumulation * world.size,
-                asked.batch_size_per_rank * asked.accumulation * before,
-                asked.scale_learning_rate,
-            )
-        )
+    follows = another_size(vars(asked), facts, world.size, world.replicas)
+    if follows:
+        print(follows)
     for warning in changed(vars(asked), facts["options"]):
         print("warning: " + warning)
+
+
+def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, replicas: int) -> str:
+    """In words, what follows where the checkpoint is of another number of ranks or replicas; else nothing."""
+    then, size_before = facts["options"], facts["world_size"]
+    replicas_before = facts.get("replicas", size_before)
+    if (size, replicas) == (size_before, replicas_before):
+        return ""
+    what = "world size {} instead of {}".format(size, size_before)
+    if size == size_before:
+        what = "{} replicas instead of {}".format(replicas, replicas_before)
+    batch, batch_before = now["batch_size_per_rank"], then["batch_size_per_rank"]
+    per_rank = "stays" if batch == batch_before else "is {} instead of {}".format(batch, batch_before)
+    whole = batch * now["accumulation"] * replicas
+    whole_before = batch_before * then["accumulation"] * replicas_before
+    return (
+        "{}: the batch size per rank {}, so the global batch {}; the learning rate follows --scale-learning-rate={}; "
+        "shards are cut anew, at the same part of the epoch".format(
+            what,
+            per_rank,
+            "stays {}".format(whole) if whole == whole_before else "is {} instead of {}".format(whole, whole_before),
+            now["scale_learning_rate"],
+        )
+    )
 
 
 def changed(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
     """In words, which options that change what is computed differ from those of the checkpoint (read from JSON)."""
     free = FREE - ({"epochs"} if now.get("decay") in TO_THE_LAST_EPOCH else set())
+    if now.get("global_batch_size"):  # which the ranks divide among them
+        free = free | {"batch_size_per_rank"}
     found = []
     for name in sorted(set(now) & set(then) - free):
         held = list(now[name]) if isinstance(now[name], tuple) else now[name]

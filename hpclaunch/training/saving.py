@@ -31,7 +31,8 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
             checkpoints.begin(folder, place.made)
         files = world.together(lambda: _write(world, state, partial, place))
         files = [entry for part in world.gather(files) for entry in part]
-        facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "world_size": world.size, "time": time.time()}
+        facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
+        facts.update(world_size=world.size, replicas=world.replicas)
         path = world.together(
             lambda: checkpoints.commit(partial, place.made, files, facts, keep) if world.is_root else ""
         )

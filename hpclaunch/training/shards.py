@@ -101,16 +101,20 @@ def runs(indices: np.ndarray, counts: Sequence[int]) -> list[Run]:
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     indices = np.sort(indices)
     found = []
-    for file in np.unique(np.searchsorted(starts, indices, side="right") - 1):
-        own = indices[(indices >= starts[file]) & (indices < starts[file + 1])] - starts[file]
+    cuts = np.searchsorted(indices, starts)  # there may be a file for every sample
+    for file in np.flatnonzero(np.diff(cuts)):
+        own = indices[cuts[file] : cuts[file + 1]] - starts[file]
         stride = int(own[1] - own[0]) if len(own) > 1 else 1
         found.append(Run(int(file), int(own[0]), stride, len(own)))
     return found
 
 
 def evaluation_shard(total: int, rank: int, size: int) -> np.ndarray:
-    """Rank's positions in a test set of `total` samples, int64, unpadded: lengths differ by one at most, may be 0."""
-    return np.arange(rank, total, size, dtype=np.int64)
+    """Rank's positions in a test set of `total` samples, int64, unpadded: lengths differ by one at most, may be 0.
+
+    One after the other: where samples lie in few files, a rank reads no others.
+    """
+    return np.arange(rank * total // size, (rank + 1) * total // size, dtype=np.int64)
 
 
 def steps_per_epoch(length: int, batch_size: int) -> int:

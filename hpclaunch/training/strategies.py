@@ -13,7 +13,7 @@ import re
 import socket
 from typing import TYPE_CHECKING, Any, ContextManager, MutableMapping
 
-from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.failure import AgreedError, TrainingError
 
 if TYPE_CHECKING:
     from hpclaunch.training.start import World
@@ -47,15 +47,16 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
     """
     if name == HOROVOD:
         return None
+    if name == MIRRORED and size > 1:
+        raise AgreedError(
+            "mirrored is one process with all GPUs of its node, and {} ranks were started: start one task, or say "
+            "--strategy=multiworker".format(size),
+            speaks=rank == 0,  # every rank finds it
+        )
     import tensorflow as tf
 
     os.environ.pop("TF_CONFIG", None)  # somebody else's: under either strategy TensorFlow would wait for its workers
     if name == MIRRORED:
-        if size > 1:
-            raise TrainingError(
-                "mirrored is one process with all GPUs of its node, and {} ranks were started: start one task, or say "
-                "--strategy=multiworker".format(size)
-            )
         return tf.distribute.MirroredStrategy()
     if rank == 0:
         print(WARNING, flush=True)

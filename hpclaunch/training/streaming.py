@@ -16,6 +16,7 @@ from hpclaunch.training.pipeline import finisher, frugal, rank_threads
 from hpclaunch.training.shards import Shard, epoch_order, steps_per_epoch, stream_seed
 
 CHECKED = 1024  # samples that are read again at once to find a damaged one
+CHECKED_BYTES = 2**27  # and what they may take: a volume alone has 16.8 MB
 SEARCH_S = 60.0  # and for how long: all other ranks wait meanwhile
 READING = (
     tf.errors.InvalidArgumentError,
@@ -63,8 +64,21 @@ def training_stream(
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
 
 
+def evaluation_stream(source: Source, positions: Any, batch_size: int) -> Iterator[tuple[Any, Any]]:
+    """One pass over the test samples at `positions` (int64), batch by batch, as they are read; keeps none.
+
+    positions: of shards.evaluation_shard. What is damaged is named, as by `damage_named`.
+    """
+    if not len(positions):  # there are more ranks than samples
+        return
+    shard = Shard(positions, len(positions))
+    samples = source.samples("test", shard, lambda length, name: tf.range(tf.cast(length, tf.int64)), 0, rank_threads())
+    with damage_named(source, shard, split="test"):
+        yield from samples.batch(batch_size).prefetch(1).with_options(frugal(rank_threads()))
+
+
 @contextlib.contextmanager
-def damage_named(source: Source, shard: Shard, streams: bool = True) -> Iterator[None]:
+def damage_named(source: Source, shard: Shard, streams: bool = True, split: str = "train") -> Iterator[None]:
     """Turn a reading error of the block into one message that names the file; streams: whether the block reads at all.
 
     The other ranks are in a collective of the step that this rank cannot make, so nothing can be agreed on with them:
@@ -77,22 +91,23 @@ def damage_named(source: Source, shard: Shard, streams: bool = True) -> Iterator
         # Horovod reports a rank that has gone as one of these errors.
         if not streams or "Horovod" in str(error):
             raise
-        text = _damage(source, shard, error)
+        text = _damage(source, split, shard, error)
         if text is None:
             raise  # the data are sound: the error came from elsewhere
         raise failure.AgreedError("{}: {}".format(failure.who(), text), speaks=_is_first_to_fail()) from None
 
 
-def _damage(source: Source, shard: Shard, error: Exception) -> str | None:
+def _damage(source: Source, split: str, shard: Shard, error: Exception) -> str | None:
     """What is wrong with the shard, in words; None if all of it can be read."""
     began = time.monotonic()
-    for start in range(0, len(shard.indices), CHECKED):
+    step = max(1, min(CHECKED, CHECKED_BYTES // (2 * int(np.prod(source.wanted.shape)))))  # 2: of int16
+    for start in range(0, len(shard.indices), step):
         if time.monotonic() - began > SEARCH_S:
-            what = "a training image cannot be read ({}); the file was not found in {:.0f} s, after {} of {} images"
+            what = "a sample cannot be read ({}); the file was not found in {:.0f} s, after {} of {} samples"
             reason = str(error).split("\n")[0]
             return str(source.wrong(what.format(reason, SEARCH_S, start, len(shard.indices)), source.path))
         try:
-            source.read("train", shard.indices[start : start + CHECKED])
+            source.read(split, shard.indices[start : start + step])
         except failure.TrainingError as found:
             return str(found)
     return None

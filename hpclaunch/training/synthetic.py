@@ -22,11 +22,11 @@ class Synthetic(Source):
         self.counts = {"train": samples, "test": max(1, samples // TEST_PART)}
         self.fingerprint = "synthetic-{}-{}".format(seed, samples)
         self._seed = seed
-        # A coarse pattern a class, enlarged: easy enough that accuracy rises within an epoch.
+        # A coarse pattern a class: easy enough that accuracy rises within an epoch. Enlarged when it is used: 1000
+        # classes of ImageNet's size would take 1.2 GB.
         height, width, channels = wanted.shape
         random = np.random.RandomState(stream_seed(seed, "patterns"))
-        coarse = random.uniform(64, 192, (wanted.classes, -(-height // 4), -(-width // 4), channels))
-        self._patterns = coarse.repeat(4, axis=1).repeat(4, axis=2)[:, :height, :width]
+        self._coarse = random.uniform(64, 192, (wanted.classes, -(-height // 4), -(-width // 4), channels))
 
     def files(self) -> list[str]:
         return []
@@ -34,7 +34,9 @@ class Synthetic(Source):
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
         labels = np.asarray(indices, np.int64) % self.wanted.classes
         images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
+        height, width = self.wanted.shape[:2]
         for row, index in enumerate(indices):
+            pattern = self._coarse[labels[row]].repeat(4, axis=0).repeat(4, axis=1)[:height, :width]
             noise = np.random.RandomState(stream_seed(self._seed, split, int(index))).normal(0, 48, self.wanted.shape)
-            images[row] = np.clip(self._patterns[labels[row]] + noise, 0, 255)
+            images[row] = np.clip(pattern + noise, 0, 255)
         return images, labels

@@ -9,6 +9,7 @@ import os
 
 import numpy as np
 
+from hpclaunch.training.made_up import written_once
 from hpclaunch.training.shards import stream_seed
 
 CLASSES = ("Defective", "Non-Defective")
@@ -36,13 +37,14 @@ def draw(size: int, defective: bool, seed: int) -> np.ndarray:
 def write(folder: str, samples: int, size: int, seed: int) -> str:
     """Write `samples` training images and a quarter as many test images as JPEG class folders; returns `folder`.
 
-    A folder that is complete already is left as it is: the same arguments draw the same images.
+    What the same arguments have left there stays; raises DataError if it holds anything else.
     """
+    return written_once(folder, (samples, size, seed), lambda fresh: _draw_all(fresh, samples, size, seed))
+
+
+def _draw_all(folder: str, samples: int, size: int, seed: int) -> None:
     import tensorflow as tf
 
-    done = os.path.join(folder, ".complete-{}-{}-{}".format(samples, size, seed))
-    if os.path.exists(done):
-        return folder
     for split, count in (("train", samples), ("test", max(2, samples // TEST_PART))):
         spoilt = min(count - 1, max(1, round(count * DEFECTIVE_PART)))  # at least one of each class
         for number in range(count):
@@ -51,9 +53,6 @@ def write(folder: str, samples: int, size: int, seed: int) -> str:
             image = draw(size, number < spoilt, stream_seed(seed, "chip", split, number))
             with open(os.path.join(place, "chip-{:05d}.jpg".format(number)), "wb") as file:
                 file.write(tf.io.encode_jpeg(image, quality=90).numpy())
-    with open(done, "w"):
-        pass
-    return folder
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from hpclaunch.training.datasets import Order, Source
+from hpclaunch.training.image_folders import ImageFolders
 from hpclaunch.training.shards import Shard, stream_seed
 
 VERSIONS = 6  # as it is, upside down, mirrored, and turned by 90, 180 and 270 degrees
@@ -18,13 +19,13 @@ class ChipImages(Source):
     holds a part of the photographs in train/, "test" those in test/.
     """
 
-    layout = "class folders, six versions"
-    streams = True
-
     def __init__(self, photographs: Source, part: float, seed: int) -> None:
         """photographs: class folders; stage them before. part: for validation, at least one and never all."""
         super().__init__(photographs.wanted, photographs.path)
         self._photographs = photographs
+        self.layout = photographs.layout + ", six versions"
+        # `samples` pairs photographs with versions by their place in the order: other layouts stream in one of theirs.
+        self.streams = isinstance(photographs, ImageFolders)
         total = photographs.counts["train"]
         held_out = min(total - 1, max(1, round(total * part)))
         order = np.random.RandomState(stream_seed(seed, "validation")).permutation(total).astype(np.int64)

@@ -5,7 +5,6 @@ python train.py --epochs=1 --synthetic=true --image-size=96 --synthetic-samples=
 """
 
 import argparse
-import os
 import time
 
 from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
@@ -42,6 +41,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         feeding,
         fitting,
         loading,
+        made_up,
         metrics,
         node_storage,
         noise_scale,
@@ -65,7 +65,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     folder = options.data_dir(asked.data_dir)
     if asked.synthetic:
-        folder = os.path.join(world.run_dir, "drawn")
+        folder = made_up.place(world.run_dir, asked.synthetic_samples, asked.image_size, asked.seed)
         loading.from_root(world, lambda: drawing.write(folder, asked.synthetic_samples, asked.image_size, asked.seed))
     photographs = loading.open_folder(world, folder, chips_of(asked.image_size))
     photographs = node_storage.staged(world, photographs, asked.stage_to)

@@ -5,7 +5,6 @@ python train.py --epochs=1 --synthetic=true --volume-size=32 --synthetic-samples
 """
 
 import argparse
-import os
 import time
 
 from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
@@ -39,11 +38,11 @@ def train(asked: argparse.Namespace, world: World) -> object:
         feeding,
         fitting,
         loading,
+        made_up,
         metrics,
         node_storage,
         noise_scale,
         optimizers,
-        pipeline,
         precision,
         reduction,
         saving,
@@ -59,7 +58,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     folder = options.data_dir(asked.data_dir)
     if asked.synthetic:
-        folder = os.path.join(world.run_dir, "made-up")
+        folder = made_up.place(world.run_dir, asked.synthetic_samples, asked.volume_size, asked.seed)
         loading.from_root(world, lambda: volumes.write(folder, asked.synthetic_samples, asked.volume_size, asked.seed))
     source = loading.agreed(world, lambda: volumes.open_volumes(folder, volumes_of(asked.volume_size)))
     source = node_storage.staged(world, source, asked.stage_to)
@@ -115,9 +114,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     # 7. Validation. Every rank takes its part of the volumes; errors are added up over all ranks.
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
-    batches = pipeline.evaluation_stream(
-        lambda positions: source.read("test", positions), held_out, asked.batch_size_per_rank
-    )
+    batches = streaming.evaluation_stream(source, held_out, asked.batch_size_per_rank)
     result = evaluation.errors(strategies.alone(model, world), batches, world)
     log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
     if world.is_root:

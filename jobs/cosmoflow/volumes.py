@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpclaunch.training.datasets import DataError, ImageSet
+from hpclaunch.training.made_up import written_once
 from hpclaunch.training.shards import stream_seed
 from hpclaunch.training.tfrecords import TFRecords
 
@@ -84,8 +85,12 @@ def made_up(size: int, seed: int) -> Any:
 def write(folder: str, samples: int, size: int, seed: int) -> str:
     """Write so many volumes to train on and a quarter as many to validate with; returns `folder`.
 
-    A folder that is complete already is left as it is: the same arguments make the same volumes.
+    What the same arguments have left there stays; raises DataError if it holds anything else.
     """
+    return written_once(folder, (samples, size, seed), lambda fresh: _make_all(fresh, samples, size, seed))
+
+
+def _make_all(folder: str, samples: int, size: int, seed: int) -> None:
     import tensorflow as tf
 
     def example(split: str, number: int) -> bytes:
@@ -94,19 +99,12 @@ def write(folder: str, samples: int, size: int, seed: int) -> str:
         y = tf.train.Feature(float_list=tf.train.FloatList(value=targets))
         return tf.train.Example(features=tf.train.Features(feature={"x": x, "y": y})).SerializeToString()
 
-    done = os.path.join(folder, ".complete-{}-{}-{}".format(samples, size, seed))
-    if os.path.exists(done):
-        return folder
-    os.makedirs(folder, exist_ok=True)
     for split, count in (("train", samples), ("validation", max(1, samples // TEST_PART))):
         for first in range(0, count, PER_FILE):
             path = os.path.join(folder, "{}-{:05d}.tfrecord".format(split, first // PER_FILE))
             with tf.io.TFRecordWriter(path) as file:
                 for number in range(first, min(count, first + PER_FILE)):
                     file.write(example(split, number))
-    with open(done, "w"):
-        pass
-    return folder
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpclaunch.training.datasets import DataError, ImageSet
+from hpclaunch.training.made_up import written_once
 from hpclaunch.training.synthetic import Synthetic
 from hpclaunch.training.tfrecords import TFRecords
 
@@ -43,6 +44,16 @@ class ImageNet(TFRecords):
         # Decodes PNG too: one of ImageNet's files is no JPEG.
         return middle(tf.io.decode_image(found[image_key], 3, expand_animations=False), self.wanted.shape[0]), label
 
+    def wrong(self, what: str, where: str) -> DataError:
+        last = self.first_class + self.wanted.classes - 1
+        return DataError(
+            "{}: {}\n  expected: TFRecords, not compressed, as train-00000-of-01024 and validation-00000-of-00128, "
+            "with JPEG or PNG under image/encoded and a class from {} to {} under image/class/label\n"
+            "  next: --first-class and --classes as in the data, --data-dir FOLDER, or --synthetic=true".format(
+                where, what, self.first_class, last
+            )
+        )
+
 
 def middle(image: Any, size: int) -> Any:
     """The square in the middle of an image (uint8 [h, w, 3]), 87.5 % of its shorter side, as uint8 [size, size, 3]."""
@@ -70,39 +81,34 @@ def open_imagenet(folder: str, wanted: ImageSet, first_class: int) -> ImageNet:
 def write(folder: str, samples: int, wanted: ImageSet, first_class: int, seed: int) -> str:
     """Write so many made-up JPEG images to train on and a quarter as many to validate with; returns `folder`.
 
-    A folder that is complete already is left as it is: the same arguments make the same images.
+    What the same arguments have left there stays; raises DataError if it holds anything else.
     """
-    import tensorflow as tf
+    settings = (samples, wanted.shape[0], wanted.classes, first_class, seed)
+    return written_once(folder, settings, lambda fresh: _make_all(fresh, Synthetic(wanted, samples, seed), first_class))
 
-    source = Synthetic(wanted, samples, seed)
 
-    def example(split: str, number: int) -> bytes:
-        images, labels = source.read(split, np.array([number]))
-        # As photographs are: larger than what is used, and not square.
-        large = tf.image.resize(images[0], [int(wanted.shape[0] * 1.2), int(wanted.shape[1] * 1.4)], method="nearest")
-        encoded = tf.train.BytesList(value=[tf.io.encode_jpeg(tf.cast(large, tf.uint8), quality=90).numpy()])
-        label = tf.train.Int64List(value=[int(labels[0]) + first_class])
-        found = {
-            "image/encoded": tf.train.Feature(bytes_list=encoded),
-            "image/class/label": tf.train.Feature(int64_list=label),
-        }
-        return tf.train.Example(features=tf.train.Features(feature=found)).SerializeToString()
-
-    name = ".complete-{}-{}-{}-{}-{}".format(samples, wanted.shape[0], wanted.classes, first_class, seed)
-    done = os.path.join(folder, name)
-    if os.path.exists(done):
-        return folder
-    os.makedirs(folder, exist_ok=True)
-    for split, called, files in (("train", "train", min(FILES, samples)), ("test", "validation", 1)):
+def _make_all(folder: str, source: Synthetic, first_class: int) -> None:
+    for split, called, files in (("train", "train", min(FILES, source.counts["train"])), ("test", "validation", 1)):
         numbers = np.array_split(np.arange(source.counts[split]), files)
         for file_number, own in enumerate(numbers):
             path = os.path.join(folder, "{}-{:05d}-of-{:05d}".format(called, file_number, files))
-            with tf.io.TFRecordWriter(path) as file:
-                for number in own:
-                    file.write(example(split, int(number)))
-    with open(done, "w"):
-        pass
-    return folder
+            _write_file(path, *source.read(split, own), first_class)
+
+
+def _write_file(path: str, images: Any, labels: Any, first_class: int) -> None:
+    import tensorflow as tf
+
+    height, width = images.shape[1:3]
+    with tf.io.TFRecordWriter(path) as file:
+        for image, label in zip(images, labels):
+            # As photographs are: larger than what is used, and not square.
+            large = tf.image.resize(image, [int(height * 1.2), int(width * 1.4)], method="nearest")
+            encoded = tf.train.BytesList(value=[tf.io.encode_jpeg(tf.cast(large, tf.uint8), quality=90).numpy()])
+            found = {
+                "image/encoded": tf.train.Feature(bytes_list=encoded),
+                "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(label) + first_class])),
+            }
+            file.write(tf.train.Example(features=tf.train.Features(feature=found)).SerializeToString())
 
 
 if __name__ == "__main__":

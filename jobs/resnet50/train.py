@@ -5,7 +5,6 @@ python train.py --epochs=1 --synthetic=true --image-size=64 --classes=4 --synthe
 """
 
 import argparse
-import os
 import time
 
 from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
@@ -44,11 +43,11 @@ def train(asked: argparse.Namespace, world: World) -> object:
         feeding,
         fitting,
         loading,
+        made_up,
         metrics,
         node_storage,
         noise_scale,
         optimizers,
-        pipeline,
         precision,
         reduction,
         saving,
@@ -65,10 +64,9 @@ def train(asked: argparse.Namespace, world: World) -> object:
     wanted = images_of(asked.image_size, asked.classes)
     folder = options.data_dir(asked.data_dir)
     if asked.synthetic:
-        folder = os.path.join(world.run_dir, "made-up")
-        loading.from_root(
-            world, lambda: imagenet.write(folder, asked.synthetic_samples, wanted, asked.first_class, asked.seed)
-        )
+        samples, first, seed = asked.synthetic_samples, asked.first_class, asked.seed
+        folder = made_up.place(world.run_dir, samples, asked.image_size, asked.classes, first, seed)
+        loading.from_root(world, lambda: imagenet.write(folder, samples, wanted, first, seed))
     source = loading.agreed(world, lambda: imagenet.open_imagenet(folder, wanted, asked.first_class))
     source = node_storage.staged(world, source, asked.stage_to)
     augment = augmentation.asked_for(asked, wanted.classes)
@@ -126,9 +124,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     # 7. Validation. Every rank takes its part of the images; correct answers are counted over all ranks.
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
-    batches = pipeline.evaluation_stream(
-        lambda positions: source.read("test", positions), held_out, asked.batch_size_per_rank
-    )
+    batches = streaming.evaluation_stream(source, held_out, asked.batch_size_per_rank)
     result = evaluation.evaluate(strategies.alone(model, world), batches, world)
     log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
     if world.is_root:

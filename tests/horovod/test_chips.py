@@ -118,6 +118,19 @@ def test_class_folders_of_another_size_are_refused(source: Any) -> None:
         wrong.read("train", np.arange(1))
 
 
+def test_photographs_in_records_are_not_streamed_in_a_wrong_order(tmp_path: Path) -> None:
+    numbers = np.arange(8, dtype=np.uint8)
+    pixels = np.broadcast_to(numbers[:, None, None, None], (8, 32, 32, 3))
+    np.savez(tmp_path / "chips.npz", x_train=pixels, y_train=numbers % 2, x_test=pixels[:2], y_test=numbers[:2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "jobs" / "chips"))
+        import images
+    found = images.ChipImages(datasets.open_dataset(str(tmp_path / "chips.npz"), CHIPS), 0.25, 1)
+    assert found.read("train", np.arange(36))[1].reshape(6, 6).std(axis=1).max() == 0
+    with pytest.raises(datasets.DataError, match="six versions is read into memory, not streamed"):
+        found.stream_shard(np.arange(36), 1, 0, 1)
+
+
 def test_drawn_photographs_are_as_many_as_documented(source: Any) -> None:
     names = [file.parent.name for file in Path(source.path, "train").rglob("*.jpg")]
     assert (len(names), names.count("Defective")) == (PHOTOGRAPHS, 10)

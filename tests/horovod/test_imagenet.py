@@ -11,11 +11,12 @@ import pytest
 
 try:
     import numpy as np
-    import tensorflow as tf
+    import tensorflow  # noqa: F401
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import datasets, pipeline
+from hpclaunch.training import datasets, shards, streaming
+from hpclaunch.training.failure import AgreedError
 from tests.horovod.conftest import ROOT
 
 WANTED = datasets.ImageSet("imagenet", shape=(16, 16, 3), classes=3, job="resnet50")
@@ -46,7 +47,7 @@ def test_classes_are_counted_from_the_first(imagenet: ModuleType, tmp_path: Path
     images, labels = source.read("train", np.arange(9))
     assert (images.shape, images.dtype) == ((9, 16, 16, 3), np.uint8)
     assert sorted(labels.tolist()) == sorted(np.arange(9) % 3)
-    with pytest.raises(datasets.DataError, match="damaged, or not as expected"):
+    with pytest.raises(datasets.DataError, match=r"damaged, or not as expected(.|\n)*--first-class"):
         imagenet.open_imagenet(folder, WANTED, first_class + 1).read("train", np.arange(9))
 
 
@@ -57,14 +58,30 @@ def test_what_is_not_there_is_told(imagenet: ModuleType, tmp_path: Path) -> None
         imagenet.open_imagenet(str(tmp_path), WANTED, 1)
 
 
-def test_samples_are_evaluated_some_at_a_time() -> None:
-    asked: list[int] = []
+def test_every_validation_image_is_evaluated_once(imagenet: ModuleType, tmp_path: Path) -> None:
+    source = imagenet.open_imagenet(imagenet.write(str(tmp_path / "new"), 44, WANTED, 1, 1), WANTED, 1)
+    images, labels = source.read("test", np.arange(11))
+    found = []
+    for rank in range(3):
+        own = shards.evaluation_shard(11, rank, 3)
+        batches = list(streaming.evaluation_stream(source, own, 2))
+        assert [len(answers) for _, answers in batches] == [2] * (len(own) // 2) + [1] * (len(own) % 2)
+        found += [
+            (image.numpy(), int(label)) for some, answers in batches for image, label in zip(some, answers, strict=True)
+        ]
+    assert [label for _, label in found] == labels.tolist()
+    np.testing.assert_array_equal([image for image, _ in found], images)
+    assert list(streaming.evaluation_stream(source, shards.evaluation_shard(0, 0, 1), 2)) == []
 
-    def read(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        asked.append(len(positions))
-        return positions[:, None].astype(np.int16), positions
 
-    batches = list(pipeline.evaluation_stream(read, np.arange(11), 2, at_once=2))
-    assert asked == [4, 4, 3]
-    assert tf.concat([labels for _, labels in batches], 0).numpy().tolist() == list(range(11))
-    assert batches[0][0].dtype == tf.int16
+def test_damage_in_the_validation_is_named(imagenet: ModuleType, tmp_path: Path) -> None:
+    folder = imagenet.write(str(tmp_path / "new"), 44, WANTED, 1, 1)
+    source = imagenet.open_imagenet(folder, WANTED, 1)
+    file = Path(folder, "validation-00000-of-00001")
+    content = bytearray(file.read_bytes())
+    content[-40] ^= 1  # in the last record
+    file.write_bytes(content)
+    with pytest.raises(
+        AgreedError, match=r"validation-00000-of-00001: damaged[^\n]*\n  expected: TFRecords, not compr"
+    ):
+        list(streaming.evaluation_stream(source, np.arange(11), 2))

@@ -16,6 +16,12 @@ from pathlib import Path
 
 from hpclaunch.training import failure, metrics
 
+# TensorFlow 2.15's UnavailableError on a rank of multiworker, when the other one was killed.
+GRPC = (
+    "Graph execution error: Collective ops is aborted by: Socket closed\nAdditional GRPC error information from remote "
+    "target /job:worker/replica:0/task:1 while calling /tensorflow.WorkerService/RecvBuf:"
+)
+
 
 def test_only_the_first_exit_code_is_recorded(tmp_path: Path) -> None:
     path = str(tmp_path / "exit-code")
@@ -41,6 +47,8 @@ def test_a_missing_folder_does_not_hide_the_failure(tmp_path: Path) -> None:
         ("raise KeyboardInterrupt", 130, "interrupted"),
         ("1 / 0", 1, "ZeroDivisionError"),
         ("raise RuntimeError('Horovod has been shut down')", 1, "another rank ended"),
+        (f"raise RuntimeError({GRPC!r})", 1, "another rank ended"),
+        ("raise RuntimeError('Collective ops is aborted by: out of memory')", 1, "Traceback"),
     ],
 )
 def test_how_a_rank_ends(tmp_path: Path, body: str, code: int, said: str) -> None:

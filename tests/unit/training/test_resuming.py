@@ -35,3 +35,69 @@ def test_options_that_change_what_is_computed_are_told(before: str, now: str, sa
     found = changed(before, now)
     assert len(found) == len(said)
     assert all(one.startswith(start) for one, start in zip(found, said, strict=True))
+
+
+def of(batch: int, whole: int = 0) -> dict[str, object]:
+    return {
+        "batch_size_per_rank": batch,
+        "accumulation": 1,
+        "scale_learning_rate": "none",
+        "global_batch_size": whole,
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "now", "size", "replicas", "said"),
+    [
+        ({"world_size": 2, "replicas": 2}, of(8), of(8), 2, 2, ""),
+        ({"world_size": 2}, of(8), of(8), 2, 2, ""),  # a checkpoint of before there were strategies
+        (
+            {"world_size": 1},
+            of(8),
+            of(8),
+            2,
+            2,
+            "world size 2 instead of 1: the batch size per rank stays, so the global batch is 16 instead of 8;",
+        ),
+        (
+            {"world_size": 2, "replicas": 2},
+            of(32, 64),
+            of(16, 64),
+            4,
+            4,
+            "world size 4 instead of 2: the batch size per rank is 16 instead of 32, so the global batch stays 64;",
+        ),
+        (
+            {"world_size": 1, "replicas": 4},
+            of(8),
+            of(8),
+            1,
+            2,
+            "2 replicas instead of 4: the batch size per rank stays, so the global batch is 16 instead of 32;",
+        ),
+        (
+            {"world_size": 1, "replicas": 4},
+            of(8),
+            of(8),
+            4,
+            4,
+            "world size 4 instead of 1: the batch size per rank stays, so the global batch stays 32;",
+        ),
+    ],
+)
+def test_another_number_of_ranks_or_replicas_is_told(
+    before: dict[str, int],
+    then: dict[str, object],
+    now: dict[str, object],
+    size: int,
+    replicas: int,
+    said: str,
+) -> None:
+    found = resuming.another_size(now, {**before, "options": then}, size, replicas)
+    assert found.startswith(said) and bool(found) == bool(said)
+
+
+def test_a_divided_batch_has_not_changed() -> None:
+    assert resuming.changed(of(16, 64), of(32, 64)) == []
+    assert resuming.changed(of(16), of(32)) == ["--batch-size-per-rank is 16 now and was 32"]
+    assert resuming.changed(of(16, 32), of(32, 64)) == ["--global-batch-size is 32 now and was 64"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hpclaunch.training import placement, shards, strategies
-from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.failure import AgreedError, TrainingError
 from hpclaunch.training.start import World
 
 FOUR = "node1:10100,node1:10101,node2:10102,node2:10103"
@@ -29,6 +29,15 @@ def test_under_horovod_a_rank_is_one_replica() -> None:
 def test_under_a_strategy_each_process_holds_its_part_of_the_replicas() -> None:
     assert list(world(0, 1, 4).own_replicas) == [0, 1, 2, 3]
     assert [list(world(rank, 2, 4).own_replicas) for rank in range(2)] == [[0, 1], [2, 3]]
+
+
+def test_mirrored_on_several_ranks_is_refused_once() -> None:
+    spoken = []
+    for rank in range(4):
+        with pytest.raises(AgreedError, match="4 ranks were started: start one task") as refused:
+            strategies.begin("mirrored", rank, 4, rank)
+        spoken.append(refused.value.speaks)
+    assert spoken == [True, False, False, False]
 
 
 def test_tf_config_names_all_workers_and_this_one() -> None:

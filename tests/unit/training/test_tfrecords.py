@@ -16,8 +16,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.training import datasets, shards, streaming, tfrecords
+from hpclaunch.training import datasets, loading, shards, streaming, tfrecords
 from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.start import World
 
 SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=256, job="small")
 
@@ -171,3 +172,33 @@ def test_a_host_without_a_file_is_noticed(tmp_path: Path) -> None:
 def test_names_of_files(name: str, split: str | None) -> None:
     found = tfrecords.NAME.search(name)
     assert (found.group("split") if found else None) == split
+
+
+def alone() -> World:
+    return World(0, 1, 0, 1, "here", "", 1, "")
+
+
+def test_a_file_that_is_not_to_be_read_is_named(tmp_path: Path) -> None:
+    write_set(tmp_path, [3])
+    (tmp_path / "train-more.tfrecord").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(AgreedError, match=r"train-more\.tfrecord: No such file or directory\n  next: make it readable"):
+        loading.open_folder(alone(), str(tmp_path), SMALL)
+
+
+def test_files_are_not_asked_for_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_set(tmp_path, [1] * 20)
+    with monkeypatch.context() as patch:
+        for name in ("isfile", "exists", "getsize"):
+            patch.setattr(os.path, name, lambda path: pytest.fail(f"{path} was asked for"))
+        assert source.fingerprint_here() == source.fingerprint
+
+
+def test_damage_is_looked_for_in_parts_that_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_set(tmp_path, [6])
+    asked: list[int] = []
+    monkeypatch.setattr(streaming, "CHECKED_BYTES", 4 * 2 * 4 * 4 * 3)
+    monkeypatch.setattr(source, "read", lambda split, indices: asked.append(len(indices)))
+    error = tf.errors.DataLossError(None, None, "damaged")
+    with pytest.raises(tf.errors.DataLossError), streaming.damage_named(source, shards.Shard(np.arange(6), 6)):
+        raise error
+    assert asked == [4, 2]
