@@ -5,9 +5,9 @@
 demo: setup
 	tools/demo.sh
 
-# Three processes on two cores: tests on the cluster wait more than they compute.
+# Two processes: the tests on the cluster wait more than they compute.
 test: setup-dev
-	.venv/bin/python -m pytest -n 3 $(TESTS)
+	.venv/bin/python -m pytest -n 2 $(TESTS)
 
 faults: setup-dev
 	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed

@@ -14,7 +14,7 @@ _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
 _skipped: dict[str, str] = {}
 _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
-# With `pytest -n 3` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
+# With `pytest -n 2` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
 # both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
 _TOGETHER = {name: name for name in ("docs", "horovod", "packaging", "site_environment", "slurm")}
 _TOGETHER["faults"] = "slurm"  # they break the cluster that the others need

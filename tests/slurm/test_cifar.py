@@ -66,7 +66,7 @@ def pss(process: Path, mark: bytes) -> int:
 
 
 def check_training(desk: Desk, run: Submitted, images: int) -> None:
-    """Eight ranks on four hosts, shards disjoint and together complete, accuracy rising, nothing made up."""
+    """Eight ranks on four hosts, shards disjoint and together complete, nothing made up."""
     import numpy as np
 
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
@@ -83,8 +83,7 @@ def check_training(desk: Desk, run: Submitted, images: int) -> None:
     assert [len(shard) for shard in shards] == [row["samples"] for row in told["shards"]]
     if images == TRAINING_IMAGES:
         assert set(together) == set(range(TRAINING_IMAGES))
-    accuracies = [line["accuracy"] for line in run.metrics("epoch")]
-    assert accuracies[-1] > accuracies[0] > 0.1, accuracies
+    assert run.metrics("epoch")[0]["accuracy"] > 0.1
     (end,) = run.metrics("end")
     assert end["test_samples"] == 10_000
 
@@ -97,7 +96,7 @@ def test_all_of_cifar_on_eight_ranks(desk: Desk, data: str, record_property: Cal
         "--data-dir",
         data,
         "--set",
-        "epochs=2",
+        "epochs=1",
         "--wait",
         "--",
         "--record-shards=true",
@@ -107,6 +106,7 @@ def test_all_of_cifar_on_eight_ranks(desk: Desk, data: str, record_property: Cal
     assert done.returncode == 0, done.stderr
     run = desk.newest()
     check_training(desk, run, TRAINING_IMAGES)
+    assert run.metrics("epoch")[0]["accuracy"] > 0.2  # a mean over 13 steps that began at 0.1
     end = run.metrics("end")[0]
     found = {"peak PSS (GB)": round(memory.peak, 2), "test accuracy": end["test_accuracy"], "seconds": end["seconds"]}
     found["training accuracy"] = [round(line["accuracy"], 4) for line in run.metrics("epoch")]
@@ -127,3 +127,5 @@ def test_some_of_cifar_under_mpirun_with_the_script_given_to_sbatch_by_hand(desk
     run = Submitted(path=Path(done.stdout.strip()), job_id=desk.slurm("sbatch", "--parsable", "by-hand.sh").strip())
     desk.wait(run, seconds=LONG_S)
     check_training(desk, run, SOME)
+    first, last = (line["accuracy"] for line in run.metrics("epoch"))
+    assert last > first
