@@ -87,8 +87,8 @@ def data_of(options: argparse.Namespace, case: Case) -> list[str]:
     return found
 
 
-def outcome(options: argparse.Namespace, case: Case, epochs: int, *, threads: int = 0) -> Outcome:
-    """Run a case in a folder of its own; threads of each rank, 0: an equal part of the cores.
+def outcome(options: argparse.Namespace, case: Case, epochs: int, *, pinned: bool = False) -> Outcome:
+    """Run a case in a folder of its own; pinned: each rank has a core to itself, else they share all of them.
 
     Raises RuntimeError with the end of its log if it fails.
     """
@@ -100,11 +100,11 @@ def outcome(options: argparse.Namespace, case: Case, epochs: int, *, threads: in
     program = f"jobs/{case.job}/train.py"
     if case.strategy == "mirrored":
         program, arguments = REPLICAS, [str(case.replicas), str(ROOT / program), *arguments]
-    more = {"OMP_NUM_THREADS": str(threads)} if threads else {}
+    more = {}
     if case.strategy == "multiworker":
         more["HPCLAUNCH_WORKERS"] = ",".join(f"localhost:{port}" for port in free_ports(case.ranks))
     print(f"{case.name} …", file=sys.stderr, flush=True)
-    ended = run(program, arguments, case.ranks, folder, options.data_dir, more)
+    ended = run(program, arguments, case.ranks, folder, options.data_dir, more, pinned=pinned)
     if ended.code != 0:
         last = (folder / "log").read_text(errors="replace").splitlines()[-15:]
         raise RuntimeError("\n".join([f"{case.name} ended with {ended.code}; the end of {folder}/log:", *last]))
@@ -189,7 +189,7 @@ def article(options: argparse.Namespace) -> list[Row]:
 
 
 def predictions(options: argparse.Namespace) -> list[Row]:
-    """Memory and step time of every job, each rank on one thread, against the planner's formulas."""
+    """Memory and step time of every job, each rank on one core, against the planner's formulas."""
     from hpclaunch.catalog import Catalog
     from hpclaunch.job import load_job
 
@@ -198,9 +198,9 @@ def predictions(options: argparse.Namespace) -> list[Row]:
         batch = (SMALL_BATCHES if options.small else JOBS)[name]
         sizes = (batch // 2, batch)
         half, whole = (
-            outcome(options, Case(name=f"{name}-1-{b}", job=name, replicas=1, batch=b), 2, threads=1) for b in sizes
+            outcome(options, Case(name=f"{name}-1-{b}", job=name, replicas=1, batch=b), 2, pinned=True) for b in sizes
         )
-        both = outcome(options, Case(name=f"{name}-2-{batch}", job=name, replicas=2, batch=batch), 2, threads=1)
+        both = outcome(options, Case(name=f"{name}-2-{batch}", job=name, replicas=2, batch=batch), 2, pinned=True)
         training = load_job(Catalog(project=Path("/"), user=Path("/")), name, Path("/")).training
         assert training is not None
         saved = training.figures["saved_bytes_per_sample"]

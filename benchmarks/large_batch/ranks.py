@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[2]
 # More ranks than cores: a rank that waits lets the others work.
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "--bind-to"]
 # What a surrounding job or a person's shell may have set; the study decides it itself.
 OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_", "TF_")
 SECONDS_BETWEEN_LOOKS = 2.0
@@ -35,12 +35,16 @@ def run(
     folder: Path,
     data_dir: str,
     more: Mapping[str, str] = MappingProxyType({}),
+    *,
+    pinned: bool = False,
 ) -> Ended:
     """Run `program` (a path in the checkout) as `ranks` ranks; its files and its log go to `folder`.
 
     One thread a rank, or an equal part of the cores where there are more cores than ranks. `more`: variables of theirs.
+    pinned: one thread a rank, on a core of its own as far as there are enough.
     """
-    threads = max(1, len(os.sched_getaffinity(0)) // ranks)
+    threads = 1 if pinned else max(1, len(os.sched_getaffinity(0)) // ranks)
+    binding = "core:overload-allowed" if pinned else "none"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN)}
     environment = {
         **kept,
@@ -51,7 +55,7 @@ def run(
         "OMP_NUM_THREADS": str(threads),
         **more,
     }
-    command = [*MPIRUN, "-np", str(ranks), sys.executable, str(ROOT / program), *arguments]
+    command = [*MPIRUN, binding, "-np", str(ranks), sys.executable, str(ROOT / program), *arguments]
     began = time.monotonic()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=subprocess.STDOUT)

@@ -15,7 +15,6 @@ import pytest
 from tests.slurm.desk import Desk, Submitted
 
 TRAINING_IMAGES = 50_000
-FOUR_BY_TWO = ("--nodes", "4", "--tasks-per-node", "2")
 LONG_S = 1200
 pytestmark = pytest.mark.timeout(LONG_S)
 
@@ -65,19 +64,19 @@ def pss(process: Path, mark: bytes) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
-def check_training(desk: Desk, run: Submitted, images: int) -> None:
-    """Eight ranks on four hosts, shards disjoint and together complete, nothing made up."""
+def check_training(desk: Desk, run: Submitted, hosts: int, images: int) -> None:
+    """Two ranks on every host, shards disjoint and together complete, nothing made up."""
     import numpy as np
 
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
     (start,) = run.metrics("start")
-    assert start["world_size"] == 8
-    assert start["hosts"] == ["node1", "node2", "node3", "node4"]
+    assert start["world_size"] == 2 * hosts
+    assert start["hosts"] == ["node1", "node2", "node3", "node4"][:hosts]
     assert start["synthetic"] is False
     (told,) = run.metrics("shards")
-    assert [row["rank"] for row in told["shards"]] == list(range(8))
+    assert [row["rank"] for row in told["shards"]] == list(range(2 * hosts))
     assert set(Counter(row["host"] for row in told["shards"]).values()) == {2}
-    shards = [np.load(run.path / "shards" / f"rank-{rank:04d}.npy") for rank in range(8)]
+    shards = [np.load(run.path / "shards" / f"rank-{rank:04d}.npy") for rank in range(2 * hosts)]
     together = np.concatenate(shards)
     assert len(together) == len(np.unique(together)) == images
     assert [len(shard) for shard in shards] == [row["samples"] for row in told["shards"]]
@@ -92,7 +91,10 @@ def test_all_of_cifar_on_eight_ranks(desk: Desk, data: str, record_property: Cal
     command = (
         "submit",
         "cifar",
-        *FOUR_BY_TWO,
+        "--nodes",
+        "4",
+        "--tasks-per-node",
+        "2",
         "--data-dir",
         data,
         "--set",
@@ -105,7 +107,7 @@ def test_all_of_cifar_on_eight_ranks(desk: Desk, data: str, record_property: Cal
         done = desk.run(*command, seconds=LONG_S)
     assert done.returncode == 0, done.stderr
     run = desk.newest()
-    check_training(desk, run, TRAINING_IMAGES)
+    check_training(desk, run, 4, TRAINING_IMAGES)
     assert run.metrics("epoch")[0]["accuracy"] > 0.2  # a mean over 13 steps that began at 0.1
     end = run.metrics("end")[0]
     found = {"peak PSS (GB)": round(memory.peak, 2), "test accuracy": end["test_accuracy"], "seconds": end["seconds"]}
@@ -117,7 +119,8 @@ def test_all_of_cifar_on_eight_ranks(desk: Desk, data: str, record_property: Cal
 
 SOME = 2048
 # Small steps, so that a few thousand images are enough to see the accuracy rise.
-SMALL = (*FOUR_BY_TWO, "--set", "epochs=2", "--set", "batch_size_per_rank=64", "--walltime", "20m")
+TWO_BY_TWO = ("--nodes", "2", "--tasks-per-node", "2")
+SMALL = (*TWO_BY_TWO, "--set", "epochs=2", "--set", "batch_size_per_rank=64", "--walltime", "20m")
 TAIL = ("--", "--record-shards=true", f"--train-samples={SOME}")
 
 
@@ -126,6 +129,6 @@ def test_some_of_cifar_under_mpirun_with_the_script_given_to_sbatch_by_hand(desk
     assert done.returncode == 0, done.stderr
     run = Submitted(path=Path(done.stdout.strip()), job_id=desk.slurm("sbatch", "--parsable", "by-hand.sh").strip())
     desk.wait(run, seconds=LONG_S)
-    check_training(desk, run, SOME)
+    check_training(desk, run, 2, SOME)
     first, last = (line["accuracy"] for line in run.metrics("epoch"))
     assert last > first
