@@ -190,6 +190,7 @@ def article(options: argparse.Namespace) -> list[Row]:
 
 def predictions(options: argparse.Namespace) -> list[Row]:
     """Memory and step time of every job, each rank on one core, against the planner's formulas."""
+    from hpclaunch.advice.memory import activation_bytes
     from hpclaunch.catalog import Catalog
     from hpclaunch.job import load_job
 
@@ -211,7 +212,7 @@ def predictions(options: argparse.Namespace) -> list[Row]:
                 "job": name,
                 "samples a rank": batch,
                 "memory of half a batch (MB)": round((whole.peak_pss - half.peak_pss) / 1e6),
-                "predicted (MB)": "another shape" if options.small else round(activations(saved, batch / 2) / 1e6),
+                "predicted (MB)": "another shape" if options.small else round(activation_bytes(saved, batch / 2) / 1e6),
                 "step of 1 rank (s)": round(batch / whole.samples_per_s, 3),
                 "step of 2 ranks (s)": round(measured_s, 3),
                 "predicted (s)": round(predicted_s, 3),
@@ -219,12 +220,6 @@ def predictions(options: argparse.Namespace) -> list[Row]:
             }
         )
     return rows
-
-
-def activations(saved_bytes: float, batch: float) -> float:
-    from hpclaunch.advice.memory import activation_bytes
-
-    return activation_bytes(saved_bytes, batch)
 
 
 def predicted_step_s(parameters: int, sizes: tuple[int, int], found: tuple[Outcome, Outcome]) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hpclaunch.catalog import JOB, SITE, Kind
-from hpclaunch.spec import STRATEGIES
 
 
 def jobs(incomplete: str) -> list[str]:
@@ -28,6 +27,8 @@ def runs(incomplete: str) -> list[str]:
 
 def strategies(incomplete: str) -> list[str]:
     """Return the strategies that begin so."""
+    from hpclaunch.spec import STRATEGIES
+
     return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 

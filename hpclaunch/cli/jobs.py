@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.spec import HOROVOD
 
 app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
@@ -30,6 +29,7 @@ def list_(json: Json = False) -> None:
 def show(job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)], json: Json = False) -> None:
     """Show what a job needs, and its hyper-parameters."""
     from hpclaunch import console, shelf
+    from hpclaunch.spec import HOROVOD
 
     found, loaded = shelf.show_job(shelf.catalog(), job)
     if json:

@@ -258,9 +258,8 @@ def request_of(typed: dict[str, Any], arguments: tuple[str, ...]) -> Request:
     """Return what was typed. Raises InvalidRequest for what cannot be read."""
     same = ["target", "site", "node_type", "nodes", "tasks_per_node", "cpus_per_task", "gpus_per_node", "launcher"]
     same += ["account", "partition", "qos", "data_dir", "synthetic", "accept_unverified"]
-    same += [
-        name for name in ("restarts", "signal", "at_once", "strategy") if name in typed
-    ]  # plan and profile do not take these
+    # plan and profile do not take these
+    same += [name for name in ("restarts", "signal", "at_once", "strategy") if name in typed]
     return Request(
         **{name: typed[name] for name in same},
         walltime=seconds_of("--walltime", typed["walltime"]),

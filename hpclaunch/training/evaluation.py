@@ -24,7 +24,7 @@ def evaluate(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]
         correct = tf.equal(tf.argmax(probabilities, axis=1), labels)
         return tf.stack([tf.reduce_sum(tf.cast(correct, tf.float64)), tf.reduce_sum(tf.cast(losses, tf.float64))])
 
-    correct, loss, samples = _added_up(sums, 2, batches, world)
+    correct, loss, samples = _added_up(sums, batches, world)
     return {"test_accuracy": correct / samples, "test_loss": loss / samples, "test_samples": int(samples)}
 
 
@@ -36,13 +36,13 @@ def errors(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
         wrong = tf.cast(model(inputs, training=False) - targets, tf.float64)
         return tf.stack([tf.reduce_sum(tf.reduce_mean(part, axis=1)) for part in (tf.abs(wrong), tf.square(wrong))])
 
-    absolute, squared, samples = _added_up(sums, 2, batches, world)
+    absolute, squared, samples = _added_up(sums, batches, world)
     return {"test_mae": absolute / samples, "test_mse": squared / samples, "test_samples": int(samples)}
 
 
-def _added_up(sums: Callable[..., Any], width: int, batches: Iterable[Any], world: World) -> list[float]:
-    """`sums` (float64 [width]) of all ranks' batches, and how many samples they held."""
-    total, count = tf.zeros(width, tf.float64), 0
+def _added_up(sums: Callable[..., Any], batches: Iterable[Any], world: World) -> list[float]:
+    """The two `sums` (float64 [2]) of all ranks' batches, and how many samples they held."""
+    total, count = tf.zeros(2, tf.float64), 0
     for samples, labels in batches:
         total += sums(samples, labels)
         count += int(labels.shape[0])

@@ -40,13 +40,11 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
-    """The tf.distribute.Strategy of this process, on the GPUs that it may use, else its CPUs; None for Horovod.
+    """The tf.distribute.Strategy of this process (MIRRORED or MULTIWORKER), on the GPUs that it may use, else its CPUs.
 
     To be called before TensorFlow runs any operation: multiworker starts a server, which then cannot be done any more.
     Raises TrainingError, on the rank that fails alone: the others would wait for it, and the launcher ends them.
     """
-    if name == HOROVOD:
-        return None
     if name == MIRRORED and size > 1:
         raise AgreedError(
             "mirrored is one process with all GPUs of its node, and {} ranks were started: start one task, or say "

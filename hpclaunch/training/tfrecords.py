@@ -33,6 +33,17 @@ def find(wanted: ImageSet, folder: str) -> Source | None:
     return TFRecords(wanted, folder)
 
 
+def folder_of(wanted: ImageSet, folder: str) -> str:
+    """The data set's own folder in `folder`, else `folder` itself; raises DataError if there is neither."""
+    inner = os.path.join(folder, wanted.name)
+    place = inner if os.path.isdir(inner) else folder
+    if not os.path.isdir(place):
+        raise DataError(
+            "{}: no such folder\n  next: --data-dir FOLDER, or --synthetic=true".format(folder or "--data-dir is empty")
+        )
+    return place
+
+
 class TFRecords(Source):
     """TFRecord files, test*.tfrecord or validation*.tfrecord for the test; positions count through the sorted files."""
 

@@ -27,9 +27,8 @@ class TrainingState:
     def __init__(self, model: Any, world: World, seed: int, extras: Sequence[Any] = ()) -> None:
         self._model, self._world, self._seed, self._extras = model, world, seed, list(extras)
         self._sums_before: Arrays = {}
-        if (
-            world.distribute is not None
-        ):  # making a variable is a collective there, and rank 0 alone reads the shared ones
+        if world.distribute is not None:
+            # Making a variable is a collective there, and rank 0 alone reads the shared ones.
             with strategies.scope(world):
                 self._shared()
 

@@ -12,9 +12,9 @@ import numpy as np
 from hpclaunch.training.datasets import DataError, ImageSet
 from hpclaunch.training.made_up import written_once
 from hpclaunch.training.shards import stream_seed
-from hpclaunch.training.tfrecords import TFRecords
+from hpclaunch.training.tfrecords import TFRecords, folder_of
 
-SNAPSHOTS, TARGETS = 4, 4
+TARGETS = 4
 PER_FILE = 4  # made-up volumes in a file
 TEST_PART = 4  # one volume for validation for every four to train on
 
@@ -64,12 +64,7 @@ class Volumes(TFRecords):
 
 def open_volumes(folder: str, wanted: ImageSet) -> Volumes:
     """The volumes in `folder` or its folder cosmoflow; raises DataError if there are none."""
-    inner = os.path.join(folder, wanted.name)
-    if not os.path.isdir(inner if os.path.isdir(inner) else folder):
-        raise DataError(
-            "{}: no such folder\n  next: --data-dir FOLDER, or --synthetic=true".format(folder or "--data-dir is empty")
-        )
-    return Volumes(wanted, inner if os.path.isdir(inner) else folder)
+    return Volumes(wanted, folder_of(wanted, folder))
 
 
 def made_up(size: int, seed: int) -> Any:

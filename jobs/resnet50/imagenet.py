@@ -12,7 +12,7 @@ import numpy as np
 from hpclaunch.training.datasets import DataError, ImageSet
 from hpclaunch.training.made_up import written_once
 from hpclaunch.training.synthetic import Synthetic
-from hpclaunch.training.tfrecords import TFRecords
+from hpclaunch.training.tfrecords import TFRecords, folder_of
 
 FILES = 8  # made-up files to train on
 KEPT = 0.875  # of the shorter side, as in published evaluations
@@ -69,13 +69,7 @@ def middle(image: Any, size: int) -> Any:
 
 def open_imagenet(folder: str, wanted: ImageSet, first_class: int) -> ImageNet:
     """The records in `folder` or its folder imagenet; raises DataError if there are none."""
-    inner = os.path.join(folder, wanted.name)
-    place = inner if os.path.isdir(inner) else folder
-    if not os.path.isdir(place):
-        raise DataError(
-            "{}: no such folder\n  next: --data-dir FOLDER, or --synthetic=true".format(folder or "--data-dir is empty")
-        )
-    return ImageNet(wanted, place, first_class)
+    return ImageNet(wanted, folder_of(wanted, folder), first_class)
 
 
 def write(folder: str, samples: int, wanted: ImageSet, first_class: int, seed: int) -> str:

@@ -121,7 +121,7 @@ def test_the_recipe_is_what_the_rules_of_planning_say(modules: dict[str, ModuleT
 
 
 def test_ranks_of_the_reference_shuffle_alike_unless_each_has_an_order_of_its_own(
-    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     try:
         import tensorflow as tf
@@ -129,6 +129,7 @@ def test_ranks_of_the_reference_shuffle_alike_unless_each_has_an_order_of_its_ow
         pytest.skip("group training: tensorflow is not installed (the extra `train` brings it)")
     monkeypatch.syspath_prepend(str(STUDY))
     unsharded = importlib.import_module("unsharded")
+    monkeypatch.delitem(sys.modules, "unsharded")
     labels = list(range(100))
     images = tf.zeros([100, 1, 1, 1], tf.uint8)
 
