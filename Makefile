@@ -1,6 +1,10 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
 # make faults: break the test cluster on purpose. make fuzz: hostile input. Both write docs/reliability.md.
-.PHONY: demo test faults fuzz lint setup setup-dev clean
+# make long: every case of the tests that run some of theirs in make test.
+.PHONY: demo test long faults fuzz lint setup setup-dev clean
+
+# Those whose cases tests/tiers.py divides.
+LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment
 
 demo: setup
 	tools/demo.sh
@@ -8,6 +12,9 @@ demo: setup
 # Two processes: the tests on the cluster wait more than they compute.
 test: setup-dev
 	.venv/bin/python -m pytest -n 2 $(TESTS)
+
+long: setup-dev
+	HPCLAUNCH_TIER=long HPCLAUNCH_TEST_SITE_ENVIRONMENT=1 .venv/bin/python -m pytest -v $(LONG)
 
 faults: setup-dev
 	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed

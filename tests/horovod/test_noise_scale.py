@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.horovod.conftest import PROGRAMS, Ended
+from tests.tiers import LONG
 
 if importlib.util.find_spec("horovod") is None:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
@@ -31,7 +32,7 @@ def is_near(result: dict[str, Any], case: str) -> None:
     assert result[case]["low"] < result[case]["value"] < result[case]["high"] < 1.05 * result[case]["low"]
 
 
-@pytest.mark.parametrize(("size", "cases"), [(2, ("uneven", "float16")), (4, ("uneven",))])
+@pytest.mark.parametrize(("size", "cases"), [(2, ("uneven", "float16")), *([(4, ("uneven",))] if LONG else [])])
 def test_several_ranks(ranks: Callable[..., Ended], size: int, cases: tuple[str, ...]) -> None:
     ended = ranks(PROGRAMS / "noise_scale.py", *cases, size=size, OMP_NUM_THREADS="1")
     result = found(ended, size)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.conftest import ROOT, run
+from tests.tiers import LONG
 
 FOLDERS = ("templates", "site_configs", "jobs")
 
@@ -41,9 +42,11 @@ def test_the_sdist_holds_sources_and_tests(distributions: tuple[Path, Path]) -> 
 
 
 # The lowest versions of all that hpclaunch depends on, and the newest. Python 3.11 runs all the other tests.
+# The slower property tests run with the newest alone, but for the long tier.
 # A source distribution holds no benchmarks, nor need their tests pass from one.
 NO_BENCHMARKS = [f"--ignore=tests/unit/test_{name}.py" for name in ("comparisons", "large_batch")]
-ENVIRONMENTS = [("3.10", "lowest-direct"), ("3.12", "highest"), ("3.13", "highest")]
+NEWEST = "3.13"
+ENVIRONMENTS = [("3.10", "lowest-direct"), *([("3.12", "highest")] if LONG else []), (NEWEST, "highest")]
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +88,7 @@ def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: 
     assert "perlmutter\tbundled" in listed
     render = (hpclaunch, "render", "cifar", "--site", "perlmutter", "--account", "m1", "--runs-dir", "/scratch")
     assert run(*render, cwd=folder).stdout.startswith("#!/bin/bash")
-    # The slower property tests run where something could differ: with the oldest and the newest Python.
-    folders = ["tests/unit", *(["tests/property"] if python in (ENVIRONMENTS[0][0], ENVIRONMENTS[-1][0]) else [])]
+    folders = ["tests/unit", *(["tests/property"] if LONG or python == NEWEST else [])]
     options = ["-q", "-x", "-p", "no:cacheprovider", "--ignore=tests/unit/training", *NO_BENCHMARKS]
     suite = run(interpreter, "-m", "pytest", *options, *folders, cwd=folder, check=False)
     assert suite.returncode == 0, suite.stdout[-4000:]
