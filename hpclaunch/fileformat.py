@@ -293,7 +293,7 @@ def _either(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
         return None
     attempt: Faults = []
     for arm in arms:
-        if arm is type(None) or (arm is float and type(value) is int):
+        if arm is type(None) or (arm is float and int in arms and type(value) is int):
             continue
         attempt = []
         found = _value(arm, value, place, attempt)

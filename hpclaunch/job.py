@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 from glob import iglob
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -34,18 +35,46 @@ def _spelled_out(value: Any) -> Any:
 
 @record
 class Parameter:
-    """A hyper-parameter: its default fixes its type. ``choices`` are all that is allowed."""
+    """A hyper-parameter: its default fixes its type. ``choices`` are all that is allowed.
+
+    A number may have bounds: ``at_least``, ``above`` and ``below``; one that has some is finite.
+    """
 
     default: bool | int | float | str
     help: str = ""
     choices: tuple[Value, ...] = ()
+    at_least: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.bounds and (isinstance(self.default, bool) or not isinstance(self.default, int | float)):
+            raise ValueError("only a number has bounds (at_least, above, below)")
+        if self.bounds and not self._is_within(self.default):
+            raise ValueError(f"the default {spell(self.default)} is not {self.bounds}")
+
+    @property
+    def bounds(self) -> str:
+        """What a number must be, such as ``at least 0 and below 1``; empty without bounds."""
+        said = (("at least", self.at_least), ("above", self.above), ("below", self.below))
+        return " and ".join(f"{word} {bound:g}" for word, bound in said if bound is not None)
 
     def parse(self, text: str) -> Value:
         """Return typed text as this parameter's type. Raises ValueError saying what is allowed."""
         value = _as_type(type(self.default), text)
         if self.choices and value not in self.choices:
             raise ValueError(f"{text!r} is not one of {', '.join(map(spell, self.choices))}")
+        if self.bounds and not self._is_within(value):
+            raise ValueError(f"{text!r} is not a number that is {self.bounds}")
         return value
+
+    def _is_within(self, value: Any) -> bool:
+        return (
+            -inf < value < inf
+            and (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
 
 
 @record

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpclaunch.cli import complete
+
+if TYPE_CHECKING:
+    from hpclaunch.job import Parameter
 
 app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
@@ -38,14 +41,15 @@ def show(job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=comple
     offered = f"--strategy {', '.join((HOROVOD, *loaded.strategies))}\n" if loaded.strategies else ""
     console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n{offered}\n")
     rows = [
-        (key, type(one.default).__name__, str(one.default), one.help + _choices(one.choices))
+        (key, type(one.default).__name__, str(one.default), one.help + _allowed(one))
         for key, one in loaded.parameters.items()
     ]
     console.table(("--set", "type", "default", "what it is"), rows)
 
 
-def _choices(choices: tuple[object, ...]) -> str:
-    return f" ({', '.join(map(str, choices))})" if choices else ""
+def _allowed(parameter: Parameter) -> str:
+    allowed = ", ".join(map(str, parameter.choices)) or parameter.bounds
+    return f" ({allowed})" if allowed else ""
 
 
 @app.command()

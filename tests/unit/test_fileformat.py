@@ -19,6 +19,7 @@ class Outer:
     name: str
     count: PositiveInt | Literal["auto"] = 1
     share: float = 0.5
+    most: float | None = None
     inner: Inner = field(default_factory=Inner)
     many: dict[str, Inner] = field(default_factory=dict)
     listed: tuple[Inner, ...] = ()
@@ -36,6 +37,11 @@ def faults(path: Path, content: str | bytes) -> str:
     with pytest.raises(InvalidFile) as caught:
         read(path, Outer)
     return str(caught.value).replace(str(path), "FILE")
+
+
+def test_a_number_that_may_be_left_out_may_be_a_whole_one(file: Path) -> None:
+    file.write_text("name: x\nmost: 1\n")
+    assert read(file, Outer).most == 1.0
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,10 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
         ("summary: x\nscript: a.py\nparameters: {Epochs: 1}\n", "parameters.Epochs: 'Epochs' may not stand here"),
         ("summary: x\nscript: a.py\nparameters: {a: {default: 1, hlp: x}}\n", "hlp: unknown key; did you mean 'help'?"),
         ("summary: x\nscript: a.py\nparameters: {a: {default: []}}\n", "parameters.a.default: "),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: 0, at_least: 1}}\n", "the default 0 is not at least 1"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: x, above: 1}}\n", "only a number has bounds"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: true, below: 2}}\n", "only a number has bounds"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: 1, at_least: x}}\n", "parameters.a.at_least: "),
         ("summary: x\nscript: a.py\ndata: {name: ../x, layouts: [a]}\n", "data.name: '../x' may not stand here"),
         ("summary: x\nscript: a.py\ndata: {name: .., layouts: [a]}\n", "data.name: '..' may not stand here"),
         ("summary: x\nscript: a.py\ndata: {name: x, layouts: []}\n", "data.layouts: has too few members"),
@@ -88,6 +92,9 @@ def test_a_parameter_may_be_just_its_default(tmp_path: Path) -> None:
         (Parameter(default="a"), "12", "12"),
         (Parameter(default="a"), "", ""),
         (Parameter(default="a", choices=("a", "b")), "b", "b"),
+        (Parameter(default=1, at_least=1), "1", 1),
+        (Parameter(default=0.5, at_least=0, below=1), "0", 0.0),
+        (Parameter(default=1, at_least=1), "1" + 400 * "0", 10**400),
     ],
 )
 def test_a_parameters_default_fixes_its_type(parameter: Parameter, text: str, value: Value) -> None:
@@ -103,6 +110,11 @@ def test_a_parameters_default_fixes_its_type(parameter: Parameter, text: str, va
         (Parameter(default=1.0), "fast", "'fast' is not a number"),
         (Parameter(default=True), "1", "'1' is not true or false"),
         (Parameter(default="a", choices=("a", "b")), "c", "'c' is not one of a, b"),
+        (Parameter(default=1, at_least=1), "0", "'0' is not a number that is at least 1"),
+        (Parameter(default=0.1, above=0), "0", "'0' is not a number that is above 0"),
+        (Parameter(default=0.1, above=0), "inf", "'inf' is not a number that is above 0"),
+        (Parameter(default=0.1, at_least=0), "nan", "'nan' is not a number that is at least 0"),
+        (Parameter(default=0.5, at_least=0, below=1), "1", "'1' is not a number that is at least 0 and below 1"),
     ],
 )
 def test_other_text_is_refused_with_what_is_allowed(parameter: Parameter, text: str, message: str) -> None:

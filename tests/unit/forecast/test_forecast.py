@@ -122,9 +122,11 @@ def test_lars_in_place_of_sgd_brings_its_rate_and_its_decay() -> None:
 @pytest.mark.parametrize(
     ("name", "text"), [("batch_size_per_rank", "0"), ("epochs", "-1"), ("accumulation", "0"), ("learning_rate", "0")]
 )
-def test_what_must_be_above_zero_is_refused(name: str, text: str) -> None:
+def test_what_must_be_above_zero_is_refused_without_bounds_too(name: str, text: str) -> None:
+    job = bundled_job("cifar")
+    without = replace(job, parameters={**job.parameters, name: Parameter(default=job.parameters[name].default)})
     with pytest.raises(Refused) as refused:
-        plan_of(bundled_job("cifar"), settings=((name, text),))
+        plan_of(without, settings=((name, text),))
     assert [(fault.where, fault.allowed) for fault in refused.value.faults] == [(f"--set {name}", "a number above 0")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -43,6 +44,31 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
         for choice in value.choices:
             monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={choice}"])
             assert vars(script.parse())[key] == choice
+
+
+PROBES = ("-1", "0", "1e-9", "0.5", "1", "2", "31", "32", "inf", "nan")
+
+
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+def test_a_number_that_the_script_refuses_is_refused_before_anything_is_queued(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = train_of(name)
+    for key, parameter in bundled_job(name).parameters.items():
+        if isinstance(parameter.default, bool | str):
+            continue
+        for text in PROBES:
+            monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={text}"])
+            assert refuses(parameter.parse, text) == refuses(script.parse), (key, text)
+    capsys.readouterr()
+
+
+def refuses(read: Callable[..., object], *text: str) -> bool:
+    try:
+        read(*text)
+    except (SystemExit, ValueError):
+        return True
+    return False
 
 
 @pytest.mark.parametrize(
