@@ -251,7 +251,11 @@ def _value(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
 
 def _plain(kind: type, value: Any, place: _Place, faults: Faults) -> Any:
     if kind is float and type(value) is int:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            faults.append(place.fault(f"{_shown(value)} is too large"))
+            return _FAULTY
     if type(value) is not kind:
         faults.append(place.fault(f"{_shown(value)} is not {_NOUNS[kind]}"))
         return _FAULTY

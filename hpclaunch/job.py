@@ -37,27 +37,34 @@ def _spelled_out(value: Any) -> Any:
 class Parameter:
     """A hyper-parameter: its default fixes its type. ``choices`` are all that is allowed.
 
-    A number may have bounds: ``at_least``, ``above`` and ``below``; one that has some is finite.
+    A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; one that has some is finite.
     """
 
     default: bool | int | float | str
     help: str = ""
     choices: tuple[Value, ...] = ()
-    at_least: float | None = None
-    above: float | None = None
-    below: float | None = None
+    at_least: int | float | None = None
+    above: int | float | None = None
+    below: int | float | None = None
+    at_most: int | float | None = None
 
     def __post_init__(self) -> None:
-        if self.bounds and (isinstance(self.default, bool) or not isinstance(self.default, int | float)):
-            raise ValueError("only a number has bounds (at_least, above, below)")
-        if self.bounds and not self._is_within(self.default):
-            raise ValueError(f"the default {spell(self.default)} is not {self.bounds}")
+        if not self.bounds:
+            return
+        if isinstance(self.default, bool) or not isinstance(self.default, int | float):
+            raise ValueError("only a number has bounds (at_least, above, below, at_most)")
+        limits = (self.at_least, self.above, self.below, self.at_most)
+        if not all(-inf < limit < inf for limit in limits if limit is not None):
+            raise ValueError("a bound is a finite number")
+        for value in (self.default, *self.choices):
+            if not self._is_within(value):
+                raise ValueError(f"{spell(value)}, the default or a choice, is not {self.bounds}")
 
     @property
     def bounds(self) -> str:
         """What a number must be, such as ``at least 0 and below 1``; empty without bounds."""
-        said = (("at least", self.at_least), ("above", self.above), ("below", self.below))
-        return " and ".join(f"{word} {bound:g}" for word, bound in said if bound is not None)
+        said = {"at least": self.at_least, "above": self.above, "below": self.below, "at most": self.at_most}
+        return " and ".join(f"{word} {bound}" for word, bound in said.items() if bound is not None)
 
     def parse(self, text: str) -> Value:
         """Return typed text as this parameter's type. Raises ValueError saying what is allowed."""
@@ -74,6 +81,7 @@ class Parameter:
             and (self.at_least is None or value >= self.at_least)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
+            and (self.at_most is None or value <= self.at_most)
         )
 
 

@@ -123,10 +123,13 @@ def prepare_on(world: World, known: Ground, request: Request, told: Sequence[str
     ``told``: notices on the files that it was loaded from.
     """
     from hpclaunch.plan import draft
+    from hpclaunch.plan.batch import undivided
 
     site, settings, around = known.site, known.settings, known.around
     nodes, advice, objections = _planned(site, known.job, request, settings, around)
     spec, faults = draft(site, known.job, request, settings, around, nodes)
+    if not objections:  # the planner has looked at the batch as well
+        faults += undivided(known.job, request, spec)
     notices = [*spec.warnings, *told]
     if known.elsewhere:
         notices.append(f"this machine is {known.elsewhere}'s, and the script is for {site.name}")

@@ -59,7 +59,8 @@ def recipe_for(
     if optimizer.changed:
         wanted["optimizer"] = optimizer.name
     if rate is not None:
-        wanted |= _rate_settings(rate, batch, base, optimizer.changed, work.rule)
+        # No rule knows how a batch grew that the ranks divide.
+        wanted |= _rate_settings(rate, batch, base, optimizer.changed or work.global_batch is not None, work.rule)
     if total > base:
         wanted |= {"warmup_epochs": f"{climb.epochs:.3g}", "decay": decay.name}
         wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
@@ -110,8 +111,8 @@ def _rate(
     )
 
 
-def _rate_settings(rate: Rate, batch: Batch, base: int, changed: bool, typed: Rule | None) -> dict[Role, str]:
-    """A rule that the ranks apply themselves where it leads to the rate; else the rate as a number.
+def _rate_settings(rate: Rate, batch: Batch, base: int, as_number: bool, typed: Rule | None) -> dict[Role, str]:
+    """A rule that the ranks apply themselves where it leads to the rate; else, or ``as_number``, the rate as a number.
 
     Ranks that were told a rule (``typed``) apply it to whatever the rate is: they get one from which it leads there.
     """
@@ -119,7 +120,7 @@ def _rate_settings(rate: Rate, batch: Batch, base: int, changed: bool, typed: Ru
         own = _own_factor(typed, batch)
         return {} if own is None else {"learning_rate": f"{rate.scaled / own:.4g}"}
     own = _own_factor(rate.rule, batch)
-    if not changed and batch.per_rank == base and own is not None and math.isclose(own, rate.factor, rel_tol=1e-9):
+    if not as_number and batch.per_rank == base and own is not None and math.isclose(own, rate.factor, rel_tol=1e-9):
         # Not so where linear scaling stopped at B_crit.
         return {"scale_learning_rate": _SPELLED[rate.rule]} if batch.total > base else {}
     return {"learning_rate": f"{rate.scaled:.4g}", "scale_learning_rate": "none"}

@@ -7,7 +7,6 @@ from typing import Any
 
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.job import Job
-from hpclaunch.plan.batch import check_divided_batch
 from hpclaunch.plan.command import command_of
 from hpclaunch.plan.containers import box_of
 from hpclaunch.plan.cost import cost_of
@@ -57,8 +56,6 @@ def draft(
     marks += unverified_of(site, layout, request.accept_unverified, ledger)
     sweep = sweep_of(site, job, request, launcher, layout, ledger)
     strategy = strategy_of(job, request, layout, launcher, ledger)
-    if planned_nodes is None:  # else the planner has minded it
-        check_divided_batch(job, request, layout, ledger)
     spec = JobSpec(
         name=job.name,
         target=request.target,

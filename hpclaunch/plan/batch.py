@@ -1,50 +1,56 @@
-"""A global batch size that a job divides among its replicas: whether its program would take it."""
+"""A global batch size that a job divides among its replicas: whether it can be divided."""
 
 from __future__ import annotations
 
-from hpclaunch.job import Job, Role, Value
-from hpclaunch.plan.ledger import Ledger
+from hpclaunch.errors import Fault
+from hpclaunch.job import Job, Role
 from hpclaunch.plan.strategies import takes_several_gpus
-from hpclaunch.spec import Layout, Request
+from hpclaunch.spec import JobSpec, Request
 
 
-def check_divided_batch(job: Job, request: Request, layout: Layout, ledger: Ledger) -> None:
-    """Note what is wrong with a global batch size: it leaves a rest, or the rate is scaled with what does not grow."""
-    batch = _value(job, request, "global_batch_size")
-    if type(batch) is not int or batch < 1:
-        return
-    where = f"--set {_name(job, 'global_batch_size')}"
-    accumulated = _value(job, request, "accumulation")
-    times = accumulated if type(accumulated) is int else 1
-    gpus = layout.nodes * layout.gpus_per_node if takes_several_gpus(request) else 0
-    parts = (gpus or layout.world_size) * times
-    if batch % parts:
-        below, above = batch // parts * parts, -(-batch // parts) * parts
-        ledger.fault(
-            f"{batch} does not divide among {parts} {'ranks' if times == 1 else '(ranks x accumulation)'}",
-            where=where,
-            allowed=f"a multiple of {parts}",
-            next=f"{f'{below} or ' if below else ''}{above}, or another number of nodes or tasks",
-        )
-    if _value(job, request, "scale_learning_rate") not in (None, "none"):
-        ledger.fault(
-            f"the batch of all ranks stays {batch}, so there is nothing to scale the learning rate with",
-            where=where,
-            next=f"--set {_name(job, 'scale_learning_rate')}=none",
-        )
+def undivided(job: Job, request: Request, spec: JobSpec) -> list[Fault]:
+    """Return a fault if a global batch size, in a sweep too, leaves a rest: the program would refuse it later."""
+    if job.training is None:
+        return []
+    layout = spec.layout
+    several = takes_several_gpus(request) and not layout.stand_in_gpus
+    replicas = layout.world_size * (max(1, layout.gpus_per_node // layout.tasks_per_node) if several else 1)
+    for batch in _values(job, request, spec, "global_batch_size"):
+        for times in _values(job, request, spec, "accumulation") or [1]:
+            if batch % (replicas * times):
+                return [_fault(job, request, batch, replicas, times)]
+    return []
+
+
+def _fault(job: Job, request: Request, batch: int, replicas: int, times: int) -> Fault:
+    parts = replicas * times
+    among = f"{replicas} {'replicas' if takes_several_gpus(request) else 'ranks'}"
+    several = f" in {times} parts each" if times > 1 else ""
+    below, above = batch // parts * parts, -(-batch // parts) * parts
+    name = _name(job, "global_batch_size")
+    return Fault(
+        where=f"--{'sweep' if name in dict(request.sweep) else 'set'} {name}",
+        what=f"{batch} does not divide among {among}{several}",
+        allowed=f"a multiple of {parts}",
+        next=f"{f'{below} or ' if below else ''}{above}, or another number of nodes, tasks or GPUs",
+    )
 
 
 def _name(job: Job, role: Role) -> str:
     return job.training.names.get(role, role) if job.training else role
 
 
-def _value(job: Job, request: Request, role: Role) -> Value | None:
-    """The value of the parameter for a role; None if it is not there, is swept, or cannot be read, told elsewhere."""
+def _values(job: Job, request: Request, spec: JobSpec, role: Role) -> list[int]:
+    """What a parameter is in the run, or in those of a sweep; whole numbers above 0, as others mean: not divided."""
     name = _name(job, role)
-    if job.training is None or name not in job.parameters or name in dict(request.sweep):
-        return None
-    typed, parameter = dict(request.settings), job.parameters[name]
+    if name not in job.parameters:
+        return []
+    parameter = job.parameters[name]
+    swept = dict(spec.sweep.axes).get(name) if spec.sweep else None
+    typed = dict(request.settings).get(name)
+    texts = swept or (() if typed is None else (typed,))
     try:
-        return parameter.parse(typed[name]) if name in typed else parameter.default
-    except ValueError:
-        return None
+        values = [parameter.parse(text) for text in texts] or [parameter.default]
+    except ValueError:  # told by plan.command
+        return []
+    return [value for value in values if type(value) is int and value > 0]

@@ -54,7 +54,7 @@ def add_options(
 
 def _add_optimizer(add: Any) -> None:
     add("--optimizer", choices=OPTIMIZERS, default="adam", help="the optimizer")
-    add("--momentum", type=at_least(0, float), default=0.9, help="of sgd, lars and larc")
+    add("--momentum", type=below_one, default=0.9, help="of sgd, lars and larc")
     add("--momentum-correction", type=boolean, default=True, help="sgd's steps in flight follow a changed rate")
     add("--weight-decay", type=at_least(0, float), default=0.0, help="of " + ", ".join(WITH_WEIGHT_DECAY))
     add(
@@ -123,7 +123,6 @@ def faults(asked: Any, in_memory: bool = True) -> list[str]:
             asked.weight_decay and asked.optimizer not in WITH_WEIGHT_DECAY,
             "--weight-decay has no effect on {}, but on {}".format(asked.optimizer, ", ".join(WITH_WEIGHT_DECAY)),
         ),
-        (asked.momentum >= 1, "--momentum must be below 1"),
         (
             not asked.momentum_correction and asked.optimizer != "sgd",
             "--momentum-correction=false has an effect on sgd alone",

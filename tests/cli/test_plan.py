@@ -142,6 +142,20 @@ def test_a_batch_that_the_job_divides_is_the_one_that_is_planned_for(desk: Desk)
     odd = desk.type("submit", *words, "global_batch_size=63", "--dry-run", SCRATCH="/scratch")
     assert odd.code == 1
     assert "next: --set global_batch_size=64 can be shared out evenly" in odd.err
+    assert "does not divide" not in odd.err  # that is the same once more
+    rest = desk.type(
+        "submit", *words, "global_batch_size=64", "--set", "accumulation=3", "--dry-run", SCRATCH="/scratch"
+    )
+    assert rest.code == 1
+    assert "64 does not divide among 4 ranks in 3 parts each; allowed: a multiple of 12" in rest.err
+
+
+def test_what_a_plan_proposes_for_a_divided_batch_can_be_submitted(desk: Desk) -> None:
+    words = ("--account", "m1", "--nodes", "1", "--set", "global_batch_size=256")
+    proposed = desk.type("plan", "chips", *AT, *words, "--json").json["command"].split()[1:]
+    assert "learning_rate=0.001" in proposed and "scale_learning_rate=sqrt" not in proposed
+    done = desk.type(*proposed, "--synthetic", "--dry-run", SCRATCH="/scratch")
+    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize(("words", "own"), [([], 2048), (["--set", "batch_size_per_rank=48"], None)])

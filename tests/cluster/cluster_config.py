@@ -16,8 +16,8 @@ SLURMDBD_PORT = 26819
 DEBUG_LIMIT = "00:30:00"
 LIMIT = "04:00:00"
 PREEMPT = "preempt"
-# With the usual fence (over a tree for data, else over a ring) a rank may leave MPI_Init before another is in it, whose
-# Open MPI then dies of the first message (address nil): 1 to 2 of 100 starts of 8 ranks on an overloaded machine.
+# With the usual fence (over a ring for data, else over a tree) a rank may leave MPI_Init before another is in it, whose
+# Open MPI then dies of the first message (address nil): 2 of 100 starts of 8 ranks on an overloaded machine.
 MPI_CONF = "PMIxCollFence=ring\n"
 
 

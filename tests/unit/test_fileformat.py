@@ -39,6 +39,10 @@ def faults(path: Path, content: str | bytes) -> str:
     return str(caught.value).replace(str(path), "FILE")
 
 
+def test_a_number_of_400_digits_is_a_fault(file: Path) -> None:
+    assert "FILE: share: 1000" in faults(file, f"name: x\nshare: 1{400 * '0'}\n")
+
+
 def test_a_number_that_may_be_left_out_may_be_a_whole_one(file: Path) -> None:
     file.write_text("name: x\nmost: 1\n")
     assert read(file, Outer).most == 1.0

@@ -51,7 +51,12 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
         ("summary: x\nscript: a.py\nparameters: {Epochs: 1}\n", "parameters.Epochs: 'Epochs' may not stand here"),
         ("summary: x\nscript: a.py\nparameters: {a: {default: 1, hlp: x}}\n", "hlp: unknown key; did you mean 'help'?"),
         ("summary: x\nscript: a.py\nparameters: {a: {default: []}}\n", "parameters.a.default: "),
-        ("summary: x\nscript: a.py\nparameters: {a: {default: 0, at_least: 1}}\n", "the default 0 is not at least 1"),
+        (
+            "summary: x\nscript: a.py\nparameters: {a: {default: 0, at_least: 1}}\n",
+            "0, the default or a choice, is not at least 1",
+        ),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: 2, choices: [0, 2], above: 1}}\n", "0, the default or"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: 2, below: 1e999}}\n", "a bound is a finite number"),
         ("summary: x\nscript: a.py\nparameters: {a: {default: x, above: 1}}\n", "only a number has bounds"),
         ("summary: x\nscript: a.py\nparameters: {a: {default: true, below: 2}}\n", "only a number has bounds"),
         ("summary: x\nscript: a.py\nparameters: {a: {default: 1, at_least: x}}\n", "parameters.a.at_least: "),
@@ -95,6 +100,7 @@ def test_a_parameter_may_be_just_its_default(tmp_path: Path) -> None:
         (Parameter(default=1, at_least=1), "1", 1),
         (Parameter(default=0.5, at_least=0, below=1), "0", 0.0),
         (Parameter(default=1, at_least=1), "1" + 400 * "0", 10**400),
+        (Parameter(default=1, at_most=5), "5", 5),
     ],
 )
 def test_a_parameters_default_fixes_its_type(parameter: Parameter, text: str, value: Value) -> None:
@@ -112,6 +118,8 @@ def test_a_parameters_default_fixes_its_type(parameter: Parameter, text: str, va
         (Parameter(default="a", choices=("a", "b")), "c", "'c' is not one of a, b"),
         (Parameter(default=1, at_least=1), "0", "'0' is not a number that is at least 1"),
         (Parameter(default=0.1, above=0), "0", "'0' is not a number that is above 0"),
+        (Parameter(default=1, at_most=5), "6", "'6' is not a number that is at most 5"),
+        (Parameter(default=2**54, at_least=2**53 + 1), str(2**53), "that is at least 9007199254740993"),
         (Parameter(default=0.1, above=0), "inf", "'inf' is not a number that is above 0"),
         (Parameter(default=0.1, at_least=0), "nan", "'nan' is not a number that is at least 0"),
         (Parameter(default=0.5, at_least=0, below=1), "1", "'1' is not a number that is at least 0 and below 1"),

@@ -46,7 +46,7 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
             assert vars(script.parse())[key] == choice
 
 
-PROBES = ("-1", "0", "1e-9", "0.5", "1", "2", "31", "32", "inf", "nan")
+PROBES = ("-1", "0", "0.999", "1e-9", "0.5", "1", "2", "31", "32", "inf", "nan")
 
 
 @pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
@@ -78,7 +78,6 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--decay=step", "needs --decay-epochs"),
         ("--decay-epochs=3,6", "--decay=step alone"),
         ("--weight-decay=0.1", "no effect on adam"),
-        ("--momentum=1", "below 1"),
         ("--momentum-correction=false", "on sgd alone"),
         ("--synthetic=true --stage-to=/tmp", "cannot be staged"),
         ("--synthetic=true --input=stream", "in memory"),
