@@ -198,6 +198,10 @@ class Job:
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)
 
+    def parameter_for(self, role: Role) -> str:
+        """Return what the parameter for a role is called, whether or not the job has one."""
+        return self.training.names.get(role, role) if self.training else role
+
     def __post_init__(self) -> None:
         if (self.script is None) == (not self.command):
             raise ValueError("say either 'script' (a Python file) or 'command' (a list: program and arguments)")

@@ -126,7 +126,7 @@ def _silence(run: Run) -> Fault:
 
 def _parameter(job: Job, command: Sequence[Any], role: Role) -> int | None:
     """A whole number that the command sets, above zero; the last one counts."""
-    name = job.training.names.get(role, role) if job.training else role
+    name = job.parameter_for(role)
     option = f"--{name.replace('_', '-')}="
     said = [str(word).removeprefix(option) for word in command if str(word).startswith(option)]
     return int(said[-1]) if said and said[-1].isascii() and said[-1].isdigit() and int(said[-1]) > 0 else None

@@ -27,7 +27,7 @@ def _fault(job: Job, request: Request, batch: int, replicas: int, times: int) ->
     among = f"{replicas} {'replicas' if takes_several_gpus(request) else 'ranks'}"
     several = f" in {times} parts each" if times > 1 else ""
     below, above = batch // parts * parts, -(-batch // parts) * parts
-    name = _name(job, "global_batch_size")
+    name = job.parameter_for("global_batch_size")
     return Fault(
         where=f"--{'sweep' if name in dict(request.sweep) else 'set'} {name}",
         what=f"{batch} does not divide among {among}{several}",
@@ -36,13 +36,9 @@ def _fault(job: Job, request: Request, batch: int, replicas: int, times: int) ->
     )
 
 
-def _name(job: Job, role: Role) -> str:
-    return job.training.names.get(role, role) if job.training else role
-
-
 def _values(job: Job, request: Request, spec: JobSpec, role: Role) -> list[int]:
     """What a parameter is in the run, or in those of a sweep; whole numbers above 0, as others mean: not divided."""
-    name = _name(job, role)
+    name = job.parameter_for(role)
     if name not in job.parameters:
         return []
     parameter = job.parameters[name]

@@ -63,6 +63,12 @@ def test_a_number_that_the_script_refuses_is_refused_before_anything_is_queued(
     capsys.readouterr()
 
 
+def test_a_momentum_of_one_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "--momentum=1"])
+    assert refuses(train_of("cifar").parse)
+    assert "below 1" in capsys.readouterr().err
+
+
 def refuses(read: Callable[..., object], *text: str) -> bool:
     try:
         read(*text)
