@@ -4,7 +4,8 @@
 .PHONY: demo test long faults fuzz lint setup setup-dev clean
 
 # Those whose cases tests/tiers.py divides.
-LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment
+LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
+	tests/slurm/test_jobs.py
 
 demo: setup
 	tools/demo.sh

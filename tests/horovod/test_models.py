@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,40 @@ def test_mini_resnet_has_the_reference_parameters(kind: str, parameters: int) ->
     model = model_of("cifar").mini_resnet(batch_norm.maker(kind))
     assert model.count_params() == parameters
     assert model.output_shape == (None, 10)
+
+
+def reference_resnet() -> tf.keras.Model:
+    """The notebook's mini-ResNet without batch norm, as its layers stand there: 1 x 1 convolutions with strides."""
+    layers = tf.keras.layers
+
+    def residual(x: Any, narrow: int, wide: int, stride: int) -> Any:
+        y = layers.Conv2D(narrow, 1, strides=stride, activation="relu")(x)
+        y = layers.Conv2D(narrow, 3, padding="same", activation="relu")(y)
+        y = layers.Conv2D(wide, 1)(y)
+        return layers.ReLU()(layers.Add()([y, layers.Conv2D(wide, 1, strides=stride)(x)]))
+
+    image = layers.Input((32, 32, 3))
+    x = layers.Conv2D(64, 7, strides=2, activation="relu")(layers.ZeroPadding2D(3)(image))
+    x = layers.MaxPooling2D(3, strides=2)(x)
+    x = residual(residual(x, 64, 256, 1), 128, 512, 2)
+    x = layers.Flatten()(layers.AveragePooling2D(2, padding="same")(x))
+    return tf.keras.Model(image, layers.Dense(10, activation="softmax")(x))
+
+
+def test_mini_resnet_computes_what_the_reference_computes() -> None:
+    model, reference = model_of("cifar").mini_resnet(batch_norm.maker("none")), reference_resnet()
+    reference.set_weights(model.get_weights())
+    images = np.random.RandomState(1).rand(6, 32, 32, 3).astype(np.float32)
+    found, gradients = [], []
+    for one in (model, reference):
+        with tf.GradientTape() as tape:
+            found.append(one(images, training=True))
+            loss = tf.reduce_sum(found[-1][:, 0])
+        gradients.append(tape.gradient(loss, one.trainable_variables))
+    np.testing.assert_allclose(*found, atol=1e-6)
+    for mine, theirs in zip(*gradients, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+        assert np.abs(theirs).max() > 1e-4  # or nothing was compared
 
 
 def test_mnist_cnn_has_the_reference_parameters() -> None:
