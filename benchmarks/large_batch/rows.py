@@ -83,7 +83,6 @@ ROWS = (
         published=65,
         repeated=65.1,
     ),
-    Row(name="warm-up-sharded", words="scaling, warm-up, batch norm", program=JOB, switches=WARMED_UP),
     Row(name="batch-norm-sharded", words="batch norm alone", program=JOB, switches=()),
     Row(
         name="lamb",
@@ -94,6 +93,5 @@ ROWS = (
         published=81,
         repeated=81.2,
     ),
-    Row(name="lamb-sharded", words="LAMB, scaling, warm-up, batch norm", program=JOB, switches=LAMB),
 )
 BY_NAME = {row.name: row for row in ROWS}

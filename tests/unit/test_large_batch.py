@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,7 +66,8 @@ def test_a_run_becomes_a_result_that_names_no_folder(modules: dict[str, ModuleTy
     assert "/somebody/own" not in path.read_text()
     assert results.read(path) == result
     assert results.current(row, result)
-    assert not results.current(modules["rows"].BY_NAME["lamb-sharded"], result)
+    assert not results.current(replace(row, program=modules["rows"].JOB), result)
+    assert not results.current(replace(row, switches=row.switches[1:]), result)
 
 
 def test_metrics_that_are_not_whole_or_of_another_world_are_refused(
