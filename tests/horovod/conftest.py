@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-GLOORUN = [sys.executable, "-m", "horovod.runner.launch", "--gloo"]
+GLOORUN = [sys.executable, str(PROGRAMS / "gloorun.py"), "--gloo"]
 # More ranks than cores, on cores that others use: a rank that waits lets the others work.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 # What a surrounding job or a person's shell may have set and these tests decide themselves.
