@@ -75,27 +75,29 @@ class StopOnNaN(tf.keras.callbacks.Callback):
         looks = (batch + 1) // self.EVERY
         if looks > self._looks:  # with steps_per_execution not every step ends here
             self._looks = looks
-            self._stop_if_diverged(logs["loss"], "step {}".format(batch + 1))
+            stop_if_diverged(self._world, self.model, logs["loss"], "step {}".format(batch + 1))
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._stop_if_diverged(logs["loss"], "the end of epoch {}".format(epoch + 1))
+        stop_if_diverged(self._world, self.model, logs["loss"], "the end of epoch {}".format(epoch + 1))
 
-    def _stop_if_diverged(self, loss: float, when: str) -> None:
-        sound = 1.0 if _all_finite(precision.plain(self.model.trainable_variables)) else 0.0
-        both = tf.constant([loss, sound], tf.float32)
-        if self._world.size > 1:
-            both = hvd.allreduce(both, name="divergence_check")  # their averages: all ranks stop, or none
-        loss, sound = [float(value) for value in both]
-        if not np.isfinite(loss):
-            found = "the loss is {}".format(loss)
-        elif sound < 1:
-            found = "a weight is no finite number"
-        else:
-            return
-        raise AgreedError(
-            "{} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up.".format(found, when),
-            speaks=self._world.is_root,
-        )
+
+def stop_if_diverged(world: World, model: Any, loss: float, when: str) -> None:
+    """Raise AgreedError on all ranks if the loss or a weight of any is no finite number. A collective."""
+    sound = 1.0 if _all_finite(precision.plain(model.trainable_variables)) else 0.0
+    both = tf.constant([loss, sound], tf.float32)
+    if world.size > 1:
+        both = hvd.allreduce(both, name="divergence_check")  # their averages: all ranks stop, or none
+    loss, sound = [float(value) for value in both]
+    if not np.isfinite(loss):
+        found = "the loss is {}".format(loss)
+    elif sound < 1:
+        found = "a weight is no finite number"
+    else:
+        return
+    raise AgreedError(
+        "{} at {}: training has diverged. Lower the learning rate, or lengthen the warm-up.".format(found, when),
+        speaks=world.is_root,
+    )
 
 
 @tf.function

@@ -9,6 +9,7 @@ from typing import Any, Mapping
 import tensorflow as tf
 
 from hpclaunch.training import checkpoints, stopping
+from hpclaunch.training.callbacks import stop_if_diverged
 from hpclaunch.training.failure import RunAgain
 from hpclaunch.training.resuming import Place
 from hpclaunch.training.start import World
@@ -55,7 +56,8 @@ class Saving(tf.keras.callbacks.Callback):
     """Saves at the end of every epoch, as often as the options say (resuming.add_options), and when asked to stop.
 
     Place it last, and on every rank. A stop and the clock come to ranks at different steps, so they ask each other,
-    about once a second; what one rank knows, all do at the same step.
+    about once a second; what one rank knows, all do at the same step. Weights that are no numbers are never saved: they
+    would push out the last good ones.
     """
 
     def __init__(self, world: World, state: TrainingState, folder: str, asked: Any, steps: int, place: Place) -> None:
@@ -83,11 +85,11 @@ class Saving(tf.keras.callbacks.Callback):
             clock, stop = self._look()
             due = due or clock
         if due or stop:
-            self._save(Place(self._epoch, step, self._made), stop)
+            self._save(Place(self._epoch, step, self._made), logs["loss"], stop)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         done = epoch + 1 >= self._asked.epochs
-        self._save(Place(epoch + 1, 0, self._made), self._look()[1] and not done)
+        self._save(Place(epoch + 1, 0, self._made), logs["loss"], self._look()[1] and not done)
         if done:
             self._watch.stop()
 
@@ -102,7 +104,9 @@ class Saving(tf.keras.callbacks.Callback):
         self._looked, self._looked_at, self._gap = self._made, now, answers[0][2]  # rank 0's clock counts
         return answers[0][1], any(stop for stop, _, _ in answers)
 
-    def _save(self, place: Place, stop: bool) -> None:
+    def _save(self, place: Place, loss: float, stop: bool) -> None:
+        when = "step {}".format(place.step) if place.step else "the end of epoch {}".format(place.epoch)
+        stop_if_diverged(self._world, self.model, loss, when)
         facts = {
             "steps_per_epoch": self._steps,
             "options": vars(self._asked),

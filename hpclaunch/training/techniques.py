@@ -100,6 +100,21 @@ def _add_augmentation(add: Any, colours: bool) -> None:
     add("--cutmix", type=at_least(0, float), default=0.0, help="put a box of one image into another: alpha")
 
 
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the command line; what a job only has as its default gives way to a choice that contradicts it.
+
+    So --decay=cosine is enough where the job's own decay has steps, and --warmup-steps where it warms up by epochs. A
+    launcher passes every parameter: a value that is the default counts as one that nobody chose.
+    """
+    asked = parser.parse_args()
+    adascale = asked.scale_learning_rate == learning_rate.ADASCALE
+    if asked.decay != "step" and asked.decay_epochs == parser.get_default("decay_epochs"):
+        asked.decay_epochs = ()
+    if (adascale or asked.warmup_steps) and asked.warmup_epochs == parser.get_default("warmup_epochs"):
+        asked.warmup_epochs = 0.0
+    return asked
+
+
 def check(asked: argparse.Namespace, world: World, in_memory: bool = True) -> None:
     """Raise AgreedError with everything in the options that does not go together.
 

@@ -22,7 +22,7 @@ def parse() -> argparse.Namespace:
     add("--validation-part", type=options.below_one, default=0.15, help="of the photographs, not trained on")
     add("--distribution", choices=["shards", "generator"], default="shards", help="own samples, or own order of all")
     add("--global-batch-size", type=options.at_least(0), default=0, help="divided among the ranks (0: per rank)")
-    return parser.parse_args()
+    return techniques.parse(parser)
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

@@ -16,7 +16,7 @@ def parse() -> argparse.Namespace:
     parser = options.parser("Mini-ResNet on CIFAR-10, sharded over Horovod ranks.", seed=1337)
     techniques.add_options(parser, epochs=12, batch_size=512, batch_norm=True)
     resuming.add_options(parser)
-    return parser.parse_args()
+    return techniques.parse(parser)
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

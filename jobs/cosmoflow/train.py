@@ -20,7 +20,7 @@ def parse() -> argparse.Namespace:
     parser.set_defaults(optimizer="sgd", learning_rate=0.001, warmup_epochs=4.0, input="stream", synthetic_samples=64)
     parser.set_defaults(decay="step", decay_epochs=(32.0, 64.0), decay_factor=0.25)
     parser.add_argument("--volume-size", type=options.at_least(32), default=128, help="voxels of a side")
-    return parser.parse_args()
+    return techniques.parse(parser)
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

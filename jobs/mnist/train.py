@@ -16,7 +16,7 @@ def parse() -> argparse.Namespace:
     parser = options.parser("CNN on MNIST, sharded over Horovod ranks.", seed=1337)
     techniques.add_options(parser, epochs=6, batch_size=256, batch_norm=False, colours=False)
     resuming.add_options(parser)
-    return parser.parse_args()
+    return techniques.parse(parser)
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

@@ -24,7 +24,7 @@ def parse() -> argparse.Namespace:
     add("--image-size", type=options.at_least(32), default=224, help="pixels of a side, of the middle of an image")
     add("--classes", type=options.at_least(2), default=1000, help="of the data")
     add("--first-class", type=options.at_least(0), default=1, help="the number of the first class in the files")
-    return parser.parse_args()
+    return techniques.parse(parser)
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

@@ -83,3 +83,15 @@ def test_on_more_ranks_it_goes_on_at_the_same_part_of_the_epoch_and_says_what_fo
     # Steps that were made alone, and those of two ranks from the same part of the epoch on.
     [end] = ended.events("end")
     assert end["steps"] == facts["step"] + 3 * 13 - line["step"]
+
+
+def test_weights_that_are_no_numbers_are_never_saved(ranks: Ranks, tmp_path: Path) -> None:
+    kept = {**EXACT, "HPCLAUNCH_CHECKPOINT_DIR": str(tmp_path)}
+    options = ("--optimizer=sgd", "--learning-rate=1e30", "--batch-norm=none", "--checkpoint-steps=1")
+    ended = ranks(PROGRAM, *options, **kept)
+    assert ended.speakers("training has diverged") == ["0"], ended.text
+    assert (ended.run_dir / "exit-code").read_text() == "1\n"
+    for name in checkpoints(tmp_path):
+        with np.load(tmp_path / name / "shared.npz") as shared:
+            weights = [shared[key] for key in shared.files if key.startswith("weight-")]
+        assert weights and all(np.isfinite(weight).all() for weight in weights), name

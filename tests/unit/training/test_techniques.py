@@ -18,6 +18,7 @@ except ImportError:
 from hpclaunch.job import spell
 from hpclaunch.training import techniques
 from tests.builders import bundled_job
+from tests.unit.forecast.questions import plan_of
 from tests.unit.training.test_learning_rate import asked
 
 
@@ -44,6 +45,46 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
         for choice in value.choices:
             monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={choice}"])
             assert vars(script.parse())[key] == choice
+
+
+SWITCHES = ("scale_learning_rate", "decay", "optimizer", "precision", "compression", "batch_norm", "input")
+
+
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+def test_one_switch_is_enough_whatever_the_jobs_own_defaults_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    script, parameters = train_of(name), bundled_job(name).parameters
+    tried = [
+        f"--{key.replace('_', '-')}={choice}"
+        for key in SWITCHES
+        if key in parameters
+        for choice in parameters[key].choices
+    ]
+    for argument in [*tried, "--warmup-steps=7"]:
+        monkeypatch.setattr(sys, "argv", ["train.py", argument])
+        found = techniques.faults(script.parse())
+        assert found == [] or (argument, found[0][:33]) == ("--decay=step", "--decay=step needs --decay-epochs"), (
+            argument
+        )
+
+
+def test_what_is_chosen_is_kept_and_still_contradicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = train_of("resnet50")
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    plain = script.parse()
+    assert (plain.decay, plain.decay_epochs, plain.warmup_epochs) == ("step", (30.0, 60.0, 80.0), 5.0)
+    monkeypatch.setattr(
+        sys, "argv", ["train.py", "--decay=cosine", "--decay-epochs=3", "--warmup-epochs=2", "--warmup-steps=9"]
+    )
+    assert [text[:16] for text in techniques.faults(script.parse())] == ["say --warmup-epo", "--decay-epochs h"]
+
+
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+@pytest.mark.parametrize("nodes", [1, 4, 64])
+def test_what_plan_proposes_goes_together(name: str, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    proposed = plan_of(bundled_job(name), nodes=nodes).settings
+    words = [f"--{key.replace('_', '-')}={value}" for key, value in proposed]
+    monkeypatch.setattr(sys, "argv", ["train.py", *words])
+    assert techniques.faults(train_of(name).parse()) == []
 
 
 PROBES = ("-1", "0", "0.999", "1e-9", "0.5", "1", "2", "31", "32", "inf", "nan")
