@@ -14,6 +14,9 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from hpclaunch.training import datasets, pipeline, shards, streaming
 from hpclaunch.training.augmentation import Augmentation
 from hpclaunch.training.failure import AgreedError, TrainingError
@@ -78,6 +81,24 @@ def test_a_resumed_run_goes_on_as_the_first_would_have(augment: Augmentation | N
     for step in (1, 5, 6, 8):
         assert same(taken(batches(*shards.place_of(step, 3)), 9 - step), whole[step:])
     assert not same(whole[:3], whole[3:6])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    data=st.data(), size=st.integers(1, 64), extra=st.integers(0, 90), batch=st.integers(1, 7), seed=st.integers(0, 99)
+)
+def test_a_rank_of_any_world_goes_on_in_the_order_of_its_seed_from_any_step(
+    data: st.DataObject, size: int, extra: int, batch: int, seed: int
+) -> None:
+    images, labels = numbered(size + extra)
+    rank = data.draw(st.integers(0, size - 1))
+    shard = shards.training_shard(shards.shuffled(len(labels), seed), rank, size)
+    own = images[shard.indices], labels[shard.indices], batch, seed, rank
+    steps = shards.steps_per_epoch(len(shard.indices), batch)
+    made = data.draw(st.integers(0, 2 * steps))
+    undisturbed = taken(pipeline.training_batches(*own), 3 * steps)
+    resumed = pipeline.training_batches(*own, first_epoch=made // steps, first_step=made % steps)
+    assert same(taken(resumed, 3 * steps - made), undisturbed[made:])
 
 
 def test_images_may_stay_uint8() -> None:
