@@ -28,13 +28,14 @@ TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays that are stretched when t
 class Place:
     """Where a training stands: `epoch` and `step` in it come next (from 0); `made`: steps made in all attempts.
 
-    path: the checkpoint that it was read from, if any.
+    path: the checkpoint that it was read from, if any. data: the fingerprint of the data, for the next checkpoint.
     """
 
     epoch: int = 0
     step: int = 0
     made: int = 0
     path: str = ""
+    data: str = ""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -57,28 +58,29 @@ def folder_of(world: World) -> str:
     return os.environ.get(FOLDER_VARIABLE) or os.path.join(world.run_dir, "checkpoints")
 
 
-def restore(world: World, state: TrainingState, asked: Any, steps: int, log: MetricsLog) -> Place:
+def restore(world: World, state: TrainingState, asked: Any, steps: int, log: MetricsLog, data: str = "") -> Place:
     """Put the newest whole checkpoint back on every rank, and say where training goes on. A collective.
 
     steps: an epoch's, in this world. In a world of another size training goes on at the same part of the epoch, with
-    the new shards and in their order. Lines of metrics.jsonl from after the checkpoint move to metrics-repeated.jsonl.
+    the new shards and in their order. data: the fingerprint of the data; other data than the checkpoint's are told.
+    Lines of metrics.jsonl from after the checkpoint move to metrics-repeated.jsonl.
     Raises AgreedError if there are checkpoints and none can be used.
     """
     folder = folder_of(world)
     if not asked.resume:
         loading.from_root(world, lambda: _set_all_aside(folder))
-        return Place()
+        return Place(data=data)
     path = _choose(world, folder)
     if not path:
-        return Place()
+        return Place(data=data)
     facts = loading.from_root(world, lambda: checkpoints.facts_of(path))
     if world.is_root:
-        _tell(world, path, facts, asked)
+        _tell(world, path, facts, asked, data)
     world.together(lambda: _put_back(world, state, path, facts))
     state.spread()
     loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, "metrics.jsonl"), facts["metrics_bytes"]))
     step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # the same number in a world of the same size
-    place = Place(facts["epoch"], step, facts["step"], path)
+    place = Place(facts["epoch"], step, facts["step"], path, data)
     log.write(
         "resume",
         checkpoint=path,
@@ -140,7 +142,7 @@ def _put_back(world: World, state: TrainingState, path: str, facts: Any) -> None
         state.put_average((checkpoints.read(path, name) for name in files), facts["step"])
 
 
-def _tell(world: World, path: str, facts: Any, asked: Any) -> None:
+def _tell(world: World, path: str, facts: Any, asked: Any, data: str) -> None:
     print(
         "going on from {}: epoch {}, step {} of {}".format(
             path, facts["epoch"] + 1, facts["epoch_step"], facts["steps_per_epoch"]
@@ -149,8 +151,18 @@ def _tell(world: World, path: str, facts: Any, asked: Any) -> None:
     follows = another_size(vars(asked), facts, world.size, world.replicas)
     if follows:
         print(follows)
-    for warning in changed(vars(asked), facts["options"]):
+    for warning in changed(vars(asked), facts["options"]) + other_data(data, facts):
         print("warning: " + warning)
+
+
+def other_data(data: str, facts: Mapping[str, Any]) -> list[str]:
+    """In words, that the checkpoint is of other data (or of another layout of them); older checkpoints do not tell."""
+    before = facts.get("data") or data
+    if data == before:
+        return []
+    what = "the data are not those of the checkpoint ({}, then {})".format(data, before)
+    begun = "; in the epoch that it had begun, samples may be read twice or not at all"
+    return [what + (begun if facts["epoch_step"] else "")]
 
 
 def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, replicas: int) -> str:

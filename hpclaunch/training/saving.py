@@ -110,6 +110,7 @@ class Saving(tf.keras.callbacks.Callback):
         facts = {
             "steps_per_epoch": self._steps,
             "options": vars(self._asked),
+            "data": self._place.data,
             "metrics_bytes": _size(os.path.join(self._world.run_dir, "metrics.jsonl")),
         }
         path = save(self._world, self._state, self._folder, place, facts, self._asked.keep_checkpoints)

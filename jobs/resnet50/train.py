@@ -95,7 +95,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     # 4. What an earlier attempt has saved: training goes on at its exact step.
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)
-    place = resuming.restore(world, state, asked, feed.steps, log)
+    place = resuming.restore(world, state, asked, feed.steps, log, source.fingerprint)
 
     # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
     facts = {

@@ -59,6 +59,7 @@ def test_stopped_killed_and_damaged_it_ends_with_the_weights_of_an_undisturbed_r
     os.truncate(newest, newest.stat().st_size - 100)
     ended = ranks(PROGRAM, *ADASCALE, **kept)
     assert ended.code == 0, ended.text
+    assert ended.speakers("warning: the data") == [], ended.text
     assert ended.speakers("step-00000016 is damaged (rank 1: rank-0001.npz has") == ["0"]
     assert [line["steps_made"] for line in ended.events("resume")] == [13]
     assert [line["epoch"] for line in ended.events("epoch")] == [2, 3]
@@ -73,8 +74,12 @@ def test_on_more_ranks_it_goes_on_at_the_same_part_of_the_epoch_and_says_what_fo
     stopped = ranks(PROGRAM, *options, "--event=0:16:term", "--step-seconds=0.1", size=0, **kept)
     assert stopped.code == 75, stopped.text
     facts = json.loads((tmp_path / checkpoints(tmp_path)[-1] / "checkpoint.json").read_text())
-    ended = ranks(PROGRAM, *options, **kept)
+    ended = ranks(PROGRAM, *options, "--synthetic-samples=9", **kept)
     assert ended.code == 0, ended.text
+    said = (
+        "warning: the data are not those of the checkpoint (random-9, then random-4096); in the epoch that it had begun"
+    )
+    assert ended.speakers(said) == ["0"], ended.text
     assert ended.speakers("world size 2 instead of 1: the batch size per rank stays, so the global batch is 16") == [
         "0"
     ]

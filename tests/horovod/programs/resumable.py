@@ -99,7 +99,7 @@ with failure.reported():
     gain = adascale.gain_for(asked, optimizer, world)
     model.compile(precision.scaled(optimizer, asked.precision), "sparse_categorical_crossentropy", ["accuracy"])
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)
-    place = resuming.restore(world, state, asked, steps, log)
+    place = resuming.restore(world, state, asked, steps, log, data=f"random-{asked.synthetic_samples}")
     steady = [
         callbacks.AverageStatistics(world),
         callbacks.LearningRate(schedule, steps, gain),

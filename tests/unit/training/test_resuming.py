@@ -101,3 +101,15 @@ def test_a_divided_batch_has_not_changed() -> None:
     assert resuming.changed(of(16, 64), of(32, 64)) == []
     assert resuming.changed(of(16), of(32)) == ["--batch-size-per-rank is 16 now and was 32"]
     assert resuming.changed(of(16, 32), of(32, 64)) == ["--global-batch-size is 32 now and was 64"]
+
+
+@pytest.mark.parametrize(
+    ("now", "facts", "said"),
+    [
+        ("crc-1", {"data": "crc-1", "epoch_step": 3}, []),
+        ("crc-1", {"epoch_step": 3}, []),  # a checkpoint that does not tell
+        ("crc-2", {"data": "crc-1", "epoch_step": 0}, ["the data are not those of the checkpoint (crc-2, then crc-1)"]),
+    ],
+)
+def test_other_data_are_told(now: str, facts: dict[str, object], said: list[str]) -> None:
+    assert resuming.other_data(now, facts) == said
