@@ -135,7 +135,7 @@ def plot(lines: list[Line], path: Path) -> None:
     accuracy.plot([], [], "k|", label="notebook, training")
     accuracy.set(xlabel=f"accuracy after {EPOCHS} epochs, %", xlim=(0, 100), yticks=range(len(known)))
     accuracy.set_yticklabels([line.row.name for line in known])
-    accuracy.legend(loc="lower right")
+    accuracy.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)  # over no bar
     bars(speed, known, "images_per_s", 0.0, "")
     speed.set(xlabel="images/s, all ranks")
     bars(memory, known, "peak_pss_gb", 0.0, "")
