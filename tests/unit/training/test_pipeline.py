@@ -97,7 +97,7 @@ def test_a_rank_of_any_world_goes_on_in_the_order_of_its_seed_from_any_step(
     steps = shards.steps_per_epoch(len(shard.indices), batch)
     made = data.draw(st.integers(0, 2 * steps))
     undisturbed = taken(pipeline.training_batches(*own), 3 * steps)
-    resumed = pipeline.training_batches(*own, first_epoch=made // steps, first_step=made % steps)
+    resumed = pipeline.training_batches(*own, *shards.place_of(made, steps))
     assert same(taken(resumed, 3 * steps - made), undisturbed[made:])
 
 
