@@ -18,6 +18,7 @@ from hpclaunch.runs.files import json_object, read_text
 
 if TYPE_CHECKING:
     from hpclaunch.launch import World
+    from hpclaunch.runs import Rebuilt
 
 _ENDED = FINAL | {"INCOMPLETE"}
 _UNFINISHED_AFTER = timedelta(hours=1)
@@ -219,9 +220,9 @@ def delete(world: World, doomed: Sequence[Run], tell: Callable[[str], None]) -> 
     return gone
 
 
-def rebuild(world: World, folders: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Write the list of runs anew from their directories: (those in it now, those it forgot). Raises Refused."""
-    missing = [folder for folder in folders if not folder.is_dir()]
+def rebuild(world: World, folders: Sequence[Path]) -> Rebuilt:
+    """Write the list of runs anew from their directories. Raises Refused."""
+    missing = [folder for folder in folders if not os.path.isdir(folder)]
     if missing:
         raise Refused([Fault(where=str(folder), what="is not a folder") for folder in missing])
     try:

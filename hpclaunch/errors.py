@@ -43,6 +43,10 @@ class NotFound(HpclaunchError):
     """A site, job, template or run of that name does not exist."""
 
 
+class NotPermitted(NotFound):
+    """A run, or a folder that may hold runs, that this user may not read."""
+
+
 class InvalidFile(HpclaunchError):
     """A site, job or settings file says something that it may not say."""
 

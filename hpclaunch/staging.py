@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO, Any
 
 from hpclaunch.errors import Fault, Refused
 from hpclaunch.job import DataSet, layout_in
@@ -111,16 +111,14 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
         wanted = [layout for layout in data.layouts if layout.endswith(".npz")]
         shutil.copyfile(archive, fresh / (wanted[0] if wanted else archive.name))
         return
-    if not hasattr(tarfile, "data_filter"):
-        raise Refused(
-            Fault(what="this Python cannot unpack an archive safely", allowed="3.10.12, 3.11.4, 3.12 or newer of each",
-                  next="unpack it yourself and name the folder with --from")
-        )  # fmt: skip
     say(f"unpacking {archive}")
+    tarfile = _tarfile()
     try:
         with tarfile.open(archive) as tar:
             tar.extractall(fresh, members=_counted(tar, say), filter="data")
-            _to_the_end(tar)
+            if tar.fileobj is None or tar.fileobj.tell() <= tar.offset:
+                raise tarfile.ReadError("it ends too early")
+            _read_to_the_end(tar.fileobj)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise Refused(
             Fault(
@@ -131,15 +129,27 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
         ) from None
 
 
-def _to_the_end(archive: tarfile.TarFile) -> None:
-    """Raise if the archive was cut between two members, or if the compressed stream's own checksum is wrong."""
-    if archive.fileobj is None or archive.fileobj.tell() <= archive.offset:
-        raise tarfile.ReadError("it ends too early")
-    while archive.fileobj.read(_BLOCK):
+def _tarfile() -> Any:
+    """Return a tarfile module that can refuse hostile members (PEP 706).
+
+    Python 3.10.12, 3.11.4 and 3.12 brought the filters; Debian 12 has 3.11.2, whose place the backport takes.
+    """
+    import tarfile
+
+    if hasattr(tarfile, "data_filter"):
+        return tarfile
+    from backports import tarfile as backport
+
+    return backport
+
+
+def _read_to_the_end(stream: IO[bytes]) -> None:
+    """Raise OSError or EOFError if the compressed stream's own checksum is wrong."""
+    while stream.read(_BLOCK):
         pass
 
 
-def _counted(archive: tarfile.TarFile, say: Say) -> Iterator[tarfile.TarInfo]:
+def _counted(archive: Iterable[Any], say: Say) -> Iterator[Any]:
     for number, member in enumerate(archive, 1):
         if number % _REPORT_FILES == 0:
             say(f"  {number} files")

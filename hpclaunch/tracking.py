@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 300
 """Longer than a submission can take: a run that is still SUBMITTING then was interrupted."""
+_MOST_NAMED = 5
 NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
 """States of runs that nobody has submitted: their end would never come."""
 
@@ -155,13 +156,30 @@ def find(world: World, names: Sequence[str]) -> list[Run]:
 
     Raises NotFound with every name that is not known.
     """
-    found = runs.find_all(world.index, names or (None,), world.run_folders)
+    if names:
+        found = runs.find_all(world.index, names, world.run_folders)
+    else:
+        found = recorded_runs(world)[:1] or [runs.find(world.index, None, world.run_folders)]
     return refreshed(list({run.path: run for run in found}.values()))
+
+
+def recorded_runs(world: World) -> list[Run]:
+    """Return all runs as they were last recorded, newest first; warns of folders that this user may not read."""
+    found = runs.known(world.index, world.run_folders)
+    warn_not_permitted(world, found.not_permitted)
+    return list(found.runs)
+
+
+def warn_not_permitted(world: World, folders: Sequence[Path]) -> None:
+    """Warn, in one line, of folders that were passed over because this user may not read them."""
+    if folders:
+        named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
+        world.warn(f"{count(len(folders), 'folder')} that you may not read, passed over: {named}")
 
 
 def all_runs(world: World) -> list[Run]:
     """Return all runs with their states of now, newest first."""
-    return refreshed(runs.known(world.index, world.run_folders))
+    return refreshed(recorded_runs(world))
 
 
 def explanation(run: Run) -> str:

@@ -11,7 +11,8 @@ import pytest
 
 # A skip must name its group, as in pytest.skip("group slurm: needs root and Slurm"): any other skip is a failure in CI.
 _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
-_skipped: dict[str, str] = {}
+_skipped: Counter[str] = Counter()
+_why: dict[str, str] = {}
 _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
 # With `pytest -n 2` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
@@ -56,7 +57,8 @@ def _note_skip(nodeid: str, longrepr: object) -> None:
     reason = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr).removeprefix("Skipped: ")
     found = _REASON.match(reason)
     if found:
-        _skipped.setdefault(found["group"], found["why"])
+        _skipped[found["group"]] += 1
+        _why.setdefault(found["group"], found["why"])
     else:
         _unnamed.append(f"{nodeid}: {reason}")
 
@@ -64,8 +66,9 @@ def _note_skip(nodeid: str, longrepr: object) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _skipped or _unnamed or _vanished():
         terminalreporter.section("groups that did not run")
-    for group, why in sorted(_skipped.items()):
-        terminalreporter.line(f"{group}: {why}")
+    for group, number in sorted(_skipped.items()):
+        also = " (another run of CI has it)" if group in _elsewhere() else ""
+        terminalreporter.line(f"{group}: {number} skipped: {_why[group]}{also}")
     for line in _unnamed:
         terminalreporter.line(f"(no group) {line}")
     for group in _vanished():
@@ -76,8 +79,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if hasattr(session.config, "workerinput"):
         return  # one process of several: the one that gathers their reports decides
-    if os.environ.get("CI") == "true" and exitstatus == 0 and (_skipped or _unnamed or _vanished()):
+    missed = _skipped.keys() - _elsewhere()
+    if os.environ.get("CI") == "true" and exitstatus == 0 and (missed or _unnamed or _vanished()):
         session.exitstatus = 1
+
+
+def _elsewhere() -> set[str]:
+    """The groups that this run of CI may skip, as its other run must have them (HPCLAUNCH_TEST_ELSEWHERE)."""
+    return set(os.environ.get("HPCLAUNCH_TEST_ELSEWHERE", "").split())
 
 
 def _vanished() -> list[str]:

@@ -25,6 +25,16 @@ if [ ! -x .venv/bin/python ]; then
 fi
 [ -x .venv/bin/uv ] || .venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
 
+# pip trusts the machine's certificates, also those of an institute's proxy; uv (by its newer and its older name for it) is
+# told to, and to trust the file that pip is told to.
+export UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1
+if [ -z "${SSL_CERT_FILE:-}" ]; then
+  certificates=${PIP_CERT:-$(.venv/bin/python -m pip config get global.cert 2> /dev/null || true)}
+  [ ! -f "$certificates" ] || export SSL_CERT_FILE=$certificates
+fi
+
+# Byte code is compiled here, for where PYTHONDONTWRITEBYTECODE is set (as in many images) every start would compile anew.
+export UV_COMPILE_BYTECODE=1
 sync=(.venv/bin/uv sync --inexact --quiet --python .venv/bin/python --extra train)
 [ -z "$group" ] || sync+=(--group "$group")
 compgen -G '.venv/lib/python3.*/site-packages/horovod' > /dev/null ||
@@ -39,4 +49,5 @@ if command -v mpicxx > /dev/null && [[ $linked != *libmpi* ]]; then
   .venv/bin/uv cache clean --quiet horovod
   "${sync[@]}" --reinstall-package horovod
 fi
+.venv/bin/python -m compileall -q hpclaunch
 echo "setup: ready: .venv/bin/hpclaunch $(.venv/bin/hpclaunch --version | cut -d' ' -f2)"

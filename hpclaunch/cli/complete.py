@@ -21,7 +21,7 @@ def runs(incomplete: str) -> list[str]:
     from hpclaunch.runs import known
 
     world = World()
-    found = known(world.index, world.run_folders)
+    found = known(world.index, world.run_folders).runs
     return [run.path.name for run in found if run.path.name.startswith(incomplete)]
 
 

@@ -23,11 +23,10 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the runs as they were last recorded, newest first; no scheduler is asked."""
-    from hpclaunch import console, run_views, runs
+    from hpclaunch import console, run_views, runs, tracking
     from hpclaunch.launch import World
 
-    world = World()
-    found = runs.known(world.index, world.run_folders)
+    found = tracking.recorded_runs(World(warn=console.warn))
     found = runs.each(found) if all_ else found
     wanted = [run for run in found if state is None or run.state == state.upper()]
     if found and not wanted and not json:
@@ -101,18 +100,21 @@ def rebuild(
     json: Json = False,
 ) -> None:
     """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
-    from hpclaunch import archive, console
+    from hpclaunch import archive, console, tracking
     from hpclaunch.launch import World
 
-    found, forgotten = archive.rebuild(World(), folder or [])
+    world = World(warn=console.warn)
+    rebuilt = archive.rebuild(world, folder or [])
+    tracking.warn_not_permitted(world, rebuilt.not_permitted)
     if json:
-        console.write_json({"runs": [str(path) for path in found], "forgotten": [str(path) for path in forgotten]})
+        plain = {"runs": rebuilt.paths, "forgotten": rebuilt.forgotten, "not_permitted": rebuilt.not_permitted}
+        console.write_json({name: list(map(str, paths)) for name, paths in plain.items()})
         return
-    for path in forgotten:
+    for path in rebuilt.forgotten:
         if path.exists():
             console.warn(f"{path} is left out: its record cannot be read")
-    gone = sum(not path.exists() for path in forgotten)
-    console.say(f"{len(found)} runs are in the list; {gone} that are gone were forgotten")
+    gone = sum(not path.exists() for path in rebuilt.forgotten)
+    console.say(f"{len(rebuilt.paths)} runs are in the list; {gone} that are gone were forgotten")
 
 
 def _age(text: str | None) -> timedelta:

@@ -16,7 +16,7 @@ from hpclaunch.runs.arrays import (
 from hpclaunch.runs.arrays import record as record_tasks
 from hpclaunch.runs.directory import create
 from hpclaunch.runs.files import locked, write_text
-from hpclaunch.runs.index import find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
+from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "JOB_ID",
     "RECORD",
     "STATES",
+    "Rebuilt",
     "Run",
     "change",
     "claim",

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from hpclaunch.catalog import did_you_mean
-from hpclaunch.errors import Fault, NotFound
+from hpclaunch.errors import Fault, NotFound, NotPermitted
+from hpclaunch.records import record
 from hpclaunch.runs.arrays import load_any, task_of
 from hpclaunch.runs.files import append_line, write_text
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
+
+
+@record
+class Known:
+    """The runs that were found, newest first, and the folders that this user may not read, which are passed over."""
+
+    runs: tuple[Run, ...]
+    not_permitted: tuple[Path, ...]
+
+
+@record
+class Rebuilt:
+    """The run directories in a list that was written anew, those that it forgot, and those that may not be read."""
+
+    paths: tuple[Path, ...]
+    forgotten: tuple[Path, ...]
+    not_permitted: tuple[Path, ...]
 
 
 def index_file(environment: Mapping[str, str]) -> Path:
@@ -32,18 +51,25 @@ def remember(index: Path, path: Path) -> str:
     return ""
 
 
-def known(index: Path, folders: Iterable[Path] = ()) -> list[Run]:
-    """Return the runs in the list, and in the ``folders`` that hold run directories, newest first.
+def known(index: Path, folders: Iterable[Path] = ()) -> Known:
+    """Return the runs in the list, and in the ``folders`` that hold run directories.
 
     What is damaged or gone is passed over.
     """
-    runs = []
-    for path in dict.fromkeys([*reversed(indexed(index)), *(path for folder in folders for path in inside(folder))]):
+    return _loaded([*reversed(indexed(index)), *(path for folder in folders for path in inside(folder))])
+
+
+def _loaded(paths: Iterable[Path]) -> Known:
+    runs, not_permitted = [], []
+    for path in dict.fromkeys(paths):
         try:
             runs.append(load(path))
+        except NotPermitted:
+            not_permitted.append(path)
         except NotFound:
             continue
-    return sorted(runs, key=lambda run: run.created, reverse=True)
+    runs.sort(key=lambda run: run.created, reverse=True)
+    return Known(runs=tuple(runs), not_permitted=tuple(not_permitted))
 
 
 def indexed(index: Path) -> list[Path]:
@@ -57,26 +83,39 @@ def indexed(index: Path) -> list[Path]:
 
 
 def inside(folder: Path) -> list[Path]:
-    """Return the run directories that lie in a folder, oldest first by name; none where it cannot be read."""
+    """Return the run directories that lie in a folder, oldest first by name; none where there is no such folder.
+
+    A folder that this user may not read may be a run directory, or hold some: it is returned, and `load` says why not.
+    """
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+    except PermissionError:
+        return [folder]
     except (OSError, ValueError):
         return []
-    return [folder / name for name in names if (folder / name / RECORD).is_file()]
+    return [folder / name for name in names if _may_be_run(folder / name)]
 
 
-def rebuild(index: Path, folders: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+def _may_be_run(folder: Path) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(folder / RECORD).st_mode)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+
+
+def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
     """Write the list anew from the run directories in the ``folders``, and beside those that it still names.
 
-    Returns (run directories in it now, those it forgot because they are gone). Raises OSError.
+    A directory that it names and that may not be read now stays in it; one that is gone is forgotten. Raises OSError.
     """
     before = indexed(index)
     places = dict.fromkeys([*folders, *(path.parent for path in before)])
-    found = [path for path in dict.fromkeys([*before, *(p for f in places for p in inside(f))]) if _is_run(path)]
-    found.sort(key=lambda path: load(path).created)
+    found = _loaded([*before, *(path for folder in places for path in inside(folder))])
+    paths = [path for path in before if path in set(found.not_permitted)] + [run.path for run in reversed(found.runs)]
     index.parent.mkdir(parents=True, exist_ok=True)
-    write_text(index, "".join(f"{path}\n" for path in found))
-    return found, [path for path in before if path not in set(found)]
+    write_text(index, "".join(f"{path}\n" for path in paths))
+    forgotten = tuple(path for path in before if path not in set(paths))
+    return Rebuilt(paths=tuple(paths), forgotten=forgotten, not_permitted=found.not_permitted)
 
 
 def forget(index: Path, gone: Iterable[Path]) -> None:
@@ -121,8 +160,12 @@ class _Shelf:
         self._folders = folders
 
     @cached_property
-    def _runs(self) -> list[Run]:
+    def _known(self) -> Known:
         return known(self._index, self._folders)
+
+    @property
+    def _runs(self) -> tuple[Run, ...]:
+        return self._known.runs
 
     @cached_property
     def _named(self) -> dict[str, Run]:
@@ -145,7 +188,7 @@ class _Shelf:
         found = self._task(name) or self._named.get(name) or _abbreviated(name, self._runs)
         if found:
             return found
-        _refuse_broken(self._index, name)
+        _refuse_broken([*indexed(self._index), *self._known.not_permitted], name)
         near = did_you_mean(name, [run.path.name for run in self._runs])
         raise NotFound(Fault(what=f"no run is called {name!r}{near}", next=self._next))
 
@@ -193,9 +236,9 @@ def _abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
     return found[0] if found else None
 
 
-def _refuse_broken(index: Path, name: str) -> None:
-    """Raise NotFound, with the reason, for a run that the list still names and that cannot be read."""
-    for path in indexed(index):
+def _refuse_broken(paths: Iterable[Path], name: str) -> None:
+    """Raise NotFound, with the reason, for a run of that name whose directory is known and cannot be read."""
+    for path in paths:
         if path.name == name and not os.path.lexists(path):
             what = "the directory of this run is gone"
             next_step = "squeue --me lists what still runs; hpclaunch runs rebuild forgets what is gone"

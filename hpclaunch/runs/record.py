@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.errors import Fault, NotFound
+from hpclaunch.errors import Fault, NotFound, NotPermitted
 from hpclaunch.records import record
 from hpclaunch.runs.files import append_line, json_lines, json_object, locked, read_text, write_text
 from hpclaunch.spec import MOST_RUNS
@@ -152,13 +152,13 @@ class Run:
 def load(path: Path) -> Run:
     """Return the run in that directory, its state as the history last tells it.
 
-    Raises NotFound if there is none, or if its record cannot be read.
+    Raises NotFound if there is none, or if its record cannot be read; NotPermitted if this user may not read it.
     """
     file = f"{path}/{RECORD}"  # a thousand runs are read at once: text is quicker than paths
     record = json_object(read_text(file))
     missing = [name for name in _MUST if name not in record]
     if missing:
-        raise NotFound(_unreadable(path, file, missing))
+        raise _unreadable(path, file, missing)
     texts: dict[str, Any] = {name: str(record[name]) for name in _TEXTS if name in record}
     earlier = record.get("earlier", [])
     earlier = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
@@ -191,18 +191,24 @@ def _last_heard(path: Path, edition: int) -> dict[str, str]:
     return {}
 
 
-def _unreadable(path: Path, file: str, missing: list[str]) -> Fault:
+def _unreadable(path: Path, file: str, missing: list[str]) -> NotFound:
     """Return why there is no record to read: none of ours, another person's, damaged."""
-    if os.path.isdir(path) and not os.access(path, os.R_OK | os.X_OK):
-        what = "this directory cannot be looked into: only its owner may"
-        return Fault(where=str(path), what=what, next="ask whose run it is; squeue tells of its job")
-    if not os.path.lexists(file):
-        return Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list")
-    if not os.access(file, os.R_OK):
-        return Fault(where=file, what="the record cannot be read: only its owner may")
+    try:
+        os.stat(file)
+        permitted = os.access(file, os.R_OK)
+    except PermissionError:
+        permitted = False
+    except (OSError, ValueError):
+        if not os.path.isdir(path) or os.access(path, os.R_OK):
+            return NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
+        permitted = False
+    if not permitted:
+        what = "you may not read this: it belongs to another user, or its permissions exclude you"
+        place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
+        return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
     what = f"the record cannot be read: it has no {', '.join(missing)}"
     left = f"what the run left is in {path}; hpclaunch submit {path / 'code'} or a copy of it begins anew"
-    return Fault(where=file, what=what, next=left)
+    return NotFound(Fault(where=file, what=what, next=left))
 
 
 def save(run: Run, durable: bool = True) -> Run:

@@ -48,6 +48,8 @@ class Desk:
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    """Words that stand before ``hpclaunch``: a program that starts it in another way."""
 
     @property
     def project(self) -> Path:
@@ -96,7 +98,7 @@ class Desk:
     def start(self, *words: str, **variables: str) -> subprocess.Popen[str]:
         """Type ``hpclaunch WORDS`` and go on."""
         return subprocess.Popen(
-            [sys.executable, "-m", "hpclaunch", *words],
+            [*self.before, sys.executable, "-m", "hpclaunch", *words],
             cwd=self.project,
             env={**self.environment, **variables},
             stdin=subprocess.DEVNULL,
@@ -161,6 +163,16 @@ def cluster(desk: Desk) -> Desk:
     for name in ("squeue", "sacct", "scancel", "srun", "scontrol", "sacctmgr", "sshare"):
         desk.fake(name)
     return desk
+
+
+@pytest.fixture
+def ordinary_user(cluster: Desk) -> Desk:
+    """A desk where file permissions count: root types without the capabilities to read and write everything."""
+    if os.geteuid() == 0:
+        program = shutil.which("setpriv")
+        assert program, "setpriv is part of Debian's util-linux"
+        cluster.before = (program, "--bounding-set=-dac_override,-dac_read_search")
+    return cluster
 
 
 def _end_what_is_left(root: Path) -> None:

@@ -88,9 +88,10 @@ def test_every_file_that_the_documents_name_exists() -> None:
             assert (document.parent / target).exists(), f"{document.name}: {target}"
 
 
-def test_ci_calls_the_readmes_own_test_command() -> None:
-    assert marked_command("test") == "make test"
-    assert "\nmake test\n" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+def test_ci_calls_the_readmes_own_commands_as_a_newcomer() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for name in ("demo", "test"):
+        assert f"\nas_newcomer '{marked_command(name)}'\n" in script
 
 
 @pytest.mark.timeout(900)

@@ -77,7 +77,7 @@ def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: 
     run(uv, "venv", "--quiet", "--python", found.stdout.strip(), environment, cwd=folder)
     interpreter = environment / "bin" / "python"
     install = (uv, "pip", "install", "--quiet", "--python", interpreter, "--resolution", resolution)
-    tools = ("pytest>=8.3", "pytest-timeout>=2.3", "hypothesis>=6.112")
+    tools = ("pytest>=8.3", "pytest-timeout>=2.3", "hypothesis>=6.112", "backports.tarfile>=1.2")
     run(*install, f"hpclaunch @ {wheel.as_uri()}", *tools, cwd=folder)
     # The tests run beside the checkout, not in it, so that the installed package is what they import.
     (folder / "tests").symlink_to(ROOT / "tests")

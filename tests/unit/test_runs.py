@@ -81,7 +81,7 @@ def test_a_submitted_run_is_pending(tmp_path: Path, index: Path) -> None:
 def test_runs_are_found_by_name_job_id_path_or_as_the_newest(tmp_path: Path, index: Path) -> None:
     old = submitted(create(tmp_path, index, "train-1", now="2026-01-01T00:00:00Z"), "1")
     new = submitted(create(tmp_path, index, "train-2", now="2026-01-02T00:00:00Z"), "2")
-    assert runs.known(index) == [new, old]
+    assert runs.known(index).runs == (new, old)
     assert runs.find(index, None) == new
     for name in ("train-1", "1", str(old.path)):
         assert runs.find(index, name) == old
@@ -115,13 +115,13 @@ def test_without_runs_there_is_no_newest(index: Path) -> None:
 
 def test_of_two_runs_of_one_second_the_later_is_the_newest(tmp_path: Path, index: Path) -> None:
     made = [create(tmp_path, index, name) for name in ("train-c", "train-a", "train-b")]
-    assert runs.known(index) == made[::-1]
+    assert runs.known(index).runs == tuple(made[::-1])
 
 
 def test_a_deleted_run_is_forgotten(tmp_path: Path, index: Path) -> None:
     run = create(tmp_path, index)
     (run.path / "run.json").unlink()
-    assert runs.known(index) == []
+    assert runs.known(index).runs == ()
 
 
 def heard(run: Run, **news: str) -> Run:
@@ -238,7 +238,7 @@ def test_undecodable_bytes_of_a_script_are_kept(tmp_path: Path) -> None:
 
 @pytest.fixture
 def anothers() -> Iterator[Path]:
-    """A run directory where everybody may come, unlike pytest's folders; only its owner may look into it."""
+    """A run directory below a folder that everybody may enter, unlike pytest's own folders."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         run = Path(folder, "run")
@@ -273,6 +273,6 @@ def as_somebody_else(path: Path) -> str:
 def test_another_persons_run_is_told_from_a_damaged_one(anothers: Path) -> None:
     assert "the record cannot be read: it has no name" in as_somebody_else(anothers)
     (anothers / "run.json").chmod(0)
-    assert "run.json: the record cannot be read: only its owner may" in as_somebody_else(anothers)
+    assert "run.json: you may not read this: it belongs to another user" in as_somebody_else(anothers)
     anothers.chmod(0)
-    assert f"{anothers}: this directory cannot be looked into: only its owner may" in as_somebody_else(anothers)
+    assert f"{anothers}: you may not read this: it belongs to another user" in as_somebody_else(anothers)
