@@ -11,6 +11,8 @@ import pytest
 
 # A skip must name its group, as in pytest.skip("group slurm: needs root and Slurm"): any other skip is a failure in CI.
 _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
+# The uv that tests call trusts the machine's certificates, as that of tools/setup.sh; by its newer and its older name.
+os.environ.update(UV_SYSTEM_CERTS="1", UV_NATIVE_TLS="1")
 _skipped: Counter[str] = Counter()
 _why: dict[str, str] = {}
 _unnamed: list[str] = []

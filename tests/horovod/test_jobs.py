@@ -34,7 +34,7 @@ SMALL = {
 
 @pytest.mark.parametrize("job", SMALL)
 def test_a_job_trains_on_two_ranks(job: str, ranks: Callable[..., Ended]) -> None:
-    ended = ranks(ROOT / "jobs" / job / "train.py", "--synthetic=true", *SMALL[job], size=2, mpi=True)
+    ended = ranks(ROOT / "jobs" / job / "train.py", "--synthetic=true", *SMALL[job], size=2)
     assert ended.code == 0, ended.text
     (start,) = ended.events("start")
     assert (start["job"], start["world_size"]) == (job, 2)

@@ -50,7 +50,7 @@ def losses(ended: Ended) -> list[float]:
 def test_multiworker_has_the_losses_of_one_process(ranks: Callable[..., Ended], one_process: list[float]) -> None:
     workers = ",".join(f"localhost:{port}" for port in free_ports(RANKS))
     told = {"HPCLAUNCH_WORKERS": workers, "http_proxy": "http://localhost:9"}  # a proxy would let them wait for ever
-    ended = ranks(CIFAR, *TRAIN, "--strategy=multiworker", size=RANKS, mpi=True, **told)
+    ended = ranks(CIFAR, *TRAIN, "--strategy=multiworker", size=RANKS, **told)
     assert losses(ended) == pytest.approx(one_process, rel=1e-5)
     assert "warning: multiworker's ranks talk gRPC" in ended.text
 
@@ -62,6 +62,6 @@ def test_mirrored_has_the_losses_of_one_process(ranks: Callable[..., Ended], one
 
 
 def test_multiworker_that_is_told_of_no_workers_says_so_at_once(ranks: Callable[..., Ended]) -> None:
-    ended = ranks(CIFAR, *TRAIN, "--strategy=multiworker", size=RANKS, mpi=True)
+    ended = ranks(CIFAR, *TRAIN, "--strategy=multiworker", size=RANKS)
     assert ended.code != 0
     assert "HPCLAUNCH_WORKERS='' should be HOST:PORT" in ended.text
