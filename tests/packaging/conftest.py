@@ -24,7 +24,7 @@ def uv_program() -> str:
 
 def run(*command: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a program and keep what it says; a failure shows it."""
-    inner = ("HPCLAUNCH_TEST_REQUIRED", "HPCLAUNCH_TEST_ELSEWHERE")  # of the session that is running, not of an inner one
+    inner = ("HPCLAUNCH_TEST_REQUIRED", "HPCLAUNCH_TEST_ELSEWHERE")  # of the session around it
     environment = {name: value for name, value in os.environ.items() if name not in inner}
     done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, env=environment)
     if check:
