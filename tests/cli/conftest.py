@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE = 60
+PATIENCE = 120
 TOOLS = ["bash", "cat", "date", "env", "find", "git", "mkdir", "sed", "sleep", "stat", "tee", "timeout", "wc"]
 FAKE = """#!/bin/bash
 printf '%s\\0' "$@" > {spool}/{name}.args

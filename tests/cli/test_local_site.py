@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,23 @@ def local(desk: Desk) -> Desk:
 
 SLEEPER = """\
 import os, subprocess, sys, time
-child = subprocess.Popen(["sleep", "300"])
+child = subprocess.Popen(["sleep", "3600"])
 open(os.environ["HPCLAUNCH_RUN_DIR"] + "/pids", "w").write(f"{os.getpid()} {child.pid}")
 print("started", flush=True)
-time.sleep(300)
+beats = open(os.environ["HPCLAUNCH_RUN_DIR"] + "/beats", "w")
+while True:
+    time.sleep(0.1)
+    print("goes on", file=beats, flush=True)
+"""
+# coreutils' own, whose clock begins to run when the program has begun: a busy machine may need all of a short walltime
+# to start it. SIGALRM is what that clock sends.
+TIMEOUT = """#!/bin/bash
+(
+  until [ -s "$HPCLAUNCH_RUN_DIR/pids" ]; do sleep 0.1; done
+  sleep "$2"
+  kill -s ALRM $$
+) &
+exec {tools}/timeout "$1" 0 "${{@:3}}"
 """
 
 
@@ -43,6 +55,20 @@ def sleeping(desk: Desk, *words: str) -> tuple[Path, list[int]]:
     run = Path(done.out.strip())
     wait_for(lambda: (run / "pids").exists() and (run / "pids").read_text().count(" "), "the program runs")
     return run, [int(word) for word in (run / "pids").read_text().split()]
+
+
+def followed(desk: Desk) -> subprocess.Popen[str]:
+    """Submit the sleeper and follow it; this returns when its log was passed on: nothing is left to be recorded."""
+    desk.write("sleeper.py", SLEEPER)
+    process = desk.start("submit", "./sleeper.py", "--wait")
+    assert process.stderr is not None
+    told = ""
+    while "started\n" not in told:
+        line = process.stderr.readline()
+        assert line, told
+        told += line
+    wait_for(lambda: list(desk.project.glob("runs/*/beats")), "the program runs")
+    return process
 
 
 def state(desk: Desk, run: Path) -> tuple[str, str]:
@@ -72,21 +98,20 @@ def test_cancel_ends_all_its_processes(local: Desk, words: list[str]) -> None:
     run, processes = sleeping(local, *words)
     done = local.type("cancel", run.name, "--json")
     assert done.json[0]["state"] == "CANCELLED"
-    wait_for(lambda: not any(map(alive, processes)), "all processes have ended", seconds=10)
+    wait_for(lambda: not any(map(alive, processes)), "all processes have ended")
     assert state(local, run)[0] == "CANCELLED"
 
 
 def test_after_its_walltime_a_run_is_ended_as_timed_out(local: Desk) -> None:
+    local.program("timeout", TIMEOUT.format(tools=local.root / "tools"))
     run, processes = sleeping(local, "--walltime", "00:00:02")
-    wait_for(lambda: not any(map(alive, processes)), "the walltime ends it", seconds=20)
-    wait_for(lambda: state(local, run)[0] != "RUNNING", "it is known", seconds=10)
+    wait_for(lambda: not any(map(alive, processes)), "the walltime ends it")
+    wait_for(lambda: state(local, run)[0] != "RUNNING", "it is known")
     assert state(local, run) == ("TIMEOUT", "124:0")
 
 
 def test_control_c_detaches_and_the_run_goes_on(local: Desk) -> None:
-    local.write("sleeper.py", SLEEPER)
-    process = local.start("submit", "./sleeper.py", "--wait")
-    wait_for(lambda: list(local.project.glob("runs/*/pids")), "the program runs")
+    process = followed(local)
     os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to the whole process group
     _, err = process.communicate(timeout=60)
     (run,) = (local.project / "runs").iterdir()
@@ -97,13 +122,12 @@ def test_control_c_detaches_and_the_run_goes_on(local: Desk) -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_a_terminal_that_closes_does_not_end_the_run(local: Desk, sent: signal.Signals) -> None:
-    local.write("sleeper.py", SLEEPER)
-    process = local.start("submit", "./sleeper.py", "--wait")
-    wait_for(lambda: list(local.project.glob("runs/*/pids")), "the program runs")
+    process = followed(local)
     os.killpg(process.pid, sent)
     process.communicate(timeout=60)
     (run,) = (local.project / "runs").iterdir()
-    time.sleep(0.2)
+    before = (run / "beats").read_text().count("\n")
+    wait_for(lambda: (run / "beats").read_text().count("\n") > before + 2, "the program goes on")
     assert state(local, run) == ("RUNNING", "")
 
 
@@ -114,7 +138,7 @@ def test_a_run_whose_processes_are_gone_without_a_mark_is_unknown_never_failed(l
     for process in processes:
         if alive(process):
             os.kill(process, signal.SIGKILL)
-    wait_for(lambda: state(local, run)[0] != "RUNNING", "it is known", seconds=10)
+    wait_for(lambda: state(local, run)[0] != "RUNNING", "it is known")
     assert state(local, run)[0] in ("UNKNOWN", "FAILED")
 
 
@@ -190,4 +214,5 @@ def test_a_script_run_by_hand_twice_shows_its_last_run(local: Desk) -> None:
     for ended in ("COMPLETED", "FAILED"):
         subprocess.run(["bash", "job.sh"], cwd=local.project, env=local.environment, check=False)
         assert state(local, run)[0] == ended
-        time.sleep(0.02)  # the two attempts begin at different moments
+        for mark in run.glob("attempts/*/started"):
+            os.utime(mark, (0, 0))  # the next one begins later, however coarse the file system's clock is

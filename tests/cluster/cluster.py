@@ -154,7 +154,7 @@ def _start_all(options: Options) -> None:
             options.share,
         ]
         daemons.spawn(root, f"slurmd-{node}", command)
-    daemons.wait_for("idle nodes", lambda: set(_node_states(options).values()) == {"idle"}, 60, lambda: _dead(options))
+    daemons.wait_for("idle nodes", lambda: set(_node_states(options).values()) == {"idle"}, 180, lambda: _dead(options))
 
 
 def stop(root: Path, *, purge: bool = False) -> None:
@@ -177,7 +177,7 @@ def _stop(root: Path, slot: int) -> None:
     def alive() -> set[int]:
         return set(daemons.running(root).values()) | set(network.processes(slot) if mine else ())
 
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while pids := alive():
         daemons.kill(pids)
         time.sleep(0.05)
@@ -250,7 +250,7 @@ def _node_states(options: Options) -> dict[str, str]:
     environment = {"PATH": daemons.PATH, "SLURM_CONF": str(Path(options.root) / "etc" / "slurm.conf")}
     command = ["sinfo", "--noheader", "--Node", "--format=%N %T"]
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
         return {}
     # A "-" only says that the scheduler has plans for the node; a "*" (no answer) is left, as a fault.

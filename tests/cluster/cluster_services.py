@@ -18,7 +18,7 @@ def start_munged(root: Path) -> None:
     command = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={run / 'munge.socket'}"]
     command += [f"--pid-file={run / 'munged.own.pid'}", f"--seed-file={run / 'munged.seed'}"]
     daemons.spawn(root, "munged", command)
-    daemons.wait_for("munge socket", (run / "munge.socket").exists, 10)
+    daemons.wait_for("munge socket", (run / "munge.socket").exists, 120)
 
 
 def start_accounting(options: Options) -> None:
@@ -26,9 +26,9 @@ def start_accounting(options: Options) -> None:
     cnf, client = str(root / "etc" / "mariadb.cnf"), f"--socket={root / 'run' / 'mariadb.socket'}"
     run("mariadb-install-db", f"--defaults-file={cnf}", "--skip-test-db", "--skip-name-resolve")
     daemons.spawn(root, "mariadb", ["mariadbd", f"--defaults-file={cnf}"])
-    daemons.wait_for("database", lambda: _answers(root, "mariadb-admin", "--no-defaults", client, "ping"), 30)
+    daemons.wait_for("database", lambda: _answers(root, "mariadb-admin", "--no-defaults", client, "ping"), 120)
     daemons.spawn(root, "slurmdbd", ["slurmdbd", "-D"])
-    daemons.wait_for("slurmdbd", lambda: _answers(root, "sacctmgr", "-n", "list", "cluster"), 60)
+    daemons.wait_for("slurmdbd", lambda: _answers(root, "sacctmgr", "-n", "list", "cluster"), 180)
     users = sorted({"root", os.environ.get("SUDO_USER", "root")})
     for words in (
         ("add", "cluster", options.cluster_name),
@@ -46,7 +46,7 @@ def _answers(root: Path, *command: str) -> bool:
     with (root / "log" / "clients.out").open("ab") as log:
         try:
             done = subprocess.run(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=20
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=60
             )
         except subprocess.TimeoutExpired:
             return False

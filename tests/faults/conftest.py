@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -92,9 +93,11 @@ class Faults:
                 if Path(f"/proc/{process}/ns/net").stat().st_ino == here:
                     os.kill(process, signal.SIGKILL)
         until(lambda: f"slurmd-{node}" not in self.daemons.running(self.cluster.root), f"the end of {node}")
-        # A machine needs longer to boot. One that is back within BatchStartTimeout and MessageTimeout (10 s each) is
-        # not missed, and was not asked again for its jobs in the 16 minutes that somebody watched.
-        time.sleep(30)
+        # A machine needs longer to boot. One that is back within BatchStartTimeout and 10 s of what was last heard of
+        # its jobs is not missed, and was not asked again for them in the 16 minutes that somebody watched.
+        found = re.search(r"^BatchStartTimeout=(\d+)$", self.cluster.conf.read_text(), re.MULTILINE)
+        assert found
+        time.sleep(int(found[1]) + 20)
         try:
             yield
         finally:
@@ -152,7 +155,7 @@ class Faults:
 @pytest.fixture
 def faults(cluster: Cluster, desk: Desk) -> Faults:  # noqa: F811
     desk.job("short", "print('one line')")
-    desk.job("long", "import time\nprint('begun', flush=True)\ntime.sleep(600)\n")
+    desk.job("long", "import time\nprint('begun', flush=True)\ntime.sleep(3600)\n")
     return Faults(cluster=cluster, desk=desk)
 
 

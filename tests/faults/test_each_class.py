@@ -11,7 +11,7 @@ import pytest
 from tests.faults.conftest import Faults, told
 from tests.slurm.desk import HPCLAUNCH, until
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 WAIT_S = 240  # the machine may be busy with other tests
 NOT_ENDED = ("PENDING", "RUNNING", "UNKNOWN")  # accounting hears of a start a little later
 ONE = ("--tasks-per-node", "1")
@@ -73,7 +73,7 @@ def test_slurmdbd_down_changes_nothing(faults: Faults) -> None:
 
 def test_a_node_that_fails_is_left_out_of_the_next_start(faults: Faults) -> None:
     desk = faults.desk
-    desk.job("twice", "import os, time\nif os.environ['SLURMD_NODENAME'] == 'node1': time.sleep(100)\nprint('over')\n")
+    desk.job("twice", "import os, time\nif os.environ['SLURMD_NODENAME'] == 'node1': time.sleep(3600)\nprint('over')\n")
     run = desk.submit("twice", *ONE, "--sbatch=--nodelist=node1")
     desk.wait_for(run, "RUNNING")
     script = run.path / "job.sh"

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,16 +27,15 @@ OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(600))
+            item.add_marker(pytest.mark.timeout(1200))
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a launch ended: exit code, what all ranks printed, seconds, and the run directory."""
+    """How a launch ended: exit code, what all ranks printed, and the run directory."""
 
     code: int
     text: str
-    seconds: float
     run_dir: Path
 
     def events(self, kind: str) -> list[dict[str, Any]]:
@@ -69,7 +67,6 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
         command = [sys.executable, str(script), *arguments]
         if size:  # 0: no launcher at all
             command = [*(MPIRUN if mpi else GLOORUN), "-np", str(size), *command]
-        began = time.monotonic()
         done = subprocess.run(
             command,
             env=environment(run_dir, {"HPCLAUNCH_EXIT_FILE": str(run_dir / "exit-code"), **extra}),
@@ -77,9 +74,9 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ended]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=240,
+            timeout=600,
         )
-        return Ended(done.returncode, done.stdout, time.monotonic() - began, run_dir)
+        return Ended(done.returncode, done.stdout, run_dir)
 
     return run
 

@@ -62,7 +62,7 @@ def suites(
         }
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("python", [python for python, _ in ENVIRONMENTS])
 def test_the_core_works_where_only_its_dependencies_are(suites: dict[str, Future[None]], python: str) -> None:
     suites[python].result()
@@ -93,7 +93,7 @@ def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: 
     assert suite.returncode == 0, suite.stdout[-4000:]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_an_editable_install_reads_the_checkout(uv: str, tmp_path: Path) -> None:
     run(uv, "venv", "--quiet", tmp_path / "env", cwd=tmp_path)
     python = tmp_path / "env" / "bin" / "python"

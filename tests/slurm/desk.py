@@ -199,7 +199,7 @@ class Desk:
             told = self.slurm(*command).strip().replace("|", " ")
             return told.split(" ")[0] not in ("", "RUNNING", "PENDING", "COMPLETING")
 
-        until(known, f"job {run.job_id} in sacct", 20)
+        until(known, f"job {run.job_id} in sacct")
         return told
 
 

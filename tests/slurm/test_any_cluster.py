@@ -16,7 +16,7 @@ import yaml
 
 from tests.slurm.desk import Desk, new_desk
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(1200)
 CLUSTER_PY = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"
 ROOT = Path("/var/tmp/hpclaunch-elsewhere")
 ELSEWHERE = ("--slot", "2", "--cluster-name", "elsewhere", "--nodes", "3", "--gpus", "2", "--cpus", "4")

@@ -15,6 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Cluster
 
+pytestmark = pytest.mark.timeout(600)
 CLUSTER_PY = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"
 
 MPI_PROGRAM = r"""
@@ -101,8 +102,10 @@ def test_srun_reaches_every_node(cluster: Cluster) -> None:
 
 
 def test_nodes_have_their_own_tmp_and_shm_but_share_the_work_directory(cluster: Cluster, workdir: Path) -> None:
-    command = "h=$(hostname); touch /tmp/$h /dev/shm/$h mark-$h; sleep 0.5; ls /tmp /dev/shm | grep -c '^node'"
-    counts = run("srun", f"--nodes={len(cluster.nodes)}", "sh", "-c", command, cwd=workdir).split()
+    nodes = len(cluster.nodes)
+    all_have = f"until [ $(ls | grep -c '^mark-') = {nodes} ]; do sleep 0.1; done"
+    command = f"h=$(hostname); touch /tmp/$h /dev/shm/$h mark-$h; {all_have}; ls /tmp /dev/shm | grep -c '^node'"
+    counts = run("srun", f"--nodes={nodes}", "sh", "-c", command, cwd=workdir).split()
     assert counts == ["2"] * len(cluster.nodes)
     assert {mark.name for mark in workdir.iterdir()} == {f"mark-{node}" for node in cluster.nodes}
 
@@ -132,7 +135,7 @@ def test_too_many_gpus_are_refused(cluster: Cluster) -> None:
 
 
 def test_two_jobs_without_mem_share_a_node(cluster: Cluster, workdir: Path) -> None:
-    sleep = "#!/bin/bash\nsleep 30\n"
+    sleep = "#!/bin/bash\nsleep 3600\n"
     jobs = [submit(workdir, sleep, "--nodelist=node1", "--ntasks=2") for _ in range(2)]
     try:
         for job in jobs:
@@ -145,17 +148,14 @@ def test_sacct_keeps_the_exit_code(cluster: Cluster, workdir: Path) -> None:
     job = submit(workdir, "#!/bin/bash\nexit 7\n", "--account=physics")
     wait_for_state(job, "FAILED")
     query = ("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}", "--format=State,ExitCode,Account")
-    wait_until(lambda: run(*query).strip() == "FAILED|7:0|physics", "the failed job in sacct", 20)
+    wait_until(lambda: run(*query).strip() == "FAILED|7:0|physics", "the failed job in sacct")
 
 
 def test_job_without_the_submitters_environment(
     cluster: Cluster, workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEAK", "from the submitting shell")
-    began = time.monotonic()
     job = submit(workdir, "#!/bin/bash\nenv\nscontrol ping\n", "--export=NONE")
-    wait_for_state(job, "RUNNING", "COMPLETED", "FAILED")
-    started_after = time.monotonic() - began
     wait_for_state(job, "COMPLETED", "FAILED")
     output = (workdir / "job.out").read_text(encoding="utf-8")
     assert job_field(job, "ExitCode") == "0:0", output
@@ -163,21 +163,25 @@ def test_job_without_the_submitters_environment(
     assert re.search(r"^PATH=.*/usr/bin", output, re.MULTILINE)
     assert re.search(r"^HOME=/", output, re.MULTILINE)
     assert "is UP" in output
-    assert started_after < 10  # Alone on the machine it is below 2 s.
+    assert job_field(job, "Restarts") == "0"  # Slurm requeues a job whose environment it did not get in time.
 
 
 def test_preempted_job_is_requeued_and_runs_again(cluster: Cluster, workdir: Path) -> None:
     everything = (f"--nodes={len(cluster.nodes)}", "--exclusive")
-    script = "#!/bin/bash\necho attempt ${SLURM_RESTART_COUNT:-0}\nsleep 60\n"
+    script = "#!/bin/bash\necho attempt ${SLURM_RESTART_COUNT:-0}\nsleep 3600\n"
+    log = workdir / "job.out"
+
+    def has_said(text: str) -> bool:
+        return log.exists() and text in log.read_text(encoding="utf-8")
+
     victim = submit(workdir, script, "--partition=preempt", "--requeue", "--open-mode=append", *everything)
     try:
-        wait_for_state(victim, "RUNNING")
+        wait_until(lambda: has_said("attempt 0"), "the first attempt's log line")
         urgent = submit(workdir, "#!/bin/bash\ntrue\n", "--partition=batch", "--output=urgent.out", *everything)
         wait_for_state(urgent, "COMPLETED")
         assert job_field(victim, "Restarts") == "1"
         wait_for_state(victim, "RUNNING")
-        log = workdir / "job.out"
-        wait_until(lambda: "attempt 1" in log.read_text(encoding="utf-8"), "the second attempt's log line")
+        wait_until(lambda: has_said("attempt 1"), "the second attempt's log line")
     finally:
         run("scancel", victim)
     assert log.read_text(encoding="utf-8").startswith("attempt 0\n")

@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,9 @@ from tests.slurm.desk import HPCLAUNCH, PATIENCE_S, Desk, Submitted, until
 
 pytestmark = pytest.mark.timeout(300)
 ONE = ("--tasks-per-node", "1")
-TALKS = "import time\nfor number in range(600):\n    print('line', number, flush=True)\n    time.sleep(0.2)\n"
+# For ever: what is looked at while it runs may come late on a busy machine.
+TALKS = "import itertools, time\nfor number in itertools.count():\n    print('line', number, flush=True)\n"
+TALKS += "    time.sleep(0.2)\n"
 
 
 @pytest.fixture
@@ -27,30 +28,32 @@ def talking(desk: Desk) -> Iterator[Submitted]:
     subprocess.run(["scancel", run.job_id], env=desk.shell())
 
 
-def start(desk: Desk, *arguments: str) -> subprocess.Popen[str]:
-    pipe = subprocess.PIPE
-    return subprocess.Popen(
-        [HPCLAUNCH, *arguments], cwd=desk.folder, env=desk.shell(), stdout=pipe, stderr=pipe, text=True
-    )
+def start(desk: Desk, heard: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """hpclaunch ARGUMENTS; what it says is in the file ``heard`` as soon as it was said."""
+    with heard.open("wb") as file:
+        return subprocess.Popen(
+            [HPCLAUNCH, *arguments], cwd=desk.folder, env=desk.shell(), stdout=file, stderr=subprocess.STDOUT
+        )
 
 
-def end(process: subprocess.Popen[str]) -> tuple[str, str]:
-    return process.communicate(timeout=PATIENCE_S)
+def wait_until_heard(heard: Path, text: str) -> None:
+    until(lambda: text in heard.read_text(errors="replace"), f"{text!r} in {heard}")
 
 
-def test_status_logs_and_cancel(desk: Desk, talking: Submitted) -> None:
+def test_status_logs_and_cancel(desk: Desk, talking: Submitted, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
     desk.wait_for(talking, "RUNNING")
     desk.wait_for_line(talking, "line 3\n")
     (told,) = json.loads(desk.run("status", talking.job_id, "--json").stdout)
     assert told["state"] == "RUNNING"
     assert desk.run("logs", talking.job_id).stdout.startswith("line 0\nline 1\n")
 
-    following = start(desk, "logs", "-f", talking.path.name)
-    time.sleep(1)
+    following = start(desk, heard, "logs", "-f", talking.path.name)
+    wait_until_heard(heard, "line 3\n")
     cancelled = desk.run("cancel", talking.path.name)
     assert cancelled.returncode == 0, cancelled.stderr
-    lines = end(following)[0].splitlines()
-    assert following.returncode == 0
+    assert following.wait(PATIENCE_S) == 0
+    lines = heard.read_text(errors="replace").splitlines()
     assert lines[:3] == ["line 0", "line 1", "line 2"]
     told_lines = [line for line in lines if line.startswith("line ")]
     assert told_lines == [f"line {number}" for number in range(len(told_lines))]  # each once, and in order
@@ -63,26 +66,24 @@ def test_status_logs_and_cancel(desk: Desk, talking: Submitted) -> None:
     assert "CANCELLED" in again.stdout
 
 
-def test_ctrl_c_while_following_a_log_ends_the_following_only(desk: Desk, talking: Submitted) -> None:
+def test_ctrl_c_while_following_a_log_ends_the_following_only(desk: Desk, talking: Submitted, tmp_path: Path) -> None:
     desk.wait_for_line(talking, "line 1\n")
-    following = start(desk, "logs", "-f", talking.job_id)
-    time.sleep(1.5)
+    following = start(desk, tmp_path / "heard", "logs", "-f", talking.job_id)
+    wait_until_heard(tmp_path / "heard", "line 1\n")
     following.send_signal(signal.SIGINT)
-    end(following)
-    assert following.returncode == 130
+    assert following.wait(PATIENCE_S) == 130
     assert desk.states(talking) == {talking.job_id: "RUNNING"}
 
 
-def test_ctrl_c_while_waiting_detaches_and_says_how_to_cancel(desk: Desk) -> None:
+def test_ctrl_c_while_waiting_detaches_and_says_how_to_cancel(desk: Desk, tmp_path: Path) -> None:
     desk.job("watched", TALKS)
-    waiting = start(desk, "submit", "watched", *ONE, "--wait")
-    until(lambda: any((desk.folder / "runs").glob("watched-*/logs/*.out")), "the job's log")
+    waiting = start(desk, tmp_path / "heard", "submit", "watched", *ONE, "--wait")
+    wait_until_heard(tmp_path / "heard", "line 5\n")  # it has recorded the job, and follows it
     run = desk.newest()
     try:
-        desk.wait_for_line(run, "line 5\n")
         waiting.send_signal(signal.SIGINT)
-        said = end(waiting)[1]
-        assert waiting.returncode == 130
+        assert waiting.wait(PATIENCE_S) == 130
+        said = (tmp_path / "heard").read_text(errors="replace")
         assert f"hpclaunch cancel {run.path.name} (or: scancel {run.job_id})" in said
         assert "Traceback" not in said
         before = run.log().count("line")
@@ -117,12 +118,12 @@ def test_what_slurm_refuses_is_said_in_its_words_and_the_run_directory_stays(des
 def test_a_job_that_waits_for_nodes_says_why(desk: Desk) -> None:
     desk.job("probe")
     holder = desk.slurm(
-        "sbatch", "--parsable", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 60"
+        "sbatch", "--parsable", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 3600"
     ).strip()
     try:
         until(lambda: desk.slurm("squeue", "-h", "-j", holder, "-o", "%T").strip() == "RUNNING", "the holder")
         run = desk.submit("probe", *ONE)
-        until(lambda: "Resources" in desk.run("status", run.job_id).stdout, "the reason in status", 30)
+        until(lambda: "Resources" in desk.run("status", run.job_id).stdout, "the reason in status")
         assert "PENDING" in desk.run("status", run.job_id).stdout
         desk.slurm("scancel", run.job_id)
     finally:

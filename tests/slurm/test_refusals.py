@@ -15,7 +15,7 @@ import pytest
 
 from tests.slurm.desk import PATIENCE_S, Desk, Submitted, until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 # The second says nothing of limits, so that only Slurm itself can tell.
 SITES = ("testcluster", "nolimits")
 JOB = f"hopeless-{os.getpid()}"
@@ -95,7 +95,7 @@ def answers(desk: Desk) -> Answers:
         )
         for (site, name), (code, faults) in said.items()
     }
-    desk.wait(*(answer.instead for answer in by_case.values()))
+    desk.wait(*(answer.instead for answer in by_case.values()), seconds=300)
     return Answers(by_case, written, queued)
 
 

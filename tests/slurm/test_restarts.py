@@ -27,6 +27,10 @@ def note(text):
 def notes_of_all():
     with open(os.environ["HPCLAUNCH_RUN_DIR"] + "/notes") as file:
         return file.read()
+def all_have_saved():
+    said = notes_of_all()
+    ranks = range(int(os.environ["HPCLAUNCH_WORLD_SIZE"]))
+    return all(said.count(f"rank {one} saved") >= said.count(f"rank {rank} saved") for one in ranks)
 def save():
     with open(place + ".new", "w") as file:
         file.write(str(count))
@@ -42,7 +46,13 @@ while count < last:
     if asked:
         save()
         note(f"saved {count} on {asked[0]}")
-        time.sleep(0.5)  # all ranks save before the first one ends, as a barrier would see to
+        # All ranks save before the first one ends, as a barrier would see to. mpirun alone asks some of them only when
+        # another one has ended, if Slurm's SIGTERM reached that one and not mpirun itself.
+        if "OMPI_COMM_WORLD_RANK" in os.environ and asked[0] == "SIGTERM":
+            time.sleep(0.5)
+        else:
+            while not all_have_saved():
+                time.sleep(0.1)
         sys.exit(75)
 save()
 note("done")
@@ -52,9 +62,11 @@ sys.exit(code)
 """
 JOB: dict[str, Any] = {**PROBE_JOB, "restarts": 3, "summary": "counts"}
 RANKS = range(4)
-TWO = ("--nodes", "2", "--tasks-per-node", "2", "--walltime", "10m")
+TWO = ("--nodes", "2", "--tasks-per-node", "2", "--walltime", "2h")
+# So many steps that none is done before it is asked to save, however late that is.
+LONG = str(10**9)
 LAUNCHERS = ("srun", "mpirun")
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(600)
 
 
 def notes(run: Submitted) -> str:
@@ -100,11 +112,11 @@ def running(counter: Desk) -> dict[str, Submitted]:
     """All wait in the queue and run at the same time."""
     runs = {}
     for launcher in LAUNCHERS:
-        runs[launcher] = counter.submit("counter", *TWO, "--launcher", launcher, "--", "3000")
-    runs["cancelled"] = counter.submit("counter", "--nodes", "1", "--tasks-per-node", "1", "--", "3000")
+        runs[launcher] = counter.submit("counter", *TWO, "--launcher", launcher, "--", LONG)
+    runs["cancelled"] = counter.submit("counter", "--nodes", "1", "--tasks-per-node", "1", "--", LONG)
     runs["own error"] = counter.submit("counter", "--nodes", "1", "--tasks-per-node", "1", "--", "3", "7")
     runs["limit"] = counter.submit(
-        "counter", "--nodes", "1", "--tasks-per-node", "1", "--restarts", "1", "--", "3000", "0", "endless"
+        "counter", "--nodes", "1", "--tasks-per-node", "1", "--restarts", "1", "--", LONG, "0", "endless"
     )
     return runs
 
@@ -167,7 +179,7 @@ def preempted(counter: Desk) -> dict[str, Submitted]:
     """Both in the partition that makes room, and a job of another partition that wants all nodes for some seconds."""
     low = ("--partition", "preempt", *TWO, "--sbatch", "--exclusive")
     runs = {
-        name: counter.submit("counter", *low, "--launcher", name, "--", "3000", code)
+        name: counter.submit("counter", *low, "--launcher", name, "--", LONG, code)
         for name, code in AFTER_PREEMPTION.items()
     }
     for run in runs.values():
@@ -192,7 +204,7 @@ def test_row_08_a_preempted_run_saves_in_its_grace_and_goes_on(
 def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor(counter: Desk) -> None:
     counter.site("chained", restart="resubmit")
     script = counter.folder / "chained.sh"
-    made = counter.run("render", "counter", *TWO, "--site", "chained", "-o", str(script), "--json", "--", "3000")
+    made = counter.run("render", "counter", *TWO, "--site", "chained", "-o", str(script), "--json", "--", LONG)
     # As hpclaunch retry does: --exclude stands on sbatch's command line, not in the script.
     job_id = counter.slurm("sbatch", "--parsable", "--exclude=node2", str(script)).strip()
     run = Submitted(path=Path(json.loads(made.stdout)["run_dir"]), job_id=job_id)

@@ -24,7 +24,8 @@ with open(os.environ["HPCLAUNCH_RUN_DIR"] + "/metrics.jsonl", "a") as file:
     file.write(json.dumps({"event": "end", "note": words["note"], "start": start}) + "\\n")
 """
 NOTE = "$(touch sneaked-in) 'a', \\n \"b\"\n%A"
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
+WAIT_S = 300
 
 
 def told(desk: Desk, *words: str) -> list[dict[str, Any]]:
@@ -44,7 +45,7 @@ def test_three_tasks_of_one_array_each_with_its_own_values_folder_log_and_end(tu
     quoted = NOTE.replace('"', '""')
     size = ("--nodes", "1", "--tasks-per-node", "1", "--walltime", "10m")
     run = tuning.submit("tune", *size, "--sweep", "seed=1..3", "--sweep", f'note="{quoted}"', "--at-once", "2")
-    waited = tuning.run("wait", run.path.name)
+    waited = tuning.run("wait", run.path.name, seconds=WAIT_S)
     assert waited.returncode == 7, waited.stderr
     each = told(tuning, "status", run.path.name)
     assert [(one["job_id"], one["state"], one["exit_code"]) for one in each] == [
@@ -65,7 +66,7 @@ def test_three_tasks_of_one_array_each_with_its_own_values_folder_log_and_end(tu
     assert not list(run.path.rglob("sneaked-in"))
     again = tuning.run("resume", f"{run.path.name}/0002")
     assert again.returncode == 0, again.stderr
-    assert tuning.run("wait", f"{run.path.name}/0002").returncode == 7
+    assert tuning.run("wait", f"{run.path.name}/0002", seconds=WAIT_S).returncode == 7
     (third,) = told(tuning, "status", f"{run.path.name}/0002")
     assert (third["state"], third["earlier"]) == ("FAILED", [f"{run.job_id}_2"])
     assert Path(third["run_dir"], "attempts", f"{third['job_id']}.0").is_dir()

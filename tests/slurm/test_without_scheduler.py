@@ -45,7 +45,7 @@ def test_row_06_exit_code_7_is_kept_and_nothing_goes_on(desk: Desk, as_root: dic
     code, said, run = local(desk, as_root, "seven")
     assert code == 1
     assert "FAILED (exit code 7:0)" in said
-    assert not still_running(str(run.path))
+    until(lambda: not still_running(str(run.path)), "the end of every rank")
 
 
 def test_row_25_cancelling_ends_every_rank(desk: Desk, as_root: dict[str, str]) -> None:
@@ -56,7 +56,7 @@ def test_row_25_cancelling_ends_every_rank(desk: Desk, as_root: dict[str, str]) 
     done = desk.run("cancel", run.job_id, env=as_root)
     assert done.returncode == 0, done.stderr
     assert "CANCELLED" in done.stdout
-    until(lambda: not still_running(str(run.path)), "the end of every rank", 20)
+    until(lambda: not still_running(str(run.path)), "the end of every rank")
 
 
 def still_running(folder: str) -> list[str]:

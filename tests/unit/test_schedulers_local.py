@@ -52,11 +52,13 @@ def test_a_run_of_another_machine_is_unknown_here(run: Run) -> None:
 
 def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:
     attempt = f"{run.path}/attempts/$SUBMITIT_LOCAL_JOB_ID.0"
-    line = f"ps -o sid= -p $$ > {run.path}/sid; sleep 2; mkdir -p {attempt}; echo 5 > {attempt}/exit-code\n"
+    line = f"ps -o sid= -p $$ > {run.path}/sid; until [ -e {run.path}/seen ]; do sleep 0.1; done\n"
+    line += f"mkdir -p {attempt}; echo 5 > {attempt}/exit-code\n"
     run.script.write_text(line)
     started = replace(run, job_id=local.submit(run, "", 60))
     assert state(started) == Status(state="RUNNING")
-    deadline = time.monotonic() + 30
+    (run.path / "seen").touch()
+    deadline = time.monotonic() + 100
     while state(started).state == "RUNNING" and time.monotonic() < deadline:
         time.sleep(0.05)
     assert state(started) == Status(state="FAILED", exit_code="5:0")

@@ -56,19 +56,32 @@ class Bed:
         self,
         *options: str,
         events: Mapping[int, str] | None = None,
-        pause: float | Mapping[int, float] = 0.1,
         nodes: int = 2,
         typed: tuple[str, ...] = (),
     ) -> Pair:
-        """Submit both. ``events``: by ranks, what the program does to itself; ``pause``: seconds after every step."""
+        """Submit both. ``events``: by ranks, what the program does to itself."""
         self.began = time.monotonic()
         pair = {}
         for ranks in RANKS:
             event = [f"--event={events[ranks]}"] if events else []
-            seconds = pause[ranks] if isinstance(pause, Mapping) else pause
-            command = self.command(ranks, *typed, nodes=nodes, own=(f"--step-seconds={seconds}", *event, *options))
+            command = self.command(ranks, *typed, nodes=nodes, own=("--step-seconds=0.1", *event, *options))
             pair[ranks] = self.desk.submit(*command[1:])
         return pair
+
+    def start_held(self, step: int, *options: str, nodes: int = 2, typed: tuple[str, ...] = ()) -> Pair:
+        """Submit both; after that step they wait for `go`, or until they are asked to stop: once, at the first start.
+
+        So what is done to them meets them, however slow this machine is and whichever of the two is the faster one.
+        """
+        events = dict.fromkeys(RANKS, f"1:{step}:hold")
+        pair = self.start(*options, events=events, nodes=nodes, typed=typed)
+        self.wait_for_step(pair, step)
+        return pair
+
+    def go(self, pair: Pair) -> None:
+        """Let held trainings go on."""
+        for run in pair.values():
+            (run.path / "go").touch()
 
     def command(self, ranks: int, *typed: str, nodes: int = 2, own: tuple[str, ...] = ()) -> list[str]:
         """What is typed to submit a training: ``typed`` for hpclaunch, ``own`` for the program."""

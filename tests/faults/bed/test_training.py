@@ -40,23 +40,22 @@ def test_newest_checkpoint_truncated(bed: Bed) -> None:
 
 
 def test_one_rank_hanging(bed: Bed) -> None:
-    pair = bed.start("--stall-minutes=0.25", events={2: "1:17:hang", 4: "1:9:hang"})
+    pair = bed.start("--stall-minutes=1", events={2: "1:17:hang", 4: "1:9:hang"})
     bed.resumed(pair, {"state": "FAILED", "exit_code": "1:0"})
     assert all("a rank hangs" in run.log() for run in pair.values())
     bed.judge("one rank hanging (SIGSTOP)", "FAILED 1 after `--stall-minutes`; `resume` completes it", pair, jobs=2)
 
 
 def test_slurmd_killed_in_mid_run(bed: Bed) -> None:
-    pair = bed.start(pause=0.3)
-    bed.wait_for_step(pair, 5)
+    pair = bed.start_held(5)
     with bed.faults.node_daemon_down("node2"):
+        bed.go(pair)
         bed.wait_for_step(pair, 9)
     bed.judge("slurmd killed in mid-run", "the run goes on without it", pair)
 
 
 def test_node_lost_in_mid_run(bed: Bed) -> None:
-    pair = bed.start(pause=0.3, typed=("--sbatch=--nodelist=node[1-2]",))
-    bed.wait_for_step(pair, 5)
+    pair = bed.start_held(5, typed=("--sbatch=--nodelist=node[1-2]",))
     with bed.faults.node_lost("node1"):
         pass
     # Slurm 22.05 starts the job under its old id, and on the same node slurmstepd finds the socket of the first start.
@@ -65,28 +64,34 @@ def test_node_lost_in_mid_run(bed: Bed) -> None:
 
 
 def test_preempted_with_grace(bed: Bed) -> None:
-    pair = bed.start(pause=0.4, typed=("--partition", "preempt", "--sbatch=--exclusive"))
-    bed.wait_for_step(pair, 3)
+    pair = bed.start_held(3, typed=("--partition", "preempt", "--sbatch=--exclusive"))
     bed.desk.slurm("sbatch", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
     bed.judge("preemption with 15 s of grace", "saved in the grace, requeued; goes on", pair)
     assert all("saved; to be started again" in run.log() for run in pair.values())
 
 
 def test_walltime_reached(bed: Bed) -> None:
-    # Too slow to end before the walltime, which comes to an end when both have begun, however long that took.
-    pair = bed.start("--slow-starts=1", pause={2: 4.0, 4: 7.0}, typed=("--signal", "USR2@40"))
-    bed.wait_for_step(pair, 2)
+    # The walltime comes to an end when both have begun, however long that took.
+    pair = bed.start_held(2, typed=("--signal", "USR2@40"))
     for run in pair.values():
         bed.limit(run, math.ceil(bed.seconds_since_start(run) / 60) + 1)
-    for run in pair.values():
-        until(lambda run=run: "saved; to be started again" in run.log(), "saved at the signal", 300)
-        bed.limit(run, 20)
+    longer: set[Path] = set()
+
+    def all_longer() -> bool:  # each as soon as it has saved: the other may be slower
+        for run in pair.values():
+            if run.path not in longer and "saved; to be started again" in run.log():
+                bed.limit(run, 20)
+                longer.add(run.path)
+        return len(longer) == len(pair)
+
+    until(all_longer, "both saved at the signal", 300)
     bed.judge("walltime reached", "saved at the signal, requeued; goes on", pair)
     assert all(run.log().count("saved; to be started again") == 1 for run in pair.values())
 
 
 def test_disk_full_while_checkpointing(bed: Bed) -> None:
-    pair = bed.start(nodes=1, pause=0.5, typed=("--sbatch=--hold", "--sbatch=--nodelist=node1"))
+    held = {2: "1:5:hold", 4: "1:5:hold"}
+    pair = bed.start(nodes=1, events=held, typed=("--sbatch=--hold", "--sbatch=--nodelist=node1"))
     folders = [run.path / "checkpoints" for run in pair.values()]
     with bed.faults.small_disks("node1", folders) as shell:
         for run in pair.values():
@@ -101,6 +106,7 @@ def test_disk_full_while_checkpointing(bed: Bed) -> None:
             return len(full) == len(folders)
 
         until(all_full, "step 5 of both", 600)
+        bed.go(pair)
         for run in pair.values():
             code, record = bed.wait(run)
             assert (code, record["state"]) == (1, "FAILED"), run.log()[-3000:]
@@ -114,10 +120,10 @@ def test_disk_full_while_checkpointing(bed: Bed) -> None:
 
 
 def test_log_folder_removed(bed: Bed) -> None:
-    pair = bed.start(pause=0.3)
-    bed.wait_for_step(pair, 5)
+    pair = bed.start_held(5)
     for run in pair.values():
         shutil.rmtree(run.path / "logs")
+    bed.go(pair)
     bed.judge("log folder removed in mid-run", "the run goes on; what was logged is gone", pair)
 
 
@@ -172,8 +178,7 @@ def test_sbatch_times_out_after_accepting(bed: Bed) -> None:
 
 
 def test_slurmctld_down_during_status_and_cancel(bed: Bed) -> None:
-    pair = bed.start(pause=2.0)  # longer than four calls without a controller, and its start, take
-    bed.wait_for_step(pair, 3)
+    pair = bed.start_held(3)
     impatient = bed.faults.impatient()
     with bed.faults.down("slurmctld"):
         for run in pair.values():

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 
-from hpclaunch.training import failure, options, resuming, techniques
+from hpclaunch.training import failure, options, resuming, stopping, techniques
 from hpclaunch.training.start import start
 
 SIGNALS = {"term": signal.SIGTERM, "kill": signal.SIGKILL, "hang": signal.SIGSTOP}
@@ -19,10 +19,15 @@ def parse():
     parser = options.parser("A small model with much state.", seed=5)
     techniques.add_options(parser, epochs=3, batch_size=8, batch_norm=True)
     resuming.add_options(parser)
-    parser.add_argument("--event", default="", help="RANK:STEP:term|kill|hang, steps counted over all attempts")
+    parser.add_argument("--event", default="", help="RANK:STEP:term|kill|hang|hold, steps counted over all attempts")
     parser.add_argument("--step-seconds", type=float, default=0.0, help="pause after every step")
-    parser.add_argument("--slow-starts", type=int, default=99, help="so many starts make these pauses")
     return parser.parse_args()
+
+
+def hold():
+    """Keep this rank, and so all others, from the next step until RUN/go is there, or it is asked to stop."""
+    while not (stopping.is_asked() or os.path.exists(os.path.join(os.environ["HPCLAUNCH_RUN_DIR"], "go"))):
+        time.sleep(0.1)
 
 
 def network(normalization):
@@ -75,10 +80,12 @@ with failure.reported():
             self.made += 1
             with open(os.path.join(world.run_dir, f"steps-{world.rank}"), "a") as file:
                 file.write(f"{self.made}\n")
-            if int(os.environ.get("HPCLAUNCH_RESTART_COUNT", "0")) < asked.slow_starts:
-                time.sleep(asked.step_seconds)
+            time.sleep(asked.step_seconds)
             if self.kind and self.made == int(self.step) and world.rank == int(self.rank) and first("event"):
-                os.kill(os.getpid(), SIGNALS[self.kind])
+                if self.kind == "hold":
+                    hold()
+                else:
+                    os.kill(os.getpid(), SIGNALS[self.kind])
 
     random = np.random.RandomState(7)
     images = random.randint(0, 255, (208, 6, 6, 2)).astype("uint8")

@@ -334,7 +334,7 @@ def test_every_node_is_of_one_type_that_promises_no_more_than_it_has(nodes: list
 
 
 @given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_whatever_the_programs_write_the_file_can_be_read(data: st.DataObject, tmp_path: Path) -> None:
     """Any name, and any text cut anywhere: a site file that loads, or none."""
     texts = answers(data.draw(st.sampled_from(["22.05", "23.11", "24.05"])))
