@@ -19,10 +19,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from hpclaunch.core.spec import Request
 from hpclaunch.launch import World, ground_of
 from hpclaunch.refinement import expect
 from hpclaunch.runs import Run, save
-from hpclaunch.spec import Request
 
 BAR_S = 1.0
 UNWANTED = ("tensorflow", "numpy", "submitit", "matplotlib")

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
-from hpclaunch.errors import Fault, NotFound, Refused
-from hpclaunch.records import record
+from hpclaunch.core.errors import Fault, NotFound, Refused
+from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
-from hpclaunch.runs.files import json_object, read_text
 
 if TYPE_CHECKING:
     from hpclaunch.launch import World

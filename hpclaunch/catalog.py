@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hpclaunch.errors import Fault, NotFound
-from hpclaunch.records import record
+from hpclaunch.core.errors import Fault, NotFound
+from hpclaunch.core.records import record
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _PACKAGE = Path(__file__).resolve().parent

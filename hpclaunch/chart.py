@@ -7,7 +7,7 @@ from typing import Any
 
 from hpclaunch.advice.choice import Candidate
 from hpclaunch.advice.throughput import Throughput
-from hpclaunch.errors import Fault, InvalidRequest, Refused
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.forecast.values import Forecast
 
 FORMATS = (".png", ".svg")

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.errors import Fault, HpclaunchError
-from hpclaunch.spec import Cost, JobSpec, digits_of
-from hpclaunch.units import count, format_memory, format_walltime
+from hpclaunch.core.errors import Fault, HpclaunchError
+from hpclaunch.core.spec import Cost, JobSpec, digits_of
+from hpclaunch.core.units import count, format_memory, format_walltime
 
 if TYPE_CHECKING:
     from rich.table import Table

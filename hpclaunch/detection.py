@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpclaunch.catalog import SITE, Catalog, did_you_mean
-from hpclaunch.errors import Fault, InvalidFile, NotFound
-from hpclaunch.records import record
+from hpclaunch.core.errors import Fault, InvalidFile, NotFound
+from hpclaunch.core.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import Detect, Site, load_site
 

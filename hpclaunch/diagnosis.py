@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from hpclaunch.errors import Fault
-from hpclaunch.records import record
-from hpclaunch.units import count
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count
 
 Verdict = Literal["PASS", "WARN", "FAIL"]
 Facts = Mapping[str, Any]

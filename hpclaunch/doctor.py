@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import __version__
+from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
+from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import count
 from hpclaunch.diagnosis import Check, Evidence, diagnose, refusals
-from hpclaunch.errors import Fault, HpclaunchError, Interrupted
 from hpclaunch.following import wait
 from hpclaunch.job import Job, Resources
 from hpclaunch.launch import Prepared, World, prepare, submit
-from hpclaunch.records import record
 from hpclaunch.runs import Run
-from hpclaunch.runs.files import json_object, read_text
 from hpclaunch.schedulers.slurm_programs import ask
-from hpclaunch.spec import Request
 from hpclaunch.survey.answers import gpus_of, mpi_types
-from hpclaunch.units import count
 
 MARK = "HPCLAUNCH_DOCTOR_MARK"
 """A variable of the submitting shell alone; rank_probe.py looks for it."""

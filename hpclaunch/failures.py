@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 _MACHINES_FAULT = {
     "NODE_FAIL": "a node failed",

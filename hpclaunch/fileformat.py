@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 
 from hpclaunch.catalog import did_you_mean
-from hpclaunch.errors import Fault, InvalidFile
-from hpclaunch.records import record
-from hpclaunch.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.records import record
+from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 _LARGEST_FILE = 256 * 1024
 _CORE_SCALARS = {

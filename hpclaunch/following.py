@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.errors import Fault, Refused, SchedulerError
+from hpclaunch.core.errors import Fault, Refused, SchedulerError
 from hpclaunch.runs import Run
 from hpclaunch.tracking import NEVER_QUEUED, refreshed, retry
 

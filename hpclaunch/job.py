@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from hpclaunch.catalog import JOB, Catalog
+from hpclaunch.core.records import record
 from hpclaunch.fileformat import (
     INTERNAL,
     AtLeast,
@@ -23,7 +24,6 @@ from hpclaunch.fileformat import (
     read,
 )
 from hpclaunch.launchers import LauncherName
-from hpclaunch.records import record
 
 Value = bool | int | float | str
 ParameterName = Annotated[str, Matching(re.compile("[a-z][a-z0-9_]*"), "small letters, digits and _")]

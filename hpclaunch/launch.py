@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from hpclaunch import __version__
 from hpclaunch.catalog import Catalog, user_folder
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import HOROVOD, JobSpec, Request, Surroundings
 from hpclaunch.detection import Choice, check_settings, choice_of, machine
-from hpclaunch.errors import Fault, InvalidRequest, Refused
-from hpclaunch.records import record
 from hpclaunch.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.site import Site
-from hpclaunch.spec import HOROVOD, JobSpec, Request, Surroundings
 
 if TYPE_CHECKING:
     from hpclaunch.forecast.submission import Planned

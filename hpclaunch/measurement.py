@@ -9,14 +9,14 @@ from statistics import median
 from typing import Any
 
 from hpclaunch.advice.stragglers import of_a_rank
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import read_text
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import MIRRORED, MULTIWORKER
+from hpclaunch.core.units import count
 from hpclaunch.evidence import Calibration, Noise, Point
 from hpclaunch.job import Job, Role
-from hpclaunch.records import record
 from hpclaunch.runs import Run, swept
-from hpclaunch.runs.files import read_text
-from hpclaunch.spec import MIRRORED, MULTIWORKER
-from hpclaunch.units import count
 
 WARM_UP = 1
 """Epochs that do not count: TensorFlow traces the step in the first one."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
+from hpclaunch.core.spec import Request
 from hpclaunch.launch import Ground, World, ground_of, is_foreign
-from hpclaunch.spec import Request
 
 if TYPE_CHECKING:
     from hpclaunch.advice.choice import Wishes

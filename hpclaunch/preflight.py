@@ -6,10 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
-from hpclaunch.errors import Fault
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.spec import DataNeed, JobSpec
 from hpclaunch.job import layout_in
 from hpclaunch.snapshot import choose, faults_of
-from hpclaunch.spec import DataNeed, JobSpec
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:

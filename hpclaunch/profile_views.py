@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hpclaunch.console import say, table, write_json
+from hpclaunch.core.units import format_walltime
 from hpclaunch.profiling import Design, Result
-from hpclaunch.units import format_walltime
 
 
 def show_design(design: Design, as_json: bool) -> None:

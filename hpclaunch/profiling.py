@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.calibrations import key_of, place_of, store
-from hpclaunch.errors import Fault, HpclaunchError, Interrupted, Refused
+from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import count
 from hpclaunch.evidence import Calibration
 from hpclaunch.following import wait
 from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.job import Job
 from hpclaunch.launch import Prepared, World, check, ground_of, prepare, submit
 from hpclaunch.measurement import WARM_UP, Measured, calibration_of, measured
-from hpclaunch.records import record
 from hpclaunch.runs import Run
-from hpclaunch.spec import Request
-from hpclaunch.units import count
 
 STEPS, EPOCHS = 100, WARM_UP + 3
 """Of every run, at most: steps of an epoch (30 and more tell the speed), and epochs."""

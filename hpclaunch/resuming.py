@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.spec import Request
 from hpclaunch.job import Job, script_job
 from hpclaunch.launch import Prepared, World, check, prepare
 from hpclaunch.runs import Run
 from hpclaunch.runs.directory import REQUEST
-from hpclaunch.runs.files import json_object, read_text
-from hpclaunch.spec import Request
 from hpclaunch.tracking import NEVER_QUEUED, hand_over, not_submitted, start_in_array
 
 

@@ -5,9 +5,9 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
+from hpclaunch.core.records import record
 from hpclaunch.fileformat import INTERNAL, AtLeast, Environment, Line, Walltime, read
 from hpclaunch.launchers import LauncherName
-from hpclaunch.records import record
 
 SETTINGS_FILE = "settings.yaml"
 PROJECT_FILE = "hpclaunch.yaml"

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.catalog import JOB, NAME, SITE, Catalog, Found, user_folder
-from hpclaunch.errors import Fault, InvalidFile, InvalidRequest, Refused
+from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
+from hpclaunch.core.records import record
 from hpclaunch.fileformat import read_yaml
 from hpclaunch.job import Job, load_job
 from hpclaunch.provenance import values
-from hpclaunch.records import record
 from hpclaunch.site import load_site
 from hpclaunch.sitecard import sections_of
 from hpclaunch.sitecard.lines import Section
@@ -163,11 +163,11 @@ def fetch(
     job: str, source: str | None, data_dir: str | None, site: str | None, sha256: str | None, say: Callable[[str], None]
 ) -> Path:
     """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
+    from hpclaunch.core.spec import Surroundings
     from hpclaunch.launch import World, choose_site
     from hpclaunch.plan.folders import data_folder
     from hpclaunch.plan.ledger import Ledger
     from hpclaunch.settings import load_settings
-    from hpclaunch.spec import Surroundings
     from hpclaunch.staging import stage
 
     world = World()

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
 from hpclaunch.catalog import SITE, Catalog
+from hpclaunch.core.records import record
 from hpclaunch.fileformat import (
     INTERNAL,
     AtLeast,
@@ -25,7 +26,6 @@ from hpclaunch.fileformat import (
     read,
 )
 from hpclaunch.launchers import LauncherName
-from hpclaunch.records import record
 
 SchedulerName = Literal["slurm", "local"]
 TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from hpclaunch.errors import Fault
-from hpclaunch.records import record
-from hpclaunch.spec import Code
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Code
 
 SOURCE_SUFFIXES = frozenset({".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".txt"})
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "runs", "checkpoints", "wandb"})

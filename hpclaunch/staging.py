@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.job import DataSet, layout_in
 
 Say = Callable[[str], None]

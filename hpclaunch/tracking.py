@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
-from hpclaunch.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
+from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
+from hpclaunch.core.files import read_text
+from hpclaunch.core.units import count
 from hpclaunch.failures import Ending, decide, merged
 from hpclaunch.runs import Run
-from hpclaunch.runs.files import read_text
 from hpclaunch.schedulers import NEVER_BEGUN, Search, Status, scheduler_of
-from hpclaunch.units import count
 
 if TYPE_CHECKING:
     from hpclaunch.launch import World

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hpclaunch.advice.queue import Past, Wait, wait_for
 from hpclaunch.advice.reasoning import Number, Reason
-from hpclaunch.errors import HpclaunchError
+from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.forecast.question import Question, Queue, Trial, trials_of
 from hpclaunch.launch import Ground, World, prepare_on
 from hpclaunch.schedulers import scheduler_of

@@ -6,8 +6,8 @@ import math
 
 from hpclaunch.advice.efficiency import MCCANDLISH, NoiseScale
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
-from hpclaunch.records import record
-from hpclaunch.units import count
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count
 
 SOURCE = f"{GUIDELINES}, batch size selection and node number selection"
 MOST_NODES = 64

@@ -11,7 +11,7 @@ from hpclaunch.advice.hardware import UNMEASURED, Compute
 from hpclaunch.advice.reasoning import Number, Reason, combined, positive
 from hpclaunch.advice.stragglers import ASSUMED
 from hpclaunch.advice.throughput import Machine, Shape, Timing, Work, step_time
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 RESIDUAL = 0.015
 """Relative standard deviation of a measured throughput."""

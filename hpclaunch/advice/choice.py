@@ -9,8 +9,8 @@ from dataclasses import replace
 from hpclaunch.advice.batch import Batch
 from hpclaunch.advice.efficiency import Pareto
 from hpclaunch.advice.reasoning import Interval, Number, Origin, Reason, combined
-from hpclaunch.records import record
-from hpclaunch.units import count, format_walltime
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count, format_walltime
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
 WORTHWHILE = 0.6

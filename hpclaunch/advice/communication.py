@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from hpclaunch.advice.reasoning import Number, Reason, positive
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Algorithm = Literal["none", "ring", "tree", "hierarchical"]
 

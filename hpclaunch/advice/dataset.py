@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Reason, positive
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Verdict = Literal["as large", "smaller", "small"]
 SOURCE = f"{GUIDELINES}, how large dataset is required"

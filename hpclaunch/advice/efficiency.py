@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from hpclaunch.advice.reasoning import Number, Origin, Reason, positive
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 MCCANDLISH = "McCandlish et al. 2018, arXiv 1812.06162"
 ENOUGH_STEPS = 1000

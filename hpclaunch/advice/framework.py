@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpclaunch.advice.reasoning import GUIDELINES, Reason
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 _FRAMEWORK = f"{GUIDELINES}, distributed training framework"
 _UPDATES = f"{GUIDELINES}, synchronous, asynchronous or hybrid SGD"

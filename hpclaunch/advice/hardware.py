@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from hpclaunch.advice.reasoning import Interval, Number, Reason, positive, spread
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Arithmetic = Literal["float32", "tf32", "mixed"]
 

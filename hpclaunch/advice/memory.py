@@ -7,7 +7,7 @@ from typing import Literal
 
 from hpclaunch.advice.parallelism import USABLE_MEMORY, Need
 from hpclaunch.advice.reasoning import Number, Reason, positive
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Precision = Literal["float32", "mixed"]
 

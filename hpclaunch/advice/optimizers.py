@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 SOURCE = f"{GUIDELINES}, optimizer selection"
 SGD_LIMIT = 8192

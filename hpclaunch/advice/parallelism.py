@@ -6,8 +6,8 @@ import math
 from typing import Literal
 
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Reason, positive
-from hpclaunch.errors import Fault, Refused
-from hpclaunch.records import record
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.records import record
 
 Strategy = Literal["data", "model", "model-data"]
 Extent = Literal["one GPU", "one node", "several nodes"]

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from hpclaunch.advice.reasoning import Number, Reason
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 NumberFormat = Literal["float32", "float16", "bfloat16"]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from hpclaunch.advice.reasoning import Number, Reason
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 CONFIDENCE = 0.95
 MIDDLE, MOST = 0.5, 0.95

@@ -6,7 +6,7 @@ import math
 from typing import Literal
 
 from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Rule = Literal["none", "linear", "sqrt", "power 2/3", "adascale"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Origin = Literal["typed", "given", "site", "default", "profile", "fitted", "computed"]
 """How a number was obtained: typed by a person, given by job or model, the site's, hpclaunch's default, measured, …"""

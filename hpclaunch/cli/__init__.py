@@ -9,7 +9,7 @@ import typer
 
 from hpclaunch import __version__
 from hpclaunch.cli.verbs import Verbs
-from hpclaunch.errors import Fault, HpclaunchError, InvalidRequest
+from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest
 
 app = typer.Typer(
     name="hpclaunch",

@@ -27,7 +27,7 @@ def runs(incomplete: str) -> list[str]:
 
 def strategies(incomplete: str) -> list[str]:
     """Return the strategies that begin so."""
-    from hpclaunch.spec import STRATEGIES
+    from hpclaunch.core.spec import STRATEGIES
 
     return [name for name in STRATEGIES if name.startswith(incomplete)]
 

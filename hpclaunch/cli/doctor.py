@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import submit
-from hpclaunch.errors import Fault, InvalidRequest
+from hpclaunch.core.errors import Fault, InvalidRequest
 
 app = typer.Typer()
 

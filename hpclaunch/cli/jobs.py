@@ -32,7 +32,7 @@ def list_(json: Json = False) -> None:
 def show(job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)], json: Json = False) -> None:
     """Show what a job needs, and its hyper-parameters."""
     from hpclaunch import console, shelf
-    from hpclaunch.spec import HOROVOD
+    from hpclaunch.core.spec import HOROVOD
 
     found, loaded = shelf.show_job(shelf.catalog(), job)
     if json:

@@ -10,8 +10,8 @@ import typer
 
 from hpclaunch.cli import complete
 from hpclaunch.cli.runs import EveryTask, Json, NamedRuns, RunName, Yes
-from hpclaunch.errors import Fault, InvalidRequest, Refused
-from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused
+from hpclaunch.core.units import WALLTIME_FORMS, parse_walltime
 
 app = typer.Typer(help="What earlier submissions left.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from hpclaunch.cli import submit
-from hpclaunch.errors import Fault, InvalidRequest
-from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.units import WALLTIME_FORMS, parse_walltime
 
 PREFERENCES = {"time": 2 / 3, "cost": 1 / 3}
 """Weights at which the best batch is twice and half the critical one: w / (1 - w)."""

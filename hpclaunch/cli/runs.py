@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.errors import Fault, InvalidRequest, Refused
-from hpclaunch.units import WALLTIME_FORMS
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused
+from hpclaunch.core.units import WALLTIME_FORMS
 
 app = typer.Typer()
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.errors import Fault, InvalidRequest
+from hpclaunch.core.errors import Fault, InvalidRequest
 
 app = typer.Typer(help="The clusters that hpclaunch knows.", no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.errors import Fault, InvalidRequest
-from hpclaunch.spec import Request
-from hpclaunch.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 app = typer.Typer()
 _NAMED = 5

@@ -13,7 +13,9 @@ from hpclaunch.advice.efficiency import ENOUGH_STEPS, explain
 from hpclaunch.advice.framework import choose_framework, choose_updates
 from hpclaunch.advice.precision import PrecisionAdvice
 from hpclaunch.advice.reasoning import Reason
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count
 from hpclaunch.forecast.assumptions import assumed_of
 from hpclaunch.forecast.machine import node_of
 from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
@@ -25,8 +27,6 @@ from hpclaunch.forecast.values import Forecast, Row, Section
 from hpclaunch.forecast.workload import Workload, nothing_typed, workload_of
 from hpclaunch.plan.command import parameters_of
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.records import record
-from hpclaunch.units import count
 
 
 def forecast(question: Question) -> Forecast:

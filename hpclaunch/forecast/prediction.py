@@ -16,12 +16,12 @@ from hpclaunch.advice.memory import GRADIENT_BYTES
 from hpclaunch.advice.parallelism import replicas as replicas_on
 from hpclaunch.advice.throughput import Machine, Shape, Throughput, Timing, throughput
 from hpclaunch.advice.throughput import Work as Moved
+from hpclaunch.core.records import record
 from hpclaunch.forecast.machine import Node
 from hpclaunch.forecast.question import Question, Trial
 from hpclaunch.forecast.strategy import Strategy, shared_timing
 from hpclaunch.forecast.values import Row
 from hpclaunch.forecast.workload import Workload
-from hpclaunch.records import record
 
 SMALLEST = 32
 """Samples a rank below which an automatic batch does not go while a step's fixed time is not measured.

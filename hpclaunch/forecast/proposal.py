@@ -6,10 +6,10 @@ import math
 import shlex
 
 from hpclaunch.advice.choice import Candidate, Choice, Wishes, relaxed
-from hpclaunch.errors import Fault
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count, format_memory, format_walltime
 from hpclaunch.forecast.question import Question, Trial, trial_of
-from hpclaunch.records import record
-from hpclaunch.units import count, format_memory, format_walltime
 
 STEP = 300
 """Seconds to which a proposed walltime is rounded up."""

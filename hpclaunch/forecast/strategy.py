@@ -12,12 +12,12 @@ from hpclaunch.advice.memory import Model, largest_batch, memory, need
 from hpclaunch.advice.parallelism import Parallelism, choose_parallelism
 from hpclaunch.advice.reasoning import GUIDELINES, Reason
 from hpclaunch.advice.throughput import Timing
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.records import record
 from hpclaunch.forecast.machine import Node, node_of
 from hpclaunch.forecast.question import Question, trial_of
 from hpclaunch.forecast.values import Split
 from hpclaunch.forecast.workload import Workload
-from hpclaunch.records import record
 
 UNLIMITED = 1 << 20
 """Samples a rank where neither its memory nor the job's own batch is known: more than any cap leaves."""

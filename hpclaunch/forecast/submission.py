@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hpclaunch.advice.figures import ModelFigures
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.spec import Request, Surroundings
 from hpclaunch.forecast.forecasting import forecast
 from hpclaunch.forecast.question import Evidence, Question
 from hpclaunch.forecast.values import Forecast
@@ -11,7 +12,6 @@ from hpclaunch.forecast.workload import divided_batch, workload_of
 from hpclaunch.job import Job
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
-from hpclaunch.spec import Request, Surroundings
 
 Planned = tuple[int | None, str, tuple[Fault, ...]]
 """The number of nodes (None where planning itself finds what is wrong), one line why, and what is objected."""

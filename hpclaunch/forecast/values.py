@@ -12,8 +12,8 @@ from hpclaunch.advice.memory import Memory
 from hpclaunch.advice.parallelism import Parallelism
 from hpclaunch.advice.reasoning import Reason
 from hpclaunch.advice.throughput import Throughput
-from hpclaunch.errors import Fault
-from hpclaunch.records import record
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.records import record
 
 
 @record

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from hpclaunch.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.spec import MULTIWORKER, Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings, Sweep
 from hpclaunch.job import Job
 from hpclaunch.plan.command import command_of
 from hpclaunch.plan.containers import box_of
@@ -23,7 +24,6 @@ from hpclaunch.plan.strategies import strategy_of
 from hpclaunch.plan.sweep import restarts_in_array, sweep_of
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
-from hpclaunch.spec import MULTIWORKER, Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings, Sweep
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 

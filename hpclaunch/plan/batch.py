@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpclaunch.errors import Fault
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.spec import JobSpec, Request
 from hpclaunch.job import Job, Role
 from hpclaunch.plan.strategies import takes_several_gpus
-from hpclaunch.spec import JobSpec, Request
 
 
 def undivided(job: Job, request: Request, spec: JobSpec) -> list[Fault]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hpclaunch.core.spec import Cost, Layout
+from hpclaunch.core.units import count, format_walltime
 from hpclaunch.plan.placement import Placement
 from hpclaunch.site import Charging, Site
-from hpclaunch.spec import Cost, Layout
-from hpclaunch.units import count, format_walltime
 
 _HOUR = 3600
 

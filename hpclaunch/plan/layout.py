@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from hpclaunch.catalog import did_you_mean
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import MIRRORED, Layout, Request, Surroundings
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement, implied_kind
 from hpclaunch.plan.strategies import takes_several_gpus
-from hpclaunch.records import record
 from hpclaunch.settings import Settings
 from hpclaunch.site import NodeType, Site
-from hpclaunch.spec import MIRRORED, Layout, Request, Surroundings
 
 
 @record

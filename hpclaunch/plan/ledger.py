@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from hpclaunch.errors import Fault
-from hpclaunch.spec import Choice, Declined
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.spec import Choice, Declined
 
 T = TypeVar("T", str, int)
 

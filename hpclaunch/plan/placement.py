@@ -10,12 +10,12 @@ import itertools
 import re
 
 from hpclaunch.catalog import did_you_mean
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Declined, Request, Surroundings
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import Ask, breaches, closest, nearest
-from hpclaunch.records import record
 from hpclaunch.settings import Settings, sbatch_variables
 from hpclaunch.site import Limits, NodeType, Site
-from hpclaunch.spec import Declined, Request, Surroundings
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")

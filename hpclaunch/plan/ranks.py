@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from hpclaunch.core.spec import Layout, Request, Surroundings
 from hpclaunch.job import Job
 from hpclaunch.launchers import LAUNCHERS, Launch, rank_number
 from hpclaunch.plan.containers import Box
@@ -12,7 +13,6 @@ from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.strategies import takes_several_gpus
 from hpclaunch.settings import Settings
 from hpclaunch.site import LauncherOptions, NodeType, Site
-from hpclaunch.spec import Layout, Request, Surroundings
 
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hpclaunch.catalog import did_you_mean
+from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
 from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
 
 
 def strategy_of(job: Job, request: Request, layout: Layout, launcher: str, ledger: Ledger) -> str:

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.errors import Fault, Refused
-from hpclaunch.runs.files import write_text
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import write_text
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs.record import Run, save
 from hpclaunch.runs.values import write_values
 from hpclaunch.snapshot import Snapshot, copy
-from hpclaunch.spec import JobSpec
 
 REQUEST = "request.json"
 FOLDERS = ("code", "logs", "attempts", "checkpoints")

@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from hpclaunch.catalog import did_you_mean
-from hpclaunch.errors import Fault, NotFound, NotPermitted
-from hpclaunch.records import record
+from hpclaunch.core.errors import Fault, NotFound, NotPermitted
+from hpclaunch.core.files import append_line, write_text
+from hpclaunch.core.records import record
 from hpclaunch.runs.arrays import load_any, task_of
-from hpclaunch.runs.files import append_line, write_text
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096

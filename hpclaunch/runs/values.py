@@ -7,9 +7,9 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
-from hpclaunch.runs.files import write_text
-from hpclaunch.spec import Sweep
-from hpclaunch.units import CONTROL
+from hpclaunch.core.files import write_text
+from hpclaunch.core.spec import Sweep
+from hpclaunch.core.units import CONTROL
 
 VALUES = "values"
 _MOST_BYTES = 2**30

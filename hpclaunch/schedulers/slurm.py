@@ -8,7 +8,8 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from hpclaunch.errors import Fault, SchedulerError
+from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import Status
 from hpclaunch.schedulers.slurm_arrays import asked_by, dropped, named_by, whole_arrays
@@ -16,7 +17,6 @@ from hpclaunch.schedulers.slurm_arrays import objections as of_array
 from hpclaunch.schedulers.slurm_programs import ask, leaking
 from hpclaunch.schedulers.slurm_reasons import explain
 from hpclaunch.schedulers.slurm_submit import search, submit
-from hpclaunch.spec import JobSpec
 
 __all__ = [
     "cancel",

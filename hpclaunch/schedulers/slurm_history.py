@@ -6,8 +6,8 @@ import re
 from datetime import datetime
 
 from hpclaunch.advice.queue import Past
+from hpclaunch.core.units import parse_walltime
 from hpclaunch.schedulers.slurm_programs import ask
-from hpclaunch.units import parse_walltime
 
 DAYS = 14
 _FIELDS = "Submit,Eligible,Start,NNodes,Timelimit,Partition,QOS"

@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 _SECONDS = 60
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpclaunch.errors import Fault, SchedulerError, Unanswered
+from hpclaunch.core.errors import Fault, SchedulerError, Unanswered
 from hpclaunch.runs import JOB_ID, Run, write_text
 from hpclaunch.schedulers import Search
 from hpclaunch.schedulers.slurm_programs import ask, leaking

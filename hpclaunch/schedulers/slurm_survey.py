@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hpclaunch.errors import Fault, SchedulerError
+from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.schedulers.slurm_programs import ask
 from hpclaunch.survey import Answers
 from hpclaunch.survey.answers import SINFO_FORMAT, settings

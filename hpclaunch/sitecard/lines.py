@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Pieces = list[tuple[str, str]]
 """(text, style) pairs; a style is ``heading``, ``label``, ``source``, ``third-party``, ``derived`` or nothing."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from hpclaunch.core.units import count
 from hpclaunch.site import NodeType, Site
-from hpclaunch.units import count
 
 
 def lacks(site: Site) -> list[str]:

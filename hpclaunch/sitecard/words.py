@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hpclaunch.units import count
+from hpclaunch.core.units import count
 
 _COUNTED: dict[str, tuple[str, str]] = {
     "nodes": ("{}", "node"),

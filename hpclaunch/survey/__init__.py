@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count, format_walltime, parse_walltime
 from hpclaunch.survey.answers import (
     Fields,
     gpu_files,
@@ -25,7 +26,6 @@ from hpclaunch.survey.answers import (
 )
 from hpclaunch.survey.kinds import Kind, kinds_of
 from hpclaunch.survey.places import Member, Person, home_of, partitions_of, qos_of
-from hpclaunch.units import count, format_walltime, parse_walltime
 
 _WALLTIME = 30 * 60
 """What the bundled site files say where a person says nothing."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Fields = Mapping[str, str]
 Gpus = tuple[tuple[str, int], ...]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 from hpclaunch.survey.answers import Gpus, Node
 
 _SAME_MEMORY = 1.1

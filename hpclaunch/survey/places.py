@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
+from hpclaunch.core.units import format_walltime, parse_walltime
 from hpclaunch.survey.answers import Fields, names_in, number_in, numbers
 from hpclaunch.survey.kinds import Kind
-from hpclaunch.units import format_walltime, parse_walltime
 
 Member = dict[str, Any]
 """What stands in the file below the name of a partition or QOS."""

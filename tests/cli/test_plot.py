@@ -11,7 +11,7 @@ import pytest
 
 from hpclaunch import chart
 from hpclaunch.advice.choice import Wishes
-from hpclaunch.errors import InvalidRequest, Refused
+from hpclaunch.core.errors import InvalidRequest, Refused
 from tests.builders import bundled_job
 from tests.cli.conftest import Desk
 from tests.unit.forecast.questions import plan_of

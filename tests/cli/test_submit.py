@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import pytest
 
+from hpclaunch.core.spec import Request
 from hpclaunch.launch import World, prepare, submit
-from hpclaunch.spec import Request
 from tests.cli.conftest import Desk
 
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from hpclaunch.catalog import SITE
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.site import NodeType, Site
-from hpclaunch.spec import JobSpec
 from tests.builders import BUNDLED, bundled_job, bundled_site, planned
 from tests.docs.launch_lines import DERIVED, Row, centre, compare, ours, placement, slurm_options
 

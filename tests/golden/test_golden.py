@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from hpclaunch.catalog import JOB, SITE
-from hpclaunch.errors import Refused
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.spec import Request
 from hpclaunch.fileformat import Environment
 from hpclaunch.job import script_job
 from hpclaunch.plan import plan
@@ -23,7 +24,6 @@ from hpclaunch.plan.containers import RUNTIMES
 from hpclaunch.render import render
 from hpclaunch.settings import Settings
 from hpclaunch.site import Container, Site
-from hpclaunch.spec import Request
 from tests.builders import AROUND, BUNDLED, ROOTS, around, bundled_job, bundled_site
 
 HERE = Path(__file__).parent

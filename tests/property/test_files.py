@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpclaunch.catalog import JOB, SITE, bundled
-from hpclaunch.errors import InvalidFile
+from hpclaunch.core.errors import InvalidFile
 from hpclaunch.fileformat import read, read_yaml
 from hpclaunch.job import Job
 from hpclaunch.settings import Settings

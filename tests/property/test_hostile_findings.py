@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.catalog import Catalog
-from hpclaunch.errors import InvalidFile
+from hpclaunch.core.errors import InvalidFile
 from hpclaunch.site import load_site
 from tests.builders import a_desk, refused
 

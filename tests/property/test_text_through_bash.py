@@ -16,13 +16,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpclaunch.errors import Refused
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.spec import Request
 from hpclaunch.fileformat import Environment
 from hpclaunch.job import Parameter
 from hpclaunch.launch import World, prepare, write_run
 from hpclaunch.render import render
 from hpclaunch.runs.values import decode, encode, values_at, write_values
-from hpclaunch.spec import Request
 from tests.builders import ROOTS, a_desk, a_job, a_site, around, planned
 from tests.property.typed_text import NASTY, file_names, plain_texts, texts, variable_names
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.catalog import JOB, SITE, Catalog, bundled, did_you_mean, user_folder
-from hpclaunch.errors import NotFound
+from hpclaunch.core.errors import NotFound
 
 
 @pytest.fixture

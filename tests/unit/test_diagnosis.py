@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.core.errors import Fault
 from hpclaunch.diagnosis import Check, Evidence, diagnose, refusals
-from hpclaunch.errors import Fault
 from tests.builders import a_job, planned
 
 

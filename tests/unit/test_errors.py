@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.errors import Fault, HpclaunchError, InvalidFile, InvalidRequest, NotFound, Refused
+from hpclaunch.core.errors import Fault, HpclaunchError, InvalidFile, InvalidRequest, NotFound, Refused
 
 
 def test_a_fault_says_where_what_what_is_allowed_and_what_to_do_next() -> None:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from hpclaunch.errors import InvalidFile
+from hpclaunch.core.errors import InvalidFile
 from hpclaunch.fileformat import Environment, Memory, PositiveInt, VariableName, Walltime, read, read_yaml
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.catalog import JOB, Catalog
-from hpclaunch.errors import InvalidFile, NotFound
+from hpclaunch.core.errors import InvalidFile, NotFound
 from hpclaunch.job import Parameter, Value, load_job, looks_like_path, script_job, spell
 from tests.builders import BUNDLED, bundled_job
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.errors import Refused
+from hpclaunch.core.errors import Refused
 from hpclaunch.job import Job, Parameter, Training
 from hpclaunch.measurement import calibration_of, measured
 from hpclaunch.runs import Run

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.errors import Fault
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.spec import Request
 from hpclaunch.job import Job, Parameter
 from hpclaunch.plan.batch import undivided
-from hpclaunch.spec import Request
 from tests.builders import a_site, bundled_job, bundled_site, planned
 
 CHIPS = bundled_job("chips")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 
 @record

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.errors import NotFound, Refused
+from hpclaunch.core.errors import NotFound, Refused
+from hpclaunch.core.spec import Code
 from hpclaunch.runs import Run
 from hpclaunch.snapshot import choose
-from hpclaunch.spec import Code
 from tests.builders import AROUND, planned
 
 

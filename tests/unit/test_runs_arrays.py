@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.errors import NotFound
+from hpclaunch.core.errors import NotFound
 from hpclaunch.runs import Run
 from hpclaunch.runs.arrays import summary
 from hpclaunch.schedulers.slurm_arrays import asked_by, named_by

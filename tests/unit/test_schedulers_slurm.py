@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.errors import NotFound, SchedulerError
+from hpclaunch.core.errors import NotFound, SchedulerError
 from hpclaunch.schedulers import MODULES, Status, scheduler_of, slurm
 from tests.builders import a_run
 

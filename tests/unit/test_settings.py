@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.errors import InvalidFile
+from hpclaunch.core.errors import InvalidFile
 from hpclaunch.settings import Settings, load_settings, sbatch_variables
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.catalog import SITE, Catalog
-from hpclaunch.errors import InvalidFile
+from hpclaunch.core.errors import InvalidFile
 from hpclaunch.fileformat import read_yaml
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.provenance import useless, values

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.errors import Fault
+from hpclaunch.core.errors import Fault
 from hpclaunch.schedulers.slurm_limits import _ask_all, limits_of, objections
 from hpclaunch.site import Defaults, Limits
 from tests.builders import HOUR, a_site, planned

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hpclaunch import snapshot
+from hpclaunch.core.spec import Code
 from hpclaunch.snapshot import choose, copy, faults_of
-from hpclaunch.spec import Code
 
 
 def put(folder: Path, *names: str) -> None:

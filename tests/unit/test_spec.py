@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hpclaunch.spec import Layout
+from hpclaunch.core.spec import Layout
 from tests.builders import planned
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.errors import Refused
+from hpclaunch.core.errors import Refused
 from hpclaunch.job import DataSet, Fetch
 from hpclaunch.staging import stage
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.units import format_memory, format_walltime, parse_memory, parse_walltime
+from hpclaunch.core.units import format_memory, format_walltime, parse_memory, parse_walltime
 
 HOUR, DAY = 3600, 86400
 

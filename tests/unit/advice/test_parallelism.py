@@ -16,7 +16,7 @@ from hpclaunch.advice.parallelism import (
     dataset_fits_node,
     replicas,
 )
-from hpclaunch.errors import Refused
+from hpclaunch.core.errors import Refused
 
 GB = 1e9
 ROOM = Room(gpu_bytes=40 * GB, gpus_per_node=4, node_bytes=256 * GB)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpclaunch.core.spec import Request
 from hpclaunch.forecast.forecasting import forecast
 from hpclaunch.forecast.question import Question
 from hpclaunch.forecast.values import Forecast
@@ -11,7 +12,6 @@ from hpclaunch.forecast.workload import stored_figures
 from hpclaunch.job import Job, Parameter, Training
 from hpclaunch.settings import Settings
 from hpclaunch.site import Site
-from hpclaunch.spec import Request
 from tests.builders import a_job, around, bundled_site
 
 RESNET_50: dict[str, float] = {

@@ -18,7 +18,8 @@ from hpclaunch.advice.efficiency import NoiseScale
 from hpclaunch.advice.figures import LayerFigures
 from hpclaunch.advice.throughput import Shape
 from hpclaunch.catalog import SITE
-from hpclaunch.errors import Refused
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.units import parse_walltime
 from hpclaunch.forecast.question import Evidence, Queue
 from hpclaunch.forecast.settings import recipe_for
 from hpclaunch.forecast.values import Forecast
@@ -26,7 +27,6 @@ from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
 from hpclaunch.forecast.workload import stored_figures, workload_of
 from hpclaunch.job import Job, Parameter
 from hpclaunch.site import Defaults, Nics, NodeType, Site
-from hpclaunch.units import parse_walltime
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
 from tests.unit.forecast.questions import a_trained_job, ask, plan_of
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, field
 from types import MappingProxyType
 from typing import Any
 
-from hpclaunch.records import record
+from hpclaunch.core.records import record
 
 Pairs = tuple[tuple[str, str], ...]
 STRATEGIES = HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
