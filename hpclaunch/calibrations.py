@@ -13,16 +13,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.files import write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code, Request, Surroundings
 from hpclaunch.evidence import Calibration
 from hpclaunch.forecast.workload import CHOSEN_ROLES
-from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.sizing import sizing_of
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 from hpclaunch.snapshot import fingerprint
 
 

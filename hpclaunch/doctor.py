@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import __version__
+from hpclaunch.config.job import Job, Resources
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
@@ -20,7 +21,6 @@ from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
 from hpclaunch.diagnosis import Check, Evidence, diagnose, refusals
 from hpclaunch.following import wait
-from hpclaunch.job import Job, Resources
 from hpclaunch.launch import Prepared, World, prepare, submit
 from hpclaunch.runs import Run
 from hpclaunch.schedulers.slurm_programs import ask

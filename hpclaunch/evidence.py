@@ -9,10 +9,10 @@ from typing import Annotated
 from hpclaunch.advice.calibration import Measured
 from hpclaunch.advice.efficiency import NoiseScale
 from hpclaunch.advice.throughput import Shape
+from hpclaunch.config.fileformat import AtLeast, Line, NotNegative, PositiveInt, read
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.fileformat import AtLeast, Line, NotNegative, PositiveInt, read
 from hpclaunch.forecast.question import Evidence
 
 

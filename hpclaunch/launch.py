@@ -12,17 +12,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hpclaunch import __version__
-from hpclaunch.catalog import Catalog, user_folder
+from hpclaunch.config.catalog import Catalog, user_folder
+from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, JobSpec, Request, Surroundings
 from hpclaunch.detection import Choice, check_settings, choice_of, machine
-from hpclaunch.settings import PROJECT_FILE, Settings, load_settings
-from hpclaunch.site import Site
 
 if TYPE_CHECKING:
+    from hpclaunch.config.job import Job
     from hpclaunch.forecast.submission import Planned
-    from hpclaunch.job import Job
     from hpclaunch.runs import Run
 
 
@@ -92,7 +92,7 @@ class Ground:
 
 def ground_of(world: World, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Ground:
     """Load settings, site and job, unless ``job`` is known. Raises HpclaunchError for a file that cannot be used."""
-    from hpclaunch.job import load_job
+    from hpclaunch.config.job import load_job
 
     settings = load_settings(user_folder(world.environment), world.cwd)
     check_settings(world.catalog, settings)
@@ -164,8 +164,8 @@ def _rendered(world: World, spec: JobSpec) -> tuple[str, list[str]]:
 
 
 def _own_files(world: World, request: Request, site: Site) -> list[str]:
-    from hpclaunch.catalog import JOB, SITE, Kind
-    from hpclaunch.job import looks_like_path
+    from hpclaunch.config.catalog import JOB, SITE, Kind
+    from hpclaunch.config.job import looks_like_path
 
     wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
     if not looks_like_path(request.target):

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.advice.figures import LayerFigures, ModelFigures
+from hpclaunch.config.job import Job
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 from hpclaunch.forecast.workload import stored_figures
-from hpclaunch.job import Job
 from hpclaunch.plan.interior import Interior
 from hpclaunch.snapshot import choose, copy, fingerprint
 

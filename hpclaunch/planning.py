@@ -13,8 +13,8 @@ from hpclaunch.launch import Ground, World, ground_of, is_foreign
 if TYPE_CHECKING:
     from hpclaunch.advice.choice import Wishes
     from hpclaunch.advice.figures import ModelFigures
+    from hpclaunch.config.site import Site
     from hpclaunch.forecast.values import Forecast
-    from hpclaunch.site import Site
 
 
 def plan_job(

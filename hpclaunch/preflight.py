@@ -6,9 +6,9 @@ import os
 import shutil
 from pathlib import Path
 
+from hpclaunch.config.job import layout_in
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import DataNeed, JobSpec
-from hpclaunch.job import layout_in
 from hpclaunch.snapshot import choose, faults_of
 
 

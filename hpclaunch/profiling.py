@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.calibrations import key_of, place_of, store
+from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
@@ -15,7 +16,6 @@ from hpclaunch.core.units import count
 from hpclaunch.evidence import Calibration
 from hpclaunch.following import wait
 from hpclaunch.forecast.workload import Workload, workload_of
-from hpclaunch.job import Job
 from hpclaunch.launch import Prepared, World, check, ground_of, prepare, submit
 from hpclaunch.measurement import WARM_UP, Measured, calibration_of, measured
 from hpclaunch.runs import Run

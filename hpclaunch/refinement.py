@@ -16,6 +16,9 @@ from statistics import median
 from typing import Any
 
 from hpclaunch.calibrations import key_of, place_of
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, HpclaunchError, NotFound, Refused
 from hpclaunch.core.files import append_line, json_object, read_text, write_text
 from hpclaunch.core.records import record
@@ -23,11 +26,8 @@ from hpclaunch.core.spec import HOROVOD, Request, Surroundings
 from hpclaunch.core.units import count
 from hpclaunch.evidence import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.forecast.question import Evidence
-from hpclaunch.job import Job
 from hpclaunch.measurement import WARM_UP, Measured, measured
 from hpclaunch.runs import Run, load
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 LOOKED_AT = 64
 """Runs that one plan looks at, at most, the newest; older ones that nobody looked at are left out for good."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
+from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.spec import Request
-from hpclaunch.job import Job, script_job
 from hpclaunch.launch import Prepared, World, check, prepare
 from hpclaunch.runs import Run
 from hpclaunch.runs.directory import REQUEST
@@ -105,7 +105,7 @@ def _job_of(run: Run) -> Job:
     entry, source_only = (code.get("entry"), code.get("source_only")) if isinstance(code, dict) else (None, None)
     if source_only and isinstance(entry, str):
         return script_job(run.path / "code" / entry)
-    from hpclaunch.fileformat import read
+    from hpclaunch.config.fileformat import read
 
     return read(run.path / "code" / "job.yaml", Job, name=run.name, folder=str(run.path / "code"))
 

@@ -10,13 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.catalog import JOB, NAME, SITE, Catalog, Found, user_folder
+from hpclaunch.config.catalog import JOB, NAME, SITE, Catalog, Found, user_folder
+from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.job import Job, load_job
+from hpclaunch.config.provenance import values
+from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
 from hpclaunch.core.records import record
-from hpclaunch.fileformat import read_yaml
-from hpclaunch.job import Job, load_job
-from hpclaunch.provenance import values
-from hpclaunch.site import load_site
 from hpclaunch.sitecard import sections_of
 from hpclaunch.sitecard.lines import Section
 from hpclaunch.sitecard.short import gpus_in_short, lacks
@@ -123,8 +123,8 @@ def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
 
 def usual_site() -> tuple[str, str]:
     """Return the site that a submission would go to if nobody named one, and who chose it. Raises HpclaunchError."""
+    from hpclaunch.config.settings import load_settings
     from hpclaunch.launch import World, choose_site
-    from hpclaunch.settings import load_settings
 
     world = World()
     site, origin, _ = choose_site(world, None, load_settings(user_folder(world.environment), world.cwd))
@@ -163,11 +163,11 @@ def fetch(
     job: str, source: str | None, data_dir: str | None, site: str | None, sha256: str | None, say: Callable[[str], None]
 ) -> Path:
     """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
+    from hpclaunch.config.settings import load_settings
     from hpclaunch.core.spec import Surroundings
     from hpclaunch.launch import World, choose_site
     from hpclaunch.plan.folders import data_folder
     from hpclaunch.plan.ledger import Ledger
-    from hpclaunch.settings import load_settings
     from hpclaunch.staging import stage
 
     world = World()

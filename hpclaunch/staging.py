@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from hpclaunch.config.job import DataSet, layout_in
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.job import DataSet, layout_in
 
 Say = Callable[[str], None]
 _BLOCK = 2**20

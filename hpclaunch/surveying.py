@@ -12,14 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from hpclaunch import __version__
-from hpclaunch.catalog import NAME, SITE, Found, user_folder
+from hpclaunch.config.catalog import NAME, SITE, Found, user_folder
+from hpclaunch.config.fileformat import read
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, SchedulerError
 from hpclaunch.core.records import record
 from hpclaunch.detection import cluster_name, detect_own_site, detect_site, machine
-from hpclaunch.fileformat import read
 from hpclaunch.launch import World
 from hpclaunch.schedulers.slurm_survey import answers, has_pyxis
-from hpclaunch.site import Site
 from hpclaunch.survey import Described, Here, describe
 from hpclaunch.survey.writing import text_of
 

@@ -191,8 +191,8 @@ def article(options: argparse.Namespace) -> list[Row]:
 def predictions(options: argparse.Namespace) -> list[Row]:
     """Memory and step time of every job, each rank on one core, against the planner's formulas."""
     from hpclaunch.advice.memory import activation_bytes
-    from hpclaunch.catalog import Catalog
-    from hpclaunch.job import load_job
+    from hpclaunch.config.catalog import Catalog
+    from hpclaunch.config.job import load_job
 
     rows = []
     for name in options.jobs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.catalog import JOB, SITE, Kind
+from hpclaunch.config.catalog import JOB, SITE, Kind
 
 
 def jobs(incomplete: str) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from hpclaunch.cli import complete
 
 if TYPE_CHECKING:
-    from hpclaunch.job import Parameter
+    from hpclaunch.config.job import Parameter
 
 app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hpclaunch.advice.communication import HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links
 from hpclaunch.advice.hardware import Gpu, gpu_named
 from hpclaunch.advice.parallelism import Room
+from hpclaunch.config.site import NodeType
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
-from hpclaunch.site import NodeType
 
 GB = 1e9
 

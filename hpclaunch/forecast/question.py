@@ -11,16 +11,16 @@ from hpclaunch.advice.choice import HOUR, Bill, Wishes
 from hpclaunch.advice.efficiency import NoiseScale
 from hpclaunch.advice.figures import ModelFigures
 from hpclaunch.advice.reasoning import Reason
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request, Surroundings
-from hpclaunch.job import Job
 from hpclaunch.plan.cost import cost_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import longest_walltime
 from hpclaunch.plan.sizing import Sizing, sizing_of
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 
 @record

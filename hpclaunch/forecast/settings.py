@@ -14,11 +14,11 @@ from hpclaunch.advice.optimizers import choose_optimizer
 from hpclaunch.advice.precision import PrecisionAdvice, choose_precision, recommended
 from hpclaunch.advice.rates import DECAYS, Rate, Rule, choose_decay, factor, lamb_rate, lars_rate, scale_rate, warm_up
 from hpclaunch.advice.reasoning import Reason
+from hpclaunch.config.job import Role
 from hpclaunch.core.records import record
 from hpclaunch.forecast.machine import Node
 from hpclaunch.forecast.values import Section
 from hpclaunch.forecast.workload import RULES, Workload
-from hpclaunch.job import Role
 
 Pairs = tuple[tuple[str, str], ...]
 _SPELLED = {rule: word for word, rule in RULES.items()}

@@ -10,10 +10,10 @@ from hpclaunch.advice.hardware import Arithmetic
 from hpclaunch.advice.memory import SLOTS, Precision
 from hpclaunch.advice.rates import Rule
 from hpclaunch.advice.reasoning import Origin
+from hpclaunch.config.job import Job, Role, Training
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
-from hpclaunch.job import Job, Role, Training
 
 RULES: dict[str, Rule] = {
     "none": "none",

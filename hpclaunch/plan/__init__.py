@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import MULTIWORKER, Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings, Sweep
-from hpclaunch.job import Job
 from hpclaunch.plan.command import command_of
 from hpclaunch.plan.containers import box_of
 from hpclaunch.plan.cost import cost_of
@@ -22,8 +24,6 @@ from hpclaunch.plan.sizing import Sizing, sizing_of
 from hpclaunch.plan.software import Software, software_of
 from hpclaunch.plan.strategies import strategy_of
 from hpclaunch.plan.sweep import restarts_in_array, sweep_of
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from hpclaunch.config.job import Job, Role
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import JobSpec, Request
-from hpclaunch.job import Job, Role
 from hpclaunch.plan.strategies import takes_several_gpus
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hpclaunch.catalog import did_you_mean
+from hpclaunch.config.catalog import did_you_mean
+from hpclaunch.config.job import Job, spell
 from hpclaunch.core.spec import Request, Surroundings
-from hpclaunch.job import Job, spell
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.software import Software
 from hpclaunch.plan.strategies import words_of as strategy_words

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hpclaunch.config.site import Container, NodeType, Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.site import Container, NodeType, Site
 
 
 @record

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hpclaunch.config.site import Charging, Site
 from hpclaunch.core.spec import Cost, Layout
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.plan.placement import Placement
-from hpclaunch.site import Charging, Site
 
 _HOUR = 3600
 

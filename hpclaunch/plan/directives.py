@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.spec import Layout, Pairs, Request, Restarts, Surroundings, Sweep
 from hpclaunch.core.units import CONTROL, format_memory, format_walltime
-from hpclaunch.job import Job
 from hpclaunch.plan.containers import Box
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement
-from hpclaunch.settings import Settings
-from hpclaunch.site import NodeType, Site
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
 

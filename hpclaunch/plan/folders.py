@@ -7,12 +7,12 @@ from pathlib import PurePosixPath
 from posixpath import join, normpath
 from typing import TYPE_CHECKING
 
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.spec import DataNeed, Request, Surroundings
 from hpclaunch.core.units import CONTROL
-from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 if TYPE_CHECKING:
     from hpclaunch.plan.software import Software

@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Callable
 from dataclasses import field, replace
 
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request, Step, Surroundings
-from hpclaunch.job import Job
 from hpclaunch.plan.containers import box_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.ranks import launcher_of
 from hpclaunch.plan.sizing import sizing_of
 from hpclaunch.plan.software import software_of
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 
 @record

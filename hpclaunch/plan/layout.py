@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from hpclaunch.catalog import did_you_mean
+from hpclaunch.config.catalog import did_you_mean
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import MIRRORED, Layout, Request, Surroundings
-from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement, implied_kind
 from hpclaunch.plan.strategies import takes_several_gpus
-from hpclaunch.settings import Settings
-from hpclaunch.site import NodeType, Site
 
 
 @record

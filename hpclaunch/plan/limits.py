@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from hpclaunch.config.site import Limits
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
-from hpclaunch.site import Limits
 
 
 @record

@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 import re
 
-from hpclaunch.catalog import did_you_mean
+from hpclaunch.config.catalog import did_you_mean
+from hpclaunch.config.settings import Settings, sbatch_variables
+from hpclaunch.config.site import Limits, NodeType, Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Declined, Request, Surroundings
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import Ask, breaches, closest, nearest
-from hpclaunch.settings import Settings, sbatch_variables
-from hpclaunch.site import Limits, NodeType, Site
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import LauncherOptions, NodeType, Site
 from hpclaunch.core.spec import Layout, Request, Surroundings
-from hpclaunch.job import Job
 from hpclaunch.launchers import LAUNCHERS, Launch, rank_number
 from hpclaunch.plan.containers import Box
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.strategies import takes_several_gpus
-from hpclaunch.settings import Settings
-from hpclaunch.site import LauncherOptions, NodeType, Site
 
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import JobSpec, Request
 from hpclaunch.launchers import VALUES
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 _OURS = "HPCLAUNCH_"
 

@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request, Restarts
 from hpclaunch.core.units import format_walltime
-from hpclaunch.job import Job
 from hpclaunch.plan.layout import Size
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import Ask
 from hpclaunch.plan.placement import longest_piece
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 DEFAULT_SIGNAL = "USR2@120"
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout, Request, Surroundings
-from hpclaunch.job import Job
 from hpclaunch.plan.layout import layout_of, node_type_of, size_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.placement import Placement, asked_names, placement_of
 from hpclaunch.plan.restarts import Wish, wish_of
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 
 @record

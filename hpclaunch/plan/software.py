@@ -6,14 +6,14 @@ import shlex
 from pathlib import PurePosixPath
 from posixpath import join, normpath
 
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout, Step, Surroundings
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import Job
 from hpclaunch.plan.folders import expanded
 from hpclaunch.plan.ledger import Ledger
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 
 # What a submitting shell may hold that would make the same script do something else. Under Slurm --export=NONE does it.
 _STRAYS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hpclaunch.catalog import did_you_mean
+from hpclaunch.config.catalog import did_you_mean
+from hpclaunch.config.job import Job
 from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
-from hpclaunch.job import Job
 from hpclaunch.plan.ledger import Ledger
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from hpclaunch.catalog import did_you_mean
+from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.core.errors import Fault, NotFound, NotPermitted
 from hpclaunch.core.files import append_line, write_text
 from hpclaunch.core.records import record

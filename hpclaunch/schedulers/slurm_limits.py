@@ -14,14 +14,14 @@ import time
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from hpclaunch.catalog import did_you_mean
+from hpclaunch.config.catalog import did_you_mean
+from hpclaunch.config.site import Limits
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.detection import cluster_name
 from hpclaunch.plan.limits import Ask, breaches, closest
-from hpclaunch.site import Limits
 
 _SECONDS = 15
 _FIELD = re.compile(r"(\w+)=(\S*)")

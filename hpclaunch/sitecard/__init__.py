@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hpclaunch.provenance import Value, values
-from hpclaunch.site import OURS, Site
+from hpclaunch.config.provenance import Value, values
+from hpclaunch.config.site import OURS, Site
 from hpclaunch.sitecard.lines import Pieces, Row, Section
 from hpclaunch.sitecard.short import lacks
 from hpclaunch.sitecard.words import spaced, text_of

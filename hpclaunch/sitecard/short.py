@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.units import count
-from hpclaunch.site import NodeType, Site
 
 
 def lacks(site: Site) -> list[str]:

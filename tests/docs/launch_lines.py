@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from hpclaunch.config.site import NodeType
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_memory
-from hpclaunch.site import NodeType
 from hpclaunch.training.failure import TrainingError
 from hpclaunch.training.placement import choose_gpu
 

@@ -98,7 +98,9 @@ def test_an_editable_install_reads_the_checkout(uv: str, tmp_path: Path) -> None
     run(uv, "venv", "--quiet", tmp_path / "env", cwd=tmp_path)
     python = tmp_path / "env" / "bin" / "python"
     run(uv, "pip", "install", "--quiet", "--python", python, "--editable", ROOT, cwd=tmp_path)
-    answer = run(python, "-c", "from hpclaunch.catalog import bundled; print(bundled('jobs'))", cwd=tmp_path).stdout
+    answer = run(
+        python, "-c", "from hpclaunch.config.catalog import bundled; print(bundled('jobs'))", cwd=tmp_path
+    ).stdout
     assert Path(answer.strip()) == ROOT / "jobs"
 
 

@@ -27,17 +27,17 @@ from hypothesis import strategies as st
 
 from hpclaunch import archive, cli, resuming, run_views, runs, tracking
 from hpclaunch import render as rendering
-from hpclaunch.catalog import Catalog, bundled
+from hpclaunch.config.catalog import Catalog, bundled
+from hpclaunch.config.job import Job, load_job
+from hpclaunch.config.settings import load_settings
+from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.spec import Request
-from hpclaunch.job import Job, load_job
 from hpclaunch.launch import World, prepare
 from hpclaunch.render import render
 from hpclaunch.schedulers import slurm, slurm_submit
 from hpclaunch.schedulers.slurm_programs import Answer
-from hpclaunch.settings import load_settings
 from hpclaunch.shelf import site_as_json, site_card
-from hpclaunch.site import Site, load_site
 from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.property.guard import Guard
 from tests.property.typed_text import NASTY

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import Parameter
 from hpclaunch.launch import World, prepare, write_run
 from hpclaunch.render import render
 from hpclaunch.runs.values import decode, encode, values_at, write_values

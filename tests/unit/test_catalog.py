@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.catalog import JOB, SITE, Catalog, bundled, did_you_mean, user_folder
+from hpclaunch.config.catalog import JOB, SITE, Catalog, bundled, did_you_mean, user_folder
 from hpclaunch.core.errors import NotFound
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.catalog import SITE
+from hpclaunch.config.catalog import SITE
+from hpclaunch.config.site import Detect
 from hpclaunch.detection import DETECTED, Machine, cluster_name, detect_site, holds, machine
-from hpclaunch.site import Detect
 from tests.builders import BUNDLED, bundled_site
 
 SITES = [found.name for found in BUNDLED.names(SITE)]

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
+from hpclaunch.config.fileformat import Environment, Memory, PositiveInt, VariableName, Walltime, read, read_yaml
 from hpclaunch.core.errors import InvalidFile
-from hpclaunch.fileformat import Environment, Memory, PositiveInt, VariableName, Walltime, read, read_yaml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.catalog import JOB, Catalog
+from hpclaunch.config.catalog import JOB, Catalog
+from hpclaunch.config.job import Parameter, Value, load_job, looks_like_path, script_job, spell
 from hpclaunch.core.errors import InvalidFile, NotFound
-from hpclaunch.job import Parameter, Value, load_job, looks_like_path, script_job, spell
 from tests.builders import BUNDLED, bundled_job
 
 JOBS = [found.name for found in BUNDLED.names(JOB)]

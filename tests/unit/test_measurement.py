@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
+from hpclaunch.config.job import Job, Parameter, Training
 from hpclaunch.core.errors import Refused
-from hpclaunch.job import Job, Parameter, Training
 from hpclaunch.measurement import calibration_of, measured
 from hpclaunch.runs import Run
 from tests.builders import a_job

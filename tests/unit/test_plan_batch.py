@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.job import Job, Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import Request
-from hpclaunch.job import Job, Parameter
 from hpclaunch.plan.batch import undivided
 from tests.builders import a_site, bundled_job, bundled_site, planned
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import DataSet, Parameter
-from hpclaunch.site import Folders, GpuRequest
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import DataSet, Parameter
+from hpclaunch.config.site import Folders, GpuRequest
 from tests.builders import AROUND, a_desk, a_job, a_site, around, planned
 
 CODE = f"{AROUND.run_dir}/code"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.fileformat import Environment, read
+from hpclaunch.config.job import DataSet
+from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.fileformat import Environment, read
-from hpclaunch.job import DataSet
 from hpclaunch.plan.containers import RUNTIMES
 from hpclaunch.render import render
-from hpclaunch.site import Container, LauncherOptions, Launchers, Site
 from tests.builders import AROUND, ROOTS, a_job, a_site, around, bundled_site, planned, refused
 
 RUN = AROUND.run_dir

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.site import Charging, Defaults, Limits, Site
 from hpclaunch.core.spec import Cost
-from hpclaunch.site import Charging, Defaults, Limits, Site
 from tests.builders import HOUR, a_desk, a_site, bundled_site, planned
 
 WHOLE = Limits(whole_nodes=True)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.job import Resources
+from hpclaunch.config.job import Resources
+from hpclaunch.config.settings import Mail, Settings, SiteSettings
+from hpclaunch.config.site import GpuRequest, Limits, NodeType, Site
 from hpclaunch.plan.directives import OWNED
-from hpclaunch.settings import Mail, Settings, SiteSettings
-from hpclaunch.site import GpuRequest, Limits, NodeType, Site
 from tests.builders import AROUND, a_job, a_site, around, bundled_site, planned, refused
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.job import Resources
-from hpclaunch.site import GpuRequest, Limits, NodeType, Site
+from hpclaunch.config.job import Resources
+from hpclaunch.config.site import GpuRequest, Limits, NodeType, Site
 from tests.builders import a_desk, a_job, a_site, around, bundled_site, origin_of, planned, refused
 
 

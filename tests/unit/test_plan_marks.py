@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.fileformat import Environment
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.site import Container, Limits, Site
 from hpclaunch.render import render
-from hpclaunch.site import Container, Limits, Site
 from tests.builders import ROOTS, a_desk, a_job, a_site, bundled_site, planned, refused
 
 THIRD = "Seen in users' files only, not in the centre's own pages: "

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.job import Resources
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Defaults, Limits, NodeType, Override, Site
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.job import Resources
-from hpclaunch.settings import Settings
-from hpclaunch.site import Defaults, Limits, NodeType, Override, Site
 from tests.builders import HOUR, a_job, a_site, around, bundled_site, origin_of, planned, refused
 
 ANY = Defaults(node_type="gpu", walltime=HOUR)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import DataSet, Resources
+from hpclaunch.config.settings import Settings, SiteSettings
+from hpclaunch.config.site import Defaults, Folders, NodeType
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import DataSet, Resources
-from hpclaunch.settings import Settings, SiteSettings
-from hpclaunch.site import Defaults, Folders, NodeType
 from tests.builders import HOUR, a_desk, a_job, a_site, around, origin_of, planned
 
 SITE = a_site(

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import Resources
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import Resources
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Container, GpuRequest, LauncherOptions, Launchers, Limits, Site, WholeNode
 from hpclaunch.launchers import LauncherName
 from hpclaunch.render import render
-from hpclaunch.settings import Settings
-from hpclaunch.site import Container, GpuRequest, LauncherOptions, Launchers, Limits, Site, WholeNode
 from tests.builders import AROUND, ROOTS, a_job, a_site, around, bundled_site, origin_of, planned, refused
 
 ORDER = "export CUDA_VISIBLE_DEVICES=3,2,1,0"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import Parameter, Resources
-from hpclaunch.site import Folders
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import Parameter, Resources
+from hpclaunch.config.site import Folders
 from tests.builders import HOUR, a_desk, a_job, a_site, around, bundled_site, refused
 
 JOB = a_job(parameters={"epochs": Parameter(default=1), "optimizer": Parameter(default="sgd", choices=("sgd", "adam"))})

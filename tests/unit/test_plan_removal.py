@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.fileformat import Environment
-from hpclaunch.settings import Settings, SiteSettings
-from hpclaunch.site import LauncherOptions, Launchers, WholeNode
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.settings import Settings, SiteSettings
+from hpclaunch.config.site import LauncherOptions, Launchers, WholeNode
 from tests.builders import a_job, a_site, planned, refused
 
 SETUP = Environment(modules=("tf/2",), setup=("ulimit -n 4096",), variables={"MINE": "1"})

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.config.settings import Settings, SiteSettings
 from hpclaunch.render import render
-from hpclaunch.settings import Settings, SiteSettings
 from tests.builders import AROUND, HOUR, ROOTS, a_desk, a_job, a_site, origin_of, planned, refused
 
 RESUMES = a_job(restarts=5)

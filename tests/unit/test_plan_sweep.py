@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.job import Job, Parameter
+from hpclaunch.config.job import Job, Parameter
 from tests.builders import a_desk, a_job, a_site, planned, refused
 
 

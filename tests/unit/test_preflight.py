@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.config.job import DataSet
 from hpclaunch.core.spec import DataNeed, JobSpec
-from hpclaunch.job import DataSet
 from hpclaunch.preflight import found_layout, missing_here
 from tests.builders import a_desk, a_job, planned
 

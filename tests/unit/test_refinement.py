@@ -11,12 +11,12 @@ import pytest
 
 from hpclaunch import runs
 from hpclaunch.calibrations import Key, place_of, store
+from hpclaunch.config.settings import Settings
 from hpclaunch.core.spec import Request
 from hpclaunch.evidence import Calibration, Noise, Point
 from hpclaunch.forecast.question import Evidence
 from hpclaunch.refinement import LOOKED_AT, _together, expect, taken_in
 from hpclaunch.runs import Run
-from hpclaunch.settings import Settings
 from tests.builders import around, bundled_job, bundled_site
 from tests.unit.test_measurement import NOISE, a_run, the_job
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.config.settings import Settings, load_settings, sbatch_variables
 from hpclaunch.core.errors import InvalidFile
-from hpclaunch.settings import Settings, load_settings, sbatch_variables
 
 
 def test_an_absent_file_is_an_empty_one(tmp_path: Path) -> None:

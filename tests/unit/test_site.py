@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.catalog import SITE, Catalog
+from hpclaunch.config.catalog import SITE, Catalog
+from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.provenance import useless, values
+from hpclaunch.config.site import Source, load_site
 from hpclaunch.core.errors import InvalidFile
-from hpclaunch.fileformat import read_yaml
 from hpclaunch.launchers import LAUNCHERS
-from hpclaunch.provenance import useless, values
 from hpclaunch.schedulers import MODULES
-from hpclaunch.site import Source, load_site
 from tests.builders import BUNDLED, a_site, bundled_site
 
 SITES = [found.name for found in BUNDLED.names(SITE)]

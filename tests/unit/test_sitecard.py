@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.catalog import SITE, Catalog
-from hpclaunch.fileformat import read_yaml
-from hpclaunch.provenance import values
-from hpclaunch.site import NodeType, Source, load_site
+from hpclaunch.config.catalog import SITE, Catalog
+from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.provenance import values
+from hpclaunch.config.site import NodeType, Source, load_site
 from hpclaunch.sitecard import sections_of
 from hpclaunch.sitecard.lines import Row, Section, lines_of
 from hpclaunch.sitecard.short import gpus_in_short, lacks

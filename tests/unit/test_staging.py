@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.config.job import DataSet, Fetch
 from hpclaunch.core.errors import Refused
-from hpclaunch.job import DataSet, Fetch
 from hpclaunch.staging import stage
 
 FOLDERS = DataSet(name="cifar10", layouts=("train", "cifar-10-batches-py"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpclaunch.advice.precision import choose_precision, recommended
-from hpclaunch.catalog import SITE
+from hpclaunch.config.catalog import SITE
 from tests.builders import BUNDLED, bundled_site
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpclaunch.config.job import Job, Parameter, Training
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Request
 from hpclaunch.forecast.forecasting import forecast
 from hpclaunch.forecast.question import Question
 from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.workload import stored_figures
-from hpclaunch.job import Job, Parameter, Training
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 from tests.builders import a_job, around, bundled_site
 
 RESNET_50: dict[str, float] = {

@@ -17,7 +17,9 @@ from hpclaunch.advice.choice import Wishes
 from hpclaunch.advice.efficiency import NoiseScale
 from hpclaunch.advice.figures import LayerFigures
 from hpclaunch.advice.throughput import Shape
-from hpclaunch.catalog import SITE
+from hpclaunch.config.catalog import SITE
+from hpclaunch.config.job import Job, Parameter
+from hpclaunch.config.site import Defaults, Nics, NodeType, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.forecast.question import Evidence, Queue
@@ -25,8 +27,6 @@ from hpclaunch.forecast.settings import recipe_for
 from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
 from hpclaunch.forecast.workload import stored_figures, workload_of
-from hpclaunch.job import Job, Parameter
-from hpclaunch.site import Defaults, Nics, NodeType, Site
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
 from tests.unit.forecast.questions import a_trained_job, ask, plan_of
 

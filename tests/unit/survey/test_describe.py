@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpclaunch.config.fileformat import read
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Request
-from hpclaunch.fileformat import read
 from hpclaunch.plan import plan
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
 from hpclaunch.survey import Answers, Described, Here, describe
 from hpclaunch.survey.answers import Node
 from hpclaunch.survey.kinds import kinds_of

@@ -15,7 +15,7 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
-from hpclaunch.job import spell
+from hpclaunch.config.job import spell
 from hpclaunch.training import techniques
 from tests.builders import bundled_job
 from tests.unit.forecast.questions import plan_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
-from hpclaunch.site import Site
 
 _BOOKS = frozenset({"sources", "origins", "third_party", "derived", "unverified"})
 

@@ -8,9 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from hpclaunch.catalog import JOB, Catalog
-from hpclaunch.core.records import record
-from hpclaunch.fileformat import (
+from hpclaunch.config.catalog import JOB, Catalog
+from hpclaunch.config.fileformat import (
     INTERNAL,
     AtLeast,
     Before,
@@ -23,6 +22,7 @@ from hpclaunch.fileformat import (
     Walltime,
     read,
 )
+from hpclaunch.core.records import record
 from hpclaunch.launchers import LauncherName
 
 Value = bool | int | float | str

@@ -7,9 +7,8 @@ import re
 from dataclasses import field, replace
 from typing import Annotated, Any, Literal
 
-from hpclaunch.catalog import SITE, Catalog
-from hpclaunch.core.records import record
-from hpclaunch.fileformat import (
+from hpclaunch.config.catalog import SITE, Catalog
+from hpclaunch.config.fileformat import (
     INTERNAL,
     AtLeast,
     AtMost,
@@ -25,6 +24,7 @@ from hpclaunch.fileformat import (
     Walltime,
     read,
 )
+from hpclaunch.core.records import record
 from hpclaunch.launchers import LauncherName
 
 SchedulerName = Literal["slurm", "local"]
