@@ -24,7 +24,7 @@ from hpclaunch.following import wait
 from hpclaunch.launch import Prepared, World, prepare, submit
 from hpclaunch.runs import Run
 from hpclaunch.schedulers.slurm_programs import ask
-from hpclaunch.survey.answers import gpus_of, mpi_types
+from hpclaunch.sites.describe.answers import gpus_of, mpi_types
 
 MARK = "HPCLAUNCH_DOCTOR_MARK"
 """A variable of the submitting shell alone; rank_probe.py looks for it."""

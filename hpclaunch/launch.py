@@ -18,7 +18,7 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, JobSpec, Request, Surroundings
-from hpclaunch.detection import Choice, check_settings, choice_of, machine
+from hpclaunch.sites.detect import Choice, check_settings, choice_of, machine
 
 if TYPE_CHECKING:
     from hpclaunch.config.job import Job

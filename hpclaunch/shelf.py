@@ -17,9 +17,9 @@ from hpclaunch.config.provenance import values
 from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
 from hpclaunch.core.records import record
-from hpclaunch.sitecard import sections_of
-from hpclaunch.sitecard.lines import Section
-from hpclaunch.sitecard.short import gpus_in_short, lacks
+from hpclaunch.sites.card import sections_of
+from hpclaunch.sites.card.lines import Section
+from hpclaunch.sites.card.short import gpus_in_short, lacks
 
 _NEW_JOB = """\
 # What may stand here: docs/job-files.md. Try it with: hpclaunch submit {name} --dry-run

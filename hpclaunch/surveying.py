@@ -17,11 +17,11 @@ from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, SchedulerError
 from hpclaunch.core.records import record
-from hpclaunch.detection import cluster_name, detect_own_site, detect_site, machine
 from hpclaunch.launch import World
 from hpclaunch.schedulers.slurm_survey import answers, has_pyxis
-from hpclaunch.survey import Described, Here, describe
-from hpclaunch.survey.writing import text_of
+from hpclaunch.sites.describe import Described, Here, describe
+from hpclaunch.sites.describe.writing import text_of
+from hpclaunch.sites.detect import cluster_name, detect_own_site, detect_site, machine
 
 _PROGRAMS = ("shifter", "podman-hpc", "apptainer", "singularity")
 _MODULES = ("LMOD_CMD", "MODULESHOME")

@@ -47,7 +47,7 @@ def show(
 ) -> None:
     """Show a site's nodes, limits and launchers, each value with its sources."""
     from hpclaunch import console, shelf
-    from hpclaunch.sitecard.lines import lines_of
+    from hpclaunch.sites.card.lines import lines_of
 
     if yaml and json:
         raise InvalidRequest(Fault(where="--yaml and --json", what="exclude each other", next="leave one of them out"))

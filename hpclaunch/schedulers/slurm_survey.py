@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.schedulers.slurm_programs import ask
-from hpclaunch.survey import Answers
-from hpclaunch.survey.answers import SINFO_FORMAT, settings
+from hpclaunch.sites.describe import Answers
+from hpclaunch.sites.describe.answers import SINFO_FORMAT, settings
 
 
 def answers(user: str) -> Answers:

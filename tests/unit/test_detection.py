@@ -6,7 +6,7 @@ import pytest
 
 from hpclaunch.config.catalog import SITE
 from hpclaunch.config.site import Detect
-from hpclaunch.detection import DETECTED, Machine, cluster_name, detect_site, holds, machine
+from hpclaunch.sites.detect import DETECTED, Machine, cluster_name, detect_site, holds, machine
 from tests.builders import BUNDLED, bundled_site
 
 SITES = [found.name for found in BUNDLED.names(SITE)]
@@ -63,7 +63,7 @@ def test_all_that_is_said_must_hold(detect: Detect, there: bool) -> None:
 def test_a_short_host_name_is_looked_at_with_the_domains_that_are_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpclaunch.detection._search_domains", lambda: ["x.edu", "y.edu"])
+    monkeypatch.setattr("hpclaunch.sites.detect._search_domains", lambda: ["x.edu", "y.edu"])
     no_slurm = {"SLURM_CONF": str(tmp_path / "none")}
     assert machine(no_slurm, "login1").hostnames == ("login1", "login1.x.edu", "login1.y.edu")
     assert machine(no_slurm, "login1.z.edu").hostnames == ("login1.z.edu",)

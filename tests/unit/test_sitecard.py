@@ -11,10 +11,10 @@ from hpclaunch.config.catalog import SITE, Catalog
 from hpclaunch.config.fileformat import read_yaml
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import NodeType, Source, load_site
-from hpclaunch.sitecard import sections_of
-from hpclaunch.sitecard.lines import Row, Section, lines_of
-from hpclaunch.sitecard.short import gpus_in_short, lacks
-from hpclaunch.sitecard.words import text_of
+from hpclaunch.sites.card import sections_of
+from hpclaunch.sites.card.lines import Row, Section, lines_of
+from hpclaunch.sites.card.short import gpus_in_short, lacks
+from hpclaunch.sites.card.words import text_of
 from tests.builders import BUNDLED, a_site, bundled_site
 
 SITES = [found.name for found in BUNDLED.names(SITE)]

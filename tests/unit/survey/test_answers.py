@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.survey.answers import (
+from hpclaunch.sites.describe.answers import (
     gpu_files,
     gpus_of,
     mpi_types,

@@ -16,10 +16,10 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Request
 from hpclaunch.plan import plan
-from hpclaunch.survey import Answers, Described, Here, describe
-from hpclaunch.survey.answers import Node
-from hpclaunch.survey.kinds import kinds_of
-from hpclaunch.survey.writing import text_of
+from hpclaunch.sites.describe import Answers, Described, Here, describe
+from hpclaunch.sites.describe.answers import Node
+from hpclaunch.sites.describe.node_types import kinds_of
+from hpclaunch.sites.describe.writing import text_of
 from hpclaunch.surveying import Written, write
 from tests.builders import AROUND, a_job, refused
 from tests.unit.survey.texts import answers

@@ -7,8 +7,8 @@ from typing import Any
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import format_walltime, parse_walltime
-from hpclaunch.survey.answers import Fields, names_in, number_in, numbers
-from hpclaunch.survey.kinds import Kind
+from hpclaunch.sites.describe.answers import Fields, names_in, number_in, numbers
+from hpclaunch.sites.describe.node_types import Kind
 
 Member = dict[str, Any]
 """What stands in the file below the name of a partition or QOS."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from hpclaunch.config.provenance import Value, values
 from hpclaunch.config.site import OURS, Site
-from hpclaunch.sitecard.lines import Pieces, Row, Section
-from hpclaunch.sitecard.short import lacks
-from hpclaunch.sitecard.words import spaced, text_of
+from hpclaunch.sites.card.lines import Pieces, Row, Section
+from hpclaunch.sites.card.short import lacks
+from hpclaunch.sites.card.words import spaced, text_of
 
 
 class _Left:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime, parse_walltime
-from hpclaunch.survey.answers import (
+from hpclaunch.sites.describe.answers import (
     Fields,
     gpu_files,
     mpi_types,
@@ -24,8 +24,8 @@ from hpclaunch.survey.answers import (
     settings,
     table,
 )
-from hpclaunch.survey.kinds import Kind, kinds_of
-from hpclaunch.survey.places import Member, Person, home_of, partitions_of, qos_of
+from hpclaunch.sites.describe.node_types import Kind, kinds_of
+from hpclaunch.sites.describe.partitions import Member, Person, home_of, partitions_of, qos_of
 
 _WALLTIME = 30 * 60
 """What the bundled site files say where a person says nothing."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hpclaunch.core.records import record
-from hpclaunch.survey.answers import Gpus, Node
+from hpclaunch.sites.describe.answers import Gpus, Node
 
 _SAME_MEMORY = 1.1
 """Nodes whose memory differs by less are alike: what the firmware keeps for itself differs from node to node."""
