@@ -23,7 +23,7 @@ from hpclaunch.evidence import Calibration
 from hpclaunch.forecast.workload import CHOSEN_ROLES
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.sizing import sizing_of
-from hpclaunch.snapshot import fingerprint
+from hpclaunch.runs.snapshot import fingerprint
 
 
 @record

@@ -301,7 +301,7 @@ def write_run(world: World, prepared: Prepared) -> Run:
     from hpclaunch import runs
     from hpclaunch.preflight import missing_code
     from hpclaunch.refinement import expect
-    from hpclaunch.snapshot import choose
+    from hpclaunch.runs.snapshot import choose
 
     faults = [*prepared.faults, *missing_code(prepared.spec)]
     if faults:

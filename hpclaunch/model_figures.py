@@ -24,7 +24,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 from hpclaunch.forecast.workload import stored_figures
 from hpclaunch.plan.interior import Interior
-from hpclaunch.snapshot import choose, copy, fingerprint
+from hpclaunch.runs.snapshot import choose, copy, fingerprint
 
 PROBE = "hpclaunch.training.model_probe"
 SECONDS = 180

@@ -9,7 +9,7 @@ from pathlib import Path
 from hpclaunch.config.job import layout_in
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import DataNeed, JobSpec
-from hpclaunch.snapshot import choose, faults_of
+from hpclaunch.runs.snapshot import choose, faults_of
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:

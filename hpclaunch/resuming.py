@@ -15,7 +15,7 @@ from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.spec import Request
 from hpclaunch.launch import Prepared, World, check, prepare
 from hpclaunch.runs import Run
-from hpclaunch.runs.directory import REQUEST
+from hpclaunch.runs.create import REQUEST
 from hpclaunch.tracking import NEVER_QUEUED, hand_over, not_submitted, start_in_array
 
 

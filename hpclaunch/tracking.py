@@ -14,8 +14,8 @@ from hpclaunch import runs
 from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
 from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
-from hpclaunch.failures import Ending, decide, merged
 from hpclaunch.runs import Run
+from hpclaunch.runs.retry_policy import Ending, decide, merged
 from hpclaunch.schedulers import NEVER_BEGUN, Search, Status, scheduler_of
 
 if TYPE_CHECKING:

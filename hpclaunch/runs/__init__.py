@@ -15,7 +15,7 @@ from hpclaunch.runs.arrays import (
     whole_of,
 )
 from hpclaunch.runs.arrays import record as record_tasks
-from hpclaunch.runs.directory import create
+from hpclaunch.runs.create import create
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
 

@@ -19,7 +19,7 @@ from hpclaunch.core.files import json_object, locked, read_text, write_text
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs.record import FINAL, JOB_ID, STATE, Run, change, load
-from hpclaunch.runs.values import values_at
+from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
 _BEFORE_A_JOB = frozenset({"INCOMPLETE", "RENDERED", "SUBMITTING"})

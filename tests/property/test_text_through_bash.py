@@ -22,7 +22,7 @@ from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
 from hpclaunch.launch import World, prepare, write_run
 from hpclaunch.render import render
-from hpclaunch.runs.values import decode, encode, values_at, write_values
+from hpclaunch.runs.sweep_values import decode, encode, values_at, write_values
 from tests.builders import ROOTS, a_desk, a_job, a_site, around, planned
 from tests.property.typed_text import NASTY, file_names, plain_texts, texts, variable_names
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.failures import Decision, Ending, decide
+from hpclaunch.runs.retry_policy import Decision, Ending, decide
 
 LOST_CONNECTION = "srun: error: Task launch for StepId=7.0 failed on node n2: Communication connection failure"
 # As after a lost node (Slurm 22.05.8): the next start of the job finds the PMIx socket of the first.

@@ -14,7 +14,7 @@ from hpclaunch import runs
 from hpclaunch.core.errors import NotFound, Refused
 from hpclaunch.core.spec import Code
 from hpclaunch.runs import Run
-from hpclaunch.snapshot import choose
+from hpclaunch.runs.snapshot import choose
 from tests.builders import AROUND, planned
 
 

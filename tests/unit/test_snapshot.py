@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch import snapshot
 from hpclaunch.core.spec import Code
-from hpclaunch.snapshot import choose, copy, faults_of
+from hpclaunch.runs import snapshot
+from hpclaunch.runs.snapshot import choose, copy, faults_of
 
 
 def put(folder: Path, *names: str) -> None:

@@ -16,8 +16,8 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import write_text
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs.record import Run, save
-from hpclaunch.runs.values import write_values
-from hpclaunch.snapshot import Snapshot, copy
+from hpclaunch.runs.snapshot import Snapshot, copy
+from hpclaunch.runs.sweep_values import write_values
 
 REQUEST = "request.json"
 FOLDERS = ("code", "logs", "attempts", "checkpoints")
