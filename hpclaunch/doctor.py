@@ -23,7 +23,7 @@ from hpclaunch.diagnosis import Check, Evidence, diagnose, refusals
 from hpclaunch.following import wait
 from hpclaunch.launch import Prepared, World, prepare, submit
 from hpclaunch.runs import Run
-from hpclaunch.schedulers.slurm_programs import ask
+from hpclaunch.schedulers.slurm.programs import ask
 from hpclaunch.sites.describe.answers import gpus_of, mpi_types
 
 MARK = "HPCLAUNCH_DOCTOR_MARK"

@@ -350,7 +350,7 @@ def write_script(path: Path, text: str) -> None:
 
 def strays(world: World, prepared: Prepared) -> list[str]:
     """Return the variables of this shell that would override the script if a person gave it to sbatch by hand."""
-    from hpclaunch.schedulers.slurm import leaking
+    from hpclaunch.schedulers.slurm.states import leaking
 
     names = leaking(world.environment) if prepared.spec.scheduler == "slurm" else []
     return [name for name in names if name.startswith("SBATCH_") or world.environment.get("SLURM_JOB_ID")]

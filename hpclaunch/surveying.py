@@ -18,7 +18,7 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, SchedulerError
 from hpclaunch.core.records import record
 from hpclaunch.launch import World
-from hpclaunch.schedulers.slurm_survey import answers, has_pyxis
+from hpclaunch.schedulers.slurm.describe import answers, has_pyxis
 from hpclaunch.sites.describe import Described, Here, describe
 from hpclaunch.sites.describe.writing import text_of
 from hpclaunch.sites.detect import cluster_name, detect_own_site, detect_site, machine

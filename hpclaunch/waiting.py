@@ -14,7 +14,7 @@ from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.forecast.question import Question, Queue, Trial, trials_of
 from hpclaunch.launch import Ground, World, prepare_on
 from hpclaunch.schedulers import scheduler_of
-from hpclaunch.schedulers.slurm_history import DAYS, past_jobs, seconds_until
+from hpclaunch.schedulers.slurm.history import DAYS, past_jobs, seconds_until
 
 
 def queue_of(world: World, question: Question, known: Ground) -> Queue:

@@ -12,7 +12,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
 
-MODULES = {"slurm": "hpclaunch.schedulers.slurm", "local": "hpclaunch.schedulers.local"}
+MODULES = {"slurm": "hpclaunch.schedulers.slurm.states", "local": "hpclaunch.schedulers.local"}
 
 
 @record

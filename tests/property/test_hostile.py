@@ -35,8 +35,8 @@ from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.spec import Request
 from hpclaunch.launch import World, prepare
 from hpclaunch.render import render
-from hpclaunch.schedulers import slurm, slurm_submit
-from hpclaunch.schedulers.slurm_programs import Answer
+from hpclaunch.schedulers.slurm import states, submit
+from hpclaunch.schedulers.slurm.programs import Answer
 from hpclaunch.shelf import site_as_json, site_card
 from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.property.guard import Guard
@@ -483,7 +483,7 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
     found = two_runs_and_an_array(place)
     given_out = iter([first, second] * 20)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (slurm, slurm_submit):
+        for module in (states, submit):
             patch.setattr(module, "ask", lambda *_, **__: next(given_out))
         with met("answers of Slurm's programs", guard, place / "project/runs"):
             now = tracking.refreshed(found)
@@ -493,7 +493,7 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
             assert all(runs.load(run.path) for run in now)
             for run in now:
                 tracking.ending_of(run)
-            slurm.unwell("n1")
+            states.unwell("n1")
             tracking.cancel([run for run in now if run.job_id])
     shutil.rmtree(place / "project/runs")
 
@@ -538,9 +538,9 @@ def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: byt
 def read_everything(place: Path, guard: Guard, path: Path) -> None:
     world = World(cwd=place / "project")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (slurm, slurm_submit):
+        for module in (states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
-        patch.setattr(slurm, "submit", lambda *_: "4")
+        patch.setattr(states, "submit", lambda *_: "4")
         with met("run records", guard, place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)
             run_views.show_status(found, as_json=False)

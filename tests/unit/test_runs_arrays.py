@@ -11,7 +11,7 @@ from hpclaunch import runs
 from hpclaunch.core.errors import NotFound
 from hpclaunch.runs import Run
 from hpclaunch.runs.arrays import summary
-from hpclaunch.schedulers.slurm_arrays import asked_by, named_by
+from hpclaunch.schedulers.slurm.arrays import asked_by, named_by
 from tests.builders import a_run
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.core.errors import NotFound, SchedulerError
-from hpclaunch.schedulers import MODULES, Status, scheduler_of, slurm
+from hpclaunch.schedulers import MODULES, Status, scheduler_of
+from hpclaunch.schedulers.slurm import states
 from tests.builders import a_run
 
 
@@ -57,7 +58,7 @@ def test_an_unknown_scheduler_is_not_found() -> None:
     ],
 )
 def test_row_01_what_sbatch_must_not_see(variable: str, leaks: bool) -> None:
-    assert slurm.leaking({variable: "x"}) == ([variable] if leaks else [])
+    assert states.leaking({variable: "x"}) == ([variable] if leaks else [])
 
 
 def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, program: Path) -> None:
@@ -68,7 +69,7 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
     (marked.path / "attempts/4.0/exit-code").write_text("5")
     ended = a_run(tmp_path, "5", state="CANCELLED")
     runs = [a_run(tmp_path, "1"), a_run(tmp_path, "2"), a_run(tmp_path, "3"), marked, ended, a_run(tmp_path, "6")]
-    assert slurm.states(runs) == {
+    assert states.states(runs) == {
         "1": Status(state="RUNNING"),
         "2": Status(state="COMPLETED", exit_code="0:0"),
         "3": Status(state="NODE_FAIL", exit_code="1:0"),
@@ -85,7 +86,7 @@ def test_an_exit_code_that_sacct_cuts_is_told_whole(tmp_path: Path, program: Pat
     for run, code in zip(runs[:3], ("137", "9", "137"), strict=True):
         (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
         (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
-    told = slurm.states(runs)
+    told = states.states(runs)
     assert [told[job_id].exit_code for job_id in "1234"] == ["137:0", "9:0", "0:9", "9:0"]
 
 
@@ -98,25 +99,25 @@ def test_row_12_a_run_that_may_have_been_queued_again_has_not_failed_while_squeu
         (run.path / f"attempts/{run.job_id}.0").mkdir(parents=True)
         (run.path / f"attempts/{run.job_id}.0/exit-code").write_text(code)
         (run.path / "spec.json").write_text(json.dumps({"restarts": {"most": most, "by": "requeue"}}))
-    told = slurm.states(runs)
+    told = states.states(runs)
     assert [told[job_id].state for job_id in "123"] == ["UNKNOWN", "FAILED", "COMPLETED"]
     fake(program, "squeue", "")
     fake(program, "sacct", "")
-    assert slurm.states(runs[:1])["1"].state == "FAILED", "squeue answers, and knows of no further start"
+    assert states.states(runs[:1])["1"].state == "FAILED", "squeue answers, and knows of no further start"
 
 
 def test_nothing_is_asked_for_no_runs(program: Path) -> None:
-    assert slurm.states([]) == {}
+    assert states.states([]) == {}
 
 
 def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, program: Path) -> None:
     reason = "squeue: is not on this machine"
-    assert slurm.states([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN", reason=reason)}
+    assert states.states([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN", reason=reason)}
     with pytest.raises(SchedulerError, match="scancel"):
-        slurm.cancel([a_run(tmp_path, "1")])
+        states.cancel([a_run(tmp_path, "1")])
     with pytest.raises(SchedulerError, match="there is no sbatch on this machine"):
-        slurm.submit(a_run(tmp_path), "", 0)
+        states.submit(a_run(tmp_path), "", 0)
 
 
 def test_what_to_type_to_cancel(tmp_path: Path) -> None:
-    assert slurm.cancel_command(a_run(tmp_path, "7")) == "hpclaunch cancel run-7 (or: scancel 7)"
+    assert states.cancel_command(a_run(tmp_path, "7")) == "hpclaunch cancel run-7 (or: scancel 7)"

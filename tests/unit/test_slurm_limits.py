@@ -14,7 +14,7 @@ import pytest
 
 from hpclaunch.config.site import Defaults, Limits
 from hpclaunch.core.errors import Fault
-from hpclaunch.schedulers.slurm_limits import _ask_all, limits_of, objections
+from hpclaunch.schedulers.slurm.limits import _ask_all, limits_of, objections
 from tests.builders import HOUR, a_site, planned
 
 ME = pwd.getpwuid(os.geteuid()).pw_name

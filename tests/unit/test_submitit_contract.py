@@ -11,7 +11,7 @@ import submitit
 from submitit.core.utils import JobPaths
 from submitit.local.local import LocalExecutor
 
-from hpclaunch.schedulers.slurm_submit import _executor
+from hpclaunch.schedulers.slurm.submit import _executor
 from tests.builders import a_run
 
 SBATCH = '#!/bin/bash\nprintf "%s\\n" "$@" > "{folder}/given"\ncat "${{@: -1}}" > "{folder}/script"\necho "{answer}"\n'

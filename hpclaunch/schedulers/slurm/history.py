@@ -7,7 +7,7 @@ from datetime import datetime
 
 from hpclaunch.advice.queue import Past
 from hpclaunch.core.units import parse_walltime
-from hpclaunch.schedulers.slurm_programs import ask
+from hpclaunch.schedulers.slurm.programs import ask
 
 DAYS = 14
 _FIELDS = "Submit,Eligible,Start,NNodes,Timelimit,Partition,QOS"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.errors import Fault, SchedulerError, Unanswered
 from hpclaunch.runs import JOB_ID, Run, write_text
 from hpclaunch.schedulers import Search
-from hpclaunch.schedulers.slurm_programs import ask, leaking
+from hpclaunch.schedulers.slurm.programs import ask, leaking
 
 if TYPE_CHECKING:
     from submitit import SlurmExecutor

@@ -10,7 +10,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import MOST_RUNS, JobSpec
 from hpclaunch.runs import Run, numbers
 from hpclaunch.schedulers import NEVER_BEGUN, Status
-from hpclaunch.schedulers.slurm_programs import ask
+from hpclaunch.schedulers.slurm.programs import ask
 
 _MANY = re.compile(r"([0-9]{1,18})_\[([0-9,:%-]+)\]")
 _FIELD = re.compile(r"^(MaxArraySize|MaxJobCount)\s*=\s*([0-9]+)\s*$", re.MULTILINE)

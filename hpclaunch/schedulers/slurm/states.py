@@ -12,11 +12,11 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import Status
-from hpclaunch.schedulers.slurm_arrays import asked_by, dropped, named_by, whole_arrays
-from hpclaunch.schedulers.slurm_arrays import objections as of_array
-from hpclaunch.schedulers.slurm_programs import ask, leaking
-from hpclaunch.schedulers.slurm_reasons import explain
-from hpclaunch.schedulers.slurm_submit import search, submit
+from hpclaunch.schedulers.slurm.arrays import asked_by, dropped, named_by, whole_arrays
+from hpclaunch.schedulers.slurm.arrays import objections as of_array
+from hpclaunch.schedulers.slurm.programs import ask, leaking
+from hpclaunch.schedulers.slurm.reasons import explain
+from hpclaunch.schedulers.slurm.submit import search, submit
 
 __all__ = [
     "cancel",
@@ -43,7 +43,7 @@ _MOST_IDS = 10_000
 
 def objections(spec: JobSpec) -> list[Fault]:
     """Return why Slurm would let this job wait for ever; nothing where there is no Slurm to ask."""
-    from hpclaunch.schedulers.slurm_limits import objections as found
+    from hpclaunch.schedulers.slurm.limits import objections as found
 
     return [*found(spec), *of_array(spec)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, SchedulerError
-from hpclaunch.schedulers.slurm_programs import ask
+from hpclaunch.schedulers.slurm.programs import ask
 from hpclaunch.sites.describe import Answers
 from hpclaunch.sites.describe.answers import SINFO_FORMAT, settings
 
