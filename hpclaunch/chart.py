@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.advice.choice import Candidate
-from hpclaunch.advice.throughput import Throughput
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.forecast.values import Forecast
+from hpclaunch.guidelines.choice import Candidate
+from hpclaunch.guidelines.throughput import Throughput
 
 FORMATS = (".png", ".svg")
 LARGE = 10_000

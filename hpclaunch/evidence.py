@@ -6,14 +6,14 @@ The format is in docs/planning.md. JSON is YAML too, so that a program or a pers
 from pathlib import Path
 from typing import Annotated
 
-from hpclaunch.advice.calibration import Measured
-from hpclaunch.advice.efficiency import NoiseScale
-from hpclaunch.advice.throughput import Shape
 from hpclaunch.config.fileformat import AtLeast, Line, NotNegative, PositiveInt, read
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.forecast.question import Evidence
+from hpclaunch.guidelines.calibration import Measured
+from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.throughput import Shape
 
 
 @record

@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
-from hpclaunch.advice.stragglers import of_a_rank
 from hpclaunch.config.job import Job, Role
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_text
@@ -16,6 +15,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import MIRRORED, MULTIWORKER
 from hpclaunch.core.units import count
 from hpclaunch.evidence import Calibration, Noise, Point
+from hpclaunch.guidelines.stragglers import of_a_rank
 from hpclaunch.runs import Run, swept
 
 WARM_UP = 1

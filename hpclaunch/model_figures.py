@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.advice.figures import LayerFigures, ModelFigures
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 from hpclaunch.forecast.workload import stored_figures
+from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
 from hpclaunch.plan.interior import Interior
 from hpclaunch.runs.snapshot import choose, copy, fingerprint
 

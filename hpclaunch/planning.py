@@ -11,10 +11,10 @@ from hpclaunch.core.spec import Request
 from hpclaunch.launch import Ground, World, ground_of, is_foreign
 
 if TYPE_CHECKING:
-    from hpclaunch.advice.choice import Wishes
-    from hpclaunch.advice.figures import ModelFigures
     from hpclaunch.config.site import Site
     from hpclaunch.forecast.values import Forecast
+    from hpclaunch.guidelines.choice import Wishes
+    from hpclaunch.guidelines.figures import ModelFigures
 
 
 def plan_job(

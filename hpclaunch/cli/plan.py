@@ -78,7 +78,7 @@ def plan(
 
 
 def _wishes(deadline: str | None, budget: float | None, weight: float | None, prefer: str | None) -> Any:
-    from hpclaunch.advice.choice import Wishes
+    from hpclaunch.guidelines.choice import Wishes
 
     if weight is not None and prefer is not None:
         raise _wrong("--weight and --prefer", "exclude each other", next="leave one of them out")

@@ -6,13 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpclaunch.advice.batch import MOST_NODES, batch_cap, node_cap
-from hpclaunch.advice.choice import Choice, choose
-from hpclaunch.advice.dataset import judge_dataset
-from hpclaunch.advice.efficiency import ENOUGH_STEPS, explain
-from hpclaunch.advice.framework import choose_framework, choose_updates
-from hpclaunch.advice.precision import PrecisionAdvice
-from hpclaunch.advice.reasoning import Reason
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
@@ -25,6 +18,13 @@ from hpclaunch.forecast.settings import Recipe, precision_for, recipe_for, said
 from hpclaunch.forecast.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
 from hpclaunch.forecast.values import Forecast, Row, Section
 from hpclaunch.forecast.workload import Workload, nothing_typed, workload_of
+from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
+from hpclaunch.guidelines.choice import Choice, choose
+from hpclaunch.guidelines.dataset import judge_dataset
+from hpclaunch.guidelines.efficiency import ENOUGH_STEPS, explain
+from hpclaunch.guidelines.framework import choose_framework, choose_updates
+from hpclaunch.guidelines.precision import PrecisionAdvice
+from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.plan.command import parameters_of
 from hpclaunch.plan.ledger import Ledger
 
@@ -373,7 +373,7 @@ def _largest(predictor: Predictor) -> list[str]:
 
 
 def _memory(predictor: Predictor, row: Row) -> list[Reason]:
-    from hpclaunch.advice.memory import memory
+    from hpclaunch.guidelines.memory import memory
 
     room = predictor.node.room
     if room is None or row.batch is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hpclaunch.advice.communication import HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links
-from hpclaunch.advice.hardware import Gpu, gpu_named
-from hpclaunch.advice.parallelism import Room
 from hpclaunch.config.site import NodeType
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
+from hpclaunch.guidelines.communication import HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links
+from hpclaunch.guidelines.hardware import Gpu, gpu_named
+from hpclaunch.guidelines.parallelism import Room
 
 GB = 1e9
 

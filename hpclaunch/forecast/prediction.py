@@ -6,22 +6,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpclaunch.advice.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
-from hpclaunch.advice.calibration import calibrate, default_timing
-from hpclaunch.advice.choice import Candidate, candidate
-from hpclaunch.advice.efficiency import Pareto, pareto_from
-from hpclaunch.advice.figures import ModelFigures
-from hpclaunch.advice.hardware import unmeasured_compute
-from hpclaunch.advice.memory import GRADIENT_BYTES
-from hpclaunch.advice.parallelism import replicas as replicas_on
-from hpclaunch.advice.throughput import Machine, Shape, Throughput, Timing, throughput
-from hpclaunch.advice.throughput import Work as Moved
 from hpclaunch.core.records import record
 from hpclaunch.forecast.machine import Node
 from hpclaunch.forecast.question import Question, Trial
 from hpclaunch.forecast.strategy import Strategy, shared_timing
 from hpclaunch.forecast.values import Row
 from hpclaunch.forecast.workload import Workload
+from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
+from hpclaunch.guidelines.calibration import calibrate, default_timing
+from hpclaunch.guidelines.choice import Candidate, candidate
+from hpclaunch.guidelines.efficiency import Pareto, pareto_from
+from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.hardware import unmeasured_compute
+from hpclaunch.guidelines.memory import GRADIENT_BYTES
+from hpclaunch.guidelines.parallelism import replicas as replicas_on
+from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
+from hpclaunch.guidelines.throughput import Work as Moved
 
 SMALLEST = 32
 """Samples a rank below which an automatic batch does not go while a step's fixed time is not measured.

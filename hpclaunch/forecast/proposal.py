@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import shlex
 
-from hpclaunch.advice.choice import Candidate, Choice, Wishes, relaxed
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_memory, format_walltime
 from hpclaunch.forecast.question import Question, Trial, trial_of
+from hpclaunch.guidelines.choice import Candidate, Choice, Wishes, relaxed
 
 STEP = 300
 """Seconds to which a proposed walltime is rounded up."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from hpclaunch.advice.batch import MOST_NODES
-from hpclaunch.advice.calibration import Measured
-from hpclaunch.advice.choice import HOUR, Bill, Wishes
-from hpclaunch.advice.efficiency import NoiseScale
-from hpclaunch.advice.figures import ModelFigures
-from hpclaunch.advice.reasoning import Reason
 from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request, Surroundings
+from hpclaunch.guidelines.batch import MOST_NODES
+from hpclaunch.guidelines.calibration import Measured
+from hpclaunch.guidelines.choice import HOUR, Bill, Wishes
+from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.plan.cost import cost_of
 from hpclaunch.plan.ledger import Ledger
 from hpclaunch.plan.limits import longest_walltime

@@ -6,19 +6,29 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpclaunch.advice.batch import Batch
-from hpclaunch.advice.efficiency import NoiseScale
-from hpclaunch.advice.figures import ModelFigures
-from hpclaunch.advice.hardware import Arithmetic, unmeasured_compute
-from hpclaunch.advice.optimizers import choose_optimizer
-from hpclaunch.advice.precision import PrecisionAdvice, choose_precision, recommended
-from hpclaunch.advice.rates import DECAYS, Rate, Rule, choose_decay, factor, lamb_rate, lars_rate, scale_rate, warm_up
-from hpclaunch.advice.reasoning import Reason
 from hpclaunch.config.job import Role
 from hpclaunch.core.records import record
 from hpclaunch.forecast.machine import Node
 from hpclaunch.forecast.values import Section
 from hpclaunch.forecast.workload import RULES, Workload
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.hardware import Arithmetic, unmeasured_compute
+from hpclaunch.guidelines.optimizers import choose_optimizer
+from hpclaunch.guidelines.precision import PrecisionAdvice, choose_precision, recommended
+from hpclaunch.guidelines.rates import (
+    DECAYS,
+    Rate,
+    Rule,
+    choose_decay,
+    factor,
+    lamb_rate,
+    lars_rate,
+    scale_rate,
+    warm_up,
+)
+from hpclaunch.guidelines.reasoning import Reason
 
 Pairs = tuple[tuple[str, str], ...]
 _SPELLED = {rule: word for word, rule in RULES.items()}

@@ -6,18 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpclaunch.advice.communication import NO_CYCLE_S, Links, ring_bytes, tensor_parallel_s
-from hpclaunch.advice.figures import LayerFigures, ModelFigures
-from hpclaunch.advice.memory import Model, largest_batch, memory, need
-from hpclaunch.advice.parallelism import Parallelism, choose_parallelism
-from hpclaunch.advice.reasoning import GUIDELINES, Reason
-from hpclaunch.advice.throughput import Timing
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 from hpclaunch.forecast.machine import Node, node_of
 from hpclaunch.forecast.question import Question, trial_of
 from hpclaunch.forecast.values import Split
 from hpclaunch.forecast.workload import Workload
+from hpclaunch.guidelines.communication import NO_CYCLE_S, Links, ring_bytes, tensor_parallel_s
+from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
+from hpclaunch.guidelines.memory import Model, largest_batch, memory, need
+from hpclaunch.guidelines.parallelism import Parallelism, choose_parallelism
+from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
+from hpclaunch.guidelines.throughput import Timing
 
 UNLIMITED = 1 << 20
 """Samples a rank where neither its memory nor the job's own batch is known: more than any cap leaves."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hpclaunch.advice.figures import ModelFigures
 from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
@@ -12,6 +11,7 @@ from hpclaunch.forecast.forecasting import forecast
 from hpclaunch.forecast.question import Evidence, Question
 from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.workload import divided_batch, workload_of
+from hpclaunch.guidelines.figures import ModelFigures
 
 Planned = tuple[int | None, str, tuple[Fault, ...]]
 """The number of nodes (None where planning itself finds what is wrong), one line why, and what is objected."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from hpclaunch.advice.batch import Batch
-from hpclaunch.advice.choice import Candidate
-from hpclaunch.advice.framework import Passed
-from hpclaunch.advice.memory import Memory
-from hpclaunch.advice.parallelism import Parallelism
-from hpclaunch.advice.reasoning import Reason
-from hpclaunch.advice.throughput import Throughput
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.choice import Candidate
+from hpclaunch.guidelines.framework import Passed
+from hpclaunch.guidelines.memory import Memory
+from hpclaunch.guidelines.parallelism import Parallelism
+from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.guidelines.throughput import Throughput
 
 
 @record

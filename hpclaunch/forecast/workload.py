@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpclaunch.advice.efficiency import TASKS
-from hpclaunch.advice.figures import ModelFigures
-from hpclaunch.advice.hardware import Arithmetic
-from hpclaunch.advice.memory import SLOTS, Precision
-from hpclaunch.advice.rates import Rule
-from hpclaunch.advice.reasoning import Origin
 from hpclaunch.config.job import Job, Role, Training
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
+from hpclaunch.guidelines.efficiency import TASKS
+from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.hardware import Arithmetic
+from hpclaunch.guidelines.memory import SLOTS, Precision
+from hpclaunch.guidelines.rates import Rule
+from hpclaunch.guidelines.reasoning import Origin
 
 RULES: dict[str, Rule] = {
     "none": "none",

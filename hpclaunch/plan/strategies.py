@@ -55,7 +55,7 @@ def words_of(strategy: str) -> tuple[str, ...]:
 
 
 def _guidelines_word() -> str:
-    from hpclaunch.advice.framework import choose_framework
+    from hpclaunch.guidelines.framework import choose_framework
 
     (grpc,) = [way for way in choose_framework().declined if way.name == "gRPC"]
     why = f"{grpc.why} ({grpc.source})"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hpclaunch import chart
-from hpclaunch.advice.choice import Wishes
 from hpclaunch.core.errors import InvalidRequest, Refused
+from hpclaunch.guidelines.choice import Wishes
 from tests.builders import bundled_job
 from tests.cli.conftest import Desk
 from tests.unit.forecast.questions import plan_of

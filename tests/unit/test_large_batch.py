@@ -108,7 +108,7 @@ def test_every_row_has_switches_that_go_together(modules: dict[str, ModuleType])
 
 
 def test_the_recipe_is_what_the_rules_of_planning_say(modules: dict[str, ModuleType]) -> None:
-    from hpclaunch.advice import optimizers, rates
+    from hpclaunch.guidelines import optimizers, rates
 
     rows = modules["rows"]
     batch = rows.RANKS * rows.BATCH_SIZE_PER_RANK

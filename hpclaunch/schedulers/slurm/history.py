@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from hpclaunch.advice.queue import Past
 from hpclaunch.core.units import parse_walltime
+from hpclaunch.guidelines.queue import Past
 from hpclaunch.schedulers.slurm.programs import ask
 
 DAYS = 14

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.batch import (
+from hpclaunch.guidelines.batch import (
     Batch,
     batch_cap,
     below_square_root,
@@ -17,7 +17,7 @@ from hpclaunch.advice.batch import (
     smallest_efficient_batch,
     typed_batch,
 )
-from hpclaunch.advice.efficiency import NoiseScale
+from hpclaunch.guidelines.efficiency import NoiseScale
 
 NOISE = NoiseScale(value=900, low=700, high=1200, steps=1000)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.batch import Batch
-from hpclaunch.advice.choice import Bill, Candidate, Wishes, candidate, choose, marginal_efficiency, trade_off
-from hpclaunch.advice.efficiency import Pareto
-from hpclaunch.advice.reasoning import Interval, combined, spread
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.choice import Bill, Candidate, Wishes, candidate, choose, marginal_efficiency, trade_off
+from hpclaunch.guidelines.efficiency import Pareto
+from hpclaunch.guidelines.reasoning import Interval, combined, spread
 
 HOUR = 3600.0
 LAW = Pareto(fewest_epochs=10, critical_batch=512)

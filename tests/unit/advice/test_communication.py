@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.communication import (
+from hpclaunch.guidelines.communication import (
     Group,
     Links,
     all_reduce,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.dataset import PROJECTS, WAYS_TO_MORE, judge_dataset
+from hpclaunch.guidelines.dataset import PROJECTS, WAYS_TO_MORE, judge_dataset
 
 
 @pytest.mark.parametrize(

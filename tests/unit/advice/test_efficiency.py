@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.efficiency import Pareto, explain, fit_pareto, noise_scale, pareto_from
+from hpclaunch.guidelines.efficiency import Pareto, explain, fit_pareto, noise_scale, pareto_from
 
 LAW = Pareto(fewest_epochs=43, critical_batch=384)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.memory import (
+from hpclaunch.guidelines.memory import (
     Model,
     activation_bytes,
     bytes_per_parameter,

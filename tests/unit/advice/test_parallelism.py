@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.framework import choose_framework, choose_updates
-from hpclaunch.advice.parallelism import (
+from hpclaunch.core.errors import Refused
+from hpclaunch.guidelines.framework import choose_framework, choose_updates
+from hpclaunch.guidelines.parallelism import (
     USABLE_MEMORY,
     Need,
     Parallelism,
@@ -16,7 +17,6 @@ from hpclaunch.advice.parallelism import (
     dataset_fits_node,
     replicas,
 )
-from hpclaunch.core.errors import Refused
 
 GB = 1e9
 ROOM = Room(gpu_bytes=40 * GB, gpus_per_node=4, node_bytes=256 * GB)

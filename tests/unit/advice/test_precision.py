@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.advice.precision import choose_precision, recommended
 from hpclaunch.config.catalog import SITE
+from hpclaunch.guidelines.precision import choose_precision, recommended
 from tests.builders import BUNDLED, bundled_site
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hpclaunch.advice.queue import Past, upper_bound, wait_for
+from hpclaunch.guidelines.queue import Past, upper_bound, wait_for
 
 HOUR = 3600
 

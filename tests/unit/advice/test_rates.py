@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.optimizers import choose_optimizer
-from hpclaunch.advice.rates import DECAYS, choose_decay, decay_factor, factor, lars_rate, rule_for, scale_rate, warm_up
+from hpclaunch.guidelines.optimizers import choose_optimizer
+from hpclaunch.guidelines.rates import (
+    DECAYS,
+    choose_decay,
+    decay_factor,
+    factor,
+    lars_rate,
+    rule_for,
+    scale_rate,
+    warm_up,
+)
 
 
 @pytest.mark.parametrize(

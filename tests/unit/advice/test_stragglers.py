@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from hpclaunch.advice.stragglers import of_a_rank, spread_of_slowest
+from hpclaunch.guidelines.stragglers import of_a_rank, spread_of_slowest
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.calibration import Measured, calibrate, default_timing
-from hpclaunch.advice.communication import Links
-from hpclaunch.advice.hardware import GPUS, gpu_named, unmeasured_compute
-from hpclaunch.advice.throughput import Machine, Shape, Timing, Work, step_time, throughput
+from hpclaunch.guidelines.calibration import Measured, calibrate, default_timing
+from hpclaunch.guidelines.communication import Links
+from hpclaunch.guidelines.hardware import GPUS, gpu_named, unmeasured_compute
+from hpclaunch.guidelines.throughput import Machine, Shape, Timing, Work, step_time, throughput
 
 MACHINE = Machine(links=Links(gpu_gbytes_per_s=300, node_gbytes_per_s=100))
 WORK = Work(gradient_bytes=1e9)

@@ -11,12 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.advice.batch import Batch
-from hpclaunch.advice.calibration import Measured
-from hpclaunch.advice.choice import Wishes
-from hpclaunch.advice.efficiency import NoiseScale
-from hpclaunch.advice.figures import LayerFigures
-from hpclaunch.advice.throughput import Shape
 from hpclaunch.config.catalog import SITE
 from hpclaunch.config.job import Job, Parameter
 from hpclaunch.config.site import Defaults, Nics, NodeType, Site
@@ -27,6 +21,12 @@ from hpclaunch.forecast.settings import recipe_for
 from hpclaunch.forecast.values import Forecast
 from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
 from hpclaunch.forecast.workload import stored_figures, workload_of
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.calibration import Measured
+from hpclaunch.guidelines.choice import Wishes
+from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.figures import LayerFigures
+from hpclaunch.guidelines.throughput import Shape
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
 from tests.unit.forecast.questions import a_trained_job, ask, plan_of
 

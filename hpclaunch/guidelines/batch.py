@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from hpclaunch.advice.efficiency import MCCANDLISH, NoiseScale
-from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
+from hpclaunch.guidelines.efficiency import MCCANDLISH, NoiseScale
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 SOURCE = f"{GUIDELINES}, batch size selection and node number selection"
 MOST_NODES = 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from hpclaunch.advice.reasoning import Number, Reason
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import Number, Reason
 
 NumberFormat = Literal["float32", "float16", "bfloat16"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from hpclaunch.advice.communication import Group, Links, latency_s, ring_bytes
-from hpclaunch.advice.reasoning import Interval, Number, Origin, Reason, positive, spread
-from hpclaunch.advice.stragglers import ASSUMED
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.communication import Group, Links, latency_s, ring_bytes
+from hpclaunch.guidelines.reasoning import Interval, Number, Origin, Reason, positive, spread
+from hpclaunch.guidelines.stragglers import ASSUMED
 
 SOURCE = "Pollux's form of the step time (Qiao et al. 2021) with a physical network term"
 OVERLAPPED, ADDED = 2.0, 1.0

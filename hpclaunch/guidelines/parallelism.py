@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from hpclaunch.advice.reasoning import GUIDELINES, Number, Reason, positive
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Reason, positive
 
 Strategy = Literal["data", "model", "model-data"]
 Extent = Literal["one GPU", "one node", "several nodes"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 Rule = Literal["none", "linear", "sqrt", "power 2/3", "adascale"]
 

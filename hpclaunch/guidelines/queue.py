@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from hpclaunch.advice.reasoning import Number, Reason
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import Number, Reason
 
 CONFIDENCE = 0.95
 MIDDLE, MOST = 0.5, 0.95

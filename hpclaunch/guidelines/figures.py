@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hpclaunch.advice.memory import FUSION_BYTES, GRADIENT_BYTES, Model, Precision
-from hpclaunch.advice.reasoning import Number, positive
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.memory import FUSION_BYTES, GRADIENT_BYTES, Model, Precision
+from hpclaunch.guidelines.reasoning import Number, positive
 
 HALVED = 0.5
 """Bytes of activations in mixed precision over those in float32 (ResNet-50: 40.0 of 79.8 MiB a sample)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from hpclaunch.advice.parallelism import USABLE_MEMORY, Need
-from hpclaunch.advice.reasoning import Number, Reason, positive
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.parallelism import USABLE_MEMORY, Need
+from hpclaunch.guidelines.reasoning import Number, Reason, positive
 
 Precision = Literal["float32", "mixed"]
 

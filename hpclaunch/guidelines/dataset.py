@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from hpclaunch.advice.reasoning import GUIDELINES, Number, Reason, positive
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Reason, positive
 
 Verdict = Literal["as large", "smaller", "small"]
 SOURCE = f"{GUIDELINES}, how large dataset is required"

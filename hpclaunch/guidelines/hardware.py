@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hpclaunch.advice.reasoning import Interval, Number, Reason, positive, spread
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import Interval, Number, Reason, positive, spread
 
 Arithmetic = Literal["float32", "tf32", "mixed"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from hpclaunch.advice.reasoning import Number, Reason, positive
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import Number, Reason, positive
 
 Algorithm = Literal["none", "ring", "tree", "hierarchical"]
 

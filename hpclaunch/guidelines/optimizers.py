@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpclaunch.advice.reasoning import GUIDELINES, Number, Origin, Reason, positive
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 SOURCE = f"{GUIDELINES}, optimizer selection"
 SGD_LIMIT = 8192

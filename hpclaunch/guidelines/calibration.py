@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from hpclaunch.advice.hardware import UNMEASURED, Compute
-from hpclaunch.advice.reasoning import Number, Reason, combined, positive
-from hpclaunch.advice.stragglers import ASSUMED
-from hpclaunch.advice.throughput import Machine, Shape, Timing, Work, step_time
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.hardware import UNMEASURED, Compute
+from hpclaunch.guidelines.reasoning import Number, Reason, combined, positive
+from hpclaunch.guidelines.stragglers import ASSUMED
+from hpclaunch.guidelines.throughput import Machine, Shape, Timing, Work, step_time
 
 RESIDUAL = 0.015
 """Relative standard deviation of a measured throughput."""

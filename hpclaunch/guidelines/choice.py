@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpclaunch.advice.batch import Batch
-from hpclaunch.advice.efficiency import Pareto
-from hpclaunch.advice.reasoning import Interval, Number, Origin, Reason, combined
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.efficiency import Pareto
+from hpclaunch.guidelines.reasoning import Interval, Number, Origin, Reason, combined
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
 WORTHWHILE = 0.6

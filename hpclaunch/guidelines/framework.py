@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hpclaunch.advice.reasoning import GUIDELINES, Reason
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
 
 _FRAMEWORK = f"{GUIDELINES}, distributed training framework"
 _UPDATES = f"{GUIDELINES}, synchronous, asynchronous or hybrid SGD"

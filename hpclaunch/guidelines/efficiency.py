@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hpclaunch.advice.reasoning import Number, Origin, Reason, positive
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import Number, Origin, Reason, positive
 
 MCCANDLISH = "McCandlish et al. 2018, arXiv 1812.06162"
 ENOUGH_STEPS = 1000
