@@ -21,7 +21,7 @@ from pathlib import Path
 
 from hpclaunch.core.spec import Request
 from hpclaunch.launch import World, ground_of
-from hpclaunch.refinement import expect
+from hpclaunch.planner.measured.finished_runs import expect
 from hpclaunch.runs import Run, save
 
 BAR_S = 1.0

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
-from hpclaunch.forecast.values import Forecast
 from hpclaunch.guidelines.choice import Candidate
 from hpclaunch.guidelines.throughput import Throughput
+from hpclaunch.planner.values import Forecast
 
 FORMATS = (".png", ".svg")
 LARGE = 10_000

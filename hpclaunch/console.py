@@ -16,7 +16,7 @@ from hpclaunch.core.units import count, format_memory, format_walltime
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hpclaunch.forecast.values import Forecast
+    from hpclaunch.planner.values import Forecast
     from hpclaunch.runs import Run
 
 _SHOWN = {"node type", "nodes", "tasks per node", "launcher", "strategy"}
@@ -117,7 +117,7 @@ def show_advice(advice: str) -> None:
 
 def show_plan(found: Forecast, explain: bool) -> None:
     """Write the plan's table, and with ``explain`` the reasoning before it."""
-    from hpclaunch.forecast.words import explanation_of, table_of
+    from hpclaunch.planner.words import explanation_of, table_of
 
     lines = [*(explanation_of(found) if explain else []), *table_of(found)]
     write("".join(_printable(line) + "\n" for line in lines))

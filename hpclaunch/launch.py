@@ -22,7 +22,7 @@ from hpclaunch.sites.detect import Choice, check_settings, choice_of, machine
 
 if TYPE_CHECKING:
     from hpclaunch.config.job import Job
-    from hpclaunch.forecast.submission import Planned
+    from hpclaunch.planner.submission import Planned
     from hpclaunch.runs import Run
 
 
@@ -187,9 +187,9 @@ def _planned(site: Site, job: Job, request: Request, settings: Settings, around:
         return None, "", ()
     if training is None or not (training.figures or training.model) or (said and not training.large):
         return None, "", ()
-    from hpclaunch.forecast.submission import planned_for  # 100 ms, which a typed number does not need
-    from hpclaunch.model_figures import known_figures
-    from hpclaunch.refinement import evidence_for
+    from hpclaunch.planner.measured.finished_runs import evidence_for
+    from hpclaunch.planner.measured.model_figures import known_figures
+    from hpclaunch.planner.submission import planned_for  # 100 ms, which a typed number does not need
 
     figures = known_figures(job, around.environment)
     if figures is None:
@@ -299,8 +299,8 @@ def write_run(world: World, prepared: Prepared) -> Run:
     that no run is lost; where it cannot be written the run is still found by its folder, and the person is told.
     """
     from hpclaunch import runs
+    from hpclaunch.planner.measured.finished_runs import expect
     from hpclaunch.preflight import missing_code
-    from hpclaunch.refinement import expect
     from hpclaunch.runs.snapshot import choose
 
     faults = [*prepared.faults, *missing_code(prepared.spec)]

@@ -12,9 +12,9 @@ from hpclaunch.launch import Ground, World, ground_of, is_foreign
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
-    from hpclaunch.forecast.values import Forecast
     from hpclaunch.guidelines.choice import Wishes
     from hpclaunch.guidelines.figures import ModelFigures
+    from hpclaunch.planner.values import Forecast
 
 
 def plan_job(
@@ -25,11 +25,11 @@ def plan_job(
     No program is asked, but for a look at a model that nobody has looked at, and the site's own Slurm about its queue.
     Nothing is written but what that look, and a look at finished runs, found.
     """
-    from hpclaunch.evidence import read_evidence
-    from hpclaunch.forecast.forecasting import forecast
-    from hpclaunch.forecast.question import Question
-    from hpclaunch.forecast.workload import divided_batch
-    from hpclaunch.refinement import evidence_for
+    from hpclaunch.planner.forecasting import forecast
+    from hpclaunch.planner.measured.evidence import read_evidence
+    from hpclaunch.planner.measured.finished_runs import evidence_for
+    from hpclaunch.planner.question import Question
+    from hpclaunch.planner.workload import divided_batch
 
     known = ground_of(world, request)
     site, job, settings, around = known.site, known.job, known.settings, known.around
@@ -65,7 +65,7 @@ def _may_be_asked(site: Site, elsewhere: str) -> bool:
 
 def _figures(world: World, request: Request, ground: Ground) -> tuple[ModelFigures | None, str]:
     """Return what the model needs, or why nobody knows. It is looked at in the environment that the job has here."""
-    from hpclaunch.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
+    from hpclaunch.planner.measured.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
 
     job, site, around, elsewhere = ground.job, ground.site, ground.around, ground.elsewhere
     known = known_figures(job, world.environment)

@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.calibrations import key_of, place_of, store
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
-from hpclaunch.evidence import Calibration
 from hpclaunch.following import wait
-from hpclaunch.forecast.workload import Workload, workload_of
 from hpclaunch.launch import Prepared, World, check, ground_of, prepare, submit
-from hpclaunch.measurement import WARM_UP, Measured, calibration_of, measured
+from hpclaunch.planner.measured.calibrations import key_of, place_of, store
+from hpclaunch.planner.measured.evidence import Calibration
+from hpclaunch.planner.measured.measurement import WARM_UP, Measured, calibration_of, measured
+from hpclaunch.planner.workload import Workload, workload_of
 from hpclaunch.runs import Run
 
 STEPS, EPOCHS = 100, WARM_UP + 3

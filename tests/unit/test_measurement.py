@@ -12,7 +12,7 @@ import pytest
 from hpclaunch import runs
 from hpclaunch.config.job import Job, Parameter, Training
 from hpclaunch.core.errors import Refused
-from hpclaunch.measurement import calibration_of, measured
+from hpclaunch.planner.measured.measurement import calibration_of, measured
 from hpclaunch.runs import Run
 from tests.builders import a_job
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.calibrations import Key, place_of, store
 from hpclaunch.config.settings import Settings
 from hpclaunch.core.spec import Request
-from hpclaunch.evidence import Calibration, Noise, Point
-from hpclaunch.forecast.question import Evidence
-from hpclaunch.refinement import LOOKED_AT, _together, expect, taken_in
+from hpclaunch.planner.measured.calibrations import Key, place_of, store
+from hpclaunch.planner.measured.evidence import Calibration, Noise, Point
+from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _together, expect, taken_in
+from hpclaunch.planner.question import Evidence
 from hpclaunch.runs import Run
 from tests.builders import around, bundled_job, bundled_site
 from tests.unit.test_measurement import NOISE, a_run, the_job

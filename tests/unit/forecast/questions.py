@@ -8,10 +8,10 @@ from hpclaunch.config.job import Job, Parameter, Training
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Request
-from hpclaunch.forecast.forecasting import forecast
-from hpclaunch.forecast.question import Question
-from hpclaunch.forecast.values import Forecast
-from hpclaunch.forecast.workload import stored_figures
+from hpclaunch.planner.forecasting import forecast
+from hpclaunch.planner.question import Question
+from hpclaunch.planner.values import Forecast
+from hpclaunch.planner.workload import stored_figures
 from tests.builders import a_job, around, bundled_site
 
 RESNET_50: dict[str, float] = {

@@ -16,17 +16,17 @@ from hpclaunch.config.job import Job, Parameter
 from hpclaunch.config.site import Defaults, Nics, NodeType, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import parse_walltime
-from hpclaunch.forecast.question import Evidence, Queue
-from hpclaunch.forecast.settings import recipe_for
-from hpclaunch.forecast.values import Forecast
-from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
-from hpclaunch.forecast.workload import stored_figures, workload_of
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.choice import Wishes
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import LayerFigures
 from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.question import Evidence, Queue
+from hpclaunch.planner.settings import recipe_for
+from hpclaunch.planner.values import Forecast
+from hpclaunch.planner.words import WIDTH, explanation_of, table_of
+from hpclaunch.planner.workload import stored_figures, workload_of
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
 from tests.unit.forecast.questions import a_trained_job, ask, plan_of
 

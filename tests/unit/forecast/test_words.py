@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.forecast.words import WIDTH, explanation_of, table_of
 from hpclaunch.guidelines.choice import Wishes
+from hpclaunch.planner.words import WIDTH, explanation_of, table_of
 from tests.builders import bundled_job
 from tests.unit.forecast.questions import a_trained_job, plan_of
 

@@ -8,9 +8,6 @@ from dataclasses import replace
 
 from hpclaunch.config.job import Role
 from hpclaunch.core.records import record
-from hpclaunch.forecast.machine import Node
-from hpclaunch.forecast.values import Section
-from hpclaunch.forecast.workload import RULES, Workload
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
@@ -29,6 +26,9 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.planner.machine import Node
+from hpclaunch.planner.values import Section
+from hpclaunch.planner.workload import RULES, Workload
 
 Pairs = tuple[tuple[str, str], ...]
 _SPELLED = {rule: word for word, rule in RULES.items()}

@@ -10,10 +10,10 @@ from hpclaunch.config.fileformat import AtLeast, Line, NotNegative, PositiveInt,
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.forecast.question import Evidence
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.question import Evidence
 
 
 @record

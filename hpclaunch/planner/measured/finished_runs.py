@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from hpclaunch.calibrations import key_of, place_of
 from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
@@ -24,9 +23,10 @@ from hpclaunch.core.files import append_line, json_object, read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, Request, Surroundings
 from hpclaunch.core.units import count
-from hpclaunch.evidence import Calibration, Noise, Point, evidence_of, read_calibration
-from hpclaunch.forecast.question import Evidence
-from hpclaunch.measurement import WARM_UP, Measured, measured
+from hpclaunch.planner.measured.calibrations import key_of, place_of
+from hpclaunch.planner.measured.evidence import Calibration, Noise, Point, evidence_of, read_calibration
+from hpclaunch.planner.measured.measurement import WARM_UP, Measured, measured
+from hpclaunch.planner.question import Evidence
 from hpclaunch.runs import Run, load
 
 LOOKED_AT = 64

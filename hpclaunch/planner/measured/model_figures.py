@@ -21,9 +21,9 @@ from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
-from hpclaunch.forecast.workload import stored_figures
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
 from hpclaunch.plan.interior import Interior
+from hpclaunch.planner.workload import stored_figures
 from hpclaunch.runs.snapshot import choose, copy, fingerprint
 
 PROBE = "hpclaunch.training.model_probe"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpclaunch.forecast.prediction import Predictor
-from hpclaunch.forecast.strategy import talk_of
-from hpclaunch.forecast.values import Row
 from hpclaunch.guidelines.parallelism import dataset_fits_node
+from hpclaunch.planner.prediction import Predictor
+from hpclaunch.planner.strategy import talk_of
+from hpclaunch.planner.values import Row
 
 
 def assumed_of(predictor: Predictor, row: Row, assumed: tuple[str, ...]) -> tuple[str, ...]:

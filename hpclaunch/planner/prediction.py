@@ -7,11 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
-from hpclaunch.forecast.machine import Node
-from hpclaunch.forecast.question import Question, Trial
-from hpclaunch.forecast.strategy import Strategy, shared_timing
-from hpclaunch.forecast.values import Row
-from hpclaunch.forecast.workload import Workload
 from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.choice import Candidate, candidate
@@ -22,6 +17,11 @@ from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.parallelism import replicas as replicas_on
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
+from hpclaunch.planner.machine import Node
+from hpclaunch.planner.question import Question, Trial
+from hpclaunch.planner.strategy import Strategy, shared_timing
+from hpclaunch.planner.values import Row
+from hpclaunch.planner.workload import Workload
 
 SMALLEST = 32
 """Samples a rank below which an automatic batch does not go while a step's fixed time is not measured.

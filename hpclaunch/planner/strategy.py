@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
-from hpclaunch.forecast.machine import Node, node_of
-from hpclaunch.forecast.question import Question, trial_of
-from hpclaunch.forecast.values import Split
-from hpclaunch.forecast.workload import Workload
 from hpclaunch.guidelines.communication import NO_CYCLE_S, Links, ring_bytes, tensor_parallel_s
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
 from hpclaunch.guidelines.memory import Model, largest_batch, memory, need
 from hpclaunch.guidelines.parallelism import Parallelism, choose_parallelism
 from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
 from hpclaunch.guidelines.throughput import Timing
+from hpclaunch.planner.machine import Node, node_of
+from hpclaunch.planner.question import Question, trial_of
+from hpclaunch.planner.values import Split
+from hpclaunch.planner.workload import Workload
 
 UNLIMITED = 1 << 20
 """Samples a rank where neither its memory nor the job's own batch is known: more than any cap leaves."""

@@ -14,8 +14,8 @@ from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import MIRRORED, MULTIWORKER
 from hpclaunch.core.units import count
-from hpclaunch.evidence import Calibration, Noise, Point
 from hpclaunch.guidelines.stragglers import of_a_rank
+from hpclaunch.planner.measured.evidence import Calibration, Noise, Point
 from hpclaunch.runs import Run, swept
 
 WARM_UP = 1

@@ -7,11 +7,11 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Request, Surroundings
-from hpclaunch.forecast.forecasting import forecast
-from hpclaunch.forecast.question import Evidence, Question
-from hpclaunch.forecast.values import Forecast
-from hpclaunch.forecast.workload import divided_batch, workload_of
 from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.planner.forecasting import forecast
+from hpclaunch.planner.question import Evidence, Question
+from hpclaunch.planner.values import Forecast
+from hpclaunch.planner.workload import divided_batch, workload_of
 
 Planned = tuple[int | None, str, tuple[Fault, ...]]
 """The number of nodes (None where planning itself finds what is wrong), one line why, and what is objected."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from hpclaunch.forecast.values import Forecast, Row, Section, Split
 from hpclaunch.guidelines.reasoning import Interval, Number, Reason
+from hpclaunch.planner.values import Forecast, Row, Section, Split
 
 WIDTH = 80
 _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "left", "epochs", "time")

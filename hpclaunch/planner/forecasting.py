@@ -9,15 +9,6 @@ from dataclasses import replace
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.forecast.assumptions import assumed_of
-from hpclaunch.forecast.machine import node_of
-from hpclaunch.forecast.prediction import SMALLEST, Predictor, law_of, timing_of
-from hpclaunch.forecast.proposal import command_of, enough_for, infeasible, length_of, shared_evenly
-from hpclaunch.forecast.question import Question, Trial, trials_of
-from hpclaunch.forecast.settings import Recipe, precision_for, recipe_for, said
-from hpclaunch.forecast.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
-from hpclaunch.forecast.values import Forecast, Row, Section
-from hpclaunch.forecast.workload import Workload, nothing_typed, workload_of
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.choice import Choice, choose
 from hpclaunch.guidelines.dataset import judge_dataset
@@ -27,6 +18,15 @@ from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.plan.command import parameters_of
 from hpclaunch.plan.ledger import Ledger
+from hpclaunch.planner.assumptions import assumed_of
+from hpclaunch.planner.machine import node_of
+from hpclaunch.planner.prediction import SMALLEST, Predictor, law_of, timing_of
+from hpclaunch.planner.proposal import command_of, enough_for, infeasible, length_of, shared_evenly
+from hpclaunch.planner.question import Question, Trial, trials_of
+from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, said
+from hpclaunch.planner.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
+from hpclaunch.planner.values import Forecast, Row, Section
+from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 
 
 def forecast(question: Question) -> Forecast:

@@ -8,8 +8,8 @@ import shlex
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_memory, format_walltime
-from hpclaunch.forecast.question import Question, Trial, trial_of
 from hpclaunch.guidelines.choice import Candidate, Choice, Wishes, relaxed
+from hpclaunch.planner.question import Question, Trial, trial_of
 
 STEP = 300
 """Seconds to which a proposed walltime is rounded up."""
