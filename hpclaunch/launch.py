@@ -122,8 +122,8 @@ def prepare_on(world: World, known: Ground, request: Request, told: Sequence[str
 
     ``told``: notices on the files that it was loaded from.
     """
-    from hpclaunch.plan import draft
-    from hpclaunch.plan.batch import undivided
+    from hpclaunch.resolve import draft
+    from hpclaunch.resolve.batch import undivided
 
     site, settings, around = known.site, known.settings, known.around
     nodes, advice, objections = _planned(site, known.job, request, settings, around)
@@ -202,7 +202,7 @@ def surroundings(
     world: World, request: Request, site: Site, job: Job, settings: Settings, runs_dir: str | None
 ) -> Surroundings:
     """Return clock, folders and environment as planning takes them. Raises InvalidRequest for a bad hosts file."""
-    from hpclaunch.plan.folders import expanded, is_open
+    from hpclaunch.resolve.folders import expanded, is_open
 
     now = world.now()
     around = Surroundings(

@@ -71,7 +71,7 @@ def _figures(world: World, request: Request, ground: Ground) -> tuple[ModelFigur
     known = known_figures(job, world.environment)
     if known is not None or job.training is None or job.training.model is None:
         return known, ""
-    from hpclaunch.plan.interior import interior_of
+    from hpclaunch.resolve.python_environment import interior_of
 
     inside = interior_of(site, job, request, ground.settings, around)
     reason = f"this machine is {elsewhere}'s" if elsewhere else inside.closed

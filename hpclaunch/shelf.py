@@ -166,8 +166,8 @@ def fetch(
     from hpclaunch.config.settings import load_settings
     from hpclaunch.core.spec import Surroundings
     from hpclaunch.launch import World, choose_site
-    from hpclaunch.plan.folders import data_folder
-    from hpclaunch.plan.ledger import Ledger
+    from hpclaunch.resolve.decisions import Ledger
+    from hpclaunch.resolve.folders import data_folder
     from hpclaunch.staging import stage
 
     world = World()

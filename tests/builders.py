@@ -17,7 +17,7 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, GpuRequest, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import JobSpec, Request, Surroundings
-from hpclaunch.plan import plan
+from hpclaunch.resolve import plan
 from hpclaunch.runs import Run
 
 HOUR = 3600

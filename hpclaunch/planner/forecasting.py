@@ -16,8 +16,6 @@ from hpclaunch.guidelines.efficiency import ENOUGH_STEPS, explain
 from hpclaunch.guidelines.framework import choose_framework, choose_updates
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.plan.command import parameters_of
-from hpclaunch.plan.ledger import Ledger
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import SMALLEST, Predictor, law_of, timing_of
@@ -27,6 +25,8 @@ from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, said
 from hpclaunch.planner.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
 from hpclaunch.planner.values import Forecast, Row, Section
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
+from hpclaunch.resolve.command import parameters_of
+from hpclaunch.resolve.decisions import Ledger
 
 
 def forecast(question: Question) -> Forecast:

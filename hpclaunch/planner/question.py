@@ -17,10 +17,10 @@ from hpclaunch.guidelines.choice import HOUR, Bill, Wishes
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.plan.cost import cost_of
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import longest_walltime
-from hpclaunch.plan.sizing import Sizing, sizing_of
+from hpclaunch.resolve.cost import cost_of
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.limits import longest_walltime
+from hpclaunch.resolve.sizing import Sizing, sizing_of
 
 
 @record

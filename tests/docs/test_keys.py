@@ -17,7 +17,7 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings, load_settings
 from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.spec import Request
-from hpclaunch.plan import plan
+from hpclaunch.resolve import plan
 from tests.builders import a_job, around, bundled_site
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

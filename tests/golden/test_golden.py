@@ -21,9 +21,9 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Container, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
-from hpclaunch.plan import plan
-from hpclaunch.plan.containers import RUNTIMES
 from hpclaunch.render import render
+from hpclaunch.resolve import plan
+from hpclaunch.resolve.containers import RUNTIMES
 from tests.builders import AROUND, BUNDLED, ROOTS, around, bundled_job, bundled_site
 
 HERE = Path(__file__).parent

@@ -10,8 +10,8 @@ from hpclaunch.config.job import script_job
 from hpclaunch.config.settings import Settings
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import JobSpec, Request
-from hpclaunch.plan import plan
 from hpclaunch.render import directive, render
+from hpclaunch.resolve import plan
 from tests.builders import NOWHERE, ROOTS, a_job, a_site, around, planned
 from tests.property.typed_text import file_names, lines, plain_texts, texts
 

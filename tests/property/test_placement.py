@@ -15,8 +15,8 @@ from hpclaunch.config.site import Limits, Site
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import parse_walltime
-from hpclaunch.plan import draft
-from hpclaunch.plan.limits import Ask, breaches
+from hpclaunch.resolve import draft
+from hpclaunch.resolve.limits import Ask, breaches
 from tests.builders import BUNDLED, a_job, around, bundled_site
 
 PROPOSAL = re.compile(r"(?:the same|(?P<flags>.*?)) ?(?:without (?P<family>partition|qos) '[^']+' )?would be taken")

@@ -10,7 +10,7 @@ import pytest
 from hpclaunch.config.job import Job, Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import Request
-from hpclaunch.plan.batch import undivided
+from hpclaunch.resolve.batch import undivided
 from tests.builders import a_site, bundled_job, bundled_site, planned
 
 CHIPS = bundled_job("chips")

@@ -12,8 +12,8 @@ from hpclaunch.config.job import DataSet
 from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.plan.containers import RUNTIMES
 from hpclaunch.render import render
+from hpclaunch.resolve.containers import RUNTIMES
 from tests.builders import AROUND, ROOTS, a_job, a_site, around, bundled_site, planned, refused
 
 RUN = AROUND.run_dir

@@ -8,7 +8,7 @@ import pytest
 from hpclaunch.config.job import Resources
 from hpclaunch.config.settings import Mail, Settings, SiteSettings
 from hpclaunch.config.site import GpuRequest, Limits, NodeType, Site
-from hpclaunch.plan.directives import OWNED
+from hpclaunch.resolve.directives import OWNED
 from tests.builders import AROUND, a_job, a_site, around, bundled_site, planned, refused
 
 

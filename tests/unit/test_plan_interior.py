@@ -11,7 +11,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Container, Site
 from hpclaunch.core.spec import Request, Step
-from hpclaunch.plan.interior import Interior, interior_of
+from hpclaunch.resolve.python_environment import Interior, interior_of
 from tests.builders import a_desk, a_job, a_site, around
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.site import Bin, Limits, Override
-from hpclaunch.plan.limits import Ask, breaches, closest, distance, flags, longest_walltime, nearest
+from hpclaunch.resolve.limits import Ask, breaches, closest, distance, flags, longest_walltime, nearest
 from tests.builders import HOUR
 
 ASK = Ask(kind="gpu", nodes=4, gpus=4, walltime=2 * HOUR)

@@ -10,8 +10,8 @@ import pytest
 
 from hpclaunch.config.settings import Settings
 from hpclaunch.core.spec import JobSpec, Request
-from hpclaunch.plan import plan
 from hpclaunch.render import render
+from hpclaunch.resolve import plan
 from tests.builders import ROOTS, a_desk, a_job, a_site, around, bundled_job, bundled_site, planned, refused
 
 JOB = a_job(strategies=("mirrored", "multiworker"))

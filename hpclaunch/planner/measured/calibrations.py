@@ -19,10 +19,10 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.files import write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code, Request, Surroundings
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.sizing import sizing_of
 from hpclaunch.planner.measured.evidence import Calibration
 from hpclaunch.planner.workload import CHOSEN_ROLES
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs.snapshot import fingerprint
 
 

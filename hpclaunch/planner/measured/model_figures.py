@@ -22,8 +22,8 @@ from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
-from hpclaunch.plan.interior import Interior
 from hpclaunch.planner.workload import stored_figures
+from hpclaunch.resolve.python_environment import Interior
 from hpclaunch.runs.snapshot import choose, copy, fingerprint
 
 PROBE = "hpclaunch.training.model_probe"

@@ -20,7 +20,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime
-from hpclaunch.plan.limits import Ask, breaches, closest
+from hpclaunch.resolve.limits import Ask, breaches, closest
 from hpclaunch.sites.detect import cluster_name
 
 _SECONDS = 15

@@ -15,7 +15,7 @@ from hpclaunch.config.fileformat import read
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Request
-from hpclaunch.plan import plan
+from hpclaunch.resolve import plan
 from hpclaunch.sites.describe import Answers, Described, Here, describe
 from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.describe.node_types import kinds_of

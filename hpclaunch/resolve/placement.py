@@ -14,8 +14,8 @@ from hpclaunch.config.settings import Settings, sbatch_variables
 from hpclaunch.config.site import Limits, NodeType, Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Declined, Request, Surroundings
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import Ask, breaches, closest, nearest
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.limits import Ask, breaches, closest, nearest
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")

@@ -9,9 +9,9 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.spec import Layout, Pairs, Request, Restarts, Surroundings, Sweep
 from hpclaunch.core.units import CONTROL, format_memory, format_walltime
-from hpclaunch.plan.containers import Box
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.placement import Placement
+from hpclaunch.resolve.containers import Box
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.placement import Placement
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
 

@@ -8,9 +8,9 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import MIRRORED, Layout, Request, Surroundings
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.placement import Placement, implied_kind
-from hpclaunch.plan.strategies import takes_several_gpus
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.placement import Placement, implied_kind
+from hpclaunch.resolve.strategies import takes_several_gpus
 
 
 @record

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hpclaunch.config.provenance import longest
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Layout
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.placement import Placement
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.placement import Placement
 
 
 def unverified_of(site: Site, layout: Layout, accepted: bool, ledger: Ledger) -> list[str]:

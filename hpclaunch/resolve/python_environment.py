@@ -11,11 +11,11 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request, Step, Surroundings
-from hpclaunch.plan.containers import box_of
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.ranks import launcher_of
-from hpclaunch.plan.sizing import sizing_of
-from hpclaunch.plan.software import software_of
+from hpclaunch.resolve.containers import box_of
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.ranks import launcher_of
+from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.software import software_of
 
 
 @record

@@ -10,9 +10,9 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
 from hpclaunch.core.spec import Layout, Request, Surroundings
 from hpclaunch.launchers import LAUNCHERS, Launch, rank_number
-from hpclaunch.plan.containers import Box
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.strategies import takes_several_gpus
+from hpclaunch.resolve.containers import Box
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.strategies import takes_several_gpus
 
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")

@@ -10,20 +10,20 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import MULTIWORKER, Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings, Sweep
-from hpclaunch.plan.command import command_of
-from hpclaunch.plan.containers import box_of
-from hpclaunch.plan.cost import cost_of
-from hpclaunch.plan.directives import directives_of
-from hpclaunch.plan.folders import data_need, private_faults
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.marks import third_party_of, unverified_of
-from hpclaunch.plan.ranks import launch_of, launcher_of, rank_number_of, rank_setup_of
-from hpclaunch.plan.removal import unwanted_lines, without
-from hpclaunch.plan.restarts import restarts_of
-from hpclaunch.plan.sizing import Sizing, sizing_of
-from hpclaunch.plan.software import Software, software_of
-from hpclaunch.plan.strategies import strategy_of
-from hpclaunch.plan.sweep import restarts_in_array, sweep_of
+from hpclaunch.resolve.command import command_of
+from hpclaunch.resolve.containers import box_of
+from hpclaunch.resolve.cost import cost_of
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.directives import directives_of
+from hpclaunch.resolve.folders import data_need, private_faults
+from hpclaunch.resolve.marks import third_party_of, unverified_of
+from hpclaunch.resolve.ranks import launch_of, launcher_of, rank_number_of, rank_setup_of
+from hpclaunch.resolve.removal import unwanted_lines, without
+from hpclaunch.resolve.restarts import restarts_of
+from hpclaunch.resolve.sizing import Sizing, sizing_of
+from hpclaunch.resolve.software import Software, software_of
+from hpclaunch.resolve.strategies import strategy_of
+from hpclaunch.resolve.sweep import restarts_in_array, sweep_of
 
 TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 

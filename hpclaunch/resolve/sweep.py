@@ -9,7 +9,7 @@ from hpclaunch.config.job import Job, Parameter, spell
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import MOST_RUNS, Layout, Request, Restarts, Sweep
 from hpclaunch.core.units import count
-from hpclaunch.plan.ledger import Ledger
+from hpclaunch.resolve.decisions import Ledger
 
 FORMS = 'NAME=V1,V2,… or NAME=1..10; a value that holds a comma in quotes: NAME="a,b",c'
 _ITEM = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)', re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpclaunch.config.job import Job, Role
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import JobSpec, Request
-from hpclaunch.plan.strategies import takes_several_gpus
+from hpclaunch.resolve.strategies import takes_several_gpus
 
 
 def undivided(job: Job, request: Request, spec: JobSpec) -> list[Fault]:

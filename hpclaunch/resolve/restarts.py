@@ -13,10 +13,10 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request, Restarts
 from hpclaunch.core.units import format_walltime
-from hpclaunch.plan.layout import Size
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.limits import Ask
-from hpclaunch.plan.placement import longest_piece
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.layout import Size
+from hpclaunch.resolve.limits import Ask
+from hpclaunch.resolve.placement import longest_piece
 
 DEFAULT_SIGNAL = "USR2@120"
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")

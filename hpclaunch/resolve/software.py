@@ -12,8 +12,8 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout, Step, Surroundings
-from hpclaunch.plan.folders import expanded
-from hpclaunch.plan.ledger import Ledger
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.folders import expanded
 
 # What a submitting shell may hold that would make the same script do something else. Under Slurm --export=NONE does it.
 _STRAYS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY")

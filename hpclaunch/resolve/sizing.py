@@ -7,10 +7,10 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout, Request, Surroundings
-from hpclaunch.plan.layout import layout_of, node_type_of, size_of
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.placement import Placement, asked_names, placement_of
-from hpclaunch.plan.restarts import Wish, wish_of
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.layout import layout_of, node_type_of, size_of
+from hpclaunch.resolve.placement import Placement, asked_names, placement_of
+from hpclaunch.resolve.restarts import Wish, wish_of
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpclaunch.config.site import Charging, Site
 from hpclaunch.core.spec import Cost, Layout
 from hpclaunch.core.units import count, format_walltime
-from hpclaunch.plan.placement import Placement
+from hpclaunch.resolve.placement import Placement
 
 _HOUR = 3600
 

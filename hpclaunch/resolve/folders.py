@@ -12,10 +12,10 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import DataNeed, Request, Surroundings
 from hpclaunch.core.units import CONTROL
-from hpclaunch.plan.ledger import Ledger
+from hpclaunch.resolve.decisions import Ledger
 
 if TYPE_CHECKING:
-    from hpclaunch.plan.software import Software
+    from hpclaunch.resolve.software import Software
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 

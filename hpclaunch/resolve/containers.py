@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hpclaunch.config.site import Container, NodeType, Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
-from hpclaunch.plan.ledger import Ledger
+from hpclaunch.resolve.decisions import Ledger
 
 
 @record

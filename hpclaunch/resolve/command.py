@@ -7,9 +7,9 @@ import re
 from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.config.job import Job, spell
 from hpclaunch.core.spec import Request, Surroundings
-from hpclaunch.plan.ledger import Ledger
-from hpclaunch.plan.software import Software
-from hpclaunch.plan.strategies import words_of as strategy_words
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.software import Software
+from hpclaunch.resolve.strategies import words_of as strategy_words
 
 _PLACE = re.compile(r"\{code\}|\{run_dir\}")
 

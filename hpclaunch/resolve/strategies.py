@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.config.job import Job
 from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
-from hpclaunch.plan.ledger import Ledger
+from hpclaunch.resolve.decisions import Ledger
 
 
 def strategy_of(job: Job, request: Request, layout: Layout, launcher: str, ledger: Ledger) -> str:
