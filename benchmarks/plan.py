@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from hpclaunch.actions.submit import World, ground_of
 from hpclaunch.core.spec import Request
-from hpclaunch.launch import World, ground_of
 from hpclaunch.planner.measured.finished_runs import expect
 from hpclaunch.runs import Run, save
 

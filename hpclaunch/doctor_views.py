@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hpclaunch.actions.doctor import Report, words_of
 from hpclaunch.console import say, show_lines, write_json
-from hpclaunch.doctor import Report, words_of
 
 _STYLES = {"PASS": "derived", "WARN": "third-party", "FAIL": "bad"}
 

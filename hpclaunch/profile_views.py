@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpclaunch.actions.profile import Design, Result
 from hpclaunch.console import say, table, write_json
 from hpclaunch.core.units import format_walltime
-from hpclaunch.profiling import Design, Result
 
 
 def show_design(design: Design, as_json: bool) -> None:

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hpclaunch.archive import Doomed, everything, final_metrics, numbers
+from hpclaunch.actions.inspect import Doomed, everything, final_metrics, numbers
+from hpclaunch.actions.states import explanation
 from hpclaunch.console import fact, live_table, say, show_bytes, table, write, write_json
 from hpclaunch.runs import Run, each, swept
-from hpclaunch.tracking import explanation
 
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
 _STATE = 3

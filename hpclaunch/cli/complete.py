@@ -17,7 +17,7 @@ def sites(incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Return the runs that begin so, newest first."""
-    from hpclaunch.launch import World
+    from hpclaunch.actions.submit import World
     from hpclaunch.runs import known
 
     world = World()
@@ -33,6 +33,6 @@ def strategies(incomplete: str) -> list[str]:
 
 
 def _names(kind: Kind, incomplete: str) -> list[str]:
-    from hpclaunch.shelf import catalog
+    from hpclaunch.actions.shelf import catalog
 
     return [found.name for found in catalog().names(kind) if found.name.startswith(incomplete)]

@@ -34,8 +34,10 @@ def doctor(
     json: submit.Json = False,
 ) -> None:
     """Prove with a short job that ranks, GPUs, CPUs, MPI and folders are as promised; exit 0 if nothing failed."""
-    from hpclaunch import console, doctor_views, launch, runs, tracking
-    from hpclaunch import doctor as story
+    from hpclaunch import console, doctor_views, runs
+    from hpclaunch.actions import doctor as story
+    from hpclaunch.actions import states
+    from hpclaunch.actions import submit as launch
 
     if local and site not in (None, "local"):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
@@ -57,7 +59,7 @@ def doctor(
         if site or local or runs_dir or any(typed.values()):
             what = "submits nothing, so that nothing else can be asked for"
             raise InvalidRequest(Fault(where="--from", what=what, next="leave the other options out, or --from"))
-        (run,) = tracking.refreshed([runs.find(world.index, from_, world.run_folders)])
+        (run,) = states.refreshed([runs.find(world.index, from_, world.run_folders)])
         report = story.report_of(run)
     else:
         request = story.request_for("local" if local else site, **typed)

@@ -23,10 +23,11 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the runs as they were last recorded, newest first; no scheduler is asked."""
-    from hpclaunch import console, run_views, runs, tracking
-    from hpclaunch.launch import World
+    from hpclaunch import console, run_views, runs
+    from hpclaunch.actions import states
+    from hpclaunch.actions.submit import World
 
-    found = tracking.recorded_runs(World(warn=console.warn))
+    found = states.recorded_runs(World(warn=console.warn))
     found = runs.each(found) if all_ else found
     wanted = [run for run in found if state is None or run.state == state.upper()]
     if found and not wanted and not json:
@@ -38,10 +39,11 @@ def list_(
 @app.command()
 def show(run: RunName = None, json: Json = False) -> None:
     """Show all that a run's directory tells: states, starts, logs, checkpoints, result."""
-    from hpclaunch import console, run_views, tracking
-    from hpclaunch.launch import World
+    from hpclaunch import console, run_views
+    from hpclaunch.actions import states
+    from hpclaunch.actions.submit import World
 
-    (found,) = tracking.find(World(warn=console.warn), [run] if run else [])
+    (found,) = states.find(World(warn=console.warn), [run] if run else [])
     run_views.show_everything(found, json)
 
 
@@ -51,13 +53,14 @@ def compare(
     json: Json = False,
 ) -> None:
     """Show what differs between runs: what was asked for, code, software, result."""
-    from hpclaunch import archive, console, run_views, runs, tracking
-    from hpclaunch.launch import World
+    from hpclaunch import console, run_views, runs
+    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions.submit import World
 
-    found = runs.each(tracking.find(World(warn=console.warn), run))
+    found = runs.each(states.find(World(warn=console.warn), run))
     if len(found) < 2:
         raise InvalidRequest(Fault(what="name two runs or more", next="hpclaunch runs list"))
-    run_views.show_differences(found, archive.differences(found), json)
+    run_views.show_differences(found, inspect.differences(found), json)
 
 
 @app.command()
@@ -69,8 +72,9 @@ def clean(
     json: Json = False,
 ) -> None:
     """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
-    from hpclaunch import archive, console, run_views, tracking
-    from hpclaunch.launch import World
+    from hpclaunch import console, run_views
+    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions.submit import World
 
     if not run and older_than is None and keep == 0:
         raise InvalidRequest(
@@ -79,17 +83,17 @@ def clean(
             )
         )
     world = World(warn=console.warn)
-    found = tracking.find(world, run) if run else tracking.all_runs(world)
-    ended, staying = archive.cleanable(found, _age(older_than), keep, world.now())
+    found = states.find(world, run) if run else states.all_runs(world)
+    ended, staying = inspect.cleanable(found, _age(older_than), keep, world.now())
     if run and staying:
-        raise Refused([archive.why_it_stays(one) for one in staying])
-    doomed = archive.measure(ended)
+        raise Refused([inspect.why_it_stays(one) for one in staying])
+    doomed = inspect.measure(ended)
     run_views.show_doomed(doomed, staying, json)
     if not doomed and not json:
         return
     if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
         raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
-    run_views.show_cleaned(doomed, archive.delete(world, ended, console.say), json)
+    run_views.show_cleaned(doomed, inspect.delete(world, ended, console.say), json)
 
 
 @app.command()
@@ -100,12 +104,13 @@ def rebuild(
     json: Json = False,
 ) -> None:
     """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
-    from hpclaunch import archive, console, tracking
-    from hpclaunch.launch import World
+    from hpclaunch import console
+    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions.submit import World
 
     world = World(warn=console.warn)
-    rebuilt = archive.rebuild(world, folder or [])
-    tracking.warn_not_permitted(world, rebuilt.not_permitted)
+    rebuilt = inspect.rebuild(world, folder or [])
+    states.warn_not_permitted(world, rebuilt.not_permitted)
     if json:
         plain = {"runs": rebuilt.paths, "forgotten": rebuilt.forgotten, "not_permitted": rebuilt.not_permitted}
         console.write_json({name: list(map(str, paths)) for name, paths in plain.items()})

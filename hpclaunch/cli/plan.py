@@ -47,7 +47,9 @@ def plan(
     json: submit.Json = False,
 ) -> None:
     """Say how many nodes a job is worth, how to train on them, what it takes and costs, and why."""
-    from hpclaunch import console, launch, planning
+    from hpclaunch import console
+    from hpclaunch.actions import plan
+    from hpclaunch.actions import submit as launch
 
     typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
     wishes = _wishes(deadline, budget, weight, prefer)
@@ -55,7 +57,7 @@ def plan(
         from hpclaunch.chart import check_plot
 
         check_plot(plot)
-    found = planning.plan_job(
+    found = plan.plan_job(
         launch.World(warn=console.warn, tell=console.say),
         submit.request_of(typed, ()),
         wishes,

@@ -17,7 +17,8 @@ Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 @app.command("list")
 def list_(json: Json = False) -> None:
     """List the sites: the project's, yours, and the bundled ones."""
-    from hpclaunch import console, shelf
+    from hpclaunch import console
+    from hpclaunch.actions import shelf
 
     sites = shelf.list_sites(shelf.catalog())
     if json:
@@ -46,7 +47,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a site's nodes, limits and launchers, each value with its sources."""
-    from hpclaunch import console, shelf
+    from hpclaunch import console
+    from hpclaunch.actions import shelf
     from hpclaunch.sites.card.lines import lines_of
 
     if yaml and json:
@@ -80,15 +82,16 @@ def detect(
     With --name or --write a known one is described anew. What Slurm does not tell is marked FILL IN, and nothing is
     assumed in its place.
     """
-    from hpclaunch import console, surveying
-    from hpclaunch.launch import World
+    from hpclaunch import console
+    from hpclaunch.actions import detect
+    from hpclaunch.actions.submit import World
 
     world = World(warn=console.warn)
-    path = surveying.place_of(world, name, file)
-    known = surveying.recognized(world)
-    found = surveying.survey(world) if path or known is None else None
+    path = detect.place_of(world, name, file)
+    known = detect.recognized(world)
+    found = detect.survey(world) if path or known is None else None
     if found is not None and path is not None:
-        found = surveying.write(found, path)
+        found = detect.write(found, path)
     if json:
         console.write_json(_detected(known, found))
         return

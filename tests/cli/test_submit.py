@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import pytest
 
+from hpclaunch.actions.submit import World, prepare, submit
 from hpclaunch.core.spec import Request
-from hpclaunch.launch import World, prepare, submit
 from tests.cli.conftest import Desk
 
 

@@ -25,19 +25,21 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from hpclaunch import archive, cli, resuming, run_views, runs, tracking
+from hpclaunch import cli, run_views, runs
 from hpclaunch import render as rendering
+from hpclaunch.actions import inspect, resume
+from hpclaunch.actions import states as tracking
+from hpclaunch.actions.shelf import site_as_json, site_card
+from hpclaunch.actions.submit import World, prepare
 from hpclaunch.config.catalog import Catalog, bundled
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.settings import load_settings
 from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.spec import Request
-from hpclaunch.launch import World, prepare
 from hpclaunch.render import render
 from hpclaunch.schedulers.slurm import states, submit
 from hpclaunch.schedulers.slurm.programs import Answer
-from hpclaunch.shelf import site_as_json, site_card
 from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.property.guard import Guard
 from tests.property.typed_text import NASTY
@@ -547,8 +549,8 @@ def read_everything(place: Path, guard: Guard, path: Path) -> None:
             for run in found:
                 run_views.show_everything(run, as_json=True)
                 run_views.show_everything(run, as_json=False)
-                archive.numbers(run)
-            archive.differences([*found, *found])
+                inspect.numbers(run)
+            inspect.differences([*found, *found])
             run = tracking.find(world, [str(path)])[0]
             if run.scheduler == "slurm" and run.final and run.state != "COMPLETED":
-                assert resuming.resume(world, run)[0].job_id == "4"
+                assert resume.resume(world, run)[0].job_id == "4"

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hpclaunch.actions.submit import World, prepare, write_run
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
-from hpclaunch.launch import World, prepare, write_run
 from hpclaunch.render import render
 from hpclaunch.runs.sweep_values import decode, encode, values_at, write_values
 from tests.builders import ROOTS, a_desk, a_job, a_site, around, planned

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.actions.diagnosis import Check, Evidence, diagnose, refusals
 from hpclaunch.core.errors import Fault
-from hpclaunch.diagnosis import Check, Evidence, diagnose, refusals
 from tests.builders import a_job, planned
 
 

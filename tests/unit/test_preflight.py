@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.actions.preflight import found_layout, missing_here
 from hpclaunch.config.job import DataSet
 from hpclaunch.core.spec import DataNeed, JobSpec
-from hpclaunch.preflight import found_layout, missing_here
 from tests.builders import a_desk, a_job, planned
 
 DATA = DataSet(name="cifar10", layouts=("train", "cifar10.npz"))

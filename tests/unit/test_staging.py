@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.actions.staging import stage
 from hpclaunch.config.job import DataSet, Fetch
 from hpclaunch.core.errors import Refused
-from hpclaunch.staging import stage
 
 FOLDERS = DataSet(name="cifar10", layouts=("train", "cifar-10-batches-py"))
 NPZ = DataSet(name="mnist", layouts=("mnist.npz", "train"))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hpclaunch.actions.detect import Written, write
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
@@ -20,7 +21,6 @@ from hpclaunch.sites.describe import Answers, Described, Here, describe
 from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.describe.node_types import kinds_of
 from hpclaunch.sites.describe.writing import text_of
-from hpclaunch.surveying import Written, write
 from tests.builders import AROUND, a_job, refused
 from tests.unit.survey.texts import answers
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import __version__
+from hpclaunch.actions.diagnosis import Check, Evidence, diagnose, refusals
+from hpclaunch.actions.submit import Prepared, World, prepare, submit
+from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
-from hpclaunch.diagnosis import Check, Evidence, diagnose, refusals
-from hpclaunch.following import wait
-from hpclaunch.launch import Prepared, World, prepare, submit
 from hpclaunch.runs import Run
 from hpclaunch.schedulers.slurm.programs import ask
 from hpclaunch.sites.describe.answers import gpus_of, mpi_types

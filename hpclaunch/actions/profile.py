@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.actions.submit import Prepared, World, check, ground_of, prepare, submit
+from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
-from hpclaunch.following import wait
-from hpclaunch.launch import Prepared, World, check, ground_of, prepare, submit
 from hpclaunch.planner.measured.calibrations import key_of, place_of, store
 from hpclaunch.planner.measured.evidence import Calibration
 from hpclaunch.planner.measured.measurement import WARM_UP, Measured, calibration_of, measured

@@ -238,7 +238,7 @@ def _hosts(world: World, request: Request) -> tuple[str, ...]:
 
 def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run would need and is not there."""
-    from hpclaunch.preflight import missing_code, missing_here
+    from hpclaunch.actions.preflight import missing_code, missing_here
 
     return [*missing_code(prepared.spec), *missing_here(prepared.spec)]
 
@@ -287,7 +287,7 @@ def estimate(prepared: Prepared) -> str:
 
 def remarks(prepared: Prepared) -> list[str]:
     """Return what a person should know of the code that the run takes along."""
-    from hpclaunch.preflight import remarks as look
+    from hpclaunch.actions.preflight import remarks as look
 
     return look(prepared.spec)
 
@@ -299,8 +299,8 @@ def write_run(world: World, prepared: Prepared) -> Run:
     that no run is lost; where it cannot be written the run is still found by its folder, and the person is told.
     """
     from hpclaunch import runs
+    from hpclaunch.actions.preflight import missing_code
     from hpclaunch.planner.measured.finished_runs import expect
-    from hpclaunch.preflight import missing_code
     from hpclaunch.runs.snapshot import choose
 
     faults = [*prepared.faults, *missing_code(prepared.spec)]
@@ -318,7 +318,7 @@ def write_run(world: World, prepared: Prepared) -> Run:
 
 def submit(world: World, prepared: Prepared) -> Run:
     """Check, create the run directory, submit. If the scheduler refuses, the directory stays, with the reason."""
-    from hpclaunch.tracking import hand_over
+    from hpclaunch.actions.states import hand_over
 
     check(prepared)
     return hand_over(write_run(world, prepared), prepared.text, prepared.spec.walltime)

@@ -7,8 +7,8 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
+from hpclaunch.actions.submit import Ground, World, ground_of, is_foreign
 from hpclaunch.core.spec import Request
-from hpclaunch.launch import Ground, World, ground_of, is_foreign
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
@@ -48,7 +48,7 @@ def plan_job(
         global_batch=global_batch or divided_batch(job, request),
     )
     if figures is not None and _may_be_asked(site, known.elsewhere):
-        from hpclaunch.waiting import queue_of
+        from hpclaunch.actions.queue import queue_of
 
         question = replace(question, queue=queue_of(world, question, known))
     found = forecast(question)

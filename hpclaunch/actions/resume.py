@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
+from hpclaunch.actions.states import NEVER_QUEUED, hand_over, not_submitted, start_in_array
+from hpclaunch.actions.submit import Prepared, World, check, prepare
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.spec import Request
-from hpclaunch.launch import Prepared, World, check, prepare
 from hpclaunch.runs import Run
 from hpclaunch.runs.create import REQUEST
-from hpclaunch.tracking import NEVER_QUEUED, hand_over, not_submitted, start_in_array
 
 
 def resume(world: World, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:

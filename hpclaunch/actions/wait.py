@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.actions.states import NEVER_QUEUED, refreshed, retry
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
 from hpclaunch.runs import Run
-from hpclaunch.tracking import NEVER_QUEUED, refreshed, retry
 
 _PATIENCE = 6
 """Answers of UNKNOWN in a row before following a run ends."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hpclaunch.actions.submit import Ground, World, prepare_on
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.guidelines.queue import Past, Wait, wait_for
 from hpclaunch.guidelines.reasoning import Number, Reason
-from hpclaunch.launch import Ground, World, prepare_on
 from hpclaunch.planner.question import Question, Queue, Trial, trials_of
 from hpclaunch.schedulers import scheduler_of
 from hpclaunch.schedulers.slurm.history import DAYS, past_jobs, seconds_until

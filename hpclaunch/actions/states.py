@@ -19,7 +19,7 @@ from hpclaunch.runs.retry_policy import Ending, decide, merged
 from hpclaunch.schedulers import NEVER_BEGUN, Search, Status, scheduler_of
 
 if TYPE_CHECKING:
-    from hpclaunch.launch import World
+    from hpclaunch.actions.submit import World
 
 _PATIENCE_S = 300
 """Longer than a submission can take: a run that is still SUBMITTING then was interrupted."""

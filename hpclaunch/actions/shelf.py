@@ -123,8 +123,8 @@ def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
 
 def usual_site() -> tuple[str, str]:
     """Return the site that a submission would go to if nobody named one, and who chose it. Raises HpclaunchError."""
+    from hpclaunch.actions.submit import World, choose_site
     from hpclaunch.config.settings import load_settings
-    from hpclaunch.launch import World, choose_site
 
     world = World()
     site, origin, _ = choose_site(world, None, load_settings(user_folder(world.environment), world.cwd))
@@ -163,12 +163,12 @@ def fetch(
     job: str, source: str | None, data_dir: str | None, site: str | None, sha256: str | None, say: Callable[[str], None]
 ) -> Path:
     """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
+    from hpclaunch.actions.staging import stage
+    from hpclaunch.actions.submit import World, choose_site
     from hpclaunch.config.settings import load_settings
     from hpclaunch.core.spec import Surroundings
-    from hpclaunch.launch import World, choose_site
     from hpclaunch.resolve.decisions import Ledger
     from hpclaunch.resolve.folders import data_folder
-    from hpclaunch.staging import stage
 
     world = World()
     loaded = load_job(world.catalog, job, world.cwd)

@@ -17,7 +17,7 @@ from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
 
 if TYPE_CHECKING:
-    from hpclaunch.launch import World
+    from hpclaunch.actions.submit import World
     from hpclaunch.runs import Rebuilt
 
 _ENDED = FINAL | {"INCOMPLETE"}
