@@ -54,7 +54,7 @@ def plan(
     typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
     wishes = _wishes(deadline, budget, weight, prefer)
     if plot is not None:
-        from hpclaunch.chart import check_plot
+        from hpclaunch.reports.plan_chart import check_plot
 
         check_plot(plot)
     found = plan.plan_job(
@@ -65,7 +65,7 @@ def plan(
         calibration=calibration,
     )
     if plot is not None:
-        from hpclaunch.chart import draw
+        from hpclaunch.reports.plan_chart import draw
 
         draw(found, plot)
         console.say(f"drawn: {plot}")
