@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _fail(error: HpclaunchError, words: list[str]) -> None:
-    from hpclaunch.console import show_error
+    from hpclaunch.cli.show.console import show_error
 
     show_error(error, as_json="--json" in words)
     sys.exit(error.exit_code)

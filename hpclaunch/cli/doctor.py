@@ -34,10 +34,11 @@ def doctor(
     json: submit.Json = False,
 ) -> None:
     """Prove with a short job that ranks, GPUs, CPUs, MPI and folders are as promised; exit 0 if nothing failed."""
-    from hpclaunch import console, doctor_views, runs
+    from hpclaunch import runs
     from hpclaunch.actions import doctor as story
     from hpclaunch.actions import states
     from hpclaunch.actions import submit as launch
+    from hpclaunch.cli.show import console, doctor_report
 
     if local and site not in (None, "local"):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
@@ -64,5 +65,5 @@ def doctor(
     else:
         request = story.request_for("local" if local else site, **typed)
         report = story.examine(world, request, runs_dir)
-    doctor_views.show_report(report, json)
+    doctor_report.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)

@@ -23,9 +23,10 @@ def list_(
     json: Json = False,
 ) -> None:
     """List the runs as they were last recorded, newest first; no scheduler is asked."""
-    from hpclaunch import console, run_views, runs
+    from hpclaunch import runs
     from hpclaunch.actions import states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console, run_tables
 
     found = states.recorded_runs(World(warn=console.warn))
     found = runs.each(found) if all_ else found
@@ -33,18 +34,18 @@ def list_(
     if found and not wanted and not json:
         console.say(f"no run is {state}; there are {', '.join(sorted({run.state for run in found}))}")
         return
-    run_views.show_status(wanted, json)
+    run_tables.show_status(wanted, json)
 
 
 @app.command()
 def show(run: RunName = None, json: Json = False) -> None:
     """Show all that a run's directory tells: states, starts, logs, checkpoints, result."""
-    from hpclaunch import console, run_views
     from hpclaunch.actions import states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console, run_tables
 
     (found,) = states.find(World(warn=console.warn), [run] if run else [])
-    run_views.show_everything(found, json)
+    run_tables.show_everything(found, json)
 
 
 @app.command()
@@ -53,14 +54,15 @@ def compare(
     json: Json = False,
 ) -> None:
     """Show what differs between runs: what was asked for, code, software, result."""
-    from hpclaunch import console, run_views, runs
+    from hpclaunch import runs
     from hpclaunch.actions import inspect, states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console, run_tables
 
     found = runs.each(states.find(World(warn=console.warn), run))
     if len(found) < 2:
         raise InvalidRequest(Fault(what="name two runs or more", next="hpclaunch runs list"))
-    run_views.show_differences(found, inspect.differences(found), json)
+    run_tables.show_differences(found, inspect.differences(found), json)
 
 
 @app.command()
@@ -72,9 +74,9 @@ def clean(
     json: Json = False,
 ) -> None:
     """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
-    from hpclaunch import console, run_views
     from hpclaunch.actions import inspect, states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console, run_tables
 
     if not run and older_than is None and keep == 0:
         raise InvalidRequest(
@@ -88,12 +90,12 @@ def clean(
     if run and staying:
         raise Refused([inspect.why_it_stays(one) for one in staying])
     doomed = inspect.measure(ended)
-    run_views.show_doomed(doomed, staying, json)
+    run_tables.show_doomed(doomed, staying, json)
     if not doomed and not json:
         return
     if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
         raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
-    run_views.show_cleaned(doomed, inspect.delete(world, ended, console.say), json)
+    run_tables.show_cleaned(doomed, inspect.delete(world, ended, console.say), json)
 
 
 @app.command()
@@ -104,9 +106,9 @@ def rebuild(
     json: Json = False,
 ) -> None:
     """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
-    from hpclaunch import console
     from hpclaunch.actions import inspect, states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console
 
     world = World(warn=console.warn)
     rebuilt = inspect.rebuild(world, folder or [])

@@ -47,9 +47,9 @@ def plan(
     json: submit.Json = False,
 ) -> None:
     """Say how many nodes a job is worth, how to train on them, what it takes and costs, and why."""
-    from hpclaunch import console
     from hpclaunch.actions import plan
     from hpclaunch.actions import submit as launch
+    from hpclaunch.cli.show import console
 
     typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
     wishes = _wishes(deadline, budget, weight, prefer)

@@ -49,9 +49,10 @@ def profile(
     json: submit.Json = False,
 ) -> None:
     """Measure a job in short runs on one node and on two, for later plans."""
-    from hpclaunch import console, profile_views, runs
+    from hpclaunch import runs
     from hpclaunch.actions import profile, states
     from hpclaunch.actions import submit as launch
+    from hpclaunch.cli.show import console, profile_tables
 
     world = launch.World(warn=console.warn, tell=console.say)
     request = submit.request_of(locals(), ())
@@ -59,8 +60,8 @@ def profile(
         found = states.refreshed(runs.find_all(world.index, from_, world.run_folders))
     else:
         design = profile.design(world, request, steps, runs_dir)
-        profile_views.show_design(design, json and dry_run)
+        profile_tables.show_design(design, json and dry_run)
         if dry_run:
             return
         found = profile.measure(world, design, one_by_one)
-    profile_views.show_result(profile.keep(world, request, found), target, json)
+    profile_tables.show_result(profile.keep(world, request, found), target, json)

@@ -47,18 +47,18 @@ def status(
     json: Json = False,
 ) -> None:
     """Show the state of runs, newest first."""
-    from hpclaunch import console, run_views
     from hpclaunch.actions import states
     from hpclaunch.actions.submit import World
     from hpclaunch.actions.wait import wait as asked_again
+    from hpclaunch.cli.show import console, run_tables
 
     world = World(warn=console.warn)
     found = states.find(world, run) if run else states.all_runs(world)
     if not watch or not found:
-        run_views.show_status(found, json, all_)
+        run_tables.show_status(found, json, all_)
         return
     try:
-        run_views.watch_status(asked_again(found, None, 0, console.say), json, all_)
+        run_tables.watch_status(asked_again(found, None, 0, console.say), json, all_)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -70,9 +70,10 @@ def logs(
     rank: Annotated[int | None, typer.Option("--rank", min=0, help="What this rank alone has said.")] = None,
 ) -> None:
     """Print a run's log: all ranks, and all its starts in order."""
-    from hpclaunch import console, runs
+    from hpclaunch import runs
     from hpclaunch.actions import states, wait
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console
 
     (found,) = states.find(World(warn=console.warn), [run] if run else [])
     if found.tasks:
@@ -105,9 +106,9 @@ def wait(
     json: Json = False,
 ) -> None:
     """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
-    from hpclaunch import console
     from hpclaunch.actions import states, wait
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console
     from hpclaunch.cli.submit import seconds_of, watch_all
 
     seconds = seconds_of("--timeout", timeout)
@@ -123,15 +124,15 @@ def cancel(
     json: Json = False,
 ) -> None:
     """End runs."""
-    from hpclaunch import console, run_views
     from hpclaunch.actions import states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console, run_tables
 
     if bool(run) == all_:
         raise InvalidRequest(Fault(what="name runs, or say --all", next="hpclaunch status lists them"))
     world = World(warn=console.warn)
     if run:
-        run_views.show_status(states.cancel(states.find(world, run)), json)
+        run_tables.show_status(states.cancel(states.find(world, run)), json)
         return
     doomed = [one for one in states.all_runs(world) if not one.final and states.has_a_job(one)]
     if not doomed:
@@ -140,15 +141,15 @@ def cancel(
         console.say(f"  {one.label} {one.job_id} {one.state}")
     if doomed and not yes and not console.confirmed(f"cancel these {len(doomed)}? [y/N]"):
         raise Refused(Fault(what="nothing was cancelled", next="--yes cancels them without asking"))
-    run_views.show_status(states.cancel(doomed), json)
+    run_tables.show_status(states.cancel(doomed), json)
 
 
 @app.command("retry")
 def retry(run: OneRun, json: Json = False) -> None:
     """Start a run again that a node, a preemption or its launcher ended; never one that failed by itself."""
-    from hpclaunch import console
     from hpclaunch.actions import states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console
 
     (found,) = states.find(World(warn=console.warn), [run])
     console.show_run(states.retry(found, console.say), json)
@@ -162,9 +163,9 @@ def resume(
     json: Json = False,
 ) -> None:
     """Let an ended run go on from what its program has saved, in the same run directory."""
-    from hpclaunch import console
     from hpclaunch.actions import resume, states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console
     from hpclaunch.cli.submit import seconds_of
 
     world = World(warn=console.warn)
@@ -178,9 +179,9 @@ def resume(
 @app.command("results")
 def results(run: Runs = None, json: Json = False) -> None:
     """Show the final metrics of runs, newest first."""
-    from hpclaunch import console, run_views
     from hpclaunch.actions import states
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console, run_tables
 
     world = World(warn=console.warn)
-    run_views.show_results(states.find(world, run) if run else states.all_runs(world), json)
+    run_tables.show_results(states.find(world, run) if run else states.all_runs(world), json)

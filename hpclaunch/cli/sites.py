@@ -17,8 +17,8 @@ Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 @app.command("list")
 def list_(json: Json = False) -> None:
     """List the sites: the project's, yours, and the bundled ones."""
-    from hpclaunch import console
     from hpclaunch.actions import shelf
+    from hpclaunch.cli.show import console
 
     sites = shelf.list_sites(shelf.catalog())
     if json:
@@ -47,8 +47,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a site's nodes, limits and launchers, each value with its sources."""
-    from hpclaunch import console
     from hpclaunch.actions import shelf
+    from hpclaunch.cli.show import console
     from hpclaunch.sites.card.lines import lines_of
 
     if yaml and json:
@@ -82,9 +82,9 @@ def detect(
     With --name or --write a known one is described anew. What Slurm does not tell is marked FILL IN, and nothing is
     assumed in its place.
     """
-    from hpclaunch import console
     from hpclaunch.actions import detect
     from hpclaunch.actions.submit import World
+    from hpclaunch.cli.show import console
 
     world = World(warn=console.warn)
     path = detect.place_of(world, name, file)

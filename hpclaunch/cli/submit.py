@@ -111,8 +111,8 @@ def submit(
     json: Json = False,
 ) -> None:
     """Submit a job, or any script, as a sized multi-node run."""
-    from hpclaunch import console
     from hpclaunch.actions import submit
+    from hpclaunch.cli.show import console
 
     world = submit.World(warn=console.warn)
     prepared = submit.prepare(world, request_of(locals(), context.obj), runs_dir)
@@ -172,8 +172,8 @@ def render(
     json: Json = False,
 ) -> None:
     """Print the script that submit would submit."""
-    from hpclaunch import console
     from hpclaunch.actions import submit
+    from hpclaunch.cli.show import console
 
     world = submit.World(warn=console.warn)
     prepared = submit.prepare(world, request_of(locals(), context.obj), runs_dir)
@@ -196,8 +196,8 @@ def render(
 
 def watch(run: Any, json: bool) -> None:
     """Follow a run to its end. Ctrl-C detaches: the run goes on."""
-    from hpclaunch import console
     from hpclaunch.actions import wait as following
+    from hpclaunch.cli.show import console
 
     last, shown = run, ""
     try:
@@ -216,9 +216,9 @@ def watch(run: Any, json: bool) -> None:
 
 def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> Any:
     """Follow runs to their end, telling every change, and return them. Ctrl-C detaches: those that go on are told."""
-    from hpclaunch import console, run_views
     from hpclaunch.actions import states
     from hpclaunch.actions import wait as following
+    from hpclaunch.cli.show import console, run_tables
 
     found = asked
     shown: dict[Path, tuple[str, str]] = {}
@@ -233,7 +233,7 @@ def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> An
     except KeyboardInterrupt:
         console.say(f"\n{_detached([run for run in found if not run.final])}")
         raise typer.Exit(130) from None
-    run_views.show_status(found, json)
+    run_tables.show_status(found, json)
     return found
 
 
@@ -251,7 +251,7 @@ def _detached(going: Sequence[Any]) -> str:
 
 
 def _show_script(prepared: Any, json: bool) -> None:
-    from hpclaunch import console
+    from hpclaunch.cli.show import console
 
     if json:
         console.write_json({"spec": prepared.spec.to_json(), "script": prepared.text})

@@ -25,12 +25,13 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from hpclaunch import cli, run_views, runs
+from hpclaunch import cli, runs
 from hpclaunch import render as rendering
 from hpclaunch.actions import inspect, resume
 from hpclaunch.actions import states as tracking
 from hpclaunch.actions.shelf import site_as_json, site_card
 from hpclaunch.actions.submit import World, prepare
+from hpclaunch.cli.show import run_tables
 from hpclaunch.config.catalog import Catalog, bundled
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.settings import load_settings
@@ -489,8 +490,8 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
             patch.setattr(module, "ask", lambda *_, **__: next(given_out))
         with met("answers of Slurm's programs", guard, place / "project/runs"):
             now = tracking.refreshed(found)
-            run_views.show_status(now, as_json=True)
-            run_views.show_status(now, as_json=False)
+            run_tables.show_status(now, as_json=True)
+            run_tables.show_status(now, as_json=False)
             assert len(runs.each(now)) == 5
             assert all(runs.load(run.path) for run in now)
             for run in now:
@@ -545,10 +546,10 @@ def read_everything(place: Path, guard: Guard, path: Path) -> None:
         patch.setattr(states, "submit", lambda *_: "4")
         with met("run records", guard, place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)
-            run_views.show_status(found, as_json=False)
+            run_tables.show_status(found, as_json=False)
             for run in found:
-                run_views.show_everything(run, as_json=True)
-                run_views.show_everything(run, as_json=False)
+                run_tables.show_everything(run, as_json=True)
+                run_tables.show_everything(run, as_json=False)
                 inspect.numbers(run)
             inspect.differences([*found, *found])
             run = tracking.find(world, [str(path)])[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 from hpclaunch.actions.inspect import Doomed, everything, final_metrics, numbers
 from hpclaunch.actions.states import explanation
-from hpclaunch.console import fact, live_table, say, show_bytes, table, write, write_json
+from hpclaunch.cli.show.console import fact, live_table, say, show_bytes, table, write, write_json
 from hpclaunch.runs import Run, each, swept
 
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpclaunch.actions.profile import Design, Result
-from hpclaunch.console import say, table, write_json
+from hpclaunch.cli.show.console import say, table, write_json
 from hpclaunch.core.units import format_walltime
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpclaunch.actions.doctor import Report, words_of
-from hpclaunch.console import say, show_lines, write_json
+from hpclaunch.cli.show.console import say, show_lines, write_json
 
 _STYLES = {"PASS": "derived", "WARN": "third-party", "FAIL": "bad"}
 
