@@ -15,10 +15,10 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import datasets, feeding, shards
-from hpclaunch.training.augmentation import Augmentation
-from hpclaunch.training.failure import AgreedError
-from hpclaunch.training.start import World
+from hpclaunch.training.input import datasets, feeding, shards
+from hpclaunch.training.input.augmentation import Augmentation
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.start import World
 from tests.horovod.conftest import ROOT
 
 PHOTOGRAPHS = 20

@@ -17,7 +17,7 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import datasets, shards
+from hpclaunch.training.input import datasets, shards
 from tests.horovod.conftest import ROOT
 
 SIZE, SAMPLES = 8, 10

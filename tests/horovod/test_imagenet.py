@@ -15,8 +15,8 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import datasets, shards, streaming
-from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.input import datasets, shards, streaming
+from hpclaunch.training.rank.failure import AgreedError
 from tests.horovod.conftest import ROOT
 
 WANTED = datasets.ImageSet("imagenet", shape=(16, 16, 3), classes=3, job="resnet50")

@@ -16,7 +16,9 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import augmentation, batch_norm, datasets, model_probe
+from hpclaunch.training import model_probe
+from hpclaunch.training.input import augmentation, datasets
+from hpclaunch.training.optimization import batch_norm
 from tests.builders import bundled_job
 from tests.horovod.conftest import ROOT
 
@@ -122,7 +124,7 @@ def test_an_image_that_is_damaged_or_of_another_size_is_named(tmp_path: Path) ->
 
 
 def test_training_batches_read_every_sample_once_an_epoch_in_a_new_order() -> None:
-    from hpclaunch.training import pipeline
+    from hpclaunch.training.input import pipeline
 
     images, labels = np.arange(10, dtype=np.uint8).reshape(10, 1, 1, 1), np.arange(10, dtype=np.int64)
     batches = iter(pipeline.training_batches(images, labels, batch_size=4, seed=1, rank=0))

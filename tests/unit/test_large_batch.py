@@ -98,7 +98,8 @@ def test_the_table_tells_median_and_range(modules: dict[str, ModuleType], tmp_pa
 
 def test_every_row_has_switches_that_go_together(modules: dict[str, ModuleType]) -> None:
     pytest.importorskip("numpy", reason="group training: numpy is not installed")
-    from hpclaunch.training import options, techniques
+    from hpclaunch.training import options
+    from hpclaunch.training.optimization import techniques
 
     for row in modules["rows"].ROWS:
         parser = options.parser("", seed=1)

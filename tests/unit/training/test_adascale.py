@@ -10,9 +10,9 @@ try:
 except ImportError:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training.adascale import GradientNoise
-from hpclaunch.training.learning_rate import adascale_gain
-from hpclaunch.training.start import World
+from hpclaunch.training.optimization.adascale import GradientNoise
+from hpclaunch.training.optimization.learning_rate import adascale_gain
+from hpclaunch.training.rank.start import World
 
 VARIANCE, NORM = 3.0, 2.0
 assert hvd is not None

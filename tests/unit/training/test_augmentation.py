@@ -12,9 +12,9 @@ except ImportError:
 
 from typing import Any
 
-from hpclaunch.training import augmentation
-from hpclaunch.training.augmentation import DRAWS, Augmentation, random_numbers
-from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.input import augmentation
+from hpclaunch.training.input.augmentation import DRAWS, Augmentation, random_numbers
+from hpclaunch.training.rank.failure import TrainingError
 
 IMAGES = np.random.RandomState(0).randint(1, 256, (6, 8, 8, 3)).astype(np.uint8)
 LABELS = np.arange(6, dtype=np.int64)

@@ -10,7 +10,7 @@ try:
 except ImportError:
     pytest.skip("group training: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import batch_norm
+from hpclaunch.training.optimization import batch_norm
 
 X = np.random.RandomState(3).normal(5, 2, (11, 4, 4, 3)).astype(np.float32)
 

@@ -15,29 +15,29 @@ try:
 except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import checkpoints
-from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.checkpoints import folders
+from hpclaunch.training.rank.failure import TrainingError
 
-FILES = [checkpoints.SHARED, checkpoints.own_file(0), checkpoints.own_file(1)]
+FILES = [folders.SHARED, folders.own_file(0), folders.own_file(1)]
 
 
 def save(folder: Path, step: int, keep: int = 2) -> Path:
-    partial = checkpoints.begin(str(folder), step)
-    files = [checkpoints.write(partial, name, {"a": np.full(1000, step)}) for name in FILES]
-    return Path(checkpoints.commit(partial, step, files, {"epoch": step}, keep))
+    partial = folders.begin(str(folder), step)
+    files = [folders.write(partial, name, {"a": np.full(1000, step)}) for name in FILES]
+    return Path(folders.commit(partial, step, files, {"epoch": step}, keep))
 
 
 def test_the_newest_are_kept_in_the_order_of_steps(tmp_path: Path) -> None:
     for step in (5, 70, 100_000_000, 900):
         newest = save(tmp_path, step, keep=3)
-    assert [Path(path).name for path in checkpoints.existing(str(tmp_path))] == [
+    assert [Path(path).name for path in folders.existing(str(tmp_path))] == [
         "step-100000000",
         "step-00000900",
         "step-00000070",
     ]
-    assert checkpoints.facts_of(str(newest))["epoch"] == 900
-    assert checkpoints.problem(str(newest), FILES) == ""
-    assert checkpoints.read(str(newest), FILES[2])["a"][0] == 900
+    assert folders.facts_of(str(newest))["epoch"] == 900
+    assert folders.problem(str(newest), FILES) == ""
+    assert folders.read(str(newest), FILES[2])["a"][0] == 900
 
 
 def manifest(path: Path, text: str) -> None:
@@ -61,14 +61,14 @@ def manifest(path: Path, text: str) -> None:
 def test_damage_is_found(tmp_path: Path, harm: object, said: str) -> None:
     path = save(tmp_path, 1)
     harm(path)  # type: ignore[operator]
-    assert said in checkpoints.problem(str(path), FILES)
+    assert said in folders.problem(str(path), FILES)
 
 
 def test_what_is_not_committed_does_not_count(tmp_path: Path) -> None:
-    partial = checkpoints.begin(str(tmp_path), 3)
-    checkpoints.write(partial, FILES[0], {"a": np.zeros(1)})
-    assert checkpoints.existing(str(tmp_path)) == []
-    again = checkpoints.begin(str(tmp_path), 3)
+    partial = folders.begin(str(tmp_path), 3)
+    folders.write(partial, FILES[0], {"a": np.zeros(1)})
+    assert folders.existing(str(tmp_path)) == []
+    again = folders.begin(str(tmp_path), 3)
     assert again == partial and os.listdir(again) == []
 
 
@@ -78,7 +78,7 @@ def test_the_same_step_of_a_given_up_attempt_is_set_aside(tmp_path: Path) -> Non
     second = save(tmp_path, 4)
     assert not (second / "mark").exists()
     assert (tmp_path / "unused-step-00000004" / "mark").exists()
-    assert checkpoints.existing(str(tmp_path)) == [str(second)]
+    assert folders.existing(str(tmp_path)) == [str(second)]
 
 
 WRITER = """
@@ -108,23 +108,23 @@ def test_a_file_that_may_not_grow_stops_it_and_leaves_the_last_good_one(tmp_path
     assert done.returncode == 3, done.stderr
     assert "the disk is full or the quota is used up" in done.stdout and str(good) in done.stdout
     assert sorted(os.listdir(tmp_path)) == ["step-00000001"]
-    assert checkpoints.problem(str(good), FILES) == ""
+    assert folders.problem(str(good), FILES) == ""
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_full_disk_is_one_clear_error_and_nothing_is_left_open(tmp_path: Path) -> None:
     """np.savez leaves its archive open: Python then printed a traceback for every rank."""
-    partial = checkpoints.begin(str(tmp_path), 5)
+    partial = folders.begin(str(tmp_path), 5)
     (Path(partial) / FILES[1]).symlink_to("/dev/full")
     with pytest.raises(TrainingError, match="the disk is full"):
-        checkpoints.write(partial, FILES[1], {"a": np.zeros(100_000), "b": np.zeros(3)})
+        folders.write(partial, FILES[1], {"a": np.zeros(100_000), "b": np.zeros(3)})
     gc.collect()
 
 
 def test_arrays_of_any_kind_come_back_as_they_were(tmp_path: Path) -> None:
     arrays = {"layer/kernel:0": np.arange(6.0).reshape(2, 3), "step": np.int64(7), "half": np.ones(2, np.float16)}
-    partial = checkpoints.begin(str(tmp_path), 5)
-    checkpoints.write(partial, FILES[0], arrays)
+    partial = folders.begin(str(tmp_path), 5)
+    folders.write(partial, FILES[0], arrays)
     with np.load(Path(partial) / FILES[0], allow_pickle=False) as found:
         assert {name: (found[name].dtype, found[name].tolist()) for name in found.files} == {
             name: (array.dtype, array.tolist()) for name, array in arrays.items()
@@ -140,11 +140,11 @@ def test_a_full_disk_stops_it_and_leaves_the_last_good_one(tmp_path: Path) -> No
         assert done.returncode == 3, done.stderr
         assert "No space left on device" in done.stdout and str(good) in done.stdout
         assert sorted(os.listdir(tmp_path)) == ["step-00000001"]
-        assert checkpoints.problem(str(good), FILES) == ""
+        assert folders.problem(str(good), FILES) == ""
         subprocess.run(["mount", "-o", "remount,ro", tmp_path], check=True)
         with pytest.raises(TrainingError, match=r"cannot be written \(Read-only file system\)"):
-            checkpoints.begin(str(tmp_path), 3)
-        assert checkpoints.problem(str(good), FILES) == ""
+            folders.begin(str(tmp_path), 3)
+        assert folders.problem(str(good), FILES) == ""
     finally:
         subprocess.run(["umount", tmp_path], check=True)
 
@@ -152,4 +152,4 @@ def test_a_full_disk_stops_it_and_leaves_the_last_good_one(tmp_path: Path) -> No
 def test_a_file_where_a_folder_should_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TrainingError, match="There is no earlier checkpoint"):
-        checkpoints.begin(str(tmp_path / "file" / "checkpoints"), 1)
+        folders.begin(str(tmp_path / "file" / "checkpoints"), 1)

@@ -14,7 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hpclaunch.training import failure, metrics
+from hpclaunch.training import metrics
+from hpclaunch.training.rank import failure
 
 # TensorFlow 2.15's UnavailableError on a rank of multiworker, when the other one was killed.
 GRPC = (

@@ -13,10 +13,10 @@ except ImportError:
 from types import SimpleNamespace
 from typing import Any
 
-from hpclaunch.training import datasets, feeding, shards
-from hpclaunch.training.augmentation import Augmentation
-from hpclaunch.training.start import World
-from hpclaunch.training.synthetic import Synthetic
+from hpclaunch.training.input import datasets, feeding, shards
+from hpclaunch.training.input.augmentation import Augmentation
+from hpclaunch.training.input.synthetic import Synthetic
+from hpclaunch.training.rank.start import World
 
 SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=2, job="small")
 SAMPLES = 12

@@ -13,8 +13,9 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
-from hpclaunch.training import learning_rate, options, techniques
-from hpclaunch.training.learning_rate import Schedule
+from hpclaunch.training import options
+from hpclaunch.training.optimization import learning_rate, techniques
+from hpclaunch.training.optimization.learning_rate import Schedule
 
 
 def asked(*arguments: str) -> argparse.Namespace:

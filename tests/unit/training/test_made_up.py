@@ -12,8 +12,8 @@ try:
 except ImportError:
     pytest.skip("group training: tensorflow is not installed", allow_module_level=True)
 
-from hpclaunch.training import datasets, made_up
-from hpclaunch.training.synthetic import Synthetic
+from hpclaunch.training.input import datasets, made_up
+from hpclaunch.training.input.synthetic import Synthetic
 
 
 def leave(text: str, folder: str) -> None:

@@ -14,10 +14,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.training import datasets, loading, node_storage
-from hpclaunch.training.failure import AgreedError
-from hpclaunch.training.start import World
-from hpclaunch.training.synthetic import Synthetic
+from hpclaunch.training.input import datasets, loading, node_storage
+from hpclaunch.training.input.synthetic import Synthetic
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.start import World
 from tests.unit.training.test_readers import CIFAR10, arrays, write_batches, write_folders
 
 

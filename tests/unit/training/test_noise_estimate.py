@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hpclaunch.training.noise_estimate import estimate, fieller
+from hpclaunch.training.optimization.noise_estimate import estimate, fieller
 
 
 def sums(steps: list[tuple[float, float]], keep: float = 1.0) -> list[float]:

@@ -15,9 +15,10 @@ try:
 except ImportError:
     pytest.skip("group training: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import legacy_keras, optimizers, techniques
-from hpclaunch.training.lamb import AdamW, Lamb
-from hpclaunch.training.lars import Lars
+from hpclaunch.training.optimization import optimizers, techniques
+from hpclaunch.training.optimization.lamb import AdamW, Lamb
+from hpclaunch.training.optimization.lars import Lars
+from hpclaunch.training.rank import legacy_keras
 
 # tensorflow-addons is at its end: its LAMB was run once, and what it did was kept.
 KNOWN = json.loads((Path(__file__).parent / "known" / "lamb.json").read_text())
@@ -127,7 +128,7 @@ def test_an_optimizer_made_anew_from_its_configuration_is_the_same(name: str) ->
 
 
 def test_the_options_name_what_there_is() -> None:
-    from hpclaunch.training import batch_norm, precision
+    from hpclaunch.training.optimization import batch_norm, precision
 
     assert techniques.OPTIMIZERS == optimizers.NAMES
     assert techniques.BATCH_NORMS == batch_norm.KINDS

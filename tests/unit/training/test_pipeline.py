@@ -17,10 +17,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpclaunch.training import datasets, pipeline, shards, streaming
-from hpclaunch.training.augmentation import Augmentation
-from hpclaunch.training.failure import AgreedError, TrainingError
-from hpclaunch.training.synthetic import Synthetic
+from hpclaunch.training.input import datasets, pipeline, shards, streaming
+from hpclaunch.training.input.augmentation import Augmentation
+from hpclaunch.training.input.synthetic import Synthetic
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=2, job="small")
 EVERYTHING = Augmentation(True, True, 1, 0.1, 0.1, 0.1, 0.1, 0.2, 1.0, classes=2)

@@ -9,8 +9,8 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
-from hpclaunch.training import placement
-from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.rank import placement
+from hpclaunch.training.rank.failure import TrainingError
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ except ImportError:
 
 from typing import Any
 
-from hpclaunch.training import legacy_keras, precision
+from hpclaunch.training.optimization import precision
+from hpclaunch.training.rank import legacy_keras
 
 
 def scaling() -> Any:

@@ -14,8 +14,8 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
-from hpclaunch.training import cifar_pickles, datasets
-from hpclaunch.training.synthetic import Synthetic
+from hpclaunch.training.input import cifar_pickles, datasets
+from hpclaunch.training.input.synthetic import Synthetic
 
 CIFAR10 = datasets.ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
 MNIST = datasets.ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist")

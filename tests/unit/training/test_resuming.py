@@ -11,7 +11,7 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
-from hpclaunch.training import resuming
+from hpclaunch.training.checkpoints import resuming
 from tests.unit.training.test_learning_rate import asked
 
 

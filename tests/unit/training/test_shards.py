@@ -12,8 +12,8 @@ except ImportError:
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.training import shards
-from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.input import shards
+from hpclaunch.training.rank.failure import TrainingError
 
 sizes = st.integers(1, 64)
 

@@ -9,7 +9,7 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
-from hpclaunch.training.start import prefer_onednn
+from hpclaunch.training.rank.start import prefer_onednn
 
 
 @pytest.mark.parametrize(

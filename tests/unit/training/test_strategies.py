@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpclaunch.training import placement, shards, strategies
-from hpclaunch.training.failure import AgreedError, TrainingError
-from hpclaunch.training.start import World
+from hpclaunch.training.input import shards
+from hpclaunch.training.rank import placement, strategies
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
+from hpclaunch.training.rank.start import World
 
 FOUR = "node1:10100,node1:10101,node2:10102,node2:10103"
 

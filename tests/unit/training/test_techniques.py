@@ -16,7 +16,7 @@ except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
 from hpclaunch.config.job import spell
-from hpclaunch.training import techniques
+from hpclaunch.training.optimization import techniques
 from tests.builders import bundled_job
 from tests.unit.forecast.questions import plan_of
 from tests.unit.training.test_learning_rate import asked

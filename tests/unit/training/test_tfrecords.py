@@ -16,9 +16,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.training import datasets, loading, shards, streaming, tfrecords
-from hpclaunch.training.failure import AgreedError
-from hpclaunch.training.start import World
+from hpclaunch.training.input import datasets, loading, shards, streaming, tfrecords
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.start import World
 
 SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=256, job="small")
 
