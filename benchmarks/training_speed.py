@@ -118,7 +118,8 @@ def train(variant: Variant, options: argparse.Namespace) -> None:
 
 def prepared(variant: Variant, options: argparse.Namespace) -> tuple[Any, Any, Any]:
     """Training batches, the compiled model, and batches for the test."""
-    from hpclaunch.training.rank.start import World, start
+    from hpclaunch.training.rank.start import start
+    from hpclaunch.training.rank.world import World
 
     if variant.reference:
         import horovod.tensorflow as hvd

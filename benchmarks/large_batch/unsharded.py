@@ -20,7 +20,8 @@ from hpclaunch.training import options
 from hpclaunch.training.input import shards
 from hpclaunch.training.optimization import learning_rate, techniques
 from hpclaunch.training.rank import failure
-from hpclaunch.training.rank.start import World, start
+from hpclaunch.training.rank.start import start
+from hpclaunch.training.rank.world import World
 
 BUFFER = 10_000
 # The order of Keras's file, which mixes the classes; class folders hold one class after the other.

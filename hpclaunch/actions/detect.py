@@ -13,10 +13,11 @@ from pathlib import Path
 
 from hpclaunch import __version__
 from hpclaunch.actions.submit import World
-from hpclaunch.config.catalog import NAME, SITE, Found, user_folder
+from hpclaunch.config.catalog import NAME, SITE, Found
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, SchedulerError
+from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 from hpclaunch.schedulers.slurm.describe import answers, has_pyxis
 from hpclaunch.sites.describe import Described, Here, describe

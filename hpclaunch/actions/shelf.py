@@ -10,12 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.config.catalog import JOB, NAME, SITE, Catalog, Found, user_folder
+from hpclaunch.config.catalog import JOB, NAME, SITE, Catalog, Found
 from hpclaunch.config.fileformat import read_yaml
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
+from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 from hpclaunch.sites.card import sections_of
 from hpclaunch.sites.card.lines import Section

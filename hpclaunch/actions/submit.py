@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hpclaunch import __version__
-from hpclaunch.config.catalog import Catalog, user_folder
+from hpclaunch.config.catalog import Catalog
 from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
+from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, JobSpec, Request, Surroundings
 from hpclaunch.sites.detect import Choice, check_settings, choice_of, machine

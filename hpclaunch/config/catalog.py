@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hpclaunch.core.errors import Fault, NotFound
+from hpclaunch.core.errors import Fault, NotFound, did_you_mean
+from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_PACKAGE = Path(__file__).resolve().parent
 
 
 @record
@@ -80,19 +78,5 @@ class Catalog:
 
 def bundled(folder: str) -> Path:
     """Return the shipped folder: inside the wheel, or beside the package in a checkout (editable install)."""
-    installed = _PACKAGE / "_bundled" / folder
-    return installed if installed.is_dir() else _PACKAGE.parent / folder
-
-
-def user_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder of the user's own sites, jobs, templates and settings (XDG base directory specification)."""
-    home = Path(environment.get("HOME") or os.path.expanduser("~"))
-    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "hpclaunch"
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the nearest known name, or nothing."""
-    from difflib import get_close_matches  # costs 5 ms, and only an error needs it
-
-    near = get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    installed = PACKAGE / "_bundled" / folder
+    return installed if installed.is_dir() else PACKAGE.parent / folder

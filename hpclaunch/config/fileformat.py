@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 
-from hpclaunch.config.catalog import did_you_mean
-from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 

@@ -73,3 +73,11 @@ class Interrupted(HpclaunchError):
     """The person ended the program while it waited for an answer."""
 
     exit_code = 130
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the nearest known name, or nothing."""
+    from difflib import get_close_matches  # costs 5 ms, and only an error needs it
+
+    near = get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""

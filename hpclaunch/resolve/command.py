@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.config.job import Job, spell
+from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import Request, Surroundings
 from hpclaunch.resolve.decisions import Ledger
 from hpclaunch.resolve.software import Software

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
+from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import MIRRORED, Layout, Request, Surroundings
 from hpclaunch.resolve.decisions import Ledger

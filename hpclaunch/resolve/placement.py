@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 
-from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.config.settings import Settings, sbatch_variables
 from hpclaunch.config.site import Limits, NodeType, Site
+from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Declined, Request, Surroundings
 from hpclaunch.resolve.decisions import Ledger

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.config.job import Job
+from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
 from hpclaunch.resolve.decisions import Ledger
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.config.job import Job, Parameter, spell
 from hpclaunch.config.site import Site
+from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import MOST_RUNS, Layout, Request, Restarts, Sweep
 from hpclaunch.core.units import count
 from hpclaunch.resolve.decisions import Ledger

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault
+from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 
 SOURCE_SUFFIXES = frozenset({".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".txt"})
 _SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "runs", "checkpoints", "wandb"})
-_PACKAGE = Path(__file__).resolve().parent
 MOST_FILES = 2_000
 MOST_BYTES = 20 * 2**20
 _MOST_LOOKED_AT = 20_000
@@ -78,8 +78,8 @@ def copy(snapshot: Snapshot, target: Path) -> None:
     package = target / "hpclaunch"
     if not package.exists():
         package.mkdir()
-        shutil.copy2(_PACKAGE / "__init__.py", package / "__init__.py")
-        shutil.copytree(_PACKAGE / "training", package / "training", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy2(PACKAGE / "__init__.py", package / "__init__.py")
+        shutil.copytree(PACKAGE / "training", package / "training", ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def fingerprint(code: Code) -> str:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hpclaunch.config.catalog import SITE, Catalog, did_you_mean
+from hpclaunch.config.catalog import SITE, Catalog
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Detect, Site, load_site
-from hpclaunch.core.errors import Fault, InvalidFile, NotFound
+from hpclaunch.core.errors import Fault, InvalidFile, NotFound, did_you_mean
 from hpclaunch.core.records import record
 
 

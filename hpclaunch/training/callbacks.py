@@ -13,7 +13,7 @@ from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.rank.failure import AgreedError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 
 class LearningRate(tf.keras.callbacks.Callback):

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from hpclaunch.training.input.datasets import ImageSet
+from hpclaunch.training.input.source import ImageSet
 
 CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
 

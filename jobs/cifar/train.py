@@ -12,7 +12,8 @@ from hpclaunch.training.checkpoints import resuming
 from hpclaunch.training.input import shards
 from hpclaunch.training.optimization import learning_rate, techniques
 from hpclaunch.training.rank import failure, strategies
-from hpclaunch.training.rank.start import World, start
+from hpclaunch.training.rank.start import start
+from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.input.datasets import DataError, ImageSet
 from hpclaunch.training.input.made_up import written_once
 from hpclaunch.training.input.shards import stream_seed
+from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.input.tfrecords import TFRecords, folder_of
 
 TARGETS = 4

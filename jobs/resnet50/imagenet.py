@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.input.datasets import DataError, ImageSet
 from hpclaunch.training.input.made_up import written_once
+from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.input.synthetic import Synthetic
 from hpclaunch.training.input.tfrecords import TFRecords, folder_of
 

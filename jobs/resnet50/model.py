@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from hpclaunch.training.input.datasets import ImageSet
+from hpclaunch.training.input.source import ImageSet
 
 SIZE, CLASSES = 224, 1000
 L2 = 5e-5  # Keras's penalty is L2 x |w|^2, so this is the paper's weight decay of 0.0001

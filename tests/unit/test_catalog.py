@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.config.catalog import JOB, SITE, Catalog, bundled, did_you_mean, user_folder
-from hpclaunch.core.errors import NotFound
+from hpclaunch.config.catalog import JOB, SITE, Catalog, bundled
+from hpclaunch.core.errors import NotFound, did_you_mean
+from hpclaunch.core.folders import user_folder
 
 
 @pytest.fixture

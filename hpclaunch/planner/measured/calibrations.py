@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.files import write_text
+from hpclaunch.core.folders import data_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code, Request, Surroundings
 from hpclaunch.planner.measured.evidence import Calibration
@@ -57,10 +57,8 @@ def key_of(site: Site, job: Job, request: Request, settings: Settings, around: S
 
 
 def place_of(environment: Mapping[str, str], key: Key) -> Path:
-    """Return the file of a key, in the user's data folder (XDG base directory specification)."""
-    home = Path(environment.get("HOME") or os.path.expanduser("~"))
-    data = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "hpclaunch"
-    return data / "calibrations" / key.site / key.node_type / f"{key.job}-{key.digest}.json"
+    """Return the file of a key, in the user's data folder."""
+    return data_folder(environment) / "calibrations" / key.site / key.node_type / f"{key.job}-{key.digest}.json"
 
 
 def store(place: Path, measured: Calibration) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.files import read_text, write_text
+from hpclaunch.core.folders import cache_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
@@ -43,12 +44,6 @@ class Look:
 
     interior: Interior
     words: str
-
-
-def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder of what was found and can be found again (XDG base directory specification)."""
-    home = Path(environment.get("HOME") or os.path.expanduser("~"))
-    return Path(environment.get("XDG_CACHE_HOME") or home / ".cache") / "hpclaunch"
 
 
 def known_figures(job: Job, environment: Mapping[str, str]) -> ModelFigures | None:

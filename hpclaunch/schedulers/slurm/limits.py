@@ -14,9 +14,8 @@ import time
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from hpclaunch.config.catalog import did_you_mean
 from hpclaunch.config.site import Limits
-from hpclaunch.core.errors import Fault
+from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime

@@ -13,7 +13,7 @@ from hpclaunch.training.input import loading
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.options import at_least, boolean
 from hpclaunch.training.rank.failure import AgreedError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 if TYPE_CHECKING:
     from hpclaunch.training.checkpoints.training_state import TrainingState

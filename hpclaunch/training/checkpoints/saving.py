@@ -14,7 +14,7 @@ from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
 from hpclaunch.training.rank import stopping
 from hpclaunch.training.rank.failure import RunAgain
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 LOOK_S = 1.0  # about so often the ranks ask each other whether to save; never less often than once in 1000 steps
 

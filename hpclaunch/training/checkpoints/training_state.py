@@ -12,7 +12,7 @@ from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.failure import TrainingError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 Arrays = dict
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.input.datasets import ImageSet, Source
+from hpclaunch.training.input.source import ImageSet, Source
 
 FOLDER = "cifar-10-batches-py"
 FILES = {"train": ["data_batch_{}".format(n) for n in range(1, 6)], "test": ["test_batch"]}

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from hpclaunch.training.input import pipeline, shards, streaming
 from hpclaunch.training.input.augmentation import Augmentation
-from hpclaunch.training.input.datasets import Source
 from hpclaunch.training.input.shards import Shard
+from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank.failure import AgreedError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.input.datasets import ImageSet, Order, Source
 from hpclaunch.training.input.shards import Shard
+from hpclaunch.training.input.source import ImageSet, Order, Source
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 SPLITS = ("train", "test")

@@ -12,12 +12,13 @@ import numpy as np
 from hpclaunch.training import options
 from hpclaunch.training.input import datasets
 from hpclaunch.training.input.shards import Shard
+from hpclaunch.training.input.source import DataError, ImageSet, Source
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 
-def open_source(world: World, asked: Any, wanted: datasets.ImageSet) -> datasets.Source:
+def open_source(world: World, asked: Any, wanted: ImageSet) -> Source:
     """The data set as the options say; all ranks fail together if one cannot open it or sees other data than rank 0."""
     if asked.synthetic:
         from hpclaunch.training.input.synthetic import Synthetic
@@ -32,15 +33,15 @@ def open_source(world: World, asked: Any, wanted: datasets.ImageSet) -> datasets
     return open_folder(world, options.data_dir(asked.data_dir), wanted)
 
 
-def open_folder(world: World, folder: str, wanted: datasets.ImageSet) -> datasets.Source:
+def open_folder(world: World, folder: str, wanted: ImageSet) -> Source:
     """The data set in `folder` or below it; fails as open_source does."""
     return agreed(world, lambda: datasets.open_dataset(folder, wanted))
 
 
-def agreed(world: World, opens: Callable[[], datasets.Source]) -> datasets.Source:
+def agreed(world: World, opens: Callable[[], Source]) -> Source:
     """The data set that `opens` opens, on every rank; fails as open_source does."""
     # Rank 0 alone lists the folders: thousands of ranks doing so would strain a shared file system.
-    source: datasets.Source = from_root(world, lambda: _readable(opens))
+    source: Source = from_root(world, lambda: _readable(opens))
     fingerprint = world.together(lambda: source.fingerprint if world.is_root else _readable(source.fingerprint_here))
     seen = world.gather((fingerprint, world.host))
     others = [rank for rank, (fingerprint, _) in enumerate(seen) if fingerprint != seen[0][0]]
@@ -60,7 +61,7 @@ def _readable(work: Callable[[], Any]) -> Any:
     try:
         return work()
     except OSError as error:
-        raise datasets.DataError(
+        raise DataError(
             "{}: {}\n  next: make it readable on this host, or name another folder with --data-dir".format(
                 error.filename, error.strerror
             )
@@ -83,7 +84,7 @@ def from_root(world: World, work: Callable[[], Any]) -> Any:
     return result
 
 
-def report_start(world: World, log: MetricsLog, asked: Any, source: datasets.Source, **facts: Any) -> None:
+def report_start(world: World, log: MetricsLog, asked: Any, source: Source, **facts: Any) -> None:
     """Log the run's first line: the world, the options, the data and `facts` (JSON-able)."""
     import horovod
     import tensorflow as tf

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
-from hpclaunch.training.input.datasets import DataError
+from hpclaunch.training.input.source import DataError
 
 NEXT = "  next: name another folder, or remove this one"
 

@@ -8,9 +8,9 @@ import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-from hpclaunch.training.input.datasets import Source
+from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank.failure import TrainingError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 BLOCK = 4096  # bytes that even the smallest file takes
 NEXT = "  next: name another folder, or train without staging"

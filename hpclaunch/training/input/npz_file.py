@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from hpclaunch.training.input.datasets import ImageSet, Source
+from hpclaunch.training.input.source import ImageSet, Source
 
 CHUNK_BYTES = 4 << 20
 SPLITS = ("train", "test")

@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.input import augmentation
-from hpclaunch.training.input.datasets import Source
 from hpclaunch.training.input.pipeline import finisher, frugal, rank_threads
 from hpclaunch.training.input.shards import Shard, epoch_order, steps_per_epoch, stream_seed
+from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank import failure
 
 CHECKED = 1024  # samples that are read again at once to find a damaged one

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.input.datasets import ImageSet, Source
 from hpclaunch.training.input.shards import stream_seed
+from hpclaunch.training.input.source import ImageSet, Source
 
 TEST_PART = 4  # one test image for every four training images
 

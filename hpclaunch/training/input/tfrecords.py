@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.input.datasets import DataError, ImageSet, Order, Source
 from hpclaunch.training.input.shards import Shard, record_shard, runs
+from hpclaunch.training.input.source import DataError, ImageSet, Order, Source
 
 # train.tfrecord, train-00001.tfrecords, cifar-train.tfrecord-00000-of-00004, train-00000-of-01024 (as ImageNet's)
 NAME = re.compile(r"(^|[-_.])(?P<split>train|test|validation)([-_.].*)?(\.tfrecords?([-_.].*)?|-\d+-of-\d+)$")

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from hpclaunch.training.optimization import gradient_norms
 from hpclaunch.training.optimization.learning_rate import ADASCALE, adascale_gain, gradient_noise
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 ADAPTIVE = ("adam", "adamw", "lamb")
 

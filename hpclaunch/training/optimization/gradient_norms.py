@@ -7,7 +7,7 @@ from typing import Any, Callable
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 Watcher = Callable[[Any, Any], None]
 """Takes two squared norms, float32 scalars: the mean over the ranks of their own gradients', and the average's."""

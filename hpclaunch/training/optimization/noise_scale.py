@@ -10,7 +10,7 @@ from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.optimization import gradient_norms, precision
 from hpclaunch.training.optimization.learning_rate import gradient_noise
 from hpclaunch.training.optimization.noise_estimate import Estimate, estimate
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 SPAN = 1000.0  # steps; AdaptDL (petuum/adaptdl, gradient_noise_scale.py) forgets at the same pace
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.rank.failure import AgreedError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 COMPRESSION = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
 

@@ -9,7 +9,7 @@ from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.options import at_least, below_one, boolean, positive
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.failure import AgreedError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 # Said here and not imported, as those modules import TensorFlow; a test compares them.
 OPTIMIZERS = ("adam", "adamw", "lamb", "larc", "lars", "sgd")

@@ -11,12 +11,10 @@ import json
 import os
 import re
 import socket
-from typing import TYPE_CHECKING, Any, ContextManager, MutableMapping
+from typing import Any, ContextManager, MutableMapping
 
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
-
-if TYPE_CHECKING:
-    from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
 NAMES = (HOROVOD, MIRRORED, MULTIWORKER)

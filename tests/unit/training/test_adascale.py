@@ -12,7 +12,7 @@ except ImportError:
 
 from hpclaunch.training.optimization.adascale import GradientNoise
 from hpclaunch.training.optimization.learning_rate import adascale_gain
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 VARIANCE, NORM = 3.0, 2.0
 assert hvd is not None

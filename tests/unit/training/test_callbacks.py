@@ -19,7 +19,7 @@ from hpclaunch.training import callbacks, metrics
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.rank import legacy_keras
 from hpclaunch.training.rank.failure import AgreedError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 WORLD = World(rank=0, size=1, local_rank=0, local_size=1, host="", device="", threads=1, run_dir="")
 STEPS = 120

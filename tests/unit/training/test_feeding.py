@@ -13,12 +13,13 @@ except ImportError:
 from types import SimpleNamespace
 from typing import Any
 
-from hpclaunch.training.input import datasets, feeding, shards
+from hpclaunch.training.input import feeding, shards
 from hpclaunch.training.input.augmentation import Augmentation
+from hpclaunch.training.input.source import ImageSet
 from hpclaunch.training.input.synthetic import Synthetic
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
-SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=2, job="small")
+SMALL = ImageSet("small", shape=(4, 4, 3), classes=2, job="small")
 SAMPLES = 12
 
 

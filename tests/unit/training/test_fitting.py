@@ -21,7 +21,7 @@ from hpclaunch.training.input.augmentation import Augmentation
 from hpclaunch.training.optimization import batch_norm, precision
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.rank import legacy_keras
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 WORLD = World(rank=0, size=1, local_rank=0, local_size=1, host="", device="", threads=1, run_dir="")
 STEPS, BATCH = 6, 4

@@ -12,7 +12,8 @@ try:
 except ImportError:
     pytest.skip("group training: tensorflow is not installed", allow_module_level=True)
 
-from hpclaunch.training.input import datasets, made_up
+from hpclaunch.training.input import made_up
+from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.input.synthetic import Synthetic
 
 
@@ -35,7 +36,7 @@ def test_the_same_settings_write_once(tmp_path: Path) -> None:
 
 def test_other_data_stay_and_are_not_mixed_with(tmp_path: Path) -> None:
     made_up.written_once(str(tmp_path / "new"), (8, 32), lambda fresh: leave("first", fresh))
-    with pytest.raises(datasets.DataError, match=r"new: holds other data[^\n]*\n  next: name another folder"):
+    with pytest.raises(DataError, match=r"new: holds other data[^\n]*\n  next: name another folder"):
         made_up.written_once(str(tmp_path / "new"), (4, 32), lambda fresh: leave("second", fresh))
     assert (tmp_path / "new" / "data").read_text() == "first"
     assert made_up.place("/run", 8, 32) != made_up.place("/run", 4, 32)
@@ -49,7 +50,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, error: Exception)
         leave("half", fresh)
         raise error
 
-    with pytest.raises(datasets.DataError, match=r"new: made-up data cannot be written: .*(No space left|disk full)"):
+    with pytest.raises(DataError, match=r"new: made-up data cannot be written: .*(No space left|disk full)"):
         made_up.written_once(str(tmp_path / "new"), (8,), half)
     assert names(tmp_path) == []
 
@@ -63,5 +64,5 @@ def test_what_a_killed_program_has_left_is_written_anew(tmp_path: Path) -> None:
 
 
 def test_stand_ins_of_many_classes_take_little_memory() -> None:
-    source = Synthetic(datasets.ImageSet("imagenet", (224, 224, 3), 1000, "resnet50"), 8, 1)
+    source = Synthetic(ImageSet("imagenet", (224, 224, 3), 1000, "resnet50"), 8, 1)
     assert sum(array.nbytes for array in vars(source).values() if hasattr(array, "nbytes")) < 100e6

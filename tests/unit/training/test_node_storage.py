@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.training.input import datasets, loading, node_storage
+from hpclaunch.training.input.source import DataError
 from hpclaunch.training.input.synthetic import Synthetic
 from hpclaunch.training.rank.failure import AgreedError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 from tests.unit.training.test_readers import CIFAR10, arrays, write_batches, write_folders
 
 
@@ -91,7 +92,7 @@ def test_made_up_data_are_not_staged(tmp_path: Path) -> None:
 
 def test_rank_0s_failure_is_everybodys() -> None:
     def broken() -> None:
-        raise datasets.DataError("the file is gone")
+        raise DataError("the file is gone")
 
     assert loading.from_root(world(), lambda: 3) == 3
     with pytest.raises(AgreedError, match=r"^the file is gone$"):
@@ -104,7 +105,7 @@ def test_classes_that_only_the_test_has(tmp_path: Path) -> None:
     made = arrays(CIFAR10)
     made["y_train"] = made["y_train"] % 9
     np.savez(tmp_path / "cifar10.npz", **made)
-    with pytest.raises(datasets.DataError, match=r"classes differ: the test has \[9\], the training data do not"):
+    with pytest.raises(DataError, match=r"classes differ: the test has \[9\], the training data do not"):
         datasets.open_dataset(str(tmp_path), CIFAR10)
 
 
@@ -112,5 +113,5 @@ def test_a_host_without_a_class_folder_is_noticed(tmp_path: Path) -> None:
     source = datasets.open_dataset(str(write_folders(tmp_path)), CIFAR10)
     assert source.fingerprint_here() == source.fingerprint
     shutil.rmtree(tmp_path / "test" / "class4")
-    with pytest.raises(datasets.DataError, match="class4: the class folder is missing on this host"):
+    with pytest.raises(DataError, match="class4: the class folder is missing on this host"):
         source.fingerprint_here()

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from hpclaunch.training.input import datasets, pipeline, shards, streaming
 from hpclaunch.training.input.augmentation import Augmentation
+from hpclaunch.training.input.source import DataError, ImageSet, Source
 from hpclaunch.training.input.synthetic import Synthetic
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
-SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=2, job="small")
+SMALL = ImageSet("small", shape=(4, 4, 3), classes=2, job="small")
 EVERYTHING = Augmentation(True, True, 1, 0.1, 0.1, 0.1, 0.1, 0.2, 1.0, classes=2)
 
 
@@ -126,7 +127,7 @@ def test_random_changes_differ_between_ranks_and_epochs() -> None:
 # ---- streams
 
 
-def write_folders(folder: Path, count: int) -> datasets.Source:
+def write_folders(folder: Path, count: int) -> Source:
     random = np.random.RandomState(0)
     for split, number in itertools.product(("train", "test"), range(count)):
         place = folder / split / f"class{number % 2}"
@@ -154,7 +155,7 @@ def test_what_a_stream_finds_damaged_is_named(tmp_path: Path) -> None:
     with named, streaming.damage_named(source, shard):
         taken(streaming.training_stream(source, shard, 4, 1, 0), 2)
     (tmp_path / "train" / "class1" / "3.png").unlink()
-    with pytest.raises(datasets.DataError, match=r"class1/3\.png: not a readable image .*No such file"):
+    with pytest.raises(DataError, match=r"class1/3\.png: not a readable image .*No such file"):
         source.read("train", shard.indices)
 
 
@@ -169,7 +170,7 @@ def test_a_layout_that_cannot_stream_says_so() -> None:
     assert not source.streams
     with pytest.raises(TrainingError, match="read into memory"):
         streaming.training_stream(source, shards.training_shard(np.arange(8), 0, 1), 4, 1, 0)
-    with pytest.raises(datasets.DataError, match="next: --input=memory"):
+    with pytest.raises(DataError, match="next: --input=memory"):
         source.stream_shard(np.arange(8), 1, 0, 1)
 
 

@@ -15,13 +15,14 @@ except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
 from hpclaunch.training.input import cifar_pickles, datasets
+from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.input.synthetic import Synthetic
 
-CIFAR10 = datasets.ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
-MNIST = datasets.ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist")
+CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
+MNIST = ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist")
 
 
-def arrays(wanted: datasets.ImageSet, train: int = 40, test: int = 10) -> dict[str, Any]:
+def arrays(wanted: ImageSet, train: int = 40, test: int = 10) -> dict[str, Any]:
     random = np.random.RandomState(0)
     made = {}
     for split, count in (("train", train), ("test", test)):
@@ -47,9 +48,9 @@ def write_batches(folder: Path, made: dict[str, Any], protocol: int = 2) -> Path
     return folder
 
 
-def refused(path: Any, wanted: datasets.ImageSet = CIFAR10) -> str:
+def refused(path: Any, wanted: ImageSet = CIFAR10) -> str:
     """The message with which the data at `path` is refused, whether on opening or on reading."""
-    with pytest.raises(datasets.DataError) as error:
+    with pytest.raises(DataError) as error:
         source = datasets.open_dataset(str(path), wanted)
         for split, count in source.counts.items():
             source.read(split, np.arange(count))
@@ -63,7 +64,7 @@ def refused(path: Any, wanted: datasets.ImageSet = CIFAR10) -> str:
 
 @pytest.mark.parametrize("compressed", [True, False])
 @pytest.mark.parametrize("wanted", [CIFAR10, MNIST])
-def test_npz_gives_the_rows_asked_for_in_order(tmp_path: Path, wanted: datasets.ImageSet, compressed: bool) -> None:
+def test_npz_gives_the_rows_asked_for_in_order(tmp_path: Path, wanted: ImageSet, compressed: bool) -> None:
     made = arrays(wanted, train=5000)
     save = np.savez_compressed if compressed else np.savez
     save(tmp_path / f"{wanted.name}.npz", **made)

@@ -13,7 +13,7 @@ import pytest
 from hpclaunch.training.input import shards
 from hpclaunch.training.rank import placement, strategies
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
 FOUR = "node1:10100,node1:10101,node2:10102,node2:10103"
 

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.training.input import datasets, loading, shards, streaming, tfrecords
+from hpclaunch.training.input.source import DataError, ImageSet, Source
 from hpclaunch.training.rank.failure import AgreedError
-from hpclaunch.training.rank.start import World
+from hpclaunch.training.rank.world import World
 
-SMALL = datasets.ImageSet("small", shape=(4, 4, 3), classes=256, job="small")
+SMALL = ImageSet("small", shape=(4, 4, 3), classes=256, job="small")
 
 
 def example(image: bytes, label: int, keys: tuple[str, str] = ("image/encoded", "image/class/label")) -> bytes:
@@ -41,7 +42,7 @@ def image(number: int) -> Any:
     return np.full(SMALL.shape, number, np.uint8)
 
 
-def write_set(folder: Path, counts: list[int], raw: bool = False) -> datasets.Source:
+def write_set(folder: Path, counts: list[int], raw: bool = False) -> Source:
     """Images whose grey is their label and their number."""
     folder.mkdir(exist_ok=True)
     numbers = itertools.count()
@@ -95,12 +96,12 @@ def test_a_job_streams_whole_files_where_there_are_enough(tmp_path: Path, counts
     for rank in range(size):
         found, expected = source.stream_shard(order, 3, rank, size), shards.record_shard(counts, 3, rank, size)
         assert list(found.indices) == list(expected.indices) and found.samples == expected.samples
-    with pytest.raises(datasets.DataError, match="streamed as a whole, not 5 chosen samples"):
+    with pytest.raises(DataError, match="streamed as a whole, not 5 chosen samples"):
         source.stream_shard(order[:5], 3, 0, size)
 
 
 def refused(folder: Path) -> str:
-    with pytest.raises(datasets.DataError) as error:
+    with pytest.raises(DataError) as error:
         source = datasets.open_dataset(str(folder), SMALL)
         source.read("train", np.arange(source.counts["train"]))
     return str(error.value)
@@ -152,7 +153,7 @@ def test_a_host_without_a_file_is_noticed(tmp_path: Path) -> None:
     source = write_set(tmp_path, [2, 2])
     assert source.fingerprint_here() == source.fingerprint
     (tmp_path / "train-00001-of-00002").unlink()
-    with pytest.raises(datasets.DataError, match="train-00001-of-00002: the file is missing on this host"):
+    with pytest.raises(DataError, match="train-00001-of-00002: the file is missing on this host"):
         source.fingerprint_here()
 
 
