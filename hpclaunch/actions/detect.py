@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hpclaunch import __version__
-from hpclaunch.actions.submit import World
+from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import NAME, SITE, Found
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
@@ -37,18 +37,18 @@ class Written:
     path: Path | None = None
 
 
-def recognized(world: World) -> Found | None:
+def recognized(system: System) -> Found | None:
     """Return the site that this machine belongs to, as a submission would detect it, or None."""
-    here = machine(world.environment, os.uname().nodename)
-    name = detect_own_site(world.catalog, here) or detect_site(here)
-    return world.catalog.find(SITE, name) if name else None
+    here = machine(system.environment, os.uname().nodename)
+    name = detect_own_site(system.catalog, here) or detect_site(here)
+    return system.catalog.find(SITE, name) if name else None
 
 
-def survey(world: World) -> Written:
+def survey(system: System) -> Written:
     """Return the site file of the cluster that this machine belongs to. Raises SchedulerError where there is none."""
     user = pwd.getpwuid(os.geteuid()).pw_name
     told = answers(user)  # first: without a Slurm that answers there is nothing to look for here
-    here = _here(world, user)
+    here = _here(system, user)
     described = describe(told, here)
     if described is None:
         what = "Slurm shows you no node in any partition, so that there is nothing to describe"
@@ -59,18 +59,18 @@ def survey(world: World) -> Written:
     return Written(described=described, text=text_of(described, words))
 
 
-def _here(world: World, user: str) -> Here:
+def _here(system: System, user: str) -> Here:
     programs = [name for name in _PROGRAMS if shutil.which(name)]
     return Here(
         user=user,
         groups=frozenset(_groups()),
         is_root=os.geteuid() == 0,
         hostname=os.uname().nodename,
-        known_cluster=cluster_name(world.environment),
+        known_cluster=cluster_name(system.environment),
         python=sys.executable if _trains() else "",
         runtimes=(*programs, *(["pyxis"] if has_pyxis() else [])),
-        module_setup=next((name for name in _MODULES if world.environment.get(name)), ""),
-        today=world.now().strftime("%Y-%m-%d"),
+        module_setup=next((name for name in _MODULES if system.environment.get(name)), ""),
+        today=system.now().strftime("%Y-%m-%d"),
     )
 
 
@@ -87,7 +87,7 @@ def _trains() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("tensorflow", "horovod"))
 
 
-def place_of(world: World, name: str | None, file: str | None) -> Path | None:
+def place_of(system: System, name: str | None, file: str | None) -> Path | None:
     """Return where the file shall be written, or None for nowhere. Raises InvalidRequest, Refused."""
     if name is not None and file is not None:
         raise InvalidRequest(Fault(where="--name and --write", what="exclude each other", next="leave one of them out"))
@@ -97,10 +97,10 @@ def place_of(world: World, name: str | None, file: str | None) -> Path | None:
         )
     if name is None and file is None:
         return None
-    folder = user_folder(world.environment) / SITE.folder
+    folder = user_folder(system.environment) / SITE.folder
     if name is not None:
-        _refuse_known(world, name)
-    path = folder / SITE.entry.format(name) if name is not None else world.cwd / str(file)
+        _refuse_known(system, name)
+    path = folder / SITE.entry.format(name) if name is not None else system.cwd / str(file)
     if path.exists() or path.is_symlink():
         raise Refused(Fault(where=str(path), what="exists already", next="choose another place, or remove it"))
     if name is None and not path.parent.is_dir():
@@ -108,10 +108,10 @@ def place_of(world: World, name: str | None, file: str | None) -> Path | None:
     return path
 
 
-def _refuse_known(world: World, name: str) -> None:
+def _refuse_known(system: System, name: str) -> None:
     """Raise Refused for the name of a site that there is: one of the two would hide the other."""
     try:
-        known = world.catalog.find(SITE, name)
+        known = system.catalog.find(SITE, name)
     except NotFound:
         return
     what = f"there is a site {name} already ({known.origin}: {known.path})"

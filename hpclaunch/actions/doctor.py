@@ -14,7 +14,8 @@ from typing import Any
 
 from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import Check, Evidence, diagnose, refusals
-from hpclaunch.actions.submit import Prepared, World, prepare, submit
+from hpclaunch.actions.submit import Prepared, prepare, submit
+from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
@@ -57,22 +58,22 @@ class Report:
         return {"site": self.site, "passed": self.passed, "checks": [asdict(one) for one in self.checks], "run": run}
 
 
-def examine(world: World, request: Request, runs_dir: str | None = None) -> Report:
+def examine(system: System, request: Request, runs_dir: str | None = None) -> Report:
     """Submit the probe, wait for its end, and return what it tells; a refusal is a finding too.
 
     Raises HpclaunchError where no site file can be used, and Interrupted while it waits: the job then goes on.
     """
-    prepared, remarks = _prepared(world, request, runs_dir)
+    prepared, remarks = _prepared(system, request, runs_dir)
     before = (*_installation(prepared), *remarks)
     run: Run | None = None
     os.environ[MARK] = "set where the probe was submitted"
     try:
-        run = submit(world, prepared)
-        world.tell(
+        run = submit(system, prepared)
+        system.tell(
             f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C leaves it alone; "
             f"hpclaunch doctor --from {run.path.name} reads it later)"
         )
-        run = _ended(world, run)
+        run = _ended(system, run)
     except KeyboardInterrupt:
         raise _interrupted(run) from None
     except HpclaunchError as error:
@@ -95,16 +96,18 @@ def probe_job() -> Job:
     return Job(name="doctor", folder=str(FOLDER), summary=summary, script=SCRIPT, resources=resources)
 
 
-def _prepared(world: World, request: Request, runs_dir: str | None) -> tuple[Prepared, list[Check]]:
+def _prepared(system: System, request: Request, runs_dir: str | None) -> tuple[Prepared, list[Check]]:
     """Plan the probe: two nodes where the site has so many, as problems between nodes need two; two ranks without."""
     asked = replace(request, restarts=0)
-    first = prepare(world, replace(asked, nodes=request.nodes or 1), runs_dir, probe_job())
+    first = prepare(system, replace(asked, nodes=request.nodes or 1), runs_dir, probe_job())
     if first.spec.scheduler == "local":
         pair = first.spec.layout.world_size == 1 and request.tasks_per_node is None and _launcher(first)
-        return (prepare(world, replace(asked, nodes=1, tasks_per_node=2), runs_dir, probe_job()) if pair else first), []
+        return (
+            prepare(system, replace(asked, nodes=1, tasks_per_node=2), runs_dir, probe_job()) if pair else first
+        ), []
     if request.nodes is not None:
         return first, []
-    several = prepare(world, replace(asked, nodes=NODES), runs_dir, probe_job())
+    several = prepare(system, replace(asked, nodes=NODES), runs_dir, probe_job())
     if several.faults and not first.faults:
         what = f"one node only: {NODES} cannot be had ({several.faults[0].what})"
         return first, [Check(name="request", verdict="WARN", what=what, next="what happens between nodes was not seen")]
@@ -143,13 +146,13 @@ def _gpu_types(prepared: Prepared) -> list[str]:
     return sorted({kind for line in answer.text.splitlines() for kind, _ in gpus_of(line)})
 
 
-def _ended(world: World, run: Run) -> Run:
+def _ended(system: System, run: Run) -> Run:
     shown = ""
-    for (now,) in wait([run], None, 0, world.tell):
+    for (now,) in wait([run], None, 0, system.tell):
         run = now
         words = f"{run.path.name}: {run.state}" + (f" ({run.reason})" if run.reason else "")
         if words != shown:
-            world.tell(words)
+            system.tell(words)
         shown = words
     return run
 

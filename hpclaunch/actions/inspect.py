@@ -17,7 +17,7 @@ from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.runs import Rebuilt
 
 _ENDED = FINAL | {"INCOMPLETE"}
@@ -193,7 +193,7 @@ def measure(found: Sequence[Run]) -> list[Doomed]:
     return [Doomed(run=run, size=size_of(run.path)) for run in found]
 
 
-def delete(world: World, doomed: Sequence[Run], tell: Callable[[str], None]) -> list[Run]:
+def delete(system: System, doomed: Sequence[Run], tell: Callable[[str], None]) -> list[Run]:
     """Delete run directories, and forget them. Each is looked at once more: one that was started again stays.
 
     Returns those that are gone. Raises Refused where something could not be deleted.
@@ -214,21 +214,21 @@ def delete(world: World, doomed: Sequence[Run], tell: Callable[[str], None]) -> 
                 gone.append(run)
             except OSError as error:
                 faults.append(Fault(where=str(error.filename or run.path), what=f"cannot be deleted: {error.strerror}"))
-    runs.forget(world.index, [run.path for run in gone])
+    runs.forget(system.index, [run.path for run in gone])
     if faults:
         raise Refused(faults)
     return gone
 
 
-def rebuild(world: World, folders: Sequence[Path]) -> Rebuilt:
+def rebuild(system: System, folders: Sequence[Path]) -> Rebuilt:
     """Write the list of runs anew from their directories. Raises Refused."""
     missing = [folder for folder in folders if not os.path.isdir(folder)]
     if missing:
         raise Refused([Fault(where=str(folder), what="is not a folder") for folder in missing])
     try:
-        return runs.rebuild(world.index, [*(folder.resolve() for folder in folders), *world.run_folders])
+        return runs.rebuild(system.index, [*(folder.resolve() for folder in folders), *system.run_folders])
     except OSError as error:
         what = f"the list of runs cannot be written: {error.strerror}"
         raise Refused(
-            Fault(where=str(world.index), what=what, next="set XDG_STATE_HOME to a folder of yours")
+            Fault(where=str(system.index), what=what, next="set XDG_STATE_HOME to a folder of yours")
         ) from None

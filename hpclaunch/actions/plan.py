@@ -7,7 +7,8 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from hpclaunch.actions.submit import Ground, World, ground_of, is_foreign
+from hpclaunch.actions.submit import Ground, ground_of, is_foreign
+from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 
 
 def plan_job(
-    world: World, request: Request, wishes: Wishes, *, global_batch: int | None = None, calibration: Path | None = None
+    system: System,
+    request: Request,
+    wishes: Wishes,
+    *,
+    global_batch: int | None = None,
+    calibration: Path | None = None,
 ) -> Forecast:
     """Load what the files say and return the plan. Raises HpclaunchError.
 
@@ -31,9 +37,9 @@ def plan_job(
     from hpclaunch.planner.question import Question
     from hpclaunch.planner.workload import divided_batch
 
-    known = ground_of(world, request)
+    known = ground_of(system, request)
     site, job, settings, around = known.site, known.job, known.settings, known.around
-    figures, unknown = _figures(world, request, known)
+    figures, unknown = _figures(system, request, known)
     measured = read_evidence(calibration) if calibration else evidence_for(site, job, request, settings, around)
     question = Question(
         site=site,
@@ -50,7 +56,7 @@ def plan_job(
     if figures is not None and _may_be_asked(site, known.elsewhere):
         from hpclaunch.actions.queue import queue_of
 
-        question = replace(question, queue=queue_of(world, question, known))
+        question = replace(question, queue=queue_of(system, question, known))
     found = forecast(question)
     if site.status != "retired":
         return found
@@ -63,12 +69,12 @@ def _may_be_asked(site: Site, elsewhere: str) -> bool:
     return site.scheduler == "slurm" and not is_foreign(site.status, elsewhere) and which("sbatch") is not None
 
 
-def _figures(world: World, request: Request, ground: Ground) -> tuple[ModelFigures | None, str]:
+def _figures(system: System, request: Request, ground: Ground) -> tuple[ModelFigures | None, str]:
     """Return what the model needs, or why nobody knows. It is looked at in the environment that the job has here."""
     from hpclaunch.planner.measured.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
 
     job, site, around, elsewhere = ground.job, ground.site, ground.around, ground.elsewhere
-    known = known_figures(job, world.environment)
+    known = known_figures(job, system.environment)
     if known is not None or job.training is None or job.training.model is None:
         return known, ""
     from hpclaunch.resolve.python_environment import interior_of
@@ -77,8 +83,8 @@ def _figures(world: World, request: Request, ground: Ground) -> tuple[ModelFigur
     reason = f"this machine is {elsewhere}'s" if elsewhere else inside.closed
     looks = [] if reason else [Look(interior=inside, words=f"{inside.words[0]} as at {site.name}")]
     looks += [look for look in own_python(around.python) if look.interior != inside]
-    world.tell(f"looking at {job.training.model}, once: what it needs is not in the job file")
+    system.tell(f"looking at {job.training.model}, once: what it needs is not in the job file")
     try:
-        return find_figures(job, world.environment, looks), ""
+        return find_figures(job, system.environment, looks), ""
     except NotFoundOut as error:
         return None, "; ".join(filter(None, (reason, str(error))))

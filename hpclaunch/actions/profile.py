@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.actions.submit import Prepared, World, check, ground_of, prepare, submit
+from hpclaunch.actions.submit import Prepared, check, ground_of, prepare, submit
+from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
@@ -65,22 +66,22 @@ class Design:
         return {"runs": rows, "cost_at_most": most, "place": str(self.place), "remarks": list(self.remarks)}
 
 
-def design(world: World, request: Request, steps: int = STEPS, runs_dir: str | None = None) -> Design:
+def design(system: System, request: Request, steps: int = STEPS, runs_dir: str | None = None) -> Design:
     """Return the runs: one node with the job's batch and half of it, and ``request.nodes`` (2) with the whole one.
 
     Raises Refused if the job's parameters do not say how to shorten it, and where no run is possible.
     """
-    job, place = _ground(world, request)
+    job, place = _ground(system, request)
     work = _workload(job, request)
     assert work.per_rank is not None
     batches = dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])
-    one = prepare(world, replace(request, nodes=1), runs_dir)
+    one = prepare(system, replace(request, nodes=1), runs_dir)
     ranks = one.spec.layout.tasks_per_node
     shapes = [(1, per_rank) for per_rank in batches]
     more = request.nodes or NODES
     remarks = []
     if more > 1:
-        several = prepare(world, replace(request, nodes=more), runs_dir)
+        several = prepare(system, replace(request, nodes=more), runs_dir)
         if several.faults and not one.faults and request.nodes is None:
             remarks.append(f"{more} nodes cannot be measured: {several.faults[0].what}")
         else:
@@ -88,17 +89,17 @@ def design(world: World, request: Request, steps: int = STEPS, runs_dir: str | N
     trials = []
     for nodes, per_rank in shapes:
         short = _shortened(request, work, nodes, nodes * ranks * per_rank * work.accumulation, per_rank, steps)
-        trials.append(Trial(nodes=nodes, per_rank=per_rank, prepared=prepare(world, short, runs_dir)))
+        trials.append(Trial(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
         raise Refused(list(faults))
     return Design(job=job, place=place, trials=tuple(trials), remarks=tuple(remarks))
 
 
-def _ground(world: World, request: Request) -> tuple[Job, Path]:
-    known = ground_of(world, request)
+def _ground(system: System, request: Request) -> tuple[Job, Path]:
+    known = ground_of(system, request)
     key = key_of(known.site, known.job, request, known.settings, known.around)
-    return known.job, place_of(world.environment, key)
+    return known.job, place_of(system.environment, key)
 
 
 def _workload(job: Job, request: Request) -> Workload:
@@ -125,7 +126,7 @@ def _shortened(request: Request, work: Workload, nodes: int, batch: int, per_ran
     return replace(request, nodes=nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
 
 
-def measure(world: World, found: Design, one_by_one: bool) -> list[Run]:
+def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
     """Submit all runs, or each when the one before has ended, and wait for their ends. Raises HpclaunchError.
 
     Without a scheduler they never run at once. Interrupted while it waits: raises Interrupted, and the runs go on.
@@ -139,31 +140,31 @@ def measure(world: World, found: Design, one_by_one: bool) -> list[Run]:
         for group in groups:
             begun = []
             for trial in group:
-                run = submit(world, trial.prepared)
+                run = submit(system, trial.prepared)
                 runs.append(run)
                 begun.append(run)
-                world.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
-            ended = _waited(world, begun)
+                system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
+            ended = _waited(system, begun)
             runs = [next((one for one in ended if one.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
         raise _interrupted(found.job, runs) from None
     except HpclaunchError as error:
         if runs:
-            world.warn(f"these runs go on: {_names(runs)}")
+            system.warn(f"these runs go on: {_names(runs)}")
         raise error
     return runs
 
 
-def _waited(world: World, runs: list[Run]) -> list[Run]:
+def _waited(system: System, runs: list[Run]) -> list[Run]:
     shown: dict[Path, str] = {}
-    for now in wait(runs, None, 0, world.tell):
+    for now in wait(runs, None, 0, system.tell):
         runs = now
         for run in runs:
             epochs = sum(event.get("event") == "epoch" for event in run.metrics())
             words = f"{run.path.name}: {run.state}" + (f", epoch {epochs} of {EPOCHS}" if epochs else "")
             words += f" ({run.reason})" if run.reason else ""
             if shown.get(run.path) != words:
-                world.tell(words)
+                system.tell(words)
             shown[run.path] = words
     return runs
 
@@ -188,12 +189,12 @@ class Result:
     place: Path
 
 
-def keep(world: World, request: Request, runs: Sequence[Run]) -> Result:
+def keep(system: System, request: Request, runs: Sequence[Run]) -> Result:
     """Read what the runs tell and keep it for later plans of the request. Raises Refused with every run that is silent.
 
     Nothing is kept then: a plan from half of the runs would look as sure as one from all.
     """
-    job, place = _ground(world, request)
+    job, place = _ground(system, request)
     found = [measured(run, job) for run in runs]
     calibration = calibration_of(found)
     store(place, calibration)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hpclaunch.actions.submit import Ground, World, prepare_on
+from hpclaunch.actions.submit import Ground, prepare_on
+from hpclaunch.actions.system import System
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.guidelines.queue import Past, Wait, wait_for
 from hpclaunch.guidelines.reasoning import Number, Reason
@@ -17,20 +18,20 @@ from hpclaunch.schedulers import scheduler_of
 from hpclaunch.schedulers.slurm.history import DAYS, past_jobs, seconds_until
 
 
-def queue_of(world: World, question: Question, known: Ground) -> Queue:
+def queue_of(system: System, question: Question, known: Ground) -> Queue:
     """Return the waits of all node counts that the site takes, as far as its scheduler tells.
 
     ``known``: what the question was made from; no file of it is read again.
     """
     trials = [trial for trial in trials_of(question) if not trial.faults]
-    world.tell("asking Slurm how long such jobs wait")
+    system.tell("asking Slurm how long such jobs wait")
     past = past_jobs()
     found = {trial.nodes: wait for trial in trials if (wait := _from_history(past, trial)) is not None}
     waits = {nodes: wait.middle_s for nodes, wait in found.items()}
     reasons = [wait.reason for wait in found.values()]
     guessed = {}
     for trial in trials:
-        if trial.nodes not in waits and (guess := _guess(world, question, known, trial.nodes)) is not None:
+        if trial.nodes not in waits and (guess := _guess(system, question, known, trial.nodes)) is not None:
             guessed[trial.nodes] = guess
     reasons += [_guess_reason(nodes, seconds) for nodes, seconds in guessed.items()]
     waits |= guessed
@@ -46,16 +47,16 @@ def _from_history(past: Sequence[Past], trial: Trial) -> Wait | None:
     return wait_for(past, trial.nodes, place.walltime, place.partition, place.qos)
 
 
-def _guess(world: World, question: Question, known: Ground, nodes: int) -> float | None:
+def _guess(system: System, question: Question, known: Ground, nodes: int) -> float | None:
     """Ask the scheduler, which queues nothing, about the script of so many nodes."""
     try:
-        prepared = prepare_on(world, known, replace(question.request, nodes=nodes))
+        prepared = prepare_on(system, known, replace(question.request, nodes=nodes))
         if prepared.faults:
             return None
         words = scheduler_of(prepared.spec.scheduler).estimate(prepared.text)
     except HpclaunchError:
         return None
-    return seconds_until(words, world.now().astimezone().replace(tzinfo=None))  # Slurm writes local times
+    return seconds_until(words, system.now().astimezone().replace(tzinfo=None))  # Slurm writes local times
 
 
 def _guess_reason(nodes: int, seconds: float) -> Reason:

@@ -10,7 +10,8 @@ from typing import Any
 
 from hpclaunch import runs
 from hpclaunch.actions.states import NEVER_QUEUED, hand_over, not_submitted, start_in_array
-from hpclaunch.actions.submit import Prepared, World, check, prepare
+from hpclaunch.actions.submit import Prepared, check, prepare
+from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import json_object, read_text
@@ -19,7 +20,7 @@ from hpclaunch.runs import Run
 from hpclaunch.runs.create import REQUEST
 
 
-def resume(world: World, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:
+def resume(system: System, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:
     """Submit an ended run again, and return it with what a person should know; its program finds what it has saved.
 
     With ``nodes`` or ``walltime`` (seconds) the script is planned and rendered anew, from the request that the run
@@ -37,7 +38,7 @@ def resume(world: World, run: Run, nodes: int | None = None, walltime: int | Non
         os.utime(run.script)  # the script counts its restarts from here
         asked = run.spec().get("walltime")
         return hand_over(run, text, asked if isinstance(asked, int) else 0, options, earlier=earlier), []
-    prepared = _anew(world, run, nodes, walltime)
+    prepared = _anew(system, run, nodes, walltime)
     check(prepared)
     _write(run, prepared, len(earlier))
     told = [*prepared.notices, *_changes(run, prepared, len(earlier))]
@@ -76,7 +77,7 @@ def _refuse_unended(run: Run) -> None:
         raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))
 
 
-def _anew(world: World, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
+def _anew(system: System, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
     """Plan and render the run's own request with other nodes or another walltime."""
     recorded = json_object(read_text(run.path / REQUEST))
     known = {field.name for field in fields(Request)}
@@ -89,7 +90,7 @@ def _anew(world: World, run: Run, nodes: int | None, walltime: int | None) -> Pr
     request = replace(
         request, nodes=nodes or _nodes_before(run) or request.nodes, walltime=walltime or request.walltime
     )
-    there = replace(world, cwd=Path(recorded["cwd"]))
+    there = replace(system, cwd=Path(recorded["cwd"]))
     return prepare(there, request, job=_job_of(run), run_dir=str(run.path))
 
 
@@ -136,7 +137,7 @@ def _changes(run: Run, prepared: Prepared, number: int) -> list[str]:
     if ranks == layout.world_size:
         return []
     what = (
-        f"world size {layout.world_size} instead of {ranks}: the batch size per rank stays, so the global batch "
+        f"system size {layout.world_size} instead of {ranks}: the batch size per rank stays, so the global batch "
         "changes with it, and the learning rate follows the job's own rule (docs/training.md); the log says both"
     )
     return [what]

@@ -124,11 +124,12 @@ def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
 
 def usual_site() -> tuple[str, str]:
     """Return the site that a submission would go to if nobody named one, and who chose it. Raises HpclaunchError."""
-    from hpclaunch.actions.submit import World, choose_site
+    from hpclaunch.actions.submit import choose_site
+    from hpclaunch.actions.system import System
     from hpclaunch.config.settings import load_settings
 
-    world = World()
-    site, origin, _ = choose_site(world, None, load_settings(user_folder(world.environment), world.cwd))
+    system = System()
+    site, origin, _ = choose_site(system, None, load_settings(user_folder(system.environment), system.cwd))
     return site.name, origin
 
 
@@ -165,19 +166,22 @@ def fetch(
 ) -> Path:
     """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
     from hpclaunch.actions.staging import stage
-    from hpclaunch.actions.submit import World, choose_site
+    from hpclaunch.actions.submit import choose_site
+    from hpclaunch.actions.system import System
     from hpclaunch.config.settings import load_settings
     from hpclaunch.core.spec import Surroundings
     from hpclaunch.resolve.decisions import Ledger
     from hpclaunch.resolve.folders import data_folder
 
-    world = World()
-    loaded = load_job(world.catalog, job, world.cwd)
+    system = System()
+    loaded = load_job(system.catalog, job, system.cwd)
     if loaded.data is None:
         raise Refused(Fault(what=f"{job} reads no data set"))
-    settings = load_settings(user_folder(world.environment), world.cwd)
-    chosen = choose_site(world, site, settings).site
-    around = Surroundings(now="", cwd=str(world.cwd), run_dir="", python="", version="", environment=world.environment)
+    settings = load_settings(user_folder(system.environment), system.cwd)
+    chosen = choose_site(system, site, settings).site
+    around = Surroundings(
+        now="", cwd=str(system.cwd), run_dir="", python="", version="", environment=system.environment
+    )
     folder, _ = data_folder(chosen, data_dir, settings, around, Ledger())
     if not folder:
         raise Refused(Fault(what=f"no data folder is known at {chosen.name}", next="--data-dir FOLDER"))

@@ -19,7 +19,7 @@ from hpclaunch.runs.retry_policy import Ending, decide, merged
 from hpclaunch.schedulers import NEVER_BEGUN, Search, Status, scheduler_of
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
 
 _PATIENCE_S = 300
 """Longer than a submission can take: a run that is still SUBMITTING then was interrupted."""
@@ -151,35 +151,35 @@ def _settle(run: Run, search: Search) -> Run:
     return replace(run, reason="the scheduler knows no job of it now, and cannot say what was")
 
 
-def find(world: World, names: Sequence[str]) -> list[Run]:
+def find(system: System, names: Sequence[str]) -> list[Run]:
     """Return runs by name, directory or job id, with their states of now; none named means the newest.
 
     Raises NotFound with every name that is not known.
     """
     if names:
-        found = runs.find_all(world.index, names, world.run_folders)
+        found = runs.find_all(system.index, names, system.run_folders)
     else:
-        found = recorded_runs(world)[:1] or [runs.find(world.index, None, world.run_folders)]
+        found = recorded_runs(system)[:1] or [runs.find(system.index, None, system.run_folders)]
     return refreshed(list({run.path: run for run in found}.values()))
 
 
-def recorded_runs(world: World) -> list[Run]:
+def recorded_runs(system: System) -> list[Run]:
     """Return all runs as they were last recorded, newest first; warns of folders that this user may not read."""
-    found = runs.known(world.index, world.run_folders)
-    warn_not_permitted(world, found.not_permitted)
+    found = runs.known(system.index, system.run_folders)
+    warn_not_permitted(system, found.not_permitted)
     return list(found.runs)
 
 
-def warn_not_permitted(world: World, folders: Sequence[Path]) -> None:
+def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
     """Warn, in one line, of folders that were passed over because this user may not read them."""
     if folders:
         named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
-        world.warn(f"{count(len(folders), 'folder')} that you may not read, passed over: {named}")
+        system.warn(f"{count(len(folders), 'folder')} that you may not read, passed over: {named}")
 
 
-def all_runs(world: World) -> list[Run]:
+def all_runs(system: System) -> list[Run]:
     """Return all runs with their states of now, newest first."""
-    return refreshed(recorded_runs(world))
+    return refreshed(recorded_runs(system))
 
 
 def explanation(run: Run) -> str:

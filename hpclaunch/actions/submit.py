@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field, replace
-from datetime import datetime, timezone
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hpclaunch import __version__
-from hpclaunch.config.catalog import Catalog
+from hpclaunch.actions.system import System
 from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
@@ -25,36 +23,6 @@ if TYPE_CHECKING:
     from hpclaunch.config.job import Job
     from hpclaunch.planner.submission import Planned
     from hpclaunch.runs import Run
-
-
-@record
-class World:
-    """Everything that is outside the program; tests make one of their own."""
-
-    cwd: Path = field(default_factory=Path.cwd)
-    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
-    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
-    unique: Callable[[], str] = lambda: os.urandom(4).hex()
-    warn: Callable[[str], None] = lambda text: None
-    tell: Callable[[str], None] = lambda text: None
-
-    @property
-    def catalog(self) -> Catalog:
-        """Where sites, jobs and templates are looked up."""
-        return Catalog(project=self.cwd, user=user_folder(self.environment))
-
-    @property
-    def index(self) -> Path:
-        """The file that lists the runs."""
-        from hpclaunch.runs import index_file
-
-        return index_file(self.environment)
-
-    @property
-    def run_folders(self) -> list[Path]:
-        """Folders that hold run directories of this project, whatever the list of runs says."""
-        asked = self.environment.get("HPCLAUNCH_RUNS_DIR")
-        return list(dict.fromkeys([self.cwd.resolve() / "runs", *([self.cwd / asked] if asked else [])]))
 
 
 @record
@@ -91,20 +59,20 @@ class Ground:
     around: Surroundings
 
 
-def ground_of(world: World, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Ground:
+def ground_of(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Ground:
     """Load settings, site and job, unless ``job`` is known. Raises HpclaunchError for a file that cannot be used."""
     from hpclaunch.config.job import load_job
 
-    settings = load_settings(user_folder(world.environment), world.cwd)
-    check_settings(world.catalog, settings)
-    site, origin, elsewhere = choose_site(world, request.site, settings)
-    job = job or load_job(world.catalog, request.target, world.cwd)
-    around = surroundings(world, request, site, job, settings, runs_dir)
+    settings = load_settings(user_folder(system.environment), system.cwd)
+    check_settings(system.catalog, settings)
+    site, origin, elsewhere = choose_site(system, request.site, settings)
+    job = job or load_job(system.catalog, request.target, system.cwd)
+    around = surroundings(system, request, site, job, settings, runs_dir)
     return Ground(settings=settings, site=site, origin=origin, elsewhere=elsewhere, job=job, around=around)
 
 
 def prepare(
-    world: World, request: Request, runs_dir: str | None = None, job: Job | None = None, run_dir: str = ""
+    system: System, request: Request, runs_dir: str | None = None, job: Job | None = None, run_dir: str = ""
 ) -> Prepared:
     """Load, plan and render. Nothing is written and no program is asked.
 
@@ -112,13 +80,13 @@ def prepare(
     Reasons for refusing the request are kept in ``faults``, so that they can be told together with what a look at the
     machine adds.
     """
-    known = ground_of(world, request, runs_dir, job)
+    known = ground_of(system, request, runs_dir, job)
     if run_dir:
         known = replace(known, around=replace(known.around, run_dir=run_dir))
-    return prepare_on(world, known, request, _own_files(world, request, known.site))
+    return prepare_on(system, known, request, _own_files(system, request, known.site))
 
 
-def prepare_on(world: World, known: Ground, request: Request, told: Sequence[str] = ()) -> Prepared:
+def prepare_on(system: System, known: Ground, request: Request, told: Sequence[str] = ()) -> Prepared:
     """Plan and render on what was loaded before, which is not read again: for requests that differ in a count, say.
 
     ``told``: notices on the files that it was loaded from.
@@ -134,7 +102,7 @@ def prepare_on(world: World, known: Ground, request: Request, told: Sequence[str
     notices = [*spec.warnings, *told]
     if known.elsewhere:
         notices.append(f"this machine is {known.elsewhere}'s, and the script is for {site.name}")
-    text, more = ("", []) if faults or objections else _rendered(world, spec)
+    text, more = ("", []) if faults or objections else _rendered(system, spec)
     return Prepared(
         spec=spec,
         request=request,
@@ -148,33 +116,33 @@ def prepare_on(world: World, known: Ground, request: Request, told: Sequence[str
     )
 
 
-def choose_site(world: World, asked: str | None, settings: Settings) -> Choice:
+def choose_site(system: System, asked: str | None, settings: Settings) -> Choice:
     """Return the site of a request, and who chose it. Raises NotFound or InvalidFile."""
-    here = machine(world.environment, os.uname().nodename)
-    return choice_of(world.catalog, here, asked, settings)
+    here = machine(system.environment, os.uname().nodename)
+    return choice_of(system.catalog, here, asked, settings)
 
 
-def _rendered(world: World, spec: JobSpec) -> tuple[str, list[str]]:
+def _rendered(system: System, spec: JobSpec) -> tuple[str, list[str]]:
     """Return the script, and a notice if it is from a person's own template."""
     from hpclaunch.render import override_of, render  # 40 ms, which a refusal does not need
 
-    roots = world.catalog.roots("templates")
+    roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
     notices = [f"the template {override} takes the place of the bundled one"] if override else []
     return render(spec, roots), notices
 
 
-def _own_files(world: World, request: Request, site: Site) -> list[str]:
+def _own_files(system: System, request: Request, site: Site) -> list[str]:
     from hpclaunch.config.catalog import JOB, SITE, Kind
     from hpclaunch.config.job import looks_like_path
 
     wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
     if not looks_like_path(request.target):
         wanted.append((JOB, request.target))
-    found = [(kind.noun, world.catalog.find(kind, name)) for kind, name in wanted]
+    found = [(kind.noun, system.catalog.find(kind, name)) for kind, name in wanted]
     notices = [f"the {noun} is the {one.origin}'s own: {one.path}" for noun, one in found if one.origin != "bundled"]
-    if (world.cwd / PROJECT_FILE).is_file():
-        notices.append(f"the project's settings count: {world.cwd / PROJECT_FILE}")
+    if (system.cwd / PROJECT_FILE).is_file():
+        notices.append(f"the project's settings count: {system.cwd / PROJECT_FILE}")
     return notices
 
 
@@ -200,36 +168,36 @@ def _planned(site: Site, job: Job, request: Request, settings: Settings, around:
 
 
 def surroundings(
-    world: World, request: Request, site: Site, job: Job, settings: Settings, runs_dir: str | None
+    system: System, request: Request, site: Site, job: Job, settings: Settings, runs_dir: str | None
 ) -> Surroundings:
     """Return clock, folders and environment as planning takes them. Raises InvalidRequest for a bad hosts file."""
     from hpclaunch.resolve.folders import expanded, is_open
 
-    now = world.now()
+    now = system.now()
     around = Surroundings(
         now=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        cwd=str(world.cwd),
+        cwd=str(system.cwd),
         run_dir="",
         python=sys.executable,
         version=__version__,
         cpus=len(os.sched_getaffinity(0)),
-        hosts=_hosts(world, request),
-        user_folder=os.path.abspath(user_folder(world.environment)),
-        environment=world.environment,
+        hosts=_hosts(system, request),
+        user_folder=os.path.abspath(user_folder(system.environment)),
+        environment=system.environment,
     )
-    offers = [world.environment.get("HPCLAUNCH_RUNS_DIR"), settings.offer("runs_dir", site.name)[1]]
+    offers = [system.environment.get("HPCLAUNCH_RUNS_DIR"), settings.offer("runs_dir", site.name)[1]]
     offers.append(site.folders.runs)
     spelled = [expanded(offer, around) for offer in offers if offer]
     folder = runs_dir or next((offer for offer in spelled if not is_open(offer)), "runs")
-    root = os.path.realpath(os.path.join(world.cwd, folder))
-    run_dir = f"{root}/{job.name}-{now.strftime('%Y%m%d-%H%M%S')}-{world.unique()}"
+    root = os.path.realpath(os.path.join(system.cwd, folder))
+    run_dir = f"{root}/{job.name}-{now.strftime('%Y%m%d-%H%M%S')}-{system.unique()}"
     return replace(around, run_dir=run_dir)
 
 
-def _hosts(world: World, request: Request) -> tuple[str, ...]:
+def _hosts(system: System, request: Request) -> tuple[str, ...]:
     if request.hosts_file is None:
         return ()
-    path = world.cwd / request.hosts_file
+    path = system.cwd / request.hosts_file
     try:
         lines = [line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
@@ -293,7 +261,7 @@ def remarks(prepared: Prepared) -> list[str]:
     return look(prepared.spec)
 
 
-def write_run(world: World, prepared: Prepared) -> Run:
+def write_run(system: System, prepared: Prepared) -> Run:
     """Create the run directory (state RENDERED), so that its script can be given to sbatch by hand.
 
     Raises Refused if the code is not there; missing data is for the caller to weigh. The list of runs is told first, so
@@ -307,22 +275,22 @@ def write_run(world: World, prepared: Prepared) -> Run:
     faults = [*prepared.faults, *missing_code(prepared.spec)]
     if faults:
         raise Refused(faults)
-    trouble = runs.remember(world.index, Path(prepared.spec.run_dir))
+    trouble = runs.remember(system.index, Path(prepared.spec.run_dir))
     if trouble:
-        world.warn(f"{trouble}; hpclaunch finds this run from {world.cwd}, or by its path")
+        system.warn(f"{trouble}; hpclaunch finds this run from {system.cwd}, or by its path")
     code = choose(prepared.spec.code)
-    request = {**asdict(prepared.request), "cwd": str(world.cwd)}
+    request = {**asdict(prepared.request), "cwd": str(system.cwd)}
     known = prepared.ground
     expect(known.site, known.job, prepared.request, known.settings, known.around, prepared.spec.run_dir)
-    return runs.create(prepared.spec, prepared.text, code, os.uname().nodename, world.environment, request)
+    return runs.create(prepared.spec, prepared.text, code, os.uname().nodename, system.environment, request)
 
 
-def submit(world: World, prepared: Prepared) -> Run:
+def submit(system: System, prepared: Prepared) -> Run:
     """Check, create the run directory, submit. If the scheduler refuses, the directory stays, with the reason."""
     from hpclaunch.actions.states import hand_over
 
     check(prepared)
-    return hand_over(write_run(world, prepared), prepared.text, prepared.spec.walltime)
+    return hand_over(write_run(system, prepared), prepared.text, prepared.spec.walltime)
 
 
 def check_output(path: Path) -> None:
@@ -349,9 +317,9 @@ def write_script(path: Path, text: str) -> None:
         raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
 
 
-def strays(world: World, prepared: Prepared) -> list[str]:
+def strays(system: System, prepared: Prepared) -> list[str]:
     """Return the variables of this shell that would override the script if a person gave it to sbatch by hand."""
     from hpclaunch.schedulers.slurm.states import leaking
 
-    names = leaking(world.environment) if prepared.spec.scheduler == "slurm" else []
-    return [name for name in names if name.startswith("SBATCH_") or world.environment.get("SLURM_JOB_ID")]
+    names = leaking(system.environment) if prepared.spec.scheduler == "slurm" else []
+    return [name for name in names if name.startswith("SBATCH_") or system.environment.get("SLURM_JOB_ID")]

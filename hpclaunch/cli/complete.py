@@ -17,11 +17,11 @@ def sites(incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Return the runs that begin so, newest first."""
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.runs import known
 
-    world = World()
-    found = known(world.index, world.run_folders).runs
+    system = System()
+    found = known(system.index, system.run_folders).runs
     return [run.path.name for run in found if run.path.name.startswith(incomplete)]
 
 

@@ -48,7 +48,7 @@ def plan(
 ) -> None:
     """Say how many nodes a job is worth, how to train on them, what it takes and costs, and why."""
     from hpclaunch.actions import plan
-    from hpclaunch.actions import submit as launch
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
@@ -58,7 +58,7 @@ def plan(
 
         check_plot(plot)
     found = plan.plan_job(
-        launch.World(warn=console.warn, tell=console.say),
+        System(warn=console.warn, tell=console.say),
         submit.request_of(typed, ()),
         wishes,
         global_batch=global_batch,

@@ -25,10 +25,10 @@ def list_(
     """List the runs as they were last recorded, newest first; no scheduler is asked."""
     from hpclaunch import runs
     from hpclaunch.actions import states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
-    found = states.recorded_runs(World(warn=console.warn))
+    found = states.recorded_runs(System(warn=console.warn))
     found = runs.each(found) if all_ else found
     wanted = [run for run in found if state is None or run.state == state.upper()]
     if found and not wanted and not json:
@@ -41,10 +41,10 @@ def list_(
 def show(run: RunName = None, json: Json = False) -> None:
     """Show all that a run's directory tells: states, starts, logs, checkpoints, result."""
     from hpclaunch.actions import states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
-    (found,) = states.find(World(warn=console.warn), [run] if run else [])
+    (found,) = states.find(System(warn=console.warn), [run] if run else [])
     run_tables.show_everything(found, json)
 
 
@@ -56,10 +56,10 @@ def compare(
     """Show what differs between runs: what was asked for, code, software, result."""
     from hpclaunch import runs
     from hpclaunch.actions import inspect, states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
-    found = runs.each(states.find(World(warn=console.warn), run))
+    found = runs.each(states.find(System(warn=console.warn), run))
     if len(found) < 2:
         raise InvalidRequest(Fault(what="name two runs or more", next="hpclaunch runs list"))
     run_tables.show_differences(found, inspect.differences(found), json)
@@ -75,7 +75,7 @@ def clean(
 ) -> None:
     """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
     from hpclaunch.actions import inspect, states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
     if not run and older_than is None and keep == 0:
@@ -84,9 +84,9 @@ def clean(
                 what="which runs?", allowed="RUN..., --older-than, --keep", next="hpclaunch runs clean --older-than 30d"
             )
         )
-    world = World(warn=console.warn)
-    found = states.find(world, run) if run else states.all_runs(world)
-    ended, staying = inspect.cleanable(found, _age(older_than), keep, world.now())
+    system = System(warn=console.warn)
+    found = states.find(system, run) if run else states.all_runs(system)
+    ended, staying = inspect.cleanable(found, _age(older_than), keep, system.now())
     if run and staying:
         raise Refused([inspect.why_it_stays(one) for one in staying])
     doomed = inspect.measure(ended)
@@ -95,7 +95,7 @@ def clean(
         return
     if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
         raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
-    run_tables.show_cleaned(doomed, inspect.delete(world, ended, console.say), json)
+    run_tables.show_cleaned(doomed, inspect.delete(system, ended, console.say), json)
 
 
 @app.command()
@@ -107,12 +107,12 @@ def rebuild(
 ) -> None:
     """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
     from hpclaunch.actions import inspect, states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    world = World(warn=console.warn)
-    rebuilt = inspect.rebuild(world, folder or [])
-    states.warn_not_permitted(world, rebuilt.not_permitted)
+    system = System(warn=console.warn)
+    rebuilt = inspect.rebuild(system, folder or [])
+    states.warn_not_permitted(system, rebuilt.not_permitted)
     if json:
         plain = {"runs": rebuilt.paths, "forgotten": rebuilt.forgotten, "not_permitted": rebuilt.not_permitted}
         console.write_json({name: list(map(str, paths)) for name, paths in plain.items()})

@@ -48,12 +48,12 @@ def status(
 ) -> None:
     """Show the state of runs, newest first."""
     from hpclaunch.actions import states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.actions.wait import wait as asked_again
     from hpclaunch.cli.show import console, run_tables
 
-    world = World(warn=console.warn)
-    found = states.find(world, run) if run else states.all_runs(world)
+    system = System(warn=console.warn)
+    found = states.find(system, run) if run else states.all_runs(system)
     if not watch or not found:
         run_tables.show_status(found, json, all_)
         return
@@ -72,10 +72,10 @@ def logs(
     """Print a run's log: all ranks, and all its starts in order."""
     from hpclaunch import runs
     from hpclaunch.actions import states, wait
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    (found,) = states.find(World(warn=console.warn), [run] if run else [])
+    (found,) = states.find(System(warn=console.warn), [run] if run else [])
     if found.tasks:
         what = f"{found.label} is an array of {found.tasks} runs, each with a log of its own"
         first = runs.task_of(found, 0).label
@@ -107,12 +107,12 @@ def wait(
 ) -> None:
     """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
     from hpclaunch.actions import states, wait
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.cli.submit import seconds_of, watch_all
 
     seconds = seconds_of("--timeout", timeout)
-    found = states.awaitable(states.find(World(warn=console.warn), run or []))
+    found = states.awaitable(states.find(System(warn=console.warn), run or []))
     raise typer.Exit(wait.exit_code_of(watch_all(found, seconds, retries, json)))
 
 
@@ -125,16 +125,16 @@ def cancel(
 ) -> None:
     """End runs."""
     from hpclaunch.actions import states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
     if bool(run) == all_:
         raise InvalidRequest(Fault(what="name runs, or say --all", next="hpclaunch status lists them"))
-    world = World(warn=console.warn)
+    system = System(warn=console.warn)
     if run:
-        run_tables.show_status(states.cancel(states.find(world, run)), json)
+        run_tables.show_status(states.cancel(states.find(system, run)), json)
         return
-    doomed = [one for one in states.all_runs(world) if not one.final and states.has_a_job(one)]
+    doomed = [one for one in states.all_runs(system) if not one.final and states.has_a_job(one)]
     if not doomed:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for one in doomed:
@@ -148,10 +148,10 @@ def cancel(
 def retry(run: OneRun, json: Json = False) -> None:
     """Start a run again that a node, a preemption or its launcher ended; never one that failed by itself."""
     from hpclaunch.actions import states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    (found,) = states.find(World(warn=console.warn), [run])
+    (found,) = states.find(System(warn=console.warn), [run])
     console.show_run(states.retry(found, console.say), json)
 
 
@@ -164,13 +164,13 @@ def resume(
 ) -> None:
     """Let an ended run go on from what its program has saved, in the same run directory."""
     from hpclaunch.actions import resume, states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.cli.submit import seconds_of
 
-    world = World(warn=console.warn)
-    (found,) = states.find(world, [run])
-    again, told = resume.resume(world, found, nodes, seconds_of("--walltime", walltime))
+    system = System(warn=console.warn)
+    (found,) = states.find(system, [run])
+    again, told = resume.resume(system, found, nodes, seconds_of("--walltime", walltime))
     for text in told:
         console.warn(text)
     console.show_run(again, json)
@@ -180,8 +180,8 @@ def resume(
 def results(run: Runs = None, json: Json = False) -> None:
     """Show the final metrics of runs, newest first."""
     from hpclaunch.actions import states
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
-    world = World(warn=console.warn)
-    run_tables.show_results(states.find(world, run) if run else states.all_runs(world), json)
+    system = System(warn=console.warn)
+    run_tables.show_results(states.find(system, run) if run else states.all_runs(system), json)

@@ -83,13 +83,13 @@ def detect(
     assumed in its place.
     """
     from hpclaunch.actions import detect
-    from hpclaunch.actions.submit import World
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    world = World(warn=console.warn)
-    path = detect.place_of(world, name, file)
-    known = detect.recognized(world)
-    found = detect.survey(world) if path or known is None else None
+    system = System(warn=console.warn)
+    path = detect.place_of(system, name, file)
+    known = detect.recognized(system)
+    found = detect.survey(system) if path or known is None else None
     if found is not None and path is not None:
         found = detect.write(found, path)
     if json:

@@ -112,10 +112,11 @@ def submit(
 ) -> None:
     """Submit a job, or any script, as a sized multi-node run."""
     from hpclaunch.actions import submit
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    world = submit.World(warn=console.warn)
-    prepared = submit.prepare(world, request_of(locals(), context.obj), runs_dir)
+    system = System(warn=console.warn)
+    prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *submit.remarks(prepared)])
     console.show_advice(prepared.advice)
     if test_only:
@@ -126,7 +127,7 @@ def submit(
         console.warn_missing(submit.missing(prepared))
         _show_script(prepared, json)
         return
-    run = submit.submit(world, prepared)
+    run = submit.submit(system, prepared)
     if not wait:
         console.show_run(run, json)
         console.show_next(run)
@@ -173,10 +174,11 @@ def render(
 ) -> None:
     """Print the script that submit would submit."""
     from hpclaunch.actions import submit
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    world = submit.World(warn=console.warn)
-    prepared = submit.prepare(world, request_of(locals(), context.obj), runs_dir)
+    system = System(warn=console.warn)
+    prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
     console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *submit.remarks(prepared)])
     console.show_advice(prepared.advice)
     submit.refuse_faulty(prepared)
@@ -185,9 +187,9 @@ def render(
         _show_script(prepared, json)
         return
     submit.check_output(Path(output))
-    run = submit.write_run(world, prepared)
+    run = submit.write_run(system, prepared)
     submit.write_script(Path(output), prepared.text)
-    stray = submit.strays(world, prepared)
+    stray = submit.strays(system, prepared)
     if stray:
         console.warn(f"sbatch would let these override the script; unset them first: {', '.join(stray)}")
     console.say(f"rendered; submit it with: {'sbatch' if run.scheduler == 'slurm' else 'bash'} {output}")

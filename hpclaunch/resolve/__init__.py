@@ -51,7 +51,7 @@ def draft(
     launcher = launcher_of(site, job, request, settings, layout, around, ledger)
     software = software_of(site, kind, job, layout, launcher, settings, around, ledger)
     data = data_need(site, job, request, settings, around, ledger)
-    private_faults(site, job, around, software, data, ledger)
+    private_faults(site, job, around, software.python, data, ledger)
     marks = third_party_of(site, kind, launcher, placement, software.image)
     marks += unverified_of(site, layout, request.accept_unverified, ledger)
     sweep = sweep_of(site, job, request, launcher, layout, ledger)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 from posixpath import join, normpath
-from typing import TYPE_CHECKING
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
@@ -13,9 +12,6 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.spec import DataNeed, Request, Surroundings
 from hpclaunch.core.units import CONTROL
 from hpclaunch.resolve.decisions import Ledger
-
-if TYPE_CHECKING:
-    from hpclaunch.resolve.software import Software
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
@@ -72,7 +68,7 @@ def _synthetic(job: Job, request: Request) -> bool:
 
 
 def private_faults(
-    site: Site, job: Job, around: Surroundings, software: Software, data: DataNeed | None, ledger: Ledger
+    site: Site, job: Job, around: Surroundings, python: str, data: DataNeed | None, ledger: Ledger
 ) -> None:
     """Refuse folders that the nodes do not share with this machine: Slurm fails such a job, at times with no log."""
     if CONTROL.search(around.run_dir) or CONTROL.search(around.cwd):
@@ -97,5 +93,5 @@ def private_faults(
                     allowed="a folder that all nodes share",
                     next=hint,
                 )
-        if root in PurePosixPath(software.python).parents:
-            ledger.warnings.append(f"Python {software.python} is in {root}, which nodes of {site.name} may not share")
+        if root in PurePosixPath(python).parents:
+            ledger.warnings.append(f"Python {python} is in {root}, which nodes of {site.name} may not share")

@@ -18,11 +18,11 @@ PACKAGE = Path(hpclaunch.__file__).parent
 CHECKOUT = PACKAGE.parent
 DOORS = {
     "typer": {"cli"},
-    "rich": {"console"},
+    "rich": {"cli/show/console"},
     "jinja2": {"render"},
-    "submitit": {"schedulers"},
-    "yaml": {"fileformat"},
-    "matplotlib": {"chart"},
+    "submitit": {"schedulers/slurm/submit", "schedulers/local"},
+    "yaml": {"config/fileformat"},
+    "matplotlib": {"reports/plan_chart"},
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
 LAUNCHER = [path for path in MODULES if "training" not in path.parts]

@@ -30,7 +30,8 @@ from hpclaunch import render as rendering
 from hpclaunch.actions import inspect, resume
 from hpclaunch.actions import states as tracking
 from hpclaunch.actions.shelf import site_as_json, site_card
-from hpclaunch.actions.submit import World, prepare
+from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.system import System
 from hpclaunch.cli.show import run_tables
 from hpclaunch.config.catalog import Catalog, bundled
 from hpclaunch.config.job import Job, load_job
@@ -328,7 +329,7 @@ def test_job_files(
     content = as_yaml(changed(job, edits))
     (folder / "job.yaml").write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
     with met("job files", guard):
-        a_script(bundled_site(site), load_job(World(cwd=place / "project").catalog, "hostile", place))
+        a_script(bundled_site(site), load_job(System(cwd=place / "project").catalog, "hostile", place))
 
 
 SETTINGS = {
@@ -351,7 +352,7 @@ def test_settings_files(place: Path, guard: Guard, edits: Any, junk: bytes) -> N
     try:
         with met("settings files", guard):
             load_settings(place / "home", place / "project")
-            prepared = prepare(World(cwd=place / "project"), Request(target="train", site="testcluster"))
+            prepared = prepare(System(cwd=place / "project"), Request(target="train", site="testcluster"))
             assert prepared.faults or prepared.text.startswith("#!")
     finally:
         file.unlink()
@@ -539,7 +540,7 @@ def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: byt
 
 
 def read_everything(place: Path, guard: Guard, path: Path) -> None:
-    world = World(cwd=place / "project")
+    world = System(cwd=place / "project")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
         for module in (states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpclaunch.actions.submit import World, prepare, write_run
+from hpclaunch.actions.submit import prepare, write_run
+from hpclaunch.actions.system import System
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Parameter
 from hpclaunch.core.errors import Refused
@@ -209,7 +210,7 @@ def test_any_path_of_a_script_a_project_and_its_runs_works_or_is_refused(
     path = project / (script + suffix)
     path.write_text(PROBE if suffix == ".py" else f"exec {sys.executable} -c '{PROBE}' \"$0\"\n")
     home = {"HOME": str(bench), "XDG_STATE_HOME": str(bench / "state"), "HPCLAUNCH_SITE": "local"}
-    world = World(
+    world = System(
         cwd=project,
         environment=home,
         now=lambda: datetime(2026, 1, 2, tzinfo=timezone.utc),
