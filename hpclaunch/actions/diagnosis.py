@@ -199,31 +199,31 @@ def _mpi(evidence: Evidence) -> Check:
     launcher, kind = evidence.spec["launcher"], _mpi_type(evidence)
     way = f"{launcher} --mpi={kind}" if kind and launcher in ("srun", "torchrun") else launcher
     size = evidence.spec["layout"]["nodes"] * evidence.spec["layout"]["tasks_per_node"]
-    worlds = [one["system"] for one in evidence.ranks if "system" in one]
+    worlds = [one["world"] for one in evidence.ranks if "world" in one]
     hint = _mpi_hint(evidence)
     if not worlds:
-        what, before = _not_joined(evidence, way), [one for one in evidence.ranks if one["step"] == "system"]
+        what, before = _not_joined(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
         hint = hint if before else "mend TensorFlow and Horovod first, below"
         return Check(name="MPI", verdict="FAIL", what=what, next=hint)
-    sizes = sorted({system["size"] for system in worlds})
+    sizes = sorted({world["size"] for world in worlds})
     if sizes != [size]:
-        alone = "every rank is a system of its own" if sizes == [1] else f"worlds of {', '.join(map(str, sizes))} ranks"
+        alone = "every rank is a world of its own" if sizes == [1] else f"worlds of {', '.join(map(str, sizes))} ranks"
         return Check(name="MPI", verdict="FAIL", what=f"under {way} {alone}; {size} were asked for", next=hint)
-    if len(worlds) < size or {system["rank"] for system in worlds} != set(range(size)):
+    if len(worlds) < size or {world["rank"] for world in worlds} != set(range(size)):
         return Check(
             name="MPI", verdict="FAIL", what=f"only {len(worlds)} of {size} ranks joined under {way}", next=hint
         )
-    if {system["sum"] for system in worlds} != {float(size)}:
+    if {world["sum"] for world in worlds} != {float(size)}:
         return Check(name="MPI", verdict="FAIL", what=f"a sum over {count(size, 'rank')} came out wrong", next=hint)
     files = [path.rpartition("/")[2] for path in worlds[0]["libraries"] if "/libmpi" in path]
     library = f" ({files[0]})" if files else ""
-    return Check(name="MPI", verdict="PASS", what=f"{count(size, 'rank')} in one system under {way}{library}")
+    return Check(name="MPI", verdict="PASS", what=f"{count(size, 'rank')} in one world under {way}{library}")
 
 
 def _not_joined(evidence: Evidence, way: str) -> str:
     steps = Counter(one["step"] for one in evidence.ranks)
-    problem = next((one["problem"] for one in evidence.ranks if one.get("problem") and one["step"] == "system"), "")
-    if steps["system"]:
+    problem = next((one["problem"] for one in evidence.ranks if one.get("problem") and one["step"] == "world"), "")
+    if steps["world"]:
         said = problem or _mpi_complaint(evidence.log or "")
         return f"no rank came through Horovod's start under {way}" + (f": {said[:200]}" if said else "")
     return f"whether {way} joins the ranks could not be seen: none came so far"

@@ -137,7 +137,7 @@ def _changes(run: Run, prepared: Prepared, number: int) -> list[str]:
     if ranks == layout.world_size:
         return []
     what = (
-        f"system size {layout.world_size} instead of {ranks}: the batch size per rank stays, so the global batch "
+        f"world size {layout.world_size} instead of {ranks}: the batch size per rank stays, so the global batch "
         "changes with it, and the learning rate follows the job's own rule (docs/training.md); the log says both"
     )
     return [what]

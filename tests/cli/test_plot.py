@@ -14,7 +14,7 @@ from hpclaunch.guidelines.choice import Wishes
 from hpclaunch.reports import plan_chart
 from tests.builders import bundled_job
 from tests.cli.conftest import Desk
-from tests.unit.forecast.questions import plan_of
+from tests.unit.planner.questions import plan_of
 
 if importlib.util.find_spec("matplotlib") is None:
     pytest.skip("group plot: needs matplotlib (the extra plot)", allow_module_level=True)

@@ -83,7 +83,7 @@ def test_the_same_step_of_a_given_up_attempt_is_set_aside(tmp_path: Path) -> Non
 
 WRITER = """
 import sys, numpy as np
-from hpclaunch.training import checkpoints
+from hpclaunch.training.checkpoints import folders as checkpoints
 folder, limit = sys.argv[1], int(sys.argv[2])
 if limit:
     import resource

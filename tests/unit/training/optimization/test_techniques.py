@@ -18,8 +18,8 @@ except ImportError:
 from hpclaunch.config.job import spell
 from hpclaunch.training.optimization import techniques
 from tests.builders import bundled_job
-from tests.unit.forecast.questions import plan_of
-from tests.unit.training.test_learning_rate import asked
+from tests.unit.planner.questions import plan_of
+from tests.unit.training.optimization.test_learning_rate import asked
 
 
 def train_of(job: str) -> ModuleType:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.builders import bundled_job
 
-STUDY = Path(__file__).parents[2] / "benchmarks" / "comparisons"
+STUDY = Path(__file__).parents[3] / "benchmarks" / "comparisons"
 if not STUDY.is_dir():
     pytest.skip("group checkout: an sdist holds no benchmarks", allow_module_level=True)
 

@@ -54,7 +54,7 @@ def test_a_missing_folder_does_not_hide_the_failure(tmp_path: Path) -> None:
 )
 def test_how_a_rank_ends(tmp_path: Path, body: str, code: int, said: str) -> None:
     script = (
-        "import atexit, sys\nfrom hpclaunch.training import failure\n"
+        "import atexit, sys\nfrom hpclaunch.training.rank import failure\n"
         "atexit.register(lambda: print('exit handlers ran'))\n"
         f"with failure.reported():\n    {body}\n"
     )

@@ -18,7 +18,7 @@ from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _together, expec
 from hpclaunch.planner.question import Evidence
 from hpclaunch.runs import Run
 from tests.builders import around, bundled_job, bundled_site
-from tests.unit.test_measurement import NOISE, a_run, the_job
+from tests.unit.planner.measured.test_measurement import NOISE, a_run, the_job
 
 KEY = Key(site="s", node_type="gpu", job="train", digest="0" * 24)
 

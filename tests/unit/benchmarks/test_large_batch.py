@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "benchmarks" / "large_batch"
 if not STUDY.is_dir():
     pytest.skip("group checkout: an sdist holds no benchmarks", allow_module_level=True)

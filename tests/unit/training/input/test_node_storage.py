@@ -19,7 +19,7 @@ from hpclaunch.training.input.source import DataError
 from hpclaunch.training.input.synthetic import Synthetic
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
-from tests.unit.training.test_readers import CIFAR10, arrays, write_batches, write_folders
+from tests.unit.training.input.test_readers import CIFAR10, arrays, write_batches, write_folders
 
 
 def world(local_rank: int = 0) -> World:

@@ -16,7 +16,7 @@ from hpclaunch.sites.describe.answers import (
     settings,
     table,
 )
-from tests.unit.survey.texts import answers
+from tests.unit.sites.describe.texts import answers
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Whole texts as plain files: the table of some jobs at some sites, and the reasoning of one. One missing fails.
 
-After a change that is meant: ``pytest tests/unit/forecast --rewrite-golden``, then read the diff.
+After a change that is meant: ``pytest tests/unit/planner --rewrite-golden``, then read the diff.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from hpclaunch.guidelines.choice import Wishes
 from hpclaunch.planner.words import WIDTH, explanation_of, table_of
 from tests.builders import bundled_job
-from tests.unit.forecast.questions import a_trained_job, plan_of
+from tests.unit.planner.questions import a_trained_job, plan_of
 
 HERE = Path(__file__).parent / "golden"
 LARGE = {"parameters": 7e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 4e9, "largest_layer": 1e6}

@@ -30,7 +30,7 @@ def test_row_22_a_jobs_whole_folder_is_taken_along(tmp_path: Path) -> None:
 def test_training_lies_beside_it_so_that_any_python_can_import_it(tmp_path: Path) -> None:
     put(tmp_path / "job", "train.py")
     copy(choose(Code(folder=str(tmp_path / "job"), entry="train.py")), tmp_path / "run")
-    assert (tmp_path / "run/hpclaunch/training/start.py").is_file()
+    assert (tmp_path / "run/hpclaunch/training/rank/start.py").is_file()
     assert not (tmp_path / "run/hpclaunch/launch.py").exists()
 
 

@@ -22,7 +22,7 @@ from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.describe.node_types import kinds_of
 from hpclaunch.sites.describe.writing import text_of
 from tests.builders import AROUND, a_job, refused
-from tests.unit.survey.texts import answers
+from tests.unit.sites.describe.texts import answers
 
 ADA = Here(user="ada", groups=frozenset({"users"}), hostname="login03.hypatia.org", known_cluster="Hypatia")
 ROOT = Here(user="root", is_root=True, hostname="head", known_cluster="hpctest", python="/opt/bin/python")

@@ -28,7 +28,7 @@ from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.words import WIDTH, explanation_of, table_of
 from hpclaunch.planner.workload import stored_figures, workload_of
 from tests.builders import BUNDLED, a_job, a_site, bundled_job
-from tests.unit.forecast.questions import a_trained_job, ask, plan_of
+from tests.unit.planner.questions import a_trained_job, ask, plan_of
 
 SITES = [found.name for found in BUNDLED.names(SITE)]
 HUGE = {"parameters": 7e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 4e9, "largest_layer": 1e6}

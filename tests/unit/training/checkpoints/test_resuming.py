@@ -12,7 +12,7 @@ except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
 from hpclaunch.training.checkpoints import resuming
-from tests.unit.training.test_learning_rate import asked
+from tests.unit.training.optimization.test_learning_rate import asked
 
 
 def changed(before: str, now: str) -> list[str]:
