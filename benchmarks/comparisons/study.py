@@ -7,7 +7,7 @@ notebook      notebook 3's table on real MNIST: throughput, scaling efficiency, 
 article       the chips job on 1, 2 and 4 ranks, for both data distributions: time, speed-up, accuracy. The documented
               50 epochs of 500 x 500 pixels take days on two cores: --image-size, --samples and --epochs make them fewer
 predictions   of every job: how much memory half a batch takes, and the step time of two ranks from one rank's,
-              each against the planner's formulas (hpclaunch/advice)
+              each against the planner's formulas (hpclaunch/guidelines)
 --small       tiny made-up data: shows that it runs, nothing else
 
 Prints a table. FOLDER holds mnist/ and cifar10/. chips, cosmoflow and resnet50 make up data of their documented shape.

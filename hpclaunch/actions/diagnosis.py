@@ -16,7 +16,7 @@ Facts = Mapping[str, Any]
 """What one rank wrote (training/doctor/rank_probe.py), or the script's spec as plain values."""
 
 _OLDEST, _NEWEST = (2, 9), (2, 15)
-"""TensorFlow versions that Horovod 0.28.1 works with (decision of training/placement.py)."""
+"""TensorFlow versions that Horovod 0.28.1 works with (decision of training/rank/placement.py)."""
 _VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 
 

@@ -1,4 +1,4 @@
-"""The story of the verbs about jobs, sites and data sets, beside launch.py's of the runs."""
+"""The story of the verbs about jobs, sites and data sets, beside actions/submit.py's of the runs."""
 
 from __future__ import annotations
 
