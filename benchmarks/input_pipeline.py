@@ -43,8 +43,8 @@ def reference(images: Any, labels: Any, batch_size: int) -> Any:
 
 def hpclaunch(images: Any, labels: Any, batch_size: int, as_pixels: bool = True) -> Any:
     """Batches of a rank as in the bundled jobs: uint8, which the model's first layer scales."""
-    from hpclaunch.training import pipeline
-    from hpclaunch.training.start import start
+    from hpclaunch.training.input import pipeline
+    from hpclaunch.training.rank.start import start
 
     start("benchmark", 1)
     return pipeline.training_batches(images, labels, batch_size, seed=1, rank=0, as_pixels=as_pixels)

@@ -14,7 +14,7 @@ from statistics import median
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "jobs" / "mnist")]
 
-from hpclaunch.training.start import start  # noqa: E402
+from hpclaunch.training.rank.start import start  # noqa: E402
 
 BLOCKS, STEPS = 12, 20
 
@@ -24,7 +24,8 @@ def main() -> None:
     import tensorflow as tf
     from model import cnn
 
-    from hpclaunch.training import metrics, noise_scale, optimizers, reduction
+    from hpclaunch.training import metrics
+    from hpclaunch.training.optimization import noise_scale, optimizers, reduction
 
     batch = int(sys.argv[1]) if len(sys.argv) > 1 else 64
     x = tf.random.uniform((batch, 28, 28, 1))

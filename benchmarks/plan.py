@@ -19,10 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpclaunch.launch import World, ground_of
-from hpclaunch.refinement import expect
+from hpclaunch.actions.submit import ground_of
+from hpclaunch.actions.system import System
+from hpclaunch.core.spec import Request
+from hpclaunch.planner.measured.finished_runs import expect
 from hpclaunch.runs import Run, save
-from hpclaunch.spec import Request
 
 BAR_S = 1.0
 UNWANTED = ("tensorflow", "numpy", "submitit", "matplotlib")
@@ -57,7 +58,7 @@ def measure(job: str, runs: int, folder: str) -> dict[str, object]:
 
 def record(folder: Path) -> Path:
     """Write finished runs of cifar on 1, 2, 4 and 8 nodes into a home; return the file that a plan keeps of them."""
-    world = World(cwd=folder, environment={"HOME": str(folder)})
+    world = System(cwd=folder, environment={"HOME": str(folder)})
     request = Request(target="cifar", site="perlmutter")
     known = ground_of(world, request)
     for number in range(RUNS):

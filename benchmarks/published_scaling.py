@@ -1,10 +1,10 @@
-"""Predictions of `hpclaunch.advice` against published scaling tables; needs no cluster and takes about a second.
+"""Predictions of `hpclaunch.guidelines` against published scaling tables; needs no cluster and takes about a second.
 
     python benchmarks/published_scaling.py [--json]
 
 Throughput: calibrated on the two smallest sizes of a series, then held against its sizes of 8 nodes and more, next to
 the straight line through the two smallest sizes. Epochs: the Pareto law, leaving out one CosmoFlow system at a time.
-Nothing is fitted to single rows; every constant is a default of `hpclaunch.advice`. "Others" are rows of the same
+Nothing is fitted to single rows; every constant is a default of `hpclaunch.guidelines`. "Others" are rows of the same
 publisher that no constant was chosen in sight of: the same bars are printed for them, and they do not hold there. Ends
 with 1 if a bar of the tables T1 to T8 does not hold.
 """
@@ -18,10 +18,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from hpclaunch.advice.calibration import Measured, calibrate
-from hpclaunch.advice.communication import Links
-from hpclaunch.advice.efficiency import fit_pareto
-from hpclaunch.advice.throughput import Machine, Shape, Timing, Work, throughput
+from hpclaunch.guidelines.calibration import Measured, calibrate
+from hpclaunch.guidelines.communication import Links
+from hpclaunch.guidelines.efficiency import fit_pareto
+from hpclaunch.guidelines.throughput import Machine, Shape, Timing, Work, throughput
 
 MEDIAN_BAR, MEAN_BAR, EPOCHS_BAR = 0.03, 0.06, 0.06
 FROM_NODES = 8

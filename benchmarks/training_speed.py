@@ -118,7 +118,8 @@ def train(variant: Variant, options: argparse.Namespace) -> None:
 
 def prepared(variant: Variant, options: argparse.Namespace) -> tuple[Any, Any, Any]:
     """Training batches, the compiled model, and batches for the test."""
-    from hpclaunch.training.start import World, start
+    from hpclaunch.training.rank.start import start
+    from hpclaunch.training.rank.world import World
 
     if variant.reference:
         import horovod.tensorflow as hvd
@@ -132,7 +133,8 @@ def prepared(variant: Variant, options: argparse.Namespace) -> tuple[Any, Any, A
     import numpy as np
     from model import CIFAR10, mini_resnet
 
-    from hpclaunch.training import batch_norm, datasets, optimizers, pipeline, precision, reduction, shards
+    from hpclaunch.training.input import datasets, pipeline, shards
+    from hpclaunch.training.optimization import batch_norm, optimizers, precision, reduction
 
     source = datasets.open_dataset(options.data_dir, CIFAR10)
     order = shards.shuffled(source.counts["train"], options.seed)
@@ -191,7 +193,7 @@ def unpack(data_dir: str, path: str) -> None:
     sys.path.insert(0, str(ROOT / "jobs" / "cifar"))
     from model import CIFAR10
 
-    from hpclaunch.training import datasets
+    from hpclaunch.training.input import datasets
 
     source = datasets.open_dataset(data_dir, CIFAR10)
     arrays = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from hpclaunch.records import record
-from hpclaunch.spec import Layout
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Layout
 
 LauncherName = Literal["direct", "srun", "mpirun", "horovodrun", "ibrun", "torchrun"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from hpclaunch.errors import Fault, InvalidFile
-from hpclaunch.spec import JobSpec
-from hpclaunch.units import CONTROL, count, format_walltime
+from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.units import CONTROL, count, format_walltime
 
 _PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}

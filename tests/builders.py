@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.catalog import Catalog, bundled
-from hpclaunch.errors import Fault, Refused
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import Job, load_job
-from hpclaunch.plan import plan
+from hpclaunch.config.catalog import Catalog, bundled
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import Job, load_job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Defaults, GpuRequest, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.spec import JobSpec, Request, Surroundings
+from hpclaunch.resolve import plan
 from hpclaunch.runs import Run
-from hpclaunch.settings import Settings
-from hpclaunch.site import Defaults, GpuRequest, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
-from hpclaunch.spec import JobSpec, Request, Surroundings
 
 HOUR = 3600
 NOWHERE = Path("/nonexistent")

@@ -7,7 +7,7 @@ notebook      notebook 3's table on real MNIST: throughput, scaling efficiency, 
 article       the chips job on 1, 2 and 4 ranks, for both data distributions: time, speed-up, accuracy. The documented
               50 epochs of 500 x 500 pixels take days on two cores: --image-size, --samples and --epochs make them fewer
 predictions   of every job: how much memory half a batch takes, and the step time of two ranks from one rank's,
-              each against the planner's formulas (hpclaunch/advice)
+              each against the planner's formulas (hpclaunch/guidelines)
 --small       tiny made-up data: shows that it runs, nothing else
 
 Prints a table. FOLDER holds mnist/ and cifar10/. chips, cosmoflow and resnet50 make up data of their documented shape.
@@ -190,9 +190,9 @@ def article(options: argparse.Namespace) -> list[Row]:
 
 def predictions(options: argparse.Namespace) -> list[Row]:
     """Memory and step time of every job, each rank on one core, against the planner's formulas."""
-    from hpclaunch.advice.memory import activation_bytes
-    from hpclaunch.catalog import Catalog
-    from hpclaunch.job import load_job
+    from hpclaunch.config.catalog import Catalog
+    from hpclaunch.config.job import load_job
+    from hpclaunch.guidelines.memory import activation_bytes
 
     rows = []
     for name in options.jobs:
@@ -224,9 +224,9 @@ def predictions(options: argparse.Namespace) -> list[Row]:
 
 def predicted_step_s(parameters: int, sizes: tuple[int, int], found: tuple[Outcome, Outcome]) -> float:
     """Seconds of a step of two ranks here, calibrated with one rank at two batch sizes, as `profile` does."""
-    from hpclaunch.advice.calibration import Measured, calibrate
-    from hpclaunch.advice.communication import HOST_GBYTES_PER_S, WIRE, Links
-    from hpclaunch.advice.throughput import Machine, Shape, Work, step_time
+    from hpclaunch.guidelines.calibration import Measured, calibrate
+    from hpclaunch.guidelines.communication import HOST_GBYTES_PER_S, WIRE, Links
+    from hpclaunch.guidelines.throughput import Machine, Shape, Work, step_time
 
     links = Links(gpu_gbytes_per_s=None, node_gbytes_per_s=HOST_GBYTES_PER_S / WIRE, nvlink=False, node_said=False)
     machine, work = Machine(links=links), Work(gradient_bytes=4.0 * parameters)

@@ -16,8 +16,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "jobs" / "cifar"))  # for its model.py
 
-from hpclaunch.training import failure, learning_rate, options, shards, techniques
-from hpclaunch.training.start import World, start
+from hpclaunch.training import options
+from hpclaunch.training.input import shards
+from hpclaunch.training.optimization import learning_rate, techniques
+from hpclaunch.training.rank import failure
+from hpclaunch.training.rank.start import start
+from hpclaunch.training.rank.world import World
 
 BUFFER = 10_000
 # The order of Keras's file, which mixes the classes; class folders hold one class after the other.
@@ -35,7 +39,7 @@ def batches(images: Any, labels: Any, batch_size: int, seed: int, drawer: int) -
     """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), shuffled as in the reference by rank `drawer`."""
     import tensorflow as tf
 
-    from hpclaunch.training import augmentation, pipeline
+    from hpclaunch.training.input import augmentation, pipeline
 
     # A shuffle's order follows from its seed and the process's one, which start() has made another on every rank.
     tf.random.set_seed(shards.stream_seed(seed, "rank", drawer))
@@ -50,16 +54,9 @@ def train(asked: argparse.Namespace, world: World) -> None:
     import horovod.tensorflow.keras as hvd
     from model import CIFAR10, mini_resnet
 
-    from hpclaunch.training import (
-        batch_norm,
-        callbacks,
-        evaluation,
-        loading,
-        metrics,
-        optimizers,
-        pipeline,
-        reduction,
-    )
+    from hpclaunch.training import callbacks, evaluation, metrics
+    from hpclaunch.training.input import loading, pipeline
+    from hpclaunch.training.optimization import batch_norm, optimizers, reduction
 
     techniques.check(asked, world)
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)

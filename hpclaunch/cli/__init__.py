@@ -9,7 +9,7 @@ import typer
 
 from hpclaunch import __version__
 from hpclaunch.cli.verbs import Verbs
-from hpclaunch.errors import Fault, HpclaunchError, InvalidRequest
+from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest
 
 app = typer.Typer(
     name="hpclaunch",
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _fail(error: HpclaunchError, words: list[str]) -> None:
-    from hpclaunch.console import show_error
+    from hpclaunch.cli.show.console import show_error
 
     show_error(error, as_json="--json" in words)
     sys.exit(error.exit_code)

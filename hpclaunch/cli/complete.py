@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.catalog import JOB, SITE, Kind
+from hpclaunch.config.catalog import JOB, SITE, Kind
 
 
 def jobs(incomplete: str) -> list[str]:
@@ -17,22 +17,22 @@ def sites(incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Return the runs that begin so, newest first."""
-    from hpclaunch.launch import World
+    from hpclaunch.actions.system import System
     from hpclaunch.runs import known
 
-    world = World()
-    found = known(world.index, world.run_folders).runs
+    system = System()
+    found = known(system.index, system.run_folders).runs
     return [run.path.name for run in found if run.path.name.startswith(incomplete)]
 
 
 def strategies(incomplete: str) -> list[str]:
     """Return the strategies that begin so."""
-    from hpclaunch.spec import STRATEGIES
+    from hpclaunch.core.spec import STRATEGIES
 
     return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 
 def _names(kind: Kind, incomplete: str) -> list[str]:
-    from hpclaunch.shelf import catalog
+    from hpclaunch.actions.shelf import catalog
 
     return [found.name for found in catalog().names(kind) if found.name.startswith(incomplete)]

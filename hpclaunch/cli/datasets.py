@@ -27,7 +27,8 @@ def fetch(
     sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,
 ) -> None:
     """Put a job's data set into the data folder, checked and all at once (compute nodes have no internet)."""
-    from hpclaunch import console, shelf
+    from hpclaunch.actions import shelf
+    from hpclaunch.cli.show import console
 
     folder = shelf.fetch(job, source, data_dir, site, sha256, console.say)
     console.write(f"{folder}\n")

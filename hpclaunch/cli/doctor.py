@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import submit
-from hpclaunch.errors import Fault, InvalidRequest
+from hpclaunch.core.errors import Fault, InvalidRequest
 
 app = typer.Typer()
 
@@ -34,12 +34,15 @@ def doctor(
     json: submit.Json = False,
 ) -> None:
     """Prove with a short job that ranks, GPUs, CPUs, MPI and folders are as promised; exit 0 if nothing failed."""
-    from hpclaunch import console, doctor_views, launch, runs, tracking
-    from hpclaunch import doctor as story
+    from hpclaunch import runs
+    from hpclaunch.actions import doctor as story
+    from hpclaunch.actions import states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, doctor_report
 
     if local and site not in (None, "local"):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
-    world = launch.World(warn=console.warn, tell=console.say)
+    system = System(warn=console.warn, tell=console.say)
     typed = {
         "node_type": node_type,
         "nodes": nodes,
@@ -57,10 +60,10 @@ def doctor(
         if site or local or runs_dir or any(typed.values()):
             what = "submits nothing, so that nothing else can be asked for"
             raise InvalidRequest(Fault(where="--from", what=what, next="leave the other options out, or --from"))
-        (run,) = tracking.refreshed([runs.find(world.index, from_, world.run_folders)])
+        (run,) = states.refreshed([runs.find(system.index, from_, system.run_folders)])
         report = story.report_of(run)
     else:
         request = story.request_for("local" if local else site, **typed)
-        report = story.examine(world, request, runs_dir)
-    doctor_views.show_report(report, json)
+        report = story.examine(system, request, runs_dir)
+    doctor_report.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)

@@ -10,7 +10,7 @@ import typer
 from hpclaunch.cli import complete
 
 if TYPE_CHECKING:
-    from hpclaunch.job import Parameter
+    from hpclaunch.config.job import Parameter
 
 app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
@@ -19,7 +19,8 @@ Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 @app.command("list")
 def list_(json: Json = False) -> None:
     """List the jobs: the project's, yours, and the bundled ones."""
-    from hpclaunch import console, shelf
+    from hpclaunch.actions import shelf
+    from hpclaunch.cli.show import console
 
     rows = shelf.list_jobs(shelf.catalog())
     if json:
@@ -31,8 +32,9 @@ def list_(json: Json = False) -> None:
 @app.command()
 def show(job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)], json: Json = False) -> None:
     """Show what a job needs, and its hyper-parameters."""
-    from hpclaunch import console, shelf
-    from hpclaunch.spec import HOROVOD
+    from hpclaunch.actions import shelf
+    from hpclaunch.cli.show import console
+    from hpclaunch.core.spec import HOROVOD
 
     found, loaded = shelf.show_job(shelf.catalog(), job)
     if json:
@@ -58,7 +60,8 @@ def new(
     script: Annotated[str | None, typer.Option(help="A script of yours to start from.")] = None,
 ) -> None:
     """Make ./jobs/NAME with a job file and a script to edit."""
-    from hpclaunch import console, shelf
+    from hpclaunch.actions import shelf
+    from hpclaunch.cli.show import console
 
     folder = shelf.new_job(shelf.catalog(), name, script)
     console.say(f"edit {folder}/job.yaml, then: hpclaunch submit {name} --dry-run")

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from hpclaunch.cli import submit
-from hpclaunch.errors import Fault, InvalidRequest
-from hpclaunch.units import WALLTIME_FORMS, parse_walltime
+from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.units import WALLTIME_FORMS, parse_walltime
 
 PREFERENCES = {"time": 2 / 3, "cost": 1 / 3}
 """Weights at which the best batch is twice and half the critical one: w / (1 - w)."""
@@ -47,23 +47,25 @@ def plan(
     json: submit.Json = False,
 ) -> None:
     """Say how many nodes a job is worth, how to train on them, what it takes and costs, and why."""
-    from hpclaunch import console, launch, planning
+    from hpclaunch.actions import plan
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
 
     typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
     wishes = _wishes(deadline, budget, weight, prefer)
     if plot is not None:
-        from hpclaunch.chart import check_plot
+        from hpclaunch.reports.plan_chart import check_plot
 
         check_plot(plot)
-    found = planning.plan_job(
-        launch.World(warn=console.warn, tell=console.say),
+    found = plan.plan_job(
+        System(warn=console.warn, tell=console.say),
         submit.request_of(typed, ()),
         wishes,
         global_batch=global_batch,
         calibration=calibration,
     )
     if plot is not None:
-        from hpclaunch.chart import draw
+        from hpclaunch.reports.plan_chart import draw
 
         draw(found, plot)
         console.say(f"drawn: {plot}")
@@ -78,7 +80,7 @@ def plan(
 
 
 def _wishes(deadline: str | None, budget: float | None, weight: float | None, prefer: str | None) -> Any:
-    from hpclaunch.advice.choice import Wishes
+    from hpclaunch.guidelines.choice import Wishes
 
     if weight is not None and prefer is not None:
         raise _wrong("--weight and --prefer", "exclude each other", next="leave one of them out")

@@ -49,16 +49,19 @@ def profile(
     json: submit.Json = False,
 ) -> None:
     """Measure a job in short runs on one node and on two, for later plans."""
-    from hpclaunch import console, launch, profile_views, profiling, runs, tracking
+    from hpclaunch import runs
+    from hpclaunch.actions import profile, states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, profile_tables
 
-    world = launch.World(warn=console.warn, tell=console.say)
+    system = System(warn=console.warn, tell=console.say)
     request = submit.request_of(locals(), ())
     if from_:
-        found = tracking.refreshed(runs.find_all(world.index, from_, world.run_folders))
+        found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))
     else:
-        design = profiling.design(world, request, steps, runs_dir)
-        profile_views.show_design(design, json and dry_run)
+        design = profile.design(system, request, steps, runs_dir)
+        profile_tables.show_design(design, json and dry_run)
         if dry_run:
             return
-        found = profiling.measure(world, design, one_by_one)
-    profile_views.show_result(profiling.keep(world, request, found), target, json)
+        found = profile.measure(system, design, one_by_one)
+    profile_tables.show_result(profile.keep(system, request, found), target, json)

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.errors import Fault, InvalidRequest, Refused
-from hpclaunch.units import WALLTIME_FORMS
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused
+from hpclaunch.core.units import WALLTIME_FORMS
 
 app = typer.Typer()
 
@@ -47,17 +47,18 @@ def status(
     json: Json = False,
 ) -> None:
     """Show the state of runs, newest first."""
-    from hpclaunch import console, run_views, tracking
-    from hpclaunch.following import wait as asked_again
-    from hpclaunch.launch import World
+    from hpclaunch.actions import states
+    from hpclaunch.actions.system import System
+    from hpclaunch.actions.wait import wait as asked_again
+    from hpclaunch.cli.show import console, run_tables
 
-    world = World(warn=console.warn)
-    found = tracking.find(world, run) if run else tracking.all_runs(world)
+    system = System(warn=console.warn)
+    found = states.find(system, run) if run else states.all_runs(system)
     if not watch or not found:
-        run_views.show_status(found, json, all_)
+        run_tables.show_status(found, json, all_)
         return
     try:
-        run_views.watch_status(asked_again(found, None, 0, console.say), json, all_)
+        run_tables.watch_status(asked_again(found, None, 0, console.say), json, all_)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -69,28 +70,30 @@ def logs(
     rank: Annotated[int | None, typer.Option("--rank", min=0, help="What this rank alone has said.")] = None,
 ) -> None:
     """Print a run's log: all ranks, and all its starts in order."""
-    from hpclaunch import console, following, runs, tracking
-    from hpclaunch.launch import World
+    from hpclaunch import runs
+    from hpclaunch.actions import states, wait
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
 
-    (found,) = tracking.find(World(warn=console.warn), [run] if run else [])
+    (found,) = states.find(System(warn=console.warn), [run] if run else [])
     if found.tasks:
         what = f"{found.label} is an array of {found.tasks} runs, each with a log of its own"
         first = runs.task_of(found, 0).label
         raise Refused(Fault(what=what, next=f"hpclaunch logs {first}; hpclaunch status {found.label} --all"))
-    rank = following.own_log(found, rank)
+    rank = wait.own_log(found, rank)
     if not follow or not found.job_id:
-        text = following.Tail(found, rank).read()
+        text = wait.Tail(found, rank).read()
         console.write_bytes(text)
         if not text and rank is None:
             console.say(f"nothing was written yet: {found.label} is {found.state}")
     else:
         try:
-            for _, text in following.follow(found, rank=rank):
+            for _, text in wait.follow(found, rank=rank):
                 console.write_bytes(text)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
     if rank is not None and not found.logs(rank):
-        raise Refused(following.unheard(found, rank))
+        raise Refused(wait.unheard(found, rank))
 
 
 @app.command("wait")
@@ -103,13 +106,14 @@ def wait(
     json: Json = False,
 ) -> None:
     """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
-    from hpclaunch import console, following, tracking
+    from hpclaunch.actions import states, wait
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
     from hpclaunch.cli.submit import seconds_of, watch_all
-    from hpclaunch.launch import World
 
     seconds = seconds_of("--timeout", timeout)
-    found = tracking.awaitable(tracking.find(World(warn=console.warn), run or []))
-    raise typer.Exit(following.exit_code_of(watch_all(found, seconds, retries, json)))
+    found = states.awaitable(states.find(System(warn=console.warn), run or []))
+    raise typer.Exit(wait.exit_code_of(watch_all(found, seconds, retries, json)))
 
 
 @app.command("cancel")
@@ -120,33 +124,35 @@ def cancel(
     json: Json = False,
 ) -> None:
     """End runs."""
-    from hpclaunch import console, run_views, tracking
-    from hpclaunch.launch import World
+    from hpclaunch.actions import states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
 
     if bool(run) == all_:
         raise InvalidRequest(Fault(what="name runs, or say --all", next="hpclaunch status lists them"))
-    world = World(warn=console.warn)
+    system = System(warn=console.warn)
     if run:
-        run_views.show_status(tracking.cancel(tracking.find(world, run)), json)
+        run_tables.show_status(states.cancel(states.find(system, run)), json)
         return
-    doomed = [one for one in tracking.all_runs(world) if not one.final and tracking.has_a_job(one)]
+    doomed = [one for one in states.all_runs(system) if not one.final and states.has_a_job(one)]
     if not doomed:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for one in doomed:
         console.say(f"  {one.label} {one.job_id} {one.state}")
     if doomed and not yes and not console.confirmed(f"cancel these {len(doomed)}? [y/N]"):
         raise Refused(Fault(what="nothing was cancelled", next="--yes cancels them without asking"))
-    run_views.show_status(tracking.cancel(doomed), json)
+    run_tables.show_status(states.cancel(doomed), json)
 
 
 @app.command("retry")
 def retry(run: OneRun, json: Json = False) -> None:
     """Start a run again that a node, a preemption or its launcher ended; never one that failed by itself."""
-    from hpclaunch import console, tracking
-    from hpclaunch.launch import World
+    from hpclaunch.actions import states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
 
-    (found,) = tracking.find(World(warn=console.warn), [run])
-    console.show_run(tracking.retry(found, console.say), json)
+    (found,) = states.find(System(warn=console.warn), [run])
+    console.show_run(states.retry(found, console.say), json)
 
 
 @app.command("resume")
@@ -157,13 +163,14 @@ def resume(
     json: Json = False,
 ) -> None:
     """Let an ended run go on from what its program has saved, in the same run directory."""
-    from hpclaunch import console, resuming, tracking
+    from hpclaunch.actions import resume, states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
     from hpclaunch.cli.submit import seconds_of
-    from hpclaunch.launch import World
 
-    world = World(warn=console.warn)
-    (found,) = tracking.find(world, [run])
-    again, told = resuming.resume(world, found, nodes, seconds_of("--walltime", walltime))
+    system = System(warn=console.warn)
+    (found,) = states.find(system, [run])
+    again, told = resume.resume(system, found, nodes, seconds_of("--walltime", walltime))
     for text in told:
         console.warn(text)
     console.show_run(again, json)
@@ -172,8 +179,9 @@ def resume(
 @app.command("results")
 def results(run: Runs = None, json: Json = False) -> None:
     """Show the final metrics of runs, newest first."""
-    from hpclaunch import console, run_views, tracking
-    from hpclaunch.launch import World
+    from hpclaunch.actions import states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
 
-    world = World(warn=console.warn)
-    run_views.show_results(tracking.find(world, run) if run else tracking.all_runs(world), json)
+    system = System(warn=console.warn)
+    run_tables.show_results(states.find(system, run) if run else states.all_runs(system), json)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.errors import Fault, InvalidRequest
+from hpclaunch.core.errors import Fault, InvalidRequest
 
 app = typer.Typer(help="The clusters that hpclaunch knows.", no_args_is_help=True, rich_markup_mode=None)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
@@ -17,7 +17,8 @@ Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 @app.command("list")
 def list_(json: Json = False) -> None:
     """List the sites: the project's, yours, and the bundled ones."""
-    from hpclaunch import console, shelf
+    from hpclaunch.actions import shelf
+    from hpclaunch.cli.show import console
 
     sites = shelf.list_sites(shelf.catalog())
     if json:
@@ -46,8 +47,9 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a site's nodes, limits and launchers, each value with its sources."""
-    from hpclaunch import console, shelf
-    from hpclaunch.sitecard.lines import lines_of
+    from hpclaunch.actions import shelf
+    from hpclaunch.cli.show import console
+    from hpclaunch.sites.card.lines import lines_of
 
     if yaml and json:
         raise InvalidRequest(Fault(where="--yaml and --json", what="exclude each other", next="leave one of them out"))
@@ -80,15 +82,16 @@ def detect(
     With --name or --write a known one is described anew. What Slurm does not tell is marked FILL IN, and nothing is
     assumed in its place.
     """
-    from hpclaunch import console, surveying
-    from hpclaunch.launch import World
+    from hpclaunch.actions import detect
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
 
-    world = World(warn=console.warn)
-    path = surveying.place_of(world, name, file)
-    known = surveying.recognized(world)
-    found = surveying.survey(world) if path or known is None else None
+    system = System(warn=console.warn)
+    path = detect.place_of(system, name, file)
+    known = detect.recognized(system)
+    found = detect.survey(system) if path or known is None else None
     if found is not None and path is not None:
-        found = surveying.write(found, path)
+        found = detect.write(found, path)
     if json:
         console.write_json(_detected(known, found))
         return

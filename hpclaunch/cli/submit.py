@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.errors import Fault, InvalidRequest
-from hpclaunch.spec import Request
-from hpclaunch.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 
 app = typer.Typer()
 _NAMED = 5
@@ -111,21 +111,23 @@ def submit(
     json: Json = False,
 ) -> None:
     """Submit a job, or any script, as a sized multi-node run."""
-    from hpclaunch import console, launch
+    from hpclaunch.actions import submit
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
 
-    world = launch.World(warn=console.warn)
-    prepared = launch.prepare(world, request_of(locals(), context.obj), runs_dir)
-    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
+    system = System(warn=console.warn)
+    prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
+    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *submit.remarks(prepared)])
     console.show_advice(prepared.advice)
     if test_only:
-        console.show_estimate(prepared.spec, launch.estimate(prepared), json)
+        console.show_estimate(prepared.spec, submit.estimate(prepared), json)
         return
     if dry_run:
-        launch.refuse_faulty(prepared)
-        console.warn_missing(launch.missing(prepared))
+        submit.refuse_faulty(prepared)
+        console.warn_missing(submit.missing(prepared))
         _show_script(prepared, json)
         return
-    run = launch.submit(world, prepared)
+    run = submit.submit(system, prepared)
     if not wait:
         console.show_run(run, json)
         console.show_next(run)
@@ -171,21 +173,23 @@ def render(
     json: Json = False,
 ) -> None:
     """Print the script that submit would submit."""
-    from hpclaunch import console, launch
+    from hpclaunch.actions import submit
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
 
-    world = launch.World(warn=console.warn)
-    prepared = launch.prepare(world, request_of(locals(), context.obj), runs_dir)
-    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *launch.remarks(prepared)])
+    system = System(warn=console.warn)
+    prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
+    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *submit.remarks(prepared)])
     console.show_advice(prepared.advice)
-    launch.refuse_faulty(prepared)
-    console.warn_missing(launch.missing(prepared))
+    submit.refuse_faulty(prepared)
+    console.warn_missing(submit.missing(prepared))
     if output is None:
         _show_script(prepared, json)
         return
-    launch.check_output(Path(output))
-    run = launch.write_run(world, prepared)
-    launch.write_script(Path(output), prepared.text)
-    stray = launch.strays(world, prepared)
+    submit.check_output(Path(output))
+    run = submit.write_run(system, prepared)
+    submit.write_script(Path(output), prepared.text)
+    stray = submit.strays(system, prepared)
     if stray:
         console.warn(f"sbatch would let these override the script; unset them first: {', '.join(stray)}")
     console.say(f"rendered; submit it with: {'sbatch' if run.scheduler == 'slurm' else 'bash'} {output}")
@@ -194,7 +198,8 @@ def render(
 
 def watch(run: Any, json: bool) -> None:
     """Follow a run to its end. Ctrl-C detaches: the run goes on."""
-    from hpclaunch import console, following
+    from hpclaunch.actions import wait as following
+    from hpclaunch.cli.show import console
 
     last, shown = run, ""
     try:
@@ -213,7 +218,9 @@ def watch(run: Any, json: bool) -> None:
 
 def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> Any:
     """Follow runs to their end, telling every change, and return them. Ctrl-C detaches: those that go on are told."""
-    from hpclaunch import console, following, run_views, tracking
+    from hpclaunch.actions import states
+    from hpclaunch.actions import wait as following
+    from hpclaunch.cli.show import console, run_tables
 
     found = asked
     shown: dict[Path, tuple[str, str]] = {}
@@ -222,13 +229,13 @@ def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> An
             for one in found:
                 if shown.get(one.path) != (now := (one.state, one.reason if one.tasks else "")):
                     shown[one.path] = now
-                    words = tracking.explanation(one)
+                    words = states.explanation(one)
                     why = f"{one.reason}: {words}" if one.tasks and words else words or one.reason
                     console.say(f"{one.label}: {one.state}" + (f" ({why})" if why else ""))
     except KeyboardInterrupt:
         console.say(f"\n{_detached([run for run in found if not run.final])}")
         raise typer.Exit(130) from None
-    run_views.show_status(found, json)
+    run_tables.show_status(found, json)
     return found
 
 
@@ -246,7 +253,7 @@ def _detached(going: Sequence[Any]) -> str:
 
 
 def _show_script(prepared: Any, json: bool) -> None:
-    from hpclaunch import console
+    from hpclaunch.cli.show import console
 
     if json:
         console.write_json({"spec": prepared.spec.to_json(), "script": prepared.text})

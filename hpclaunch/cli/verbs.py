@@ -22,7 +22,7 @@ MODULES = {
     "retry": "runs",
     "resume": "runs",
     "results": "runs",
-    "runs": "kept",
+    "runs": "run_directories",
     "jobs": "jobs",
     "sites": "sites",
     "doctor": "doctor",

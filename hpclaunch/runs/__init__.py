@@ -1,5 +1,6 @@
 """The run directory is the truth about a run: making it, reading it, finding it, and changing its record."""
 
+from hpclaunch.core.files import locked, write_text
 from hpclaunch.runs.arrays import (
     STATES,
     each,
@@ -14,8 +15,7 @@ from hpclaunch.runs.arrays import (
     whole_of,
 )
 from hpclaunch.runs.arrays import record as record_tasks
-from hpclaunch.runs.directory import create
-from hpclaunch.runs.files import locked, write_text
+from hpclaunch.runs.create import create
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
 

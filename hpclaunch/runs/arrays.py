@@ -14,12 +14,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.errors import Fault, NotFound
-from hpclaunch.runs.files import json_object, locked, read_text, write_text
+from hpclaunch.core.errors import Fault, NotFound
+from hpclaunch.core.files import json_object, locked, read_text, write_text
+from hpclaunch.core.spec import digits_of
+from hpclaunch.core.units import count
 from hpclaunch.runs.record import FINAL, JOB_ID, STATE, Run, change, load
-from hpclaunch.runs.values import values_at
-from hpclaunch.spec import digits_of
-from hpclaunch.units import count
+from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
 _BEFORE_A_JOB = frozenset({"INCOMPLETE", "RENDERED", "SUBMITTING"})

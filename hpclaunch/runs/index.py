@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from hpclaunch.catalog import did_you_mean
-from hpclaunch.errors import Fault, NotFound, NotPermitted
-from hpclaunch.records import record
+from hpclaunch.core.errors import Fault, NotFound, NotPermitted, did_you_mean
+from hpclaunch.core.files import append_line, write_text
+from hpclaunch.core.folders import state_folder
+from hpclaunch.core.records import record
 from hpclaunch.runs.arrays import load_any, task_of
-from hpclaunch.runs.files import append_line, write_text
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
@@ -36,9 +36,8 @@ class Rebuilt:
 
 
 def index_file(environment: Mapping[str, str]) -> Path:
-    """Return the file that lists run directories (XDG base directory specification: state)."""
-    home = Path(environment.get("HOME") or os.path.expanduser("~"))
-    return Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state") / "hpclaunch" / "runs.txt"
+    """Return the file that lists run directories."""
+    return state_folder(environment) / "runs.txt"
 
 
 def remember(index: Path, path: Path) -> str:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.errors import Fault, NotFound, NotPermitted
-from hpclaunch.records import record
-from hpclaunch.runs.files import append_line, json_lines, json_object, locked, read_text, write_text
-from hpclaunch.spec import MOST_RUNS
+from hpclaunch.core.errors import Fault, NotFound, NotPermitted
+from hpclaunch.core.files import append_line, json_lines, json_object, locked, read_text, write_text
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import MOST_RUNS
 
 FINAL = frozenset(
     {

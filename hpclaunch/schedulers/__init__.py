@@ -7,12 +7,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from hpclaunch.errors import Fault, NotFound
-from hpclaunch.records import record
+from hpclaunch.core.errors import Fault, NotFound
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
-from hpclaunch.spec import JobSpec
 
-MODULES = {"slurm": "hpclaunch.schedulers.slurm", "local": "hpclaunch.schedulers.local"}
+MODULES = {"slurm": "hpclaunch.schedulers.slurm.states", "local": "hpclaunch.schedulers.local"}
 
 
 @record

@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpclaunch.errors import Fault, SchedulerError
+from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import Search, Status
-from hpclaunch.spec import JobSpec
 
 _BACKSTOP_MINUTES = 10
 _YEAR_MINUTES = 365 * 24 * 60

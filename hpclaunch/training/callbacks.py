@@ -9,11 +9,11 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training import precision
-from hpclaunch.training.failure import AgreedError
-from hpclaunch.training.learning_rate import Schedule
 from hpclaunch.training.metrics import MetricsLog
-from hpclaunch.training.start import World
+from hpclaunch.training.optimization import precision
+from hpclaunch.training.optimization.learning_rate import Schedule
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.world import World
 
 
 class LearningRate(tf.keras.callbacks.Callback):

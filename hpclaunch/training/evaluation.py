@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from hpclaunch.training.start import World
+from hpclaunch.training.rank.world import World
 
 
 def evaluate(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:

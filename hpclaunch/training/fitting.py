@@ -6,8 +6,8 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
-from hpclaunch.training.resuming import Place
-from hpclaunch.training.training_state import TrainingState
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.checkpoints.training_state import TrainingState
 
 
 def fit(

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Any
 
-from hpclaunch.training.failure import TrainingError
+from hpclaunch.training.rank.failure import TrainingError
 
 
 class MetricsLog:

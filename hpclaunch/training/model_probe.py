@@ -41,7 +41,7 @@ def built(name: str) -> Any:
 
 
 def figures(model: Any) -> dict[str, Any]:
-    """What hpclaunch.advice.figures.ModelFigures holds, JSON-able: values, operations and bytes of one sample."""
+    """What hpclaunch.guidelines.figures.ModelFigures holds, JSON-able: values, operations and bytes of one sample."""
     few, many = _traced(model, FEW), _traced(model, MANY)
     flops = (_operations(many) - _operations(few)) / (MANY - FEW)
     saved, at_most = saved_bytes(model, few, many)

@@ -9,8 +9,8 @@ import os
 
 import numpy as np
 
-from hpclaunch.training.made_up import written_once
-from hpclaunch.training.shards import stream_seed
+from hpclaunch.training.input.made_up import written_once
+from hpclaunch.training.input.shards import stream_seed
 
 CLASSES = ("Defective", "Non-Defective")
 DEFECTIVE_PART = 369 / 769  # of the original training images

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.datasets import Order, Source
-from hpclaunch.training.image_folders import ImageFolders
-from hpclaunch.training.shards import Shard, stream_seed
+from hpclaunch.training.input.image_folders import ImageFolders
+from hpclaunch.training.input.shards import Shard, stream_seed
+from hpclaunch.training.input.source import Order, Source
 
 VERSIONS = 6  # as it is, upside down, mirrored, and turned by 90, 180 and 270 degrees
 

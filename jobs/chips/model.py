@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from hpclaunch.training.datasets import ImageSet
+from hpclaunch.training.input.source import ImageSet
 
 SIZE = 500  # pixels of a side, as the article's images were made
 L2 = 0.0015

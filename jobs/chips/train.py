@@ -7,8 +7,13 @@ python train.py --epochs=1 --synthetic=true --image-size=96 --synthetic-samples=
 import argparse
 import time
 
-from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
-from hpclaunch.training.start import World, start
+from hpclaunch.training import options
+from hpclaunch.training.checkpoints import resuming
+from hpclaunch.training.input import shards
+from hpclaunch.training.optimization import learning_rate, techniques
+from hpclaunch.training.rank import failure, strategies
+from hpclaunch.training.rank.start import start
+from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:
@@ -25,36 +30,32 @@ def parse() -> argparse.Namespace:
     return techniques.parse(parser)
 
 
+def photographs_of(asked: argparse.Namespace, world: World) -> object:
+    """Open the photographs, drawn ones if they are synthetic, and stage them on the node if that is asked for."""
+    import drawing
+    from model import chips_of
+
+    from hpclaunch.training.input import loading, made_up, node_storage
+
+    folder = options.data_dir(asked.data_dir)
+    if asked.synthetic:
+        folder = made_up.place(world.run_dir, asked.synthetic_samples, asked.image_size, asked.seed)
+        loading.from_root(world, lambda: drawing.write(folder, asked.synthetic_samples, asked.image_size, asked.seed))
+    photographs = loading.open_folder(world, folder, chips_of(asked.image_size))
+    return node_storage.staged(world, photographs, asked.stage_to)
+
+
 def train(asked: argparse.Namespace, world: World) -> object:
     """One whole run on one rank of `world`; returns the trained Keras model, the same on every rank."""
     # Heavy imports come after the options are understood and Horovod has started: --help answers at once.
-    import drawing
     import horovod.tensorflow.keras as hvd
     from images import ChipImages
-    from model import chips_of, cnn
+    from model import cnn
 
-    from hpclaunch.training import (
-        adascale,
-        augmentation,
-        callbacks,
-        evaluation,
-        feeding,
-        fitting,
-        loading,
-        made_up,
-        metrics,
-        node_storage,
-        noise_scale,
-        optimizers,
-        pipeline,
-        precision,
-        reduction,
-        saving,
-        strategies,
-        streaming,
-        training_state,
-        training_step,
-    )
+    from hpclaunch.training import callbacks, evaluation, fitting, metrics
+    from hpclaunch.training.checkpoints import saving, training_state
+    from hpclaunch.training.input import augmentation, feeding, loading, pipeline, streaming
+    from hpclaunch.training.optimization import adascale, noise_scale, optimizers, precision, reduction, training_step
 
     techniques.check(asked, world, in_memory=False)
     if asked.global_batch_size:  # the article's second option: the batch of all ranks stays, and so does the rate
@@ -63,12 +64,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     # 1. Data. Photographs are split before they are turned. A rank reads its own shard of all versions, or (generator)
     # draws from all of them in an order of its own.
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
-    folder = options.data_dir(asked.data_dir)
-    if asked.synthetic:
-        folder = made_up.place(world.run_dir, asked.synthetic_samples, asked.image_size, asked.seed)
-        loading.from_root(world, lambda: drawing.write(folder, asked.synthetic_samples, asked.image_size, asked.seed))
-    photographs = loading.open_folder(world, folder, chips_of(asked.image_size))
-    photographs = node_storage.staged(world, photographs, asked.stage_to)
+    photographs = photographs_of(asked, world)
     source = ChipImages(photographs, asked.validation_part, asked.seed)
     augment = augmentation.asked_for(asked, source.wanted.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from hpclaunch.training.datasets import ImageSet
+from hpclaunch.training.input.source import ImageSet
 
 CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
 
@@ -12,7 +12,7 @@ def mini_resnet(normalization=tf.keras.layers.BatchNormalization, white=1) -> tf
 
     white: the value of a bright pixel: 255 for images as they are (uint8), 1 for scaled ones.
 
-    normalization: makes the layer that follows every convolution (hpclaunch.training.batch_norm). The momentum of its
+    normalization: makes the layer that follows every convolution (training's batch_norm). The momentum of its
     statistics decides only how fast they follow; Keras's 0.99 would need hundreds of steps, and with a global batch
     of 4096 an epoch has 13.
     """

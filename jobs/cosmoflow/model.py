@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from hpclaunch.training.datasets import ImageSet
+from hpclaunch.training.input.source import ImageSet
 
 SIZE = 128  # voxels of a side
 SNAPSHOTS = 4  # the universe at four times: the channels of a volume

@@ -7,8 +7,13 @@ python train.py --epochs=1 --synthetic=true --volume-size=32 --synthetic-samples
 import argparse
 import time
 
-from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
-from hpclaunch.training.start import World, start
+from hpclaunch.training import options
+from hpclaunch.training.checkpoints import resuming
+from hpclaunch.training.input import shards
+from hpclaunch.training.optimization import learning_rate, techniques
+from hpclaunch.training.rank import failure, strategies
+from hpclaunch.training.rank.start import start
+from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:
@@ -30,27 +35,10 @@ def train(asked: argparse.Namespace, world: World) -> object:
     import volumes
     from model import cosmoflow, volumes_of
 
-    from hpclaunch.training import (
-        adascale,
-        augmentation,
-        callbacks,
-        evaluation,
-        feeding,
-        fitting,
-        loading,
-        made_up,
-        metrics,
-        node_storage,
-        noise_scale,
-        optimizers,
-        precision,
-        reduction,
-        saving,
-        strategies,
-        streaming,
-        training_state,
-        training_step,
-    )
+    from hpclaunch.training import callbacks, evaluation, fitting, metrics
+    from hpclaunch.training.checkpoints import saving, training_state
+    from hpclaunch.training.input import augmentation, feeding, loading, made_up, node_storage, streaming
+    from hpclaunch.training.optimization import adascale, noise_scale, optimizers, precision, reduction, training_step
 
     techniques.check(asked, world, in_memory=False)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.datasets import DataError, ImageSet
-from hpclaunch.training.made_up import written_once
-from hpclaunch.training.shards import stream_seed
-from hpclaunch.training.tfrecords import TFRecords, folder_of
+from hpclaunch.training.input.made_up import written_once
+from hpclaunch.training.input.shards import stream_seed
+from hpclaunch.training.input.source import DataError, ImageSet
+from hpclaunch.training.input.tfrecords import TFRecords, folder_of
 
 TARGETS = 4
 PER_FILE = 4  # made-up volumes in a file

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from hpclaunch.training.datasets import ImageSet
+from hpclaunch.training.input.source import ImageSet
 
 MNIST = ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist")
 

@@ -7,8 +7,13 @@ python train.py --epochs=1 --synthetic=true
 import argparse
 import time
 
-from hpclaunch.training import failure, learning_rate, options, resuming, shards, techniques
-from hpclaunch.training.start import World, start
+from hpclaunch.training import options
+from hpclaunch.training.checkpoints import resuming
+from hpclaunch.training.input import shards
+from hpclaunch.training.optimization import learning_rate, techniques
+from hpclaunch.training.rank import failure, strategies
+from hpclaunch.training.rank.start import start
+from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:
@@ -25,27 +30,10 @@ def train(asked: argparse.Namespace, world: World) -> object:
     import horovod.tensorflow.keras as hvd
     from model import MNIST, cnn
 
-    from hpclaunch.training import (
-        adascale,
-        augmentation,
-        callbacks,
-        evaluation,
-        feeding,
-        fitting,
-        loading,
-        metrics,
-        node_storage,
-        noise_scale,
-        optimizers,
-        pipeline,
-        precision,
-        reduction,
-        saving,
-        strategies,
-        streaming,
-        training_state,
-        training_step,
-    )
+    from hpclaunch.training import callbacks, evaluation, fitting, metrics
+    from hpclaunch.training.checkpoints import saving, training_state
+    from hpclaunch.training.input import augmentation, feeding, loading, node_storage, pipeline, streaming
+    from hpclaunch.training.optimization import adascale, noise_scale, optimizers, precision, reduction, training_step
 
     techniques.check(asked, world)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from hpclaunch.training.datasets import DataError, ImageSet
-from hpclaunch.training.made_up import written_once
-from hpclaunch.training.synthetic import Synthetic
-from hpclaunch.training.tfrecords import TFRecords, folder_of
+from hpclaunch.training.input.made_up import written_once
+from hpclaunch.training.input.source import DataError, ImageSet
+from hpclaunch.training.input.synthetic import Synthetic
+from hpclaunch.training.input.tfrecords import TFRecords, folder_of
 
 FILES = 8  # made-up files to train on
 KEPT = 0.875  # of the shorter side, as in published evaluations

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from hpclaunch.training.datasets import ImageSet
+from hpclaunch.training.input.source import ImageSet
 
 SIZE, CLASSES = 224, 1000
 L2 = 5e-5  # Keras's penalty is L2 x |w|^2, so this is the paper's weight decay of 0.0001
@@ -17,7 +17,7 @@ def resnet50(normalization=tf.keras.layers.BatchNormalization, size=SIZE, classe
     """Images [b, size, size, 3], 0..white -> probabilities [b, classes]; for 1000, 25,557,032 parameters are trained.
 
     He et al. 2015 (arXiv 1512.03385), with the stride in the 3 x 3 convolution ("v1.5", as published throughputs).
-    normalization: makes the layer that follows every convolution (hpclaunch.training.batch_norm). white: the value of a
+    normalization: makes the layer that follows every convolution (training's batch_norm). white: the value of a
     bright pixel: 255 for images as they are (uint8), 1 for scaled ones.
     """
     layers = tf.keras.layers

@@ -11,25 +11,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tomllib
 
 import hpclaunch
 
 PACKAGE = Path(hpclaunch.__file__).parent
 CHECKOUT = PACKAGE.parent
-DOORS = {
-    "typer": {"cli"},
-    "rich": {"console"},
+DOORS: dict[str, set[str]] = {
+    "typer": set(),
+    "rich": {"cli/show/console"},
     "jinja2": {"render"},
-    "submitit": {"schedulers"},
-    "yaml": {"fileformat"},
-    "matplotlib": {"chart"},
+    "submitit": {"schedulers/slurm/submit", "schedulers/local"},
+    "yaml": {"config/fileformat"},
+    "matplotlib": {"reports/plan_chart"},
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
 LAUNCHER = [path for path in MODULES if "training" not in path.parts]
 
 
-def room(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def place(path: Path) -> str:
+    """A module's place below the package: ``cli/show/console``; Typer's door is the folder of the command line."""
+    return str(path.relative_to(PACKAGE).with_suffix(""))
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -53,8 +55,70 @@ def test_the_import_contracts_hold() -> None:
 
 @pytest.mark.parametrize(("library", "doors"), DOORS.items())
 def test_each_library_has_one_door(library: str, doors: set[str]) -> None:
-    users = {room(path) for path in LAUNCHER if any(name.split(".")[0] == library for name in imported(path))}
-    assert users == doors
+    users = {place(path) for path in LAUNCHER if any(name.split(".")[0] == library for name in imported(path))}
+    assert {user for user in users if not (library == "typer" and user.startswith("cli/"))} == doors
+
+
+def test_the_root_has_at_most_15_names_and_9_layers() -> None:
+    names = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
+    assert len(names - {"__init__", "__main__"}) <= 15
+    with (CHECKOUT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    assert len(contracts[0]["layers"]) <= 9
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Counts imports inside functions and under TYPE_CHECKING too, also those within a folder."""
+    graph = {module_name(path): sorted(targets(path) - {module_name(path)}) for path in MODULES}
+    assert circles(graph) == []
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def targets(path: Path) -> set[str]:
+    """The modules of the package that a file imports; ``from package import module`` means the module."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hpclaunch":
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in NAMES else str(node.module) for name in inner}
+    return found & NAMES
+
+
+NAMES = {module_name(path) for path in MODULES}
+
+
+def circles(graph: dict[str, list[str]]) -> list[list[str]]:
+    """Groups of modules that reach each other (Tarjan's strongly connected components of two and more)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = lowest[module] = len(order)
+        stack.append(module)
+        for target in graph[module]:
+            if target not in order:
+                visit(target)
+            if target in stack:
+                lowest[module] = min(lowest[module], lowest[target])
+        if lowest[module] == order[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for module in graph:
+        if module not in order:
+            visit(module)
+    return found
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"], "e": []}) == [["a", "b", "c"]]
 
 
 def test_pydantic_is_not_used() -> None:

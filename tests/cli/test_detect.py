@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Desk
-from tests.unit.survey.texts import FOLDER
+from tests.unit.sites.describe.texts import FOLDER
 
 ASK = """#!/bin/bash
 echo "${{0##*/}} $*" >> {spool}/asked

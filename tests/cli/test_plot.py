@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hpclaunch import chart
-from hpclaunch.advice.choice import Wishes
-from hpclaunch.errors import InvalidRequest, Refused
+from hpclaunch.core.errors import InvalidRequest, Refused
+from hpclaunch.guidelines.choice import Wishes
+from hpclaunch.reports import plan_chart
 from tests.builders import bundled_job
 from tests.cli.conftest import Desk
-from tests.unit.forecast.questions import plan_of
+from tests.unit.planner.questions import plan_of
 
 if importlib.util.find_spec("matplotlib") is None:
     pytest.skip("group plot: needs matplotlib (the extra plot)", allow_module_level=True)
@@ -37,7 +37,7 @@ def texts_of(path: Path) -> list[str]:
 def test_axes_have_units_and_the_line_says_why_it_is_there(
     asked: dict[str, Any], unit: str, line: str, tmp_path: Path
 ) -> None:
-    chart.draw(plan_of(bundled_job("cifar"), **asked), tmp_path / "plan.svg")
+    plan_chart.draw(plan_of(bundled_job("cifar"), **asked), tmp_path / "plan.svg")
     texts = texts_of(tmp_path / "plan.svg")
     assert {"samples/s", "efficiency, %", f"time to the target, {unit}", "cost, node-hours"} <= set(texts)
     assert (texts.count(line), texts.count("nodes")) == (4, 4)
@@ -45,16 +45,16 @@ def test_axes_have_units_and_the_line_says_why_it_is_there(
 
 
 def test_a_single_count_shows_its_range_too(tmp_path: Path) -> None:
-    chart.draw(plan_of(bundled_job("cifar")), tmp_path / "plan.svg")
+    plan_chart.draw(plan_of(bundled_job("cifar")), tmp_path / "plan.svg")
     bars = re.findall(r'id="LineCollection_\d+"', (tmp_path / "plan.svg").read_text(encoding="utf-8"))
     assert len(bars) == 4
 
 
 def test_png_is_png_and_every_node_count_is_on_the_axis(tmp_path: Path) -> None:
     plan = plan_of()
-    chart.draw(plan, tmp_path / "plan.png")
+    plan_chart.draw(plan, tmp_path / "plan.png")
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
-    chart.draw(plan, tmp_path / "plan.svg")
+    plan_chart.draw(plan, tmp_path / "plan.svg")
     drawn = [str(row.nodes) for row in plan.rows if row.throughput]
     assert len(drawn) > 2
     assert all(texts_of(tmp_path / "plan.svg").count(nodes) >= 4 for nodes in drawn)
@@ -62,13 +62,13 @@ def test_png_is_png_and_every_node_count_is_on_the_axis(tmp_path: Path) -> None:
 
 def test_nothing_to_draw_and_a_place_that_cannot_be_written_say_what_next(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="nothing to draw") as refused:
-        chart.draw(plan_of(bundled_job("cifar"), site="vista"), tmp_path / "plan.svg")
+        plan_chart.draw(plan_of(bundled_job("cifar"), site="vista"), tmp_path / "plan.svg")
     assert "leave --plot out" in refused.value.faults[0].next
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(Refused, match="cannot be written"):
-        chart.draw(plan_of(), tmp_path / "folder.svg")
+        plan_chart.draw(plan_of(), tmp_path / "folder.svg")
     with pytest.raises(InvalidRequest, match="no known format"):
-        chart.check_plot(tmp_path / "plan.pdf")
+        plan_chart.check_plot(tmp_path / "plan.pdf")
 
 
 def test_the_command_draws_and_tells_where(desk: Desk) -> None:

@@ -9,8 +9,9 @@ from types import MappingProxyType
 
 import pytest
 
-from hpclaunch.launch import World, prepare, submit
-from hpclaunch.spec import Request
+from hpclaunch.actions.submit import prepare, submit
+from hpclaunch.actions.system import System
+from hpclaunch.core.spec import Request
 from tests.cli.conftest import Desk
 
 
@@ -98,7 +99,7 @@ def test_dry_run_as_json_has_the_spec_and_the_script(cluster: Desk) -> None:
 
 def test_what_is_printed_is_byte_for_byte_what_is_submitted(cluster: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", cluster.environment["PATH"])
-    world = World(
+    world = System(
         cwd=cluster.project,
         environment=MappingProxyType(dict(cluster.environment)),
         now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc),

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hpclaunch.site import NodeType
-from hpclaunch.spec import JobSpec
-from hpclaunch.training.failure import TrainingError
-from hpclaunch.training.placement import choose_gpu
-from hpclaunch.units import parse_memory
+from hpclaunch.config.site import NodeType
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.units import parse_memory
+from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.placement import choose_gpu
 
 SHORT = {"C": "constraint", "N": "nodes", "c": "cpus-per-task", "l": "label", "n": "ntasks", "p": "partition"}
 SHORT |= {"q": "qos", "u": "unbuffered"}

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.catalog import Catalog
-from hpclaunch.fileformat import INTERNAL, Environment
-from hpclaunch.job import Job
-from hpclaunch.plan import plan
-from hpclaunch.settings import Settings, load_settings
-from hpclaunch.site import Site, load_site
-from hpclaunch.spec import Request
+from hpclaunch.config.catalog import Catalog
+from hpclaunch.config.fileformat import INTERNAL, Environment
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings, load_settings
+from hpclaunch.config.site import Site, load_site
+from hpclaunch.core.spec import Request
+from hpclaunch.resolve import plan
 from tests.builders import a_job, around, bundled_site
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

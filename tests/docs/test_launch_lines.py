@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hpclaunch.catalog import SITE
-from hpclaunch.site import NodeType, Site
-from hpclaunch.spec import JobSpec
+from hpclaunch.config.catalog import SITE
+from hpclaunch.config.site import NodeType, Site
+from hpclaunch.core.spec import JobSpec
 from tests.builders import BUNDLED, bundled_job, bundled_site, planned
 from tests.docs.launch_lines import DERIVED, Row, centre, compare, ours, placement, slurm_options
 

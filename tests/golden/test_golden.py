@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.catalog import JOB, SITE
-from hpclaunch.errors import Refused
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import script_job
-from hpclaunch.plan import plan
-from hpclaunch.plan.containers import RUNTIMES
+from hpclaunch.config.catalog import JOB, SITE
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import script_job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Container, Site
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.spec import Request
 from hpclaunch.render import render
-from hpclaunch.settings import Settings
-from hpclaunch.site import Container, Site
-from hpclaunch.spec import Request
+from hpclaunch.resolve import plan
+from hpclaunch.resolve.containers import RUNTIMES
 from tests.builders import AROUND, BUNDLED, ROOTS, around, bundled_job, bundled_site
 
 HERE = Path(__file__).parent

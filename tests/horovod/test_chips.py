@@ -15,14 +15,15 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import datasets, feeding, shards
-from hpclaunch.training.augmentation import Augmentation
-from hpclaunch.training.failure import AgreedError
-from hpclaunch.training.start import World
+from hpclaunch.training.input import datasets, feeding, shards
+from hpclaunch.training.input.augmentation import Augmentation
+from hpclaunch.training.input.source import DataError, ImageSet
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.world import World
 from tests.horovod.conftest import ROOT
 
 PHOTOGRAPHS = 20
-CHIPS = datasets.ImageSet("chips", shape=(32, 32, 3), classes=2, job="chips")
+CHIPS = ImageSet("chips", shape=(32, 32, 3), classes=2, job="chips")
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +114,8 @@ def test_a_global_batch_is_divided_or_refused() -> None:
 
 
 def test_class_folders_of_another_size_are_refused(source: Any) -> None:
-    wrong = datasets.open_dataset(source.path, datasets.ImageSet("chips", (48, 48, 3), 2, "chips"))
-    with pytest.raises(datasets.DataError, match="the image is 32 x 32 x 3"):
+    wrong = datasets.open_dataset(source.path, ImageSet("chips", (48, 48, 3), 2, "chips"))
+    with pytest.raises(DataError, match="the image is 32 x 32 x 3"):
         wrong.read("train", np.arange(1))
 
 
@@ -127,7 +128,7 @@ def test_photographs_in_records_are_not_streamed_in_a_wrong_order(tmp_path: Path
         import images
     found = images.ChipImages(datasets.open_dataset(str(tmp_path / "chips.npz"), CHIPS), 0.25, 1)
     assert found.read("train", np.arange(36))[1].reshape(6, 6).std(axis=1).max() == 0
-    with pytest.raises(datasets.DataError, match="six versions is read into memory, not streamed"):
+    with pytest.raises(DataError, match="six versions is read into memory, not streamed"):
         found.stream_shard(np.arange(36), 1, 0, 1)
 
 

@@ -17,11 +17,12 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import datasets, shards
+from hpclaunch.training.input import shards
+from hpclaunch.training.input.source import DataError, ImageSet
 from tests.horovod.conftest import ROOT
 
 SIZE, SAMPLES = 8, 10
-WANTED = datasets.ImageSet("cosmoflow", shape=(SIZE, SIZE, SIZE, 4), classes=0, job="cosmoflow")
+WANTED = ImageSet("cosmoflow", shape=(SIZE, SIZE, SIZE, 4), classes=0, job="cosmoflow")
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +76,17 @@ def test_mlperfs_folders_are_read_as_well(volumes: ModuleType, folder: Path) -> 
 
 
 def test_what_is_no_volume_is_told(volumes: ModuleType, folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(datasets.DataError, match="no such folder"):
+    with pytest.raises(DataError, match="no such folder"):
         volumes.open_volumes(str(tmp_path / "nowhere"), WANTED)
-    larger = datasets.ImageSet("cosmoflow", (16, 16, 16, 4), 0, "cosmoflow")
-    with pytest.raises(datasets.DataError, match=r"not as expected .*16 x 16 x 16 x 4"):
+    larger = ImageSet("cosmoflow", (16, 16, 16, 4), 0, "cosmoflow")
+    with pytest.raises(DataError, match=r"not as expected .*16 x 16 x 16 x 4"):
         try:
             volumes.open_volumes(str(folder), larger).read("train", np.arange(1))
-        except datasets.DataError as error:
-            raise datasets.DataError(str(error).replace("\n", " ")) from None
+        except DataError as error:
+            raise DataError(str(error).replace("\n", " ")) from None
     file = folder / "train-00000.tfrecord"
     file.write_bytes(gzip.compress(file.read_bytes()))
-    with pytest.raises(datasets.DataError, match="compressed with gzip"):
+    with pytest.raises(DataError, match="compressed with gzip"):
         volumes.open_volumes(str(folder), WANTED)
 
 

@@ -15,11 +15,12 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import datasets, shards, streaming
-from hpclaunch.training.failure import AgreedError
+from hpclaunch.training.input import shards, streaming
+from hpclaunch.training.input.source import DataError, ImageSet
+from hpclaunch.training.rank.failure import AgreedError
 from tests.horovod.conftest import ROOT
 
-WANTED = datasets.ImageSet("imagenet", shape=(16, 16, 3), classes=3, job="resnet50")
+WANTED = ImageSet("imagenet", shape=(16, 16, 3), classes=3, job="resnet50")
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +48,14 @@ def test_classes_are_counted_from_the_first(imagenet: ModuleType, tmp_path: Path
     images, labels = source.read("train", np.arange(9))
     assert (images.shape, images.dtype) == ((9, 16, 16, 3), np.uint8)
     assert sorted(labels.tolist()) == sorted(np.arange(9) % 3)
-    with pytest.raises(datasets.DataError, match=r"damaged, or not as expected(.|\n)*--first-class"):
+    with pytest.raises(DataError, match=r"damaged, or not as expected(.|\n)*--first-class"):
         imagenet.open_imagenet(folder, WANTED, first_class + 1).read("train", np.arange(9))
 
 
 def test_what_is_not_there_is_told(imagenet: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(datasets.DataError, match="no such folder"):
+    with pytest.raises(DataError, match="no such folder"):
         imagenet.open_imagenet(str(tmp_path / "none"), WANTED, 1)
-    with pytest.raises(datasets.DataError, match=r"no file train\*"):
+    with pytest.raises(DataError, match=r"no file train\*"):
         imagenet.open_imagenet(str(tmp_path), WANTED, 1)
 
 

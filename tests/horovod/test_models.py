@@ -16,11 +16,14 @@ try:
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import augmentation, batch_norm, datasets, model_probe
+from hpclaunch.training import model_probe
+from hpclaunch.training.input import augmentation, datasets
+from hpclaunch.training.input.source import DataError, ImageSet
+from hpclaunch.training.optimization import batch_norm
 from tests.builders import bundled_job
 from tests.horovod.conftest import ROOT
 
-SMALL = datasets.ImageSet("small", shape=(8, 8, 3), classes=2, job="small")
+SMALL = ImageSet("small", shape=(8, 8, 3), classes=2, job="small")
 
 
 def model_of(job: str) -> ModuleType:
@@ -114,15 +117,15 @@ def test_an_image_that_is_damaged_or_of_another_size_is_named(tmp_path: Path) ->
     source = datasets.open_dataset(str(write_images(tmp_path)), SMALL)
     truncated, other = tmp_path / "train" / "class0" / "1.JPG", tmp_path / "train" / "class1" / "0.png"
     truncated.write_bytes(truncated.read_bytes()[:100])
-    with pytest.raises(datasets.DataError, match=r"class0/1\.JPG: not a readable image \(100 bytes"):
+    with pytest.raises(DataError, match=r"class0/1\.JPG: not a readable image \(100 bytes"):
         source.read("train", np.arange(2))
     other.write_bytes(tf.io.encode_png(np.zeros((9, 8, 3), np.uint8)).numpy())
-    with pytest.raises(datasets.DataError, match=r"class1/0\.png: the image is 9 x 8 x 3"):
+    with pytest.raises(DataError, match=r"class1/0\.png: the image is 9 x 8 x 3"):
         source.read("train", np.array([2]))
 
 
 def test_training_batches_read_every_sample_once_an_epoch_in_a_new_order() -> None:
-    from hpclaunch.training import pipeline
+    from hpclaunch.training.input import pipeline
 
     images, labels = np.arange(10, dtype=np.uint8).reshape(10, 1, 1, 1), np.arange(10, dtype=np.int64)
     batches = iter(pipeline.training_batches(images, labels, batch_size=4, seed=1, rank=0))

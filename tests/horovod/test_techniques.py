@@ -15,7 +15,7 @@ try:
 except ImportError:
     pytest.skip("group horovod: horovod is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training import reduction
+from hpclaunch.training.optimization import reduction
 from tests.horovod.conftest import PROGRAMS, Ended
 from tests.tiers import LONG
 

@@ -44,7 +44,7 @@ def test_the_sdist_holds_sources_and_tests(distributions: tuple[Path, Path]) -> 
 # The lowest versions of all that hpclaunch depends on, and the newest. Python 3.11 runs all the other tests.
 # The slower property tests run with them in the long tier.
 # A source distribution holds no benchmarks, nor need their tests pass from one.
-NO_BENCHMARKS = [f"--ignore=tests/unit/test_{name}.py" for name in ("comparisons", "large_batch")]
+NO_BENCHMARKS = ["--ignore=tests/unit/benchmarks"]
 ENVIRONMENTS = [("3.10", "lowest-direct"), *([("3.12", "highest")] if LONG else []), ("3.13", "highest")]
 
 
@@ -98,7 +98,9 @@ def test_an_editable_install_reads_the_checkout(uv: str, tmp_path: Path) -> None
     run(uv, "venv", "--quiet", tmp_path / "env", cwd=tmp_path)
     python = tmp_path / "env" / "bin" / "python"
     run(uv, "pip", "install", "--quiet", "--python", python, "--editable", ROOT, cwd=tmp_path)
-    answer = run(python, "-c", "from hpclaunch.catalog import bundled; print(bundled('jobs'))", cwd=tmp_path).stdout
+    answer = run(
+        python, "-c", "from hpclaunch.config.catalog import bundled; print(bundled('jobs'))", cwd=tmp_path
+    ).stdout
     assert Path(answer.strip()) == ROOT / "jobs"
 
 

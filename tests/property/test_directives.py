@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpclaunch.errors import Refused
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import script_job
-from hpclaunch.plan import plan
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import script_job
+from hpclaunch.config.settings import Settings
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.spec import JobSpec, Request
 from hpclaunch.render import directive, render
-from hpclaunch.settings import Settings
-from hpclaunch.spec import JobSpec, Request
+from hpclaunch.resolve import plan
 from tests.builders import NOWHERE, ROOTS, a_job, a_site, around, planned
 from tests.property.typed_text import file_names, lines, plain_texts, texts
 

@@ -10,12 +10,12 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpclaunch.catalog import JOB, SITE, bundled
-from hpclaunch.errors import InvalidFile
-from hpclaunch.fileformat import read, read_yaml
-from hpclaunch.job import Job
-from hpclaunch.settings import Settings
-from hpclaunch.site import Site
+from hpclaunch.config.catalog import JOB, SITE, bundled
+from hpclaunch.config.fileformat import read, read_yaml
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
+from hpclaunch.core.errors import InvalidFile
 
 BUNDLED = [
     path.read_bytes() for path in [*bundled(SITE.folder).glob("*.yaml"), *bundled(JOB.folder).glob("*/job.yaml")]

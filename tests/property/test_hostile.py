@@ -25,19 +25,23 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from hpclaunch import archive, cli, resuming, run_views, runs, tracking
+from hpclaunch import cli, runs
 from hpclaunch import render as rendering
-from hpclaunch.catalog import Catalog, bundled
-from hpclaunch.errors import HpclaunchError
-from hpclaunch.job import Job, load_job
-from hpclaunch.launch import World, prepare
+from hpclaunch.actions import inspect, resume
+from hpclaunch.actions import states as tracking
+from hpclaunch.actions.shelf import site_as_json, site_card
+from hpclaunch.actions.submit import prepare
+from hpclaunch.actions.system import System
+from hpclaunch.cli.show import run_tables
+from hpclaunch.config.catalog import Catalog, bundled
+from hpclaunch.config.job import Job, load_job
+from hpclaunch.config.settings import load_settings
+from hpclaunch.config.site import Site, load_site
+from hpclaunch.core.errors import HpclaunchError
+from hpclaunch.core.spec import Request
 from hpclaunch.render import render
-from hpclaunch.schedulers import slurm, slurm_submit
-from hpclaunch.schedulers.slurm_programs import Answer
-from hpclaunch.settings import load_settings
-from hpclaunch.shelf import site_as_json, site_card
-from hpclaunch.site import Site, load_site
-from hpclaunch.spec import Request
+from hpclaunch.schedulers.slurm import states, submit
+from hpclaunch.schedulers.slurm.programs import Answer
 from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.property.guard import Guard
 from tests.property.typed_text import NASTY
@@ -325,7 +329,7 @@ def test_job_files(
     content = as_yaml(changed(job, edits))
     (folder / "job.yaml").write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
     with met("job files", guard):
-        a_script(bundled_site(site), load_job(World(cwd=place / "project").catalog, "hostile", place))
+        a_script(bundled_site(site), load_job(System(cwd=place / "project").catalog, "hostile", place))
 
 
 SETTINGS = {
@@ -348,7 +352,7 @@ def test_settings_files(place: Path, guard: Guard, edits: Any, junk: bytes) -> N
     try:
         with met("settings files", guard):
             load_settings(place / "home", place / "project")
-            prepared = prepare(World(cwd=place / "project"), Request(target="train", site="testcluster"))
+            prepared = prepare(System(cwd=place / "project"), Request(target="train", site="testcluster"))
             assert prepared.faults or prepared.text.startswith("#!")
     finally:
         file.unlink()
@@ -483,17 +487,17 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
     found = two_runs_and_an_array(place)
     given_out = iter([first, second] * 20)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (slurm, slurm_submit):
+        for module in (states, submit):
             patch.setattr(module, "ask", lambda *_, **__: next(given_out))
         with met("answers of Slurm's programs", guard, place / "project/runs"):
             now = tracking.refreshed(found)
-            run_views.show_status(now, as_json=True)
-            run_views.show_status(now, as_json=False)
+            run_tables.show_status(now, as_json=True)
+            run_tables.show_status(now, as_json=False)
             assert len(runs.each(now)) == 5
             assert all(runs.load(run.path) for run in now)
             for run in now:
                 tracking.ending_of(run)
-            slurm.unwell("n1")
+            states.unwell("n1")
             tracking.cancel([run for run in now if run.job_id])
     shutil.rmtree(place / "project/runs")
 
@@ -536,19 +540,19 @@ def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: byt
 
 
 def read_everything(place: Path, guard: Guard, path: Path) -> None:
-    world = World(cwd=place / "project")
+    world = System(cwd=place / "project")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (slurm, slurm_submit):
+        for module in (states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
-        patch.setattr(slurm, "submit", lambda *_: "4")
+        patch.setattr(states, "submit", lambda *_: "4")
         with met("run records", guard, place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)
-            run_views.show_status(found, as_json=False)
+            run_tables.show_status(found, as_json=False)
             for run in found:
-                run_views.show_everything(run, as_json=True)
-                run_views.show_everything(run, as_json=False)
-                archive.numbers(run)
-            archive.differences([*found, *found])
+                run_tables.show_everything(run, as_json=True)
+                run_tables.show_everything(run, as_json=False)
+                inspect.numbers(run)
+            inspect.differences([*found, *found])
             run = tracking.find(world, [str(path)])[0]
             if run.scheduler == "slurm" and run.final and run.state != "COMPLETED":
-                assert resuming.resume(world, run)[0].job_id == "4"
+                assert resume.resume(world, run)[0].job_id == "4"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.catalog import Catalog
-from hpclaunch.errors import InvalidFile
-from hpclaunch.site import load_site
+from hpclaunch.config.catalog import Catalog
+from hpclaunch.config.site import load_site
+from hpclaunch.core.errors import InvalidFile
 from tests.builders import a_desk, refused
 
 ENDLESS = 10**12

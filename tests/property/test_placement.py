@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from hpclaunch.catalog import SITE
-from hpclaunch.errors import Fault
-from hpclaunch.plan import draft
-from hpclaunch.plan.limits import Ask, breaches
-from hpclaunch.settings import Settings
-from hpclaunch.site import Limits, Site
-from hpclaunch.spec import Request
-from hpclaunch.units import parse_walltime
+from hpclaunch.config.catalog import SITE
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Limits, Site
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import parse_walltime
+from hpclaunch.resolve import draft
+from hpclaunch.resolve.limits import Ask, breaches
 from tests.builders import BUNDLED, a_job, around, bundled_site
 
 PROPOSAL = re.compile(r"(?:the same|(?P<flags>.*?)) ?(?:without (?P<family>partition|qos) '[^']+' )?would be taken")

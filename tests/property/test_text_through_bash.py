@@ -16,13 +16,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpclaunch.errors import Refused
-from hpclaunch.fileformat import Environment
-from hpclaunch.job import Parameter
-from hpclaunch.launch import World, prepare, write_run
+from hpclaunch.actions.submit import prepare, write_run
+from hpclaunch.actions.system import System
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import Parameter
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.spec import Request
 from hpclaunch.render import render
-from hpclaunch.runs.values import decode, encode, values_at, write_values
-from hpclaunch.spec import Request
+from hpclaunch.runs.sweep_values import decode, encode, values_at, write_values
 from tests.builders import ROOTS, a_desk, a_job, a_site, around, planned
 from tests.property.typed_text import NASTY, file_names, plain_texts, texts, variable_names
 
@@ -209,7 +210,7 @@ def test_any_path_of_a_script_a_project_and_its_runs_works_or_is_refused(
     path = project / (script + suffix)
     path.write_text(PROBE if suffix == ".py" else f"exec {sys.executable} -c '{PROBE}' \"$0\"\n")
     home = {"HOME": str(bench), "XDG_STATE_HOME": str(bench / "state"), "HPCLAUNCH_SITE": "local"}
-    world = World(
+    world = System(
         cwd=project,
         environment=home,
         now=lambda: datetime(2026, 1, 2, tzinfo=timezone.utc),

@@ -5,7 +5,7 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.units import format_memory, format_walltime, parse_memory, parse_walltime
+from hpclaunch.core.units import format_memory, format_walltime, parse_memory, parse_walltime
 
 
 @given(st.integers(min_value=1, max_value=10**9))

@@ -55,7 +55,7 @@ for step in range(1000):
 """
 # The bundled jobs' first lines.
 CONTRACT = """
-from hpclaunch.training import failure
+from hpclaunch.training.rank import failure
 from hpclaunch.training.start import start
 
 with failure.reported():

@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
+from hpclaunch.core.spec import Layout
 from hpclaunch.launchers import LAUNCHERS, Launch, direct, horovodrun, ibrun, mpirun, rank_number, srun, torchrun
-from hpclaunch.spec import Layout
 
 TWO_BY_FOUR = Layout(nodes=2, tasks_per_node=4, cpus_per_task=8, gpus_per_node=4)
 SRUN = "srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=8"

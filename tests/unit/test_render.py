@@ -7,12 +7,12 @@ from typing import get_args
 
 import pytest
 
-from hpclaunch.errors import InvalidFile
-from hpclaunch.fileformat import Environment
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
+from hpclaunch.core.errors import InvalidFile
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import LAUNCHERS, LauncherName
 from hpclaunch.render import Roots, argv, directive, oneline, override_of, quote, render
-from hpclaunch.site import Container, LauncherOptions, Launchers, Site
-from hpclaunch.spec import JobSpec
 from tests.builders import ROOTS, a_desk, a_job, a_site, planned
 
 

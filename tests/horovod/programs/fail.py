@@ -3,8 +3,8 @@
 import sys
 import time
 
-from hpclaunch.training import failure
-from hpclaunch.training.start import start
+from hpclaunch.training.rank import failure
+from hpclaunch.training.rank.start import start
 
 
 def broken_on_rank_1():

@@ -8,8 +8,8 @@ import json
 import os
 import sys
 
-from hpclaunch.training import failure
-from hpclaunch.training.start import start
+from hpclaunch.training.rank import failure
+from hpclaunch.training.rank.start import start
 
 N = 200
 C = [0.5 + n / N for n in range(N)]
@@ -32,7 +32,8 @@ def truth():
 
 def measured(batch, last=0, parts=1, float16=False):
     """The callback's estimate over EPOCHS x STEPS steps."""
-    from hpclaunch.training import metrics, noise_scale, optimizers, precision, reduction, training_step
+    from hpclaunch.training import metrics
+    from hpclaunch.training.optimization import noise_scale, optimizers, precision, reduction, training_step
 
     tf.keras.backend.clear_session()
     image = tf.keras.layers.Input((len(C),))

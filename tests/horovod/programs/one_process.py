@@ -13,8 +13,9 @@ import tensorflow as tf
 sys.path.insert(0, str(Path(__file__).parents[3] / "jobs" / "cifar"))
 from model import CIFAR10, mini_resnet
 
-from hpclaunch.training import batch_norm, optimizers, pipeline, shards
-from hpclaunch.training.synthetic import Synthetic
+from hpclaunch.training.input import pipeline, shards
+from hpclaunch.training.input.synthetic import Synthetic
+from hpclaunch.training.optimization import batch_norm, optimizers
 
 SEED = 1337
 ranks, samples, batch_size, epochs = [int(text) for text in sys.argv[1:]]

@@ -9,8 +9,11 @@ import os
 import signal
 import time
 
-from hpclaunch.training import failure, options, resuming, stopping, techniques
-from hpclaunch.training.start import start
+from hpclaunch.training import options
+from hpclaunch.training.checkpoints import resuming
+from hpclaunch.training.optimization import techniques
+from hpclaunch.training.rank import failure, stopping
+from hpclaunch.training.rank.start import start
 
 SIGNALS = {"term": signal.SIGTERM, "kill": signal.SIGKILL, "hang": signal.SIGSTOP}
 
@@ -44,20 +47,16 @@ with failure.reported():
     import numpy as np
     import tensorflow as tf
 
-    from hpclaunch.training import (
+    from hpclaunch.training import callbacks, fitting, metrics
+    from hpclaunch.training.checkpoints import saving, training_state
+    from hpclaunch.training.input import pipeline, shards
+    from hpclaunch.training.optimization import (
         adascale,
         batch_norm,
-        callbacks,
-        fitting,
         learning_rate,
-        metrics,
         optimizers,
-        pipeline,
         precision,
         reduction,
-        saving,
-        shards,
-        training_state,
         training_step,
     )
 

@@ -7,8 +7,8 @@ import argparse
 import os
 import sys
 
-from hpclaunch.training import failure
-from hpclaunch.training.start import start
+from hpclaunch.training.rank import failure
+from hpclaunch.training.rank.start import start
 
 STEPS, BATCH = 3, 24  # the batch is the global one
 CHANGING = {"warmup_steps": 2, "scale_learning_rate": "linear", "decay": "cosine"}
@@ -46,10 +46,10 @@ def network(normalization):
 
 def on_ranks(asked, x, y, weight):
     """Weights before and after training on this rank's part of every batch, and AdaScale's gain."""
-    from hpclaunch.training import (
+    from hpclaunch.training import callbacks
+    from hpclaunch.training.optimization import (
         adascale,
         batch_norm,
-        callbacks,
         learning_rate,
         optimizers,
         precision,
@@ -82,7 +82,7 @@ def on_ranks(asked, x, y, weight):
 
 def alone(asked, before, x, y, weight):
     """Weights after training on the whole batches, without Horovod and fit."""
-    from hpclaunch.training import learning_rate, optimizers
+    from hpclaunch.training.optimization import learning_rate, optimizers
 
     normalized = asked.batch_norm != "none"
     model = network(lambda: tf.keras.layers.BatchNormalization(fused=False) if normalized else lambda x: x)

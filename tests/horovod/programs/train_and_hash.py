@@ -6,8 +6,8 @@ import json
 import os
 import sys
 
-from hpclaunch.training import failure
-from hpclaunch.training.start import start
+from hpclaunch.training.rank import failure
+from hpclaunch.training.rank.start import start
 
 job_folder = sys.argv.pop(1)
 sys.path.insert(0, job_folder)

@@ -15,9 +15,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.training import callbacks, legacy_keras, metrics, precision
-from hpclaunch.training.failure import AgreedError
-from hpclaunch.training.start import World
+from hpclaunch.training import callbacks, metrics
+from hpclaunch.training.optimization import precision
+from hpclaunch.training.rank import legacy_keras
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.world import World
 
 WORLD = World(rank=0, size=1, local_rank=0, local_size=1, host="", device="", threads=1, run_dir="")
 STEPS = 120

@@ -13,12 +13,15 @@ except ImportError:
 
 from typing import Any
 
-from hpclaunch.training import batch_norm, callbacks, fitting, legacy_keras, pipeline, precision
-from hpclaunch.training.augmentation import Augmentation
-from hpclaunch.training.learning_rate import Schedule
-from hpclaunch.training.resuming import Place
-from hpclaunch.training.start import World
-from hpclaunch.training.training_state import TrainingState
+from hpclaunch.training import callbacks, fitting
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.checkpoints.training_state import TrainingState
+from hpclaunch.training.input import pipeline
+from hpclaunch.training.input.augmentation import Augmentation
+from hpclaunch.training.optimization import batch_norm, precision
+from hpclaunch.training.optimization.learning_rate import Schedule
+from hpclaunch.training.rank import legacy_keras
+from hpclaunch.training.rank.world import World
 
 WORLD = World(rank=0, size=1, local_rank=0, local_size=1, host="", device="", threads=1, run_dir="")
 STEPS, BATCH = 6, 4

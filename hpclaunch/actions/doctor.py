@@ -1,0 +1,224 @@
+"""The story of ``doctor``: a short probe job through the site's scheduler, and what its ranks tell."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from hpclaunch import __version__
+from hpclaunch.actions.diagnosis import Check, Evidence, diagnose, refusals
+from hpclaunch.actions.submit import Prepared, prepare, submit
+from hpclaunch.actions.system import System
+from hpclaunch.actions.wait import wait
+from hpclaunch.config.job import Job, Resources
+from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
+from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import count
+from hpclaunch.runs import Run
+from hpclaunch.schedulers.slurm.programs import ask
+from hpclaunch.sites.describe.answers import gpus_of, mpi_types
+
+MARK = "HPCLAUNCH_DOCTOR_MARK"
+"""A variable of the submitting shell alone; rank_probe.py looks for it."""
+FOLDER = Path(__file__).resolve().parent / "training" / "doctor"
+SCRIPT = "rank_probe.py"
+WALLTIME = 10 * 60
+NODES = 2
+_LATE_S = 15
+"""How long files of other nodes may be on their way (the attribute cache of NFS is 3 to 60 s)."""
+_LONGEST_LOG = 200_000
+_PROGRAMS = {"slurm": ("sbatch", "squeue", "scontrol", "srun"), "local": ("horovodrun", "mpirun")}
+
+
+@record
+class Report:
+    """What was found at a site, and the probe's run directory if there is one."""
+
+    site: str
+    checks: tuple[Check, ...]
+    run: Run | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed."""
+        return all(check.verdict != "FAIL" for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        run = self.run.to_json() if self.run else None
+        return {"site": self.site, "passed": self.passed, "checks": [asdict(one) for one in self.checks], "run": run}
+
+
+def examine(system: System, request: Request, runs_dir: str | None = None) -> Report:
+    """Submit the probe, wait for its end, and return what it tells; a refusal is a finding too.
+
+    Raises HpclaunchError where no site file can be used, and Interrupted while it waits: the job then goes on.
+    """
+    prepared, remarks = _prepared(system, request, runs_dir)
+    before = (*_installation(prepared), *remarks)
+    run: Run | None = None
+    os.environ[MARK] = "set where the probe was submitted"
+    try:
+        run = submit(system, prepared)
+        system.tell(
+            f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C leaves it alone; "
+            f"hpclaunch doctor --from {run.path.name} reads it later)"
+        )
+        run = _ended(system, run)
+    except KeyboardInterrupt:
+        raise _interrupted(run) from None
+    except HpclaunchError as error:
+        found = (*before, *refusals(error.faults, prepared.spec.directives, _gpu_types(prepared)))
+        return Report(site=prepared.spec.site, checks=found, run=run)
+    finally:
+        del os.environ[MARK]
+    return Report(site=prepared.spec.site, checks=(*before, *findings(run)), run=run)
+
+
+def request_for(site: str | None, **typed: Any) -> Request:
+    """Return the request of a probe job; its target is the probe's own file."""
+    return Request(target=str(FOLDER / SCRIPT), site=site, **typed)
+
+
+def probe_job() -> Job:
+    """Return the job that every rank runs; it asks for what any job of the site would get."""
+    resources = Resources(walltime=WALLTIME, exit_wait=30)
+    summary = "what every rank really gets, for hpclaunch doctor"
+    return Job(name="doctor", folder=str(FOLDER), summary=summary, script=SCRIPT, resources=resources)
+
+
+def _prepared(system: System, request: Request, runs_dir: str | None) -> tuple[Prepared, list[Check]]:
+    """Plan the probe: two nodes where the site has so many, as problems between nodes need two; two ranks without."""
+    asked = replace(request, restarts=0)
+    first = prepare(system, replace(asked, nodes=request.nodes or 1), runs_dir, probe_job())
+    if first.spec.scheduler == "local":
+        pair = first.spec.layout.world_size == 1 and request.tasks_per_node is None and _launcher(first)
+        return (
+            prepare(system, replace(asked, nodes=1, tasks_per_node=2), runs_dir, probe_job()) if pair else first
+        ), []
+    if request.nodes is not None:
+        return first, []
+    several = prepare(system, replace(asked, nodes=NODES), runs_dir, probe_job())
+    if several.faults and not first.faults:
+        what = f"one node only: {NODES} cannot be had ({several.faults[0].what})"
+        return first, [Check(name="request", verdict="WARN", what=what, next="what happens between nodes was not seen")]
+    return several, []
+
+
+def _launcher(prepared: Prepared) -> bool:
+    """Whether Horovod's own launcher is beside the Python that the probe would run with."""
+    python = prepared.spec.command[0]
+    beside = str(Path(python).parent) if "/" in python else None
+    return shutil.which("horovodrun", path=beside) is not None
+
+
+def _installation(prepared: Prepared) -> list[Check]:
+    """Return what there is on this machine, for a look at the whole."""
+    version = platform.python_version()
+    checks = [Check(name="hpclaunch", verdict="PASS", what=f"{__version__} with Python {version} ({sys.executable})")]
+    scheduler = prepared.spec.scheduler
+    near = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    found = [name for name in _PROGRAMS[scheduler] if shutil.which(name, path=near)]
+    missing = [name for name in _PROGRAMS[scheduler] if name not in found]
+    if scheduler == "slurm":
+        verdict = "FAIL" if missing else "PASS"
+        hint = "log in to the site; or put Slurm's bin folder on PATH" if missing else ""
+    else:
+        verdict, hint = ("PASS", "") if found else ("WARN", "a Horovod in this environment brings horovodrun")
+    what = f"{', '.join(found)}" + (f"; not here: {', '.join(missing)}" if missing else "")
+    return [*checks, Check(name="programs", verdict=verdict, what=what.removeprefix("; "), next=hint)]  # type: ignore[arg-type]
+
+
+def _gpu_types(prepared: Prepared) -> list[str]:
+    """Return the types of GPUs that Slurm hands out somewhere; nothing where it cannot be asked."""
+    if prepared.spec.scheduler != "slurm":
+        return []
+    answer = ask(["sinfo", "--noheader", "--all", "--format=%G"])
+    return sorted({kind for line in answer.text.splitlines() for kind, _ in gpus_of(line)})
+
+
+def _ended(system: System, run: Run) -> Run:
+    shown = ""
+    for (now,) in wait([run], None, 0, system.tell):
+        run = now
+        words = f"{run.path.name}: {run.state}" + (f" ({run.reason})" if run.reason else "")
+        if words != shown:
+            system.tell(words)
+        shown = words
+    return run
+
+
+def _interrupted(run: Run | None) -> Interrupted:
+    if run is None:
+        return Interrupted(Fault(what="interrupted before the probe was submitted"))
+    what, name = f"interrupted; {run.path.name} goes on", run.path.name
+    return Interrupted(
+        Fault(what=what, next=f"when it has ended: hpclaunch doctor --from {name}; or hpclaunch cancel {name}")
+    )
+
+
+def report_of(run: Run) -> Report:
+    """Return what a probe that was submitted earlier tells. Raises HpclaunchError for a run of another kind."""
+    if run.name != "doctor" or not run.spec():
+        raise HpclaunchError(Fault(where=run.path.name, what="is no probe of doctor's", next="hpclaunch runs list"))
+    if not run.final:
+        raise HpclaunchError(
+            Fault(where=run.path.name, what=f"has not ended ({run.state})", next=f"hpclaunch wait {run.path.name}")
+        )
+    return Report(site=run.site, checks=tuple(findings(run)), run=run)
+
+
+def findings(run: Run) -> list[Check]:
+    """Read what the ranks and the script left in the run directory, and judge it."""
+    spec = run.spec()
+    layout = spec["layout"]
+    ranks = _ranks(run, layout["nodes"] * layout["tasks_per_node"])
+    logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
+    log = "".join(read_text(path)[-_LONGEST_LOG:] for path in logs) if logs else None
+    return diagnose(
+        Evidence(
+            spec=spec,
+            state=run.state,
+            exit_code=run.exit_code,
+            reason=run.reason,
+            log=log,
+            ranks=ranks,
+            mark=MARK,
+            mpi_types=_mpi_types() if spec["launcher"] == "srun" else (),
+        )
+    )
+
+
+def _mpi_types() -> list[str]:
+    answer = ask(["srun", "--mpi=list"])
+    return mpi_types(f"{answer.text}\n{answer.said}") if answer.ok else []
+
+
+def _ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:
+    """Return what the ranks wrote, by rank; after a good end some of it may still be on its way."""
+    deadline = time.monotonic() + (_LATE_S if run.state == "COMPLETED" else 0)
+    while True:
+        files = sorted((run.path / "doctor").glob("rank-*.json"))
+        if len(files) >= expected or time.monotonic() >= deadline:
+            break
+        time.sleep(0.5)
+    found = [facts for file in files if (facts := json_object(read_text(file)))]
+    return sorted(found, key=lambda facts: facts.get("rank") or 0)
+
+
+def words_of(report: Report) -> str:
+    """Return the result in a line."""
+    failed = sum(check.verdict == "FAIL" for check in report.checks)
+    warned = sum(check.verdict == "WARN" for check in report.checks)
+    if failed:
+        return f"{report.site}: {count(failed, 'check')} failed"
+    return f"{report.site}: every check passed" + (f", {count(warned, 'warning')}" if warned else "")

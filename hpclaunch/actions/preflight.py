@@ -1,0 +1,97 @@
+"""What must be there before anything is queued: the script, the data, the launcher's program. It only looks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from hpclaunch.config.job import layout_in
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.spec import DataNeed, JobSpec
+from hpclaunch.runs.snapshot import choose, faults_of
+
+
+def missing_code(spec: JobSpec) -> list[Fault]:
+    """Return what keeps the run directory from being written."""
+    return faults_of(spec.code)
+
+
+def missing_here(spec: JobSpec) -> list[Fault]:
+    """Return what keeps the run from starting here and now; a dry run shows it as warnings, a submission stops."""
+    return [*_data(spec), *_secrets(spec), *_programs(spec)]
+
+
+def remarks(spec: JobSpec) -> list[str]:
+    """Return what is not wrong, and still good to know: a script whose neighbours are too many to take along."""
+    told = [
+        f"{name} is set in this shell, and the job gets it only if your login profile sets it too; "
+        f"else write it to {secret_file(spec, name)} (chmod 600)"
+        for name in spec.secrets
+        if ("export", "NONE") in spec.directives and name in os.environ and not secret_file(spec, name).exists()
+    ]
+    if not spec.code.source_only or faults_of(spec.code):  # a job is taken whole or refused
+        return told
+    narrowed = choose(spec.code).narrowed
+    what = f"{narrowed}: only {spec.code.entry} is taken along, not what it imports from there"
+    return [*told, what] if narrowed else told
+
+
+def secret_file(spec: JobSpec, name: str) -> Path:
+    """Return the file from which the script reads a variable of ``secret_env``."""
+    return Path(spec.secrets_folder, name)
+
+
+def found_layout(need: DataNeed) -> Path | None:
+    """Return the first of the data set's layouts that exists, in the folder or in its sub-folder of that name."""
+    inner = Path(need.folder) / need.name
+    return layout_in(inner.parent, need.layouts) or layout_in(inner, need.layouts)
+
+
+def _data(spec: JobSpec) -> list[Fault]:
+    need = spec.data
+    if need is None or (need.folder and found_layout(need)):
+        return []
+    fetch = f"hpclaunch data fetch {spec.name}{'' if need.address else ' --from PATH'}"
+    fetch += ", or --data-dir FOLDER; --synthetic trains on stand-in images"
+    if not need.folder:
+        return [Fault(what=f"no data folder is known for {need.name} at {spec.site}", next=fetch)]
+    return [
+        Fault(
+            where=f"{need.folder} (from {need.origin})",
+            what=f"the data set {need.name} is not there",
+            allowed=f"{', '.join(need.layouts)} in it or in its folder {need.name}",
+            next=fetch,
+        )
+    ]
+
+
+def _secrets(spec: JobSpec) -> list[Fault]:
+    """Return which of the secrets no job could find; their values are not looked at."""
+    faults = []
+    for name in spec.secrets:
+        file = secret_file(spec, name)
+        write = f"write it to {file} (chmod 600), or export it in your login profile"
+        if not file.exists() and not os.environ.get(name):
+            faults.append(Fault(where=f"secret_env {name}", what="is set nowhere", next=write))
+        elif file.exists() and file.stat().st_mode & 0o077:
+            faults.append(Fault(where=str(file), what="can be read by others", next=f"chmod 600 {file}"))
+    return faults
+
+
+def _programs(spec: JobSpec) -> list[Fault]:
+    if spec.scheduler == "slurm" and shutil.which("sbatch") is None:
+        return [
+            Fault(
+                what=f"there is no sbatch on this machine, so nothing can be submitted to {spec.site}",
+                next="log in there, or --dry-run to see the script, or --site local",
+            )
+        ]
+    program = spec.launch[0] if spec.launch else ""
+    # Only an interpreter with a path is there already; what a venv, conda or a module brings is checked by the script.
+    if spec.scheduler == "local" and program and "/" in spec.interpreter:
+        beside = shutil.which(program, path=str(Path(spec.interpreter).parent))
+        if not beside and shutil.which(program) is None:
+            hint = "make setup in a checkout builds Horovod (README)" if program == "horovodrun" else "install it"
+            return [Fault(what=f"the launcher {program} is not on this machine", next=f"{hint}; or --tasks-per-node 1")]
+    return []

@@ -1,0 +1,201 @@
+"""The story of ``profile``: short runs through the scheduler, and what they tell, kept for later plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.actions.submit import Prepared, check, ground_of, prepare, submit
+from hpclaunch.actions.system import System
+from hpclaunch.actions.wait import wait
+from hpclaunch.config.job import Job
+from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import count
+from hpclaunch.planner.measured.calibrations import key_of, place_of, store
+from hpclaunch.planner.measured.evidence import Calibration
+from hpclaunch.planner.measured.measurement import WARM_UP, Measured, calibration_of, measured
+from hpclaunch.planner.workload import Workload, workload_of
+from hpclaunch.runs import Run
+
+STEPS, EPOCHS = 100, WARM_UP + 3
+"""Of every run, at most: steps of an epoch (30 and more tell the speed), and epochs."""
+WALLTIME = 15 * 60
+NODES = 2
+
+
+@record
+class Trial:
+    """One short run: its nodes, batch size per rank, and what would be submitted."""
+
+    nodes: int
+    per_rank: int
+    prepared: Prepared
+
+    @property
+    def words(self) -> str:
+        """What it is, for a reader."""
+        return f"{count(self.nodes, 'node')}, {self.per_rank} samples a rank"
+
+
+@record
+class Design:
+    """Which runs measure a job, where the result is kept, and what was left out."""
+
+    job: Job
+    place: Path
+    trials: tuple[Trial, ...]
+    remarks: tuple[str, ...]
+
+    def cost(self) -> tuple[float, str] | None:
+        """Return the most that all runs can cost, and its unit; None where it is not known."""
+        costs = [trial.prepared.spec.cost for trial in self.trials]
+        known = [cost for cost in costs if cost is not None]
+        return (sum(cost.amount for cost in known), known[0].unit) if known and len(known) == len(costs) else None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        rows = [
+            {"nodes": one.nodes, "per_rank": one.per_rank, "spec": one.prepared.spec.to_json()} for one in self.trials
+        ]
+        cost = self.cost()
+        most = {"amount": cost[0], "unit": cost[1]} if cost else None
+        return {"runs": rows, "cost_at_most": most, "place": str(self.place), "remarks": list(self.remarks)}
+
+
+def design(system: System, request: Request, steps: int = STEPS, runs_dir: str | None = None) -> Design:
+    """Return the runs: one node with the job's batch and half of it, and ``request.nodes`` (2) with the whole one.
+
+    Raises Refused if the job's parameters do not say how to shorten it, and where no run is possible.
+    """
+    job, place = _ground(system, request)
+    work = _workload(job, request)
+    assert work.per_rank is not None
+    batches = dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])
+    one = prepare(system, replace(request, nodes=1), runs_dir)
+    ranks = one.spec.layout.tasks_per_node
+    shapes = [(1, per_rank) for per_rank in batches]
+    more = request.nodes or NODES
+    remarks = []
+    if more > 1:
+        several = prepare(system, replace(request, nodes=more), runs_dir)
+        if several.faults and not one.faults and request.nodes is None:
+            remarks.append(f"{more} nodes cannot be measured: {several.faults[0].what}")
+        else:
+            shapes.append((more, work.per_rank))
+    trials = []
+    for nodes, per_rank in shapes:
+        short = _shortened(request, work, nodes, nodes * ranks * per_rank * work.accumulation, per_rank, steps)
+        trials.append(Trial(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
+    faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
+    if faults:
+        raise Refused(list(faults))
+    return Design(job=job, place=place, trials=tuple(trials), remarks=tuple(remarks))
+
+
+def _ground(system: System, request: Request) -> tuple[Job, Path]:
+    known = ground_of(system, request)
+    key = key_of(known.site, known.job, request, known.settings, known.around)
+    return known.job, place_of(system.environment, key)
+
+
+def _workload(job: Job, request: Request) -> Workload:
+    """Raises Refused if the job cannot be shortened."""
+    if job.training is None:
+        what = f"{job.name} says nothing of its training, so that nobody knows how to shorten it"
+        raise Refused(Fault(what=what, next="'training' in its job file (docs/job-files.md); or plan --calibration"))
+    work = workload_of(job, job.training, request.settings)
+    lacking = [role for role in ("epochs", "batch_size_per_rank") if role not in work.names]
+    if lacking or work.per_rank is None:
+        what = f"{job.name} has no parameter for {', '.join(lacking) or 'batch_size_per_rank'}: it cannot be shortened"
+        raise Refused(Fault(what=what, next="training.names in its job file says what it is called there"))
+    return work
+
+
+def _shortened(request: Request, work: Workload, nodes: int, batch: int, per_rank: int, steps: int) -> Request:
+    """A few epochs of whole steps; of the whole data set where the job cannot take less of it, or has too little."""
+    ours = {work.names["epochs"]: EPOCHS, work.names["batch_size_per_rank"]: per_rank}
+    whole = min(steps, work.samples // batch)
+    if "train_samples" in work.names and whole:
+        ours[work.names["train_samples"]] = whole * batch
+    kept = tuple(pair for pair in request.settings if pair[0] not in ours)
+    settings = (*kept, *((name, str(value)) for name, value in ours.items()))
+    return replace(request, nodes=nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
+
+
+def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
+    """Submit all runs, or each when the one before has ended, and wait for their ends. Raises HpclaunchError.
+
+    Without a scheduler they never run at once. Interrupted while it waits: raises Interrupted, and the runs go on.
+    """
+    for trial in found.trials:
+        check(trial.prepared)
+    alone = one_by_one or any(trial.prepared.spec.scheduler == "local" for trial in found.trials)
+    groups = [[trial] for trial in found.trials] if alone else [list(found.trials)]
+    runs: list[Run] = []
+    try:
+        for group in groups:
+            begun = []
+            for trial in group:
+                run = submit(system, trial.prepared)
+                runs.append(run)
+                begun.append(run)
+                system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
+            ended = _waited(system, begun)
+            runs = [next((one for one in ended if one.path == run.path), run) for run in runs]
+    except KeyboardInterrupt:
+        raise _interrupted(found.job, runs) from None
+    except HpclaunchError as error:
+        if runs:
+            system.warn(f"these runs go on: {_names(runs)}")
+        raise error
+    return runs
+
+
+def _waited(system: System, runs: list[Run]) -> list[Run]:
+    shown: dict[Path, str] = {}
+    for now in wait(runs, None, 0, system.tell):
+        runs = now
+        for run in runs:
+            epochs = sum(event.get("event") == "epoch" for event in run.metrics())
+            words = f"{run.path.name}: {run.state}" + (f", epoch {epochs} of {EPOCHS}" if epochs else "")
+            words += f" ({run.reason})" if run.reason else ""
+            if shown.get(run.path) != words:
+                system.tell(words)
+            shown[run.path] = words
+    return runs
+
+
+def _names(runs: Sequence[Run]) -> str:
+    return " ".join(run.path.name for run in runs)
+
+
+def _interrupted(job: Job, runs: Sequence[Run]) -> Interrupted:
+    what = f"interrupted; {count(len(runs), 'run')} of {job.name} go on, as they were submitted"
+    options = " ".join(f"--from {run.path.name}" for run in runs)
+    again = f"when they have ended: hpclaunch profile {job.name} {options}; or hpclaunch cancel {_names(runs)}"
+    return Interrupted(Fault(what=what, next=again if runs else "hpclaunch status"))
+
+
+@record
+class Result:
+    """What was measured, and where it is kept."""
+
+    runs: tuple[Measured, ...]
+    calibration: Calibration
+    place: Path
+
+
+def keep(system: System, request: Request, runs: Sequence[Run]) -> Result:
+    """Read what the runs tell and keep it for later plans of the request. Raises Refused with every run that is silent.
+
+    Nothing is kept then: a plan from half of the runs would look as sure as one from all.
+    """
+    job, place = _ground(system, request)
+    found = [measured(run, job) for run in runs]
+    calibration = calibration_of(found)
+    store(place, calibration)
+    return Result(runs=tuple(found), calibration=calibration, place=place)

@@ -1,0 +1,80 @@
+"""How long each number of nodes would wait in the queue: the cluster's history, else sbatch's guess, else nobody knows.
+
+Asked only on a machine of the site itself: another cluster's Slurm says nothing of this site's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from hpclaunch.actions.submit import Ground, prepare_on
+from hpclaunch.actions.system import System
+from hpclaunch.core.errors import HpclaunchError
+from hpclaunch.guidelines.queue import Past, Wait, wait_for
+from hpclaunch.guidelines.reasoning import Number, Reason
+from hpclaunch.planner.question import Question, Queue, Trial, trials_of
+from hpclaunch.schedulers import scheduler_of
+from hpclaunch.schedulers.slurm.history import DAYS, past_jobs, seconds_until
+
+
+def queue_of(system: System, question: Question, known: Ground) -> Queue:
+    """Return the waits of all node counts that the site takes, as far as its scheduler tells.
+
+    ``known``: what the question was made from; no file of it is read again.
+    """
+    trials = [trial for trial in trials_of(question) if not trial.faults]
+    system.tell("asking Slurm how long such jobs wait")
+    past = past_jobs()
+    found = {trial.nodes: wait for trial in trials if (wait := _from_history(past, trial)) is not None}
+    waits = {nodes: wait.middle_s for nodes, wait in found.items()}
+    reasons = [wait.reason for wait in found.values()]
+    guessed = {}
+    for trial in trials:
+        if trial.nodes not in waits and (guess := _guess(system, question, known, trial.nodes)) is not None:
+            guessed[trial.nodes] = guess
+    reasons += [_guess_reason(nodes, seconds) for nodes, seconds in guessed.items()]
+    waits |= guessed
+    return Queue(
+        waits=waits,
+        reasons=tuple(reasons),
+        words=_words(found, guessed, len(past)),
+    )
+
+
+def _from_history(past: Sequence[Past], trial: Trial) -> Wait | None:
+    place = trial.sizing.placement
+    return wait_for(past, trial.nodes, place.walltime, place.partition, place.qos)
+
+
+def _guess(system: System, question: Question, known: Ground, nodes: int) -> float | None:
+    """Ask the scheduler, which queues nothing, about the script of so many nodes."""
+    try:
+        prepared = prepare_on(system, known, replace(question.request, nodes=nodes))
+        if prepared.faults:
+            return None
+        words = scheduler_of(prepared.spec.scheduler).estimate(prepared.text)
+    except HpclaunchError:
+        return None
+    return seconds_until(words, system.now().astimezone().replace(tzinfo=None))  # Slurm writes local times
+
+
+def _guess_reason(nodes: int, seconds: float) -> Reason:
+    return Reason(
+        rule="where too few jobs have run, the scheduler's own guess",
+        numbers=(Number(name="nodes", value=nodes, origin="given"), Number(name="wait", value=seconds, unit="s")),
+        verdict=f"{nodes} node{'s' * (nodes != 1)}: Slurm would start it in {seconds:.0f} s",
+        source="sbatch --test-only (of what runs now; jobs that come later or end earlier change it)",
+    )
+
+
+def _words(found: Mapping[int, Wait], guessed: Mapping[int, float], jobs: int) -> str:
+    """One line for the table."""
+    told = []
+    if found:
+        each = ", ".join(f"{nodes}: {wait.middle_s:.0f} s" for nodes, wait in sorted(found.items()))
+        told.append(f"half of such jobs wait at most ({jobs} jobs of {DAYS} days; by nodes) {each}")
+    if guessed:
+        each = ", ".join(f"{nodes}: {seconds:.0f} s" for nodes, seconds in sorted(guessed.items()))
+        told.append(f"sbatch's guess (by nodes) {each}")
+    return "; ".join(told)

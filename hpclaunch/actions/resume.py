@@ -1,0 +1,143 @@
+"""The story of ``resume``: a run that has ended goes on in its own directory, also on another number of nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from hpclaunch import runs
+from hpclaunch.actions.states import NEVER_QUEUED, hand_over, not_submitted, start_in_array
+from hpclaunch.actions.submit import Prepared, check, prepare
+from hpclaunch.actions.system import System
+from hpclaunch.config.job import Job, script_job
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.spec import Request
+from hpclaunch.runs import Run
+from hpclaunch.runs.create import REQUEST
+
+
+def resume(system: System, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:
+    """Submit an ended run again, and return it with what a person should know; its program finds what it has saved.
+
+    With ``nodes`` or ``walltime`` (seconds) the script is planned and rendered anew, from the request that the run
+    directory records, with the code that it holds. Raises Refused for a run that has not ended, or that completed.
+    """
+    if run.tasks or run.index >= 0:
+        return _resume_in_array(run, nodes, walltime), []
+    _refuse_unended(run)
+    earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
+    options = [f"--exclude={run.excluded}"] if run.excluded and run.scheduler == "slurm" else []
+    if nodes is None and walltime is None:
+        text = read_text(run.script)
+        if not text:
+            raise Refused(Fault(where=str(run.script), what="cannot be read", next="hpclaunch submit"))
+        os.utime(run.script)  # the script counts its restarts from here
+        asked = run.spec().get("walltime")
+        return hand_over(run, text, asked if isinstance(asked, int) else 0, options, earlier=earlier), []
+    prepared = _anew(system, run, nodes, walltime)
+    check(prepared)
+    _write(run, prepared, len(earlier))
+    told = [*prepared.notices, *_changes(run, prepared, len(earlier))]
+    return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), told
+
+
+def _resume_in_array(run: Run, nodes: int | None, walltime: int | None) -> Run:
+    """Submit one run of an array again, or all of an array that have ended and not completed, as one array."""
+    if nodes is not None or walltime is not None:
+        what = f"{run.label} is part of a job array, whose runs all have one script"
+        raise Refused(Fault(what=what, next="resume it without --nodes and --walltime"))
+    if run.index >= 0:
+        _refuse_unended(run)
+        ended = [run]
+    else:
+        ended = [one for one in runs.tasks_of(run) if one.final and one.state != "COMPLETED"]
+        if not ended:
+            _refuse_unended(run)
+    for one in ended:
+        try:
+            one.path.mkdir(mode=0o700, exist_ok=True)
+            (one.path / "resumed").touch()  # the script counts its restarts from here
+        except OSError as error:
+            raise Refused(Fault(where=str(one.path), what=f"cannot be written: {error.strerror}")) from None
+    return start_in_array(run, [one.index for one in ended], run.excluded)
+
+
+def _refuse_unended(run: Run) -> None:
+    name = run.label
+    if run.state == "COMPLETED":
+        raise Refused(Fault(what=f"{name} is done: it completed", next=f"hpclaunch results {name}"))
+    if run.state in NEVER_QUEUED:
+        raise Refused(not_submitted(run))
+    if not run.final:
+        what = f"{name} has not ended, as far as is known: its state is {run.state}"
+        raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))
+
+
+def _anew(system: System, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
+    """Plan and render the run's own request with other nodes or another walltime."""
+    recorded = json_object(read_text(run.path / REQUEST))
+    known = {field.name for field in fields(Request)}
+    typed = {key: _tuples(value) for key, value in recorded.items() if key in known}
+    if "target" not in typed or not isinstance(recorded.get("cwd"), str):
+        what = "the request that the run was planned from is not recorded"
+        raise Refused(Fault(where=str(run.path / REQUEST), what=what, next="resume it without --nodes and --walltime"))
+    request = Request(**{**typed, "site": run.site})
+    # As many nodes as before unless typed: the planner might choose others by now.
+    request = replace(
+        request, nodes=nodes or _nodes_before(run) or request.nodes, walltime=walltime or request.walltime
+    )
+    there = replace(system, cwd=Path(recorded["cwd"]))
+    return prepare(there, request, job=_job_of(run), run_dir=str(run.path))
+
+
+def _nodes_before(run: Run) -> int | None:
+    layout = run.spec().get("layout")
+    nodes = layout.get("nodes") if isinstance(layout, dict) else None
+    return nodes if isinstance(nodes, int) else None
+
+
+def _job_of(run: Run) -> Job:
+    """Return the job as it was when the run was submitted."""
+    code = run.spec().get("code")
+    entry, source_only = (code.get("entry"), code.get("source_only")) if isinstance(code, dict) else (None, None)
+    if source_only and isinstance(entry, str):
+        return script_job(run.path / "code" / entry)
+    from hpclaunch.config.fileformat import read
+
+    return read(run.path / "code" / "job.yaml", Job, name=run.name, folder=str(run.path / "code"))
+
+
+def _tuples(value: Any) -> Any:
+    """Return JSON's lists as the tuples that they were."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _write(run: Run, prepared: Prepared, number: int) -> None:
+    """Put the new script and spec in place; the old ones stay beside them."""
+    spec = json.dumps(prepared.spec.to_json(), indent=2) + "\n"
+    try:
+        for name, text in (("job.sh", prepared.text), ("spec.json", spec)):
+            stem, _, ending = name.partition(".")
+            runs.write_text(run.path / f"{stem}.{number}.{ending}", read_text(run.path / name))
+            runs.write_text(run.path / name, text)
+    except OSError as error:
+        raise Refused(Fault(where=str(run.path), what=f"cannot be written: {error.strerror}")) from None
+
+
+def _changes(run: Run, prepared: Prepared, number: int) -> list[str]:
+    before = json_object(read_text(run.path / f"spec.{number}.json")).get("layout")
+    layout = prepared.spec.layout
+    if not isinstance(before, dict):
+        return []
+    ranks = int(before.get("nodes", 0)) * int(before.get("tasks_per_node", 0))
+    if ranks == layout.world_size:
+        return []
+    what = (
+        f"world size {layout.world_size} instead of {ranks}: the batch size per rank stays, so the global batch "
+        "changes with it, and the learning rate follows the job's own rule (docs/training.md); the log says both"
+    )
+    return [what]

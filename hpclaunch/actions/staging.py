@@ -1,0 +1,167 @@
+"""Staging a data set: download or copy, check, unpack beside the goal, then move into place in one step."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from hpclaunch.config.job import DataSet, layout_in
+from hpclaunch.core.errors import Fault, Refused
+
+Say = Callable[[str], None]
+_BLOCK = 2**20
+_REPORT_BYTES = 32 * 2**20
+_REPORT_FILES = 10_000
+
+
+def stage(data: DataSet, source: str | None, folder: Path, sha256: str | None, say: Say) -> Path:
+    """Put the data set into ``folder``/NAME and return that path; what is there already and complete is left alone.
+
+    ``source`` is an archive, an .npz file or a folder; None downloads from the job file's address, whose checksum is
+    always checked. Nothing but a complete data set ever appears under the final name. Raises Refused.
+    """
+    goal = folder / data.name
+    if layout_in(goal, data.layouts):
+        say(f"{data.name} is already in {goal}")
+        return goal
+    if goal.exists():
+        raise Refused(
+            Fault(where=str(goal), what="holds something else", allowed=", ".join(data.layouts), next="move it away")
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{data.name}-", dir=folder) as place:
+            fresh = Path(place) / "fresh"
+            fresh.mkdir()
+            _fill(data, source, Path(place), fresh, sha256, say)
+            os.replace(_root_of(fresh, data.layouts, source), goal)
+    except OSError as error:
+        raise Refused(Fault(where=str(folder), what=f"cannot be written or read: {error}")) from None
+    say(f"{data.name} is in {goal}")
+    return goal
+
+
+def _fill(data: DataSet, source: str | None, place: Path, fresh: Path, sha256: str | None, say: Say) -> None:
+    if source is not None and Path(source).is_dir():
+        if sha256:
+            raise Refused(Fault(where="--sha256", what="a folder has no checksum", next="leave it out"))
+        say(f"copying {source}")
+        shutil.copytree(source, fresh, dirs_exist_ok=True)
+        return
+    archive = Path(source) if source is not None else _download(data, place, say)
+    if not archive.is_file():
+        raise Refused(Fault(where=str(archive), what="is not there", next="check --from"))
+    _check(archive, sha256 if source is not None else data.fetch.sha256 if data.fetch else None)
+    _unpack(archive, fresh, data, say)
+
+
+def _download(data: DataSet, place: Path, say: Say) -> Path:
+    if data.fetch is None:
+        raise Refused(Fault(what=f"the job file has no address for {data.name}", next="name a copy with --from"))
+    target = place / data.fetch.url.rsplit("/", 1)[-1]
+    say(f"downloading {data.fetch.url}")
+    try:
+        with urllib.request.urlopen(data.fetch.url, timeout=60) as answer, target.open("wb") as file:
+            total, done = int(answer.headers.get("Content-Length") or 0), 0
+            while block := answer.read(_BLOCK):
+                file.write(block)
+                done += len(block)
+                if done // _REPORT_BYTES != (done - len(block)) // _REPORT_BYTES:
+                    say(f"  {done // 2**20} MB" + (f" of {total // 2**20} MB" if total else ""))
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        raise Refused(
+            Fault(
+                where=data.fetch.url,
+                what=f"cannot be downloaded: {getattr(error, 'reason', error)}",
+                next="download it where there is internet, copy it here, and name it with --from",
+            )
+        ) from None
+    return target
+
+
+def _check(archive: Path, expected: str | None) -> None:
+    if expected is None:
+        return
+    digest = hashlib.sha256()
+    with archive.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    if digest.hexdigest() != expected.lower():
+        raise Refused(
+            Fault(
+                where=str(archive),
+                what=f"its SHA-256 is {digest.hexdigest()}",
+                allowed=expected,
+                next="fetch it again; it is damaged or another file",
+            )
+        )
+
+
+def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
+    if archive.suffix == ".npz":
+        wanted = [layout for layout in data.layouts if layout.endswith(".npz")]
+        shutil.copyfile(archive, fresh / (wanted[0] if wanted else archive.name))
+        return
+    say(f"unpacking {archive}")
+    tarfile = _tarfile()
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(fresh, members=_counted(tar, say), filter="data")
+            if tar.fileobj is None or tar.fileobj.tell() <= tar.offset:
+                raise tarfile.ReadError("it ends too early")
+            _read_to_the_end(tar.fileobj)
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise Refused(
+            Fault(
+                where=str(archive),
+                what=f"cannot be unpacked: {error}",
+                allowed="a tar archive, an .npz file or a folder",
+            )
+        ) from None
+
+
+def _tarfile() -> Any:
+    """Return a tarfile module that can refuse hostile members (PEP 706).
+
+    Python 3.10.12, 3.11.4 and 3.12 brought the filters; Debian 12 has 3.11.2, whose place the backport takes.
+    """
+    import tarfile
+
+    if hasattr(tarfile, "data_filter"):
+        return tarfile
+    from backports import tarfile as backport
+
+    return backport
+
+
+def _read_to_the_end(stream: IO[bytes]) -> None:
+    """Raise OSError or EOFError if the compressed stream's own checksum is wrong."""
+    while stream.read(_BLOCK):
+        pass
+
+
+def _counted(archive: Iterable[Any], say: Say) -> Iterator[Any]:
+    for number, member in enumerate(archive, 1):
+        if number % _REPORT_FILES == 0:
+            say(f"  {number} files")
+        yield member
+
+
+def _root_of(fresh: Path, layouts: tuple[str, ...], source: str | None) -> Path:
+    """Return the folder that holds a layout: what was unpacked, or the one folder in it."""
+    inside = [path for path in fresh.iterdir() if path.is_dir()]
+    for folder in (fresh, *inside):
+        if layout_in(folder, layouts):
+            return folder
+    raise Refused(
+        Fault(where=source or "the download", what="holds no known layout of this data set", allowed=", ".join(layouts))
+    )

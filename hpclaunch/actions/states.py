@@ -1,0 +1,390 @@
+"""The story of a run after it was submitted: its state, its end, a further start; a scheduler is asked once."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpclaunch import runs
+from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
+from hpclaunch.core.files import read_text
+from hpclaunch.core.units import count
+from hpclaunch.runs import Run
+from hpclaunch.runs.retry_policy import Ending, decide, merged
+from hpclaunch.schedulers import NEVER_BEGUN, Search, Status, scheduler_of
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.system import System
+
+_PATIENCE_S = 300
+"""Longer than a submission can take: a run that is still SUBMITTING then was interrupted."""
+_MOST_NAMED = 5
+NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
+"""States of runs that nobody has submitted: their end would never come."""
+
+
+def refreshed(found: Sequence[Run]) -> list[Run]:
+    """Return the runs with their states of now, asking each scheduler once; what changed is recorded.
+
+    A run of a job array is looked after by the array, which is one record for all of them.
+    """
+    wholes = {run.home: runs.whole_of(run) for run in found}
+    whole = _settled([_continued(_by_hand(run)) for run in wholes.values()])
+    tasks = {run.path: _open_tasks(run, found) for run in whole if run.tasks}
+    news: dict[str, dict[str, Status]] = {}
+    for name in {run.scheduler for run in whole}:
+        asked = [one for run in whole if run.scheduler == name for one in tasks.get(run.path, [run])]
+        open_runs = [run for run in asked if run.job_id and _in_question(run)]
+        if open_runs:
+            news[name] = scheduler_of(name).states(open_runs)
+    wholes = {run.path: _told(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in whole}
+    return [runs.task_of(wholes[run.home], run.index) if run.index >= 0 else wholes[run.path] for run in found]
+
+
+def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
+    """Return the runs of an array to ask for: all, or those that were named alone."""
+    if not runs.going_on(array) and (array.state == "COMPLETED" or _age(array, runs.STATES) >= _PATIENCE_S):
+        return []
+    named = [run.index for run in found if run.home == array.path]
+    return runs.tasks_of(array, None if -1 in named else named)
+
+
+def _told(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
+    if not run.tasks:
+        now = _updated(run, news.get(run.job_id))
+        return _continued(now) if now.final and not run.final else now  # its last words may be those of a successor
+    told = [(one, news[one.job_id]) for one in tasks if one.job_id in news]
+    heard = {one.index: _with(one, status) for one, status in told if status.exit_code or not one.final}
+    return runs.record_tasks(run, heard) if heard else run
+
+
+def _with(run: Run, status: Status) -> Run:
+    nodes = status.nodes or run.nodes
+    return replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
+
+
+def _in_question(run: Run) -> bool:
+    """Whether a scheduler can tell more: accounting may hear of an exit code later than the queue of a failure."""
+    if run.state != "FAILED" or run.exit_code:
+        return not run.final
+    return _age(run, runs.HISTORY if run.index < 0 else runs.STATES) < _PATIENCE_S
+
+
+def _age(run: Run, file: str) -> float:
+    """Return how long (seconds) a file of the run, or of its array, has been as it is."""
+    try:
+        return time.time() - (run.home / file).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _updated(run: Run, status: Status | None) -> Run:
+    if status is None or (run.final and not status.exit_code):
+        return run
+    now = _with(run, status)
+    # Why it waits changes often, and is asked for anew: it is told, not recorded.
+    known = run if now.final else replace(run, reason=now.reason)
+    if now == known:
+        return now
+    return _recorded(run, state=now.state, exit_code=now.exit_code, reason=now.reason, nodes=now.nodes)
+
+
+def _recorded(run: Run, **news: Any) -> Run:
+    """Record what is new. Where the directory cannot be written it is still told: it can be asked again."""
+    try:
+        return runs.change(run, durable=False, **news)
+    except OSError:
+        return replace(run, **news)
+
+
+def _by_hand(run: Run) -> Run:
+    """Return a run that hpclaunch did not submit under the job that a person last started from its script."""
+    if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
+        return run
+    places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
+    marks = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    newest = marks[-1].parent.name.rpartition(".")[0] if marks else ""
+    newest = newest.partition("_")[0] if run.tasks else newest
+    if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
+        return run
+    return _recorded(run, job_id=newest, state="UNKNOWN", exit_code="", reason="", submission="by hand")
+
+
+def _continued(run: Run) -> Run:
+    """Return a run under the last job of its chain: a script that may not requeue itself submits its successor."""
+    starts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
+    text = read_text(run.path / "attempts" / starts[-1] / "next-job") if starts and run.job_id else ""
+    successor = text.strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
+    if not runs.JOB_ID.fullmatch(successor) or successor in (run.job_id, *run.earlier):
+        return run
+    news = {"job_id": successor, "state": "PENDING", "earlier": (*run.earlier, run.job_id)}
+    return _continued(_recorded(run, exit_code="", reason="", nodes="", **news))
+
+
+def _settled(found: Sequence[Run]) -> list[Run]:
+    """Resolve runs whose submission was never answered: by their own marks, else by looking them up."""
+    settled = {run.path: run for run in found}
+    for name in {run.scheduler for run in found}:
+        lost = [run for run in found if run.scheduler == name and run.state == "SUBMITTING"]
+        if lost:
+            search = scheduler_of(name).search(lost)
+            settled.update({run.path: _settle(run, search) for run in lost})
+    return [settled[run.path] for run in found]
+
+
+def _settle(run: Run, search: Search) -> Run:
+    marks = [name.rpartition(".")[0] for name in run.attempts()]
+    fresh = [job_id for job_id in (*search.jobs.get(run.path, ()), *marks) if job_id not in run.earlier]
+    if fresh:
+        return _recorded(run, job_id=fresh[0], state="PENDING", reason="", submission="hpclaunch")
+    if not search.answered:
+        return _recorded(run, reason=search.words)
+    if _age(run, runs.RECORD) < _PATIENCE_S:
+        return replace(run, reason=run.reason or "the scheduler has not answered yet")
+    if search.certain:
+        return _recorded(run, state="NOT_SUBMITTED", reason="the scheduler knows no job of it, queued or ended")
+    return replace(run, reason="the scheduler knows no job of it now, and cannot say what was")
+
+
+def find(system: System, names: Sequence[str]) -> list[Run]:
+    """Return runs by name, directory or job id, with their states of now; none named means the newest.
+
+    Raises NotFound with every name that is not known.
+    """
+    if names:
+        found = runs.find_all(system.index, names, system.run_folders)
+    else:
+        found = recorded_runs(system)[:1] or [runs.find(system.index, None, system.run_folders)]
+    return refreshed(list({run.path: run for run in found}.values()))
+
+
+def recorded_runs(system: System) -> list[Run]:
+    """Return all runs as they were last recorded, newest first; warns of folders that this user may not read."""
+    found = runs.known(system.index, system.run_folders)
+    warn_not_permitted(system, found.not_permitted)
+    return list(found.runs)
+
+
+def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
+    """Warn, in one line, of folders that were passed over because this user may not read them."""
+    if folders:
+        named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
+        system.warn(f"{count(len(folders), 'folder')} that you may not read, passed over: {named}")
+
+
+def all_runs(system: System) -> list[Run]:
+    """Return all runs with their states of now, newest first."""
+    return refreshed(recorded_runs(system))
+
+
+def explanation(run: Run) -> str:
+    """Return why a run waits, in words, where its scheduler's reason is a known one."""
+    # Of an array: "9 runs: 9 PENDING (Priority)"; the reason that most of its waiting runs have stands at the end.
+    reason = run.reason.partition(" (")[2].removesuffix(")") if run.tasks else run.reason
+    words = scheduler_of(run.scheduler).explain(reason) if reason and not run.final else ""
+    return words.replace("JOBID", run.job_id)
+
+
+def cancellable(found: Sequence[Run]) -> list[Run]:
+    """Return those that have a job which has not ended. Raises Refused for runs that were never submitted."""
+    never = [run for run in found if not run.final and not has_a_job(run)]
+    if never:
+        raise Refused([not_submitted(run) for run in never])
+    return [run for run in found if not run.final]
+
+
+def has_a_job(run: Run) -> bool:
+    """Whether a job of the run may be queued: where a part of an array was refused, its earlier jobs go on."""
+    return bool(run.job_id) or (run.tasks > 0 and bool(run.earlier) and run.state != "SUBMITTING")
+
+
+def awaitable(found: Sequence[Run]) -> Sequence[Run]:
+    """Return the runs. Raises Refused for runs that nobody has submitted: their end would never come."""
+    never = [run for run in found if run.state in NEVER_QUEUED]
+    if never:
+        raise Refused([not_submitted(run) for run in never])
+    return found
+
+
+def not_submitted(run: Run) -> Fault:
+    """Return why there is no job of this run that could end, and what would start one."""
+    if run.state == "SUBMITTING":
+        return Fault(what=f"{run.label} is being submitted", next=f"hpclaunch status {run.label}")
+    if run.state == "INCOMPLETE":
+        what = f"{run.label} is not ready: its directory is being made, or that was interrupted; nothing was queued"
+        return Fault(what=what, next="hpclaunch submit, if nobody is submitting it now")
+    return Fault(what=f"{run.label} was rendered and not submitted", next=f"{run.start_command} starts it")
+
+
+def cancel(found: Sequence[Run]) -> list[Run]:
+    """Cancel runs, with one call to each scheduler, and return them; those that have ended are left as they are.
+
+    Raises Refused for a run that was never submitted, and SchedulerError.
+    """
+    doomed = cancellable(found)
+    for name in {run.scheduler for run in doomed}:
+        mine = [job for run in doomed if run.scheduler == name for job in runs.jobs_of(run)]
+        ended = bool(mine) and scheduler_of(name).cancel(mine)
+        if name == "local" and ended:
+            found = [runs.change(run, state="CANCELLED") if run in mine else run for run in found]
+    waited = {run.path for run in doomed if run.index >= 0 and run.state == "PENDING"}
+    return [_dropped(run) if run.path in waited else run for run in refreshed(found)]
+
+
+def _dropped(run: Run) -> Run:
+    """Return a waiting run of an array that was cancelled: Slurm forgets it at once, and accounting tells later."""
+    if run.state != "UNKNOWN" or run.reason:
+        return run
+    gone = _with(run, NEVER_BEGUN)
+    runs.record_tasks(runs.whole_of(run), {run.index: gone})
+    return gone
+
+
+def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
+    """Give a run's script to its scheduler, so that its record is right wherever this is interrupted.
+
+    The record says SUBMITTING before the scheduler is asked, and what came of it after. Raises SchedulerError.
+    """
+    started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
+    if started is None:
+        raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
+    with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
+        (run.path / "logs").mkdir(exist_ok=True)
+    try:
+        job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
+    except Unanswered as error:
+        runs.change(started, reason=" ".join(error.faults[0].what.split()))
+        raise
+    except SchedulerError as error:
+        runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
+        raise
+    except KeyboardInterrupt:
+        next_step = f"hpclaunch status {run.label} tells; hpclaunch cancel {run.label} ends it"
+        what = f"interrupted while {run.label} was handed over: it may be queued"
+        raise Interrupted(Fault(what=what, next=next_step)) from None
+    state = "PENDING" if run.scheduler == "slurm" else "RUNNING"
+    return runs.change(started, job_id=job_id, state=state, submission="hpclaunch")
+
+
+def retry(run: Run, tell: Callable[[str], None]) -> Run:
+    """Start a run again from its own script, where a new start can help, without the nodes that failed it.
+
+    The run keeps its directory, and a job that saves checkpoints goes on from its last one. Raises Refused where the
+    program itself failed, and SchedulerError.
+    """
+    if run.tasks or run.index >= 0:
+        return retry_in_array(run, tell)
+    decision = decide(ending_of(run))
+    if not decision.again:
+        raise _not_again(run, decision.reason)
+    text = script_of(run)
+    directives, walltime = asked_of(run)
+    excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
+    options = [f"--exclude={excluded}"] if excluded and run.scheduler == "slurm" else []
+    tell(f"{run.label}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
+    earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
+    return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
+
+
+def _not_again(run: Run, reason: str) -> Refused:
+    return Refused(Fault(what=f"{run.label} is not started again: {reason}", next=_instead(run)))
+
+
+def _instead(run: Run) -> str:
+    """Return what helps a run that is not for ``retry``."""
+    name = run.label
+    if run.state == "COMPLETED":
+        return f"hpclaunch results {name}"
+    if not run.final:
+        return f"hpclaunch wait {name}, or hpclaunch cancel {name}"
+    goes_on = f"hpclaunch resume {name} goes on from what it saved"
+    return f"mend it, then hpclaunch submit; or {goes_on}" if run.state in ("FAILED", "OUT_OF_MEMORY") else goes_on
+
+
+def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
+    """Start one run of an array again, or all of an array that ended and for which a new start can help, as one array.
+
+    Raises Refused where none can be helped so, and SchedulerError.
+    """
+    array = runs.whole_of(run)
+    ended = [run] if run.index >= 0 else [one for one in runs.tasks_of(run) if one.final and one.state != "COMPLETED"]
+    unwell = lru_cache(scheduler_of(run.scheduler).unwell)  # asked once for each list of nodes
+    decisions = [(one, decide(ending_of(one, unwell))) for one in ended]
+    again = [one for one, decision in decisions if decision.again]
+    if not again:
+        raise _not_again(run, decisions[0][1].reason if decisions else "none of its runs has failed")
+    directives, _ = asked_of(run)
+    bad = [node for _, decision in decisions if decision.again for node in decision.exclude]
+    excluded = merged(array.excluded or directives.get("exclude", ""), tuple(dict.fromkeys(bad)))
+    reasons = ", ".join(dict.fromkeys(decision.reason for _, decision in decisions if decision.again))
+    who = run.label if run.index >= 0 else f"{count(len(again), 'run')} of {run.label}"
+    tell(f"{who}: {reasons}; starting again" + (f" without {excluded}" if excluded else ""))
+    return start_in_array(run, [one.index for one in again], excluded)
+
+
+def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
+    """Submit some runs of an array again, with one sbatch; return the run, or the array, that was asked for."""
+    array = runs.whole_of(run)
+    directives, walltime = asked_of(run)
+    part = "" if len(indices) == array.tasks else runs.spelled(indices)
+    options = [f"--exclude={excluded}"] if excluded else []
+    at_once = directives.get("array", "").partition("%")[2]
+    if part:
+        options.append(f"--array={part}" + (f"%{at_once}" if at_once else ""))
+    before = len(array.earlier) + bool(array.job_id)
+    parts = (*array.parts, *[""] * before)[:before]
+    earlier = (*array.earlier, array.job_id) if array.job_id else array.earlier
+    news = {"earlier": earlier, "parts": (*parts, part), "excluded": excluded}
+    array = hand_over(array, script_of(array), walltime, options, **news)
+    return runs.task_of(array, run.index) if run.index >= 0 else array
+
+
+def script_of(run: Run) -> str:
+    """Return the script as it was submitted. Raises Refused where it cannot be read."""
+    try:
+        return run.script.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
+
+
+def asked_of(run: Run) -> tuple[dict[str, str], int]:
+    """Return the script's sbatch options and its walltime in seconds, from the run's spec."""
+    spec = run.spec()
+    pairs, walltime = spec.get("directives", []), spec.get("walltime", 0)
+    kept = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
+    return {str(name): str(value) for name, value in kept}, walltime if isinstance(walltime, int) else 0
+
+
+def ending_of(run: Run, unwell: Callable[[str], tuple[str, ...]] | None = None) -> Ending:
+    """Return how a run ended, with what decides whether a new start can help; ``unwell`` tells of broken nodes."""
+    unwell = unwell or scheduler_of(run.scheduler).unwell
+    attempts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
+    mark = run.path / "attempts" / attempts[-1] / "first-failure" if attempts else Path("/nonexistent")
+    blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")
+    single = bool(run.nodes) and not any(sign in run.nodes for sign in ",[")
+    return Ending(
+        state=run.state,
+        exit_code=run.exit_code,
+        log=_end_of_log(run),
+        ranks_failed=mark.is_file(),
+        nodes=1 if single else 0,
+        only_node=run.nodes if single else "",
+        unwell=unwell(run.nodes) if blamable else (),
+    )
+
+
+def _end_of_log(run: Run, most: int = 64 * 2**10) -> str:
+    logs = run.logs()
+    if not logs:
+        return ""
+    try:
+        with logs[-1].open("rb") as file:
+            file.seek(max(0, logs[-1].stat().st_size - most))
+            return file.read(most).decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,44 @@
+"""What is outside the program: clock, folders and environment, and what a person is told while a command works."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from datetime import datetime, timezone
+from pathlib import Path
+from types import MappingProxyType
+
+from hpclaunch.config.catalog import Catalog
+from hpclaunch.core.folders import user_folder
+from hpclaunch.core.records import record
+
+
+@record
+class System:
+    """Everything that is outside the program; tests make one of their own."""
+
+    cwd: Path = field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+    unique: Callable[[], str] = lambda: os.urandom(4).hex()
+    warn: Callable[[str], None] = lambda text: None
+    tell: Callable[[str], None] = lambda text: None
+
+    @property
+    def catalog(self) -> Catalog:
+        """Where sites, jobs and templates are looked up."""
+        return Catalog(project=self.cwd, user=user_folder(self.environment))
+
+    @property
+    def index(self) -> Path:
+        """The file that lists the runs."""
+        from hpclaunch.runs import index_file
+
+        return index_file(self.environment)
+
+    @property
+    def run_folders(self) -> list[Path]:
+        """Folders that hold run directories of this project, whatever the list of runs says."""
+        asked = self.environment.get("HPCLAUNCH_RUNS_DIR")
+        return list(dict.fromkeys([self.cwd.resolve() / "runs", *([self.cwd / asked] if asked else [])]))

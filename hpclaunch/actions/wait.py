@@ -1,0 +1,172 @@
+"""The story of waiting for runs and reading their logs as they grow; the scheduler is asked at growing intervals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.actions.states import NEVER_QUEUED, refreshed, retry
+from hpclaunch.core.errors import Fault, Refused, SchedulerError
+from hpclaunch.runs import Run
+
+_PATIENCE = 6
+"""Answers of UNKNOWN in a row before following a run ends."""
+_LONGEST_PAUSE = 15.0
+TIMED_OUT = 124
+"""What ``wait`` ends with when its time is over: the exit code of timeout(1)."""
+_WAITS_OWN = (2, TIMED_OUT, 130)
+"""Exit codes that say something of ``wait`` itself: never passed on from a run."""
+
+
+def follow(
+    run: Run, poll: Callable[[float], None] = time.sleep, rank: int | None = None
+) -> Iterator[tuple[Run, bytes]]:
+    """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
+
+    The scheduler is asked at growing intervals, up to 15 s; the logs, or those of one ``rank``, are looked at every
+    half second, whichever start they belong to. Raises SchedulerError when nobody has known the run for several
+    questions in a row.
+    """
+    tail = Tail(run, rank)
+    pause = since = 0.5 if run.scheduler == "local" else 1.0
+    unknown = 0
+    while True:
+        if since >= pause:
+            run, since, pause = refreshed([run])[0], 0.0, _longer(pause, [run])
+            unknown = unknown + 1 if run.state == "UNKNOWN" else 0
+        if unknown >= _PATIENCE:
+            raise _lost(run)
+        ended = run.final
+        yield run, tail.read()
+        if ended:
+            return
+        poll(0.5)
+        since += 0.5
+
+
+def _longer(pause: float, found: Sequence[Run]) -> float:
+    return 0.5 if all(run.scheduler == "local" for run in found) else min(_LONGEST_PAUSE, pause * 1.5)
+
+
+def _lost(run: Run) -> SchedulerError:
+    what = f"nobody knows what became of {run.label}" + (f" ({run.reason})" if run.reason else "")
+    return SchedulerError(Fault(what=what, next=f"hpclaunch logs {run.label}, and sacct or the site's staff"))
+
+
+def wait(
+    found: Sequence[Run],
+    seconds: float | None,
+    retries: int,
+    tell: Callable[[str], None],
+    poll: Callable[[float], None] = time.sleep,
+) -> Iterator[list[Run]]:
+    """Yield the runs with their states, once for every time they are asked for, until all have ended.
+
+    A run that a fault of the machine ended is started again, up to ``retries`` times. Ends early after ``seconds``; a
+    run that nobody has known for several questions in a row counts as ended, as UNKNOWN. Raises SchedulerError.
+    """
+    runs, pause, deadline = list(found), 1.0, None if seconds is None else time.monotonic() + seconds
+    left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
+    while True:
+        runs = refreshed(runs)
+        for number, run in enumerate(runs):
+            unknown[run.path] = unknown[run.path] + 1 if run.state == "UNKNOWN" else 0
+            if run.final and left[run.path] > 0 and (again := _again(run, tell)):
+                left[run.path] -= 1
+                runs[number] = again
+        yield runs
+        if all(run.final or run.state in NEVER_QUEUED or unknown[run.path] >= _PATIENCE for run in runs):
+            return
+        pause = _longer(pause, runs)
+        if deadline is not None and time.monotonic() + pause > deadline:
+            pause = deadline - time.monotonic()
+        if pause <= 0:
+            return
+        poll(pause)
+
+
+def _again(run: Run, tell: Callable[[str], None]) -> Run | None:
+    try:
+        return retry(run, tell)
+    except Refused:
+        return None
+
+
+def exit_code_of(found: Sequence[Run]) -> int:
+    """Return what ``wait`` ends with: 0 if all completed, 124 if its time was over, else the first other run's code.
+
+    1 stands for a run that has no code of its own, and for one whose code says something else of ``wait`` itself.
+    """
+    if any(not run.final and run.state != "UNKNOWN" for run in found):
+        return TIMED_OUT
+    for run in found:
+        if run.state != "COMPLETED":
+            code = run.exit_code.partition(":")[0]
+            own = int(code) if code.isascii() and code.isdigit() and len(code) < 4 else 0
+            return own if 0 < own < 256 and own not in _WAITS_OWN else 1
+    return 0
+
+
+def own_log(run: Run, rank: int | None) -> int | None:
+    """Return the rank whose log to read; None for that of the whole job, which one rank has to itself.
+
+    Raises Refused where the rank has no log, and never will have one.
+    """
+    if rank is None or run.logs(rank):
+        return rank
+    spec = run.spec()
+    ranks = _ranks(spec)
+    if rank >= ranks > 0:
+        ranks_are = f"has ranks 0 to {ranks - 1}" if ranks > 1 else "has one rank, 0"
+        raise Refused(Fault(what=f"{run.label} {ranks_are}, and no rank {rank}", next=_whole(run)))
+    if ranks == 1:
+        return None
+    if not spec.get("rank_number"):
+        what = f"the {ranks} ranks of {run.label} have no logs of their own: more than 'rank_logs' allows"
+        more = f"{_whole(run)}; 'rank_logs: {ranks}' in the job file or hpclaunch.yaml changes the next run"
+        raise Refused(Fault(what=what, next=more))
+    return rank
+
+
+def unheard(run: Run, rank: int) -> Fault:
+    """Return why a rank that should have a log of its own has none."""
+    if not run.attempts():
+        return Fault(what=f"{run.label} has not started", next=f"hpclaunch logs -f {run.label} --rank {rank}")
+    launcher = run.spec().get("launcher", "its launcher")
+    what = f"{run.label} has no log of rank {rank}: the rank was never started, or {launcher} told it no number"
+    return Fault(what=what, next=_whole(run))
+
+
+def _whole(run: Run) -> str:
+    return f"hpclaunch logs {run.label}, of all ranks"
+
+
+def _ranks(spec: Mapping[str, Any]) -> int:
+    layout = spec.get("layout")
+    nodes, tasks = (layout.get("nodes"), layout.get("tasks_per_node")) if isinstance(layout, dict) else (0, 0)
+    return nodes * tasks if isinstance(nodes, int) and isinstance(tasks, int) else 0
+
+
+class Tail:
+    """Reads what was added to a run's log files since the last time, those of later starts too."""
+
+    def __init__(self, run: Run, rank: int | None = None) -> None:
+        self._run = run
+        self._rank = rank
+        self._offsets: dict[Path, int] = {}
+
+    def read(self) -> bytes:
+        """Return the new bytes of all log files, oldest file first. A file that is gone or was cut begins anew."""
+        new = []
+        for path in self._run.logs(self._rank):
+            try:
+                with path.open("rb") as file:
+                    offset = self._offsets.get(path, 0)
+                    file.seek(offset if offset <= path.stat().st_size else 0)
+                    new.append(file.read())
+                    self._offsets[path] = file.tell()
+            except OSError:
+                continue
+        return b"".join(new)

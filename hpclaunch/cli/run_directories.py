@@ -1,0 +1,131 @@
+"""``runs list``, ``show``, ``compare``, ``clean`` and ``rebuild``: what earlier submissions left."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpclaunch.cli import complete
+from hpclaunch.cli.runs import EveryTask, Json, NamedRuns, RunName, Yes
+from hpclaunch.core.errors import Fault, InvalidRequest, Refused
+from hpclaunch.core.units import WALLTIME_FORMS, parse_walltime
+
+app = typer.Typer(help="What earlier submissions left.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_(
+    state: Annotated[str | None, typer.Option(help="Only those in this state, as it was last recorded.")] = None,
+    all_: EveryTask = False,
+    json: Json = False,
+) -> None:
+    """List the runs as they were last recorded, newest first; no scheduler is asked."""
+    from hpclaunch import runs
+    from hpclaunch.actions import states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    found = states.recorded_runs(System(warn=console.warn))
+    found = runs.each(found) if all_ else found
+    wanted = [run for run in found if state is None or run.state == state.upper()]
+    if found and not wanted and not json:
+        console.say(f"no run is {state}; there are {', '.join(sorted({run.state for run in found}))}")
+        return
+    run_tables.show_status(wanted, json)
+
+
+@app.command()
+def show(run: RunName = None, json: Json = False) -> None:
+    """Show all that a run's directory tells: states, starts, logs, checkpoints, result."""
+    from hpclaunch.actions import states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    (found,) = states.find(System(warn=console.warn), [run] if run else [])
+    run_tables.show_everything(found, json)
+
+
+@app.command()
+def compare(
+    run: Annotated[list[str], typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Two runs or more.")],
+    json: Json = False,
+) -> None:
+    """Show what differs between runs: what was asked for, code, software, result."""
+    from hpclaunch import runs
+    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    found = runs.each(states.find(System(warn=console.warn), run))
+    if len(found) < 2:
+        raise InvalidRequest(Fault(what="name two runs or more", next="hpclaunch runs list"))
+    run_tables.show_differences(found, inspect.differences(found), json)
+
+
+@app.command()
+def clean(
+    run: NamedRuns = None,
+    older_than: Annotated[str | None, typer.Option(help=f"Only runs made before: {WALLTIME_FORMS}.")] = None,
+    keep: Annotated[int, typer.Option(min=0, help="Leave this many of the newest.")] = 0,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
+    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    if not run and older_than is None and keep == 0:
+        raise InvalidRequest(
+            Fault(
+                what="which runs?", allowed="RUN..., --older-than, --keep", next="hpclaunch runs clean --older-than 30d"
+            )
+        )
+    system = System(warn=console.warn)
+    found = states.find(system, run) if run else states.all_runs(system)
+    ended, staying = inspect.cleanable(found, _age(older_than), keep, system.now())
+    if run and staying:
+        raise Refused([inspect.why_it_stays(one) for one in staying])
+    doomed = inspect.measure(ended)
+    run_tables.show_doomed(doomed, staying, json)
+    if not doomed and not json:
+        return
+    if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
+        raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
+    run_tables.show_cleaned(doomed, inspect.delete(system, ended, console.say), json)
+
+
+@app.command()
+def rebuild(
+    folder: Annotated[
+        list[Path] | None, typer.Argument(metavar="FOLDER...", help="Folders that hold run directories.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
+    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
+
+    system = System(warn=console.warn)
+    rebuilt = inspect.rebuild(system, folder or [])
+    states.warn_not_permitted(system, rebuilt.not_permitted)
+    if json:
+        plain = {"runs": rebuilt.paths, "forgotten": rebuilt.forgotten, "not_permitted": rebuilt.not_permitted}
+        console.write_json({name: list(map(str, paths)) for name, paths in plain.items()})
+        return
+    for path in rebuilt.forgotten:
+        if path.exists():
+            console.warn(f"{path} is left out: its record cannot be read")
+    gone = sum(not path.exists() for path in rebuilt.forgotten)
+    console.say(f"{len(rebuilt.paths)} runs are in the list; {gone} that are gone were forgotten")
+
+
+def _age(text: str | None) -> timedelta:
+    try:
+        return timedelta(seconds=parse_walltime(text) if text else 0)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequest(Fault(where="--older-than", what=str(error), allowed=WALLTIME_FORMS)) from None

@@ -1,0 +1,289 @@
+"""How plans, scripts, runs and errors look: data on stdout, talk on stderr; it decides nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpclaunch.core.errors import Fault, HpclaunchError
+from hpclaunch.core.spec import Cost, JobSpec, digits_of
+from hpclaunch.core.units import count, format_memory, format_walltime
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hpclaunch.planner.values import Forecast
+    from hpclaunch.runs import Run
+
+_SHOWN = {"node type", "nodes", "tasks per node", "launcher", "strategy"}
+_SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
+_SPELLED = {"walltime": format_walltime, "memory": format_memory}
+_STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
+_STATE_STYLES |= {"SUBMITTING": "yellow", "COMPLETING": "cyan", "CONFIGURING": "cyan", "INCOMPLETE": "dim"}
+_STATE_STYLES |= {"production": "", "test": "dim", "retired": "dim", "unverified": "yellow", "faulty": "red"}
+_CARD_STYLES = {
+    "": "",
+    "heading": "bold",
+    "label": "cyan",
+    "source": "dim",
+    "third-party": "yellow",
+    "derived": "green",
+    "bad": "bold red",
+}
+_WIDEST = 100
+_FACT_WIDTH = 23
+"""A time and two blanks."""
+
+
+def say(text: str) -> None:
+    """Say something to the person."""
+    print(_printable(text), file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Say what the person should know, and go on."""
+    say(f"warning: {text}")
+
+
+def write(text: str) -> None:
+    """Write data to stdout, byte for byte."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", errors="surrogateescape"))
+    sys.stdout.buffer.flush()
+
+
+def write_bytes(content: bytes) -> None:
+    """Write a log's bytes to stdout."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+
+
+def say_bytes(content: bytes) -> None:
+    """Pass a log's bytes on to stderr."""
+    sys.stderr.flush()
+    sys.stderr.buffer.write(content)
+    sys.stderr.buffer.flush()
+
+
+def write_json(value: Any) -> None:
+    """Write one JSON document to stdout."""
+    write(json.dumps(value, indent=2) + "\n")
+
+
+def show_error(error: HpclaunchError, as_json: bool) -> None:
+    """Show every fault of an expected failure."""
+    if as_json:
+        names = ("what", "where", "allowed", "next")
+        write_json({"error": type(error).__name__, "faults": [{n: getattr(f, n) for n in names} for f in error.faults]})
+    for fault in error.faults:
+        say(f"error: {fault}")
+
+
+def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
+    """Say what was chosen, by whom, and what to beware of."""
+    layout = spec.layout
+    nodes, tasks, ranks = (
+        count(layout.nodes, "node"),
+        count(layout.tasks_per_node, "task"),
+        count(layout.world_size, "rank"),
+    )
+    say(f"{spec.name}: {nodes} x {tasks} = {ranks}")
+    if spec.sweep:
+        axes = " x ".join(f"{len(values)} {name}" for name, values in spec.sweep.axes)
+        limit = f"at most {spec.sweep.at_once} at a time" if spec.sweep.at_once else "as many at a time as fit"
+        say(f"  {'job array':<15} {count(spec.sweep.count, 'run'):<24} ({axes}; {limit})")
+    rows = [("site", spec.site, site_origin)]
+    rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
+    for key, value, origin in rows:
+        text = _SPELLED[key](int(value)) if key in _SPELLED else value
+        say(f"  {key:<15} {text:<24} ({origin})")
+    if spec.cost:
+        say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_plural(spec.cost)} ({spec.cost.note})")
+    _show_declined(spec)
+    for notice in (*spec.marks, *notices):
+        warn(notice)
+
+
+def show_advice(advice: str) -> None:
+    """Say why the planner chose so many nodes, if it did."""
+    if advice:
+        say(f"  planner: {advice}")
+
+
+def show_plan(found: Forecast, explain: bool) -> None:
+    """Write the plan's table, and with ``explain`` the reasoning before it."""
+    from hpclaunch.planner.words import explanation_of, table_of
+
+    lines = [*(explanation_of(found) if explain else []), *table_of(found)]
+    write("".join(_printable(line) + "\n" for line in lines))
+
+
+def _show_declined(spec: JobSpec) -> None:
+    """Say why the other partitions and QOS were not chosen; those for other nodes on one line."""
+    elsewhere = [other for other in spec.declined if other.reason.startswith("node type ")]
+    for other in spec.declined:
+        if other not in elsewhere:
+            say(f"  not {other.key} {other.value}: {other.reason}")
+    if elsewhere:
+        say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in elsewhere)}")
+
+
+def _plural(cost: Cost) -> str:
+    return cost.unit if cost.amount == 1 else f"{cost.unit}s"
+
+
+def show_amount(amount: float) -> str:
+    """Return a number with as many digits as a person wants to read."""
+    return f"{amount:.4g}" if amount < 1000 else f"{amount:,.0f}"
+
+
+def show_estimate(spec: JobSpec, words: str, as_json: bool) -> None:
+    """Show Slurm's own word on a script."""
+    if as_json:
+        write_json({"spec": spec.to_json(), "scheduler": words})
+    else:
+        write(f"{words}\n")
+
+
+def warn_missing(faults: Iterable[Fault]) -> None:
+    """Say what a submission would stop at."""
+    for fault in faults:
+        warn(str(fault))
+
+
+def show_run(run: Run, as_json: bool) -> None:
+    """Show where a run is and what to type next."""
+    if as_json:
+        write_json(run.to_json())
+        return
+    if run.job_id:
+        say(f"submitted {run.label} as job {run.job_id} at {run.site}")
+    write(f"{run.path}\n")
+
+
+def show_next(run: Run) -> None:
+    """Say what a person would type next."""
+    every, first = (" --all", f"/{0:0{digits_of(run.tasks)}d}") if run.tasks else ("", "")
+    name = run.label
+    say(f"  hpclaunch status {name}{every}\n  hpclaunch logs -f {name}{first}\n  hpclaunch cancel {name}")
+
+
+def show_end(run: Run, as_json: bool) -> None:
+    """Show how a run ended, its final metrics, and where it lies."""
+    metrics = [event for event in run.metrics() if event.get("event") == "end"]
+    final = metrics[-1] if metrics else {}
+    if as_json:
+        write_json({**run.to_json(), "final": final})
+        return
+    code = f" (exit code {run.exit_code})" if run.exit_code and run.state != "COMPLETED" else ""
+    say(f"{run.label}: {run.state}{code}")
+    for key, value in final.items():
+        if isinstance(value, int | float | str) and key not in ("event", "time"):
+            say(f"  {key:<18} {value:.4g}" if isinstance(value, float) else f"  {key:<18} {value}")
+    if run.state != "COMPLETED" and run.logs():
+        say(f"  its log: hpclaunch logs {run.label}")
+    write(f"{run.path}\n")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
+    """Draw a table on a terminal; elsewhere write tab-separated lines, the first with the names of the columns."""
+    if not sys.stdout.isatty():
+        lines = [*([header] if any(header) else []), *rows]
+        write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in lines))
+        return
+    from rich.console import Console
+
+    Console(no_color=bool(os.environ.get("NO_COLOR"))).print(_grid(header, rows, state_column))
+
+
+def fact(name: str, value: str) -> None:
+    """Write one line of what is known of one thing: its values stand below each other on a terminal."""
+    between = " " * max(2, _FACT_WIDTH - len(name)) if sys.stdout.isatty() else "\t"
+    write(f"{_cell(name)}{between}{_cell(value)}\n")
+
+
+def live_table(header: Sequence[str], tables: Iterable[Sequence[Sequence[str]]], state_column: int) -> None:
+    """Draw each table in the place of the one before, on a terminal; elsewhere write each that is new."""
+    if not sys.stdout.isatty():
+        shown: Sequence[Sequence[str]] = ()
+        for rows in tables:
+            # The names of the columns once, then every line that is new.
+            table(("",) if shown else header, [row for row in rows if row not in shown], state_column)
+            shown = rows
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(no_color=bool(os.environ.get("NO_COLOR"))), auto_refresh=False) as live:
+        for rows in tables:
+            live.update(_grid(header, rows, state_column), refresh=True)
+
+
+def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for title in header:
+        grid.add_column(title, overflow="fold")
+    for row in rows:
+        style = _STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
+        grid.add_row(*(Text(_printable(cell), style=style if i == state_column else "") for i, cell in enumerate(row)))
+    return grid
+
+
+def _cell(text: str) -> str:
+    """Return text for one cell of tab-separated lines."""
+    return " ".join(_printable(text).split("\n")).replace("\t", " ")
+
+
+def confirmed(question: str) -> bool:
+    """Ask on a terminal; where nobody can answer, the answer is no."""
+    if not sys.stdin.isatty():
+        return False
+    say(question)
+    try:
+        return input().strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def show_bytes(size: float) -> str:
+    """Return a size in bytes as a person reads it."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> None:
+    """Write lines of (text, style) pieces, made for a width in columns: in colour on a terminal, else as plain text."""
+    terminal = sys.stdout.isatty()
+    width = min(_WIDEST, shutil.get_terminal_size().columns) if terminal else _WIDEST
+    made = [[(_printable(text), style) for text, style in line] for line in lines(width)]
+    if not terminal or os.environ.get("NO_COLOR"):
+        write("".join("".join(text for text, _ in line).rstrip() + "\n" for line in made))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    terminal_console = Console()
+    for line in made:
+        shown = Text()
+        for text, style in line:
+            shown.append(text, style=_CARD_STYLES[style])
+        terminal_console.print(shown, soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """Keep a terminal's control sequences out of what is shown; newlines and tabs stay."""
+    if text.isprintable():
+        return text
+    shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+    return shown.encode("utf-8", errors="backslashreplace").decode("utf-8")

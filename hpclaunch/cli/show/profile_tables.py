@@ -1,0 +1,62 @@
+"""How a profile looks, on a terminal and as ``--json``: its runs, and what they told; it decides nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpclaunch.actions.profile import Design, Result
+from hpclaunch.cli.show.console import say, table, write_json
+from hpclaunch.core.units import format_walltime
+
+
+def show_design(design: Design, as_json: bool) -> None:
+    """Show which runs would be submitted, and what they cost at most."""
+    if as_json:
+        write_json(design.to_json())
+        return
+    for trial in design.trials:
+        spec = trial.prepared.spec
+        where = " ".join(filter(None, (spec.partition, spec.qos)))
+        cost = _amount(spec.cost.amount, spec.cost.unit) if spec.cost else "cost not known"
+        limits = f"at most {format_walltime(spec.walltime)}, {cost}"
+        say(f"  {trial.words}, {spec.layout.world_size} ranks: {' '.join(filter(None, (spec.site, where)))}, {limits}")
+    cost_of_all = design.cost()
+    if cost_of_all:
+        say(f"  all together at most {_amount(*cost_of_all)}")
+    for remark in design.remarks:
+        say(f"  {remark}")
+
+
+def _amount(amount: float, unit: str) -> str:
+    return f"{amount:.4g} {unit}{'s' * (amount != 1)}"
+
+
+def show_result(result: Result, target: str, as_json: bool) -> None:
+    """Show the measured points, and where they are kept."""
+    if as_json:
+        write_json(_plain(result))
+        return
+    rows = [
+        (
+            str(one.nodes),
+            str(one.nodes * one.ranks_per_node),
+            str(one.per_rank),
+            f"{one.point.samples_per_s:.4g}" if one.point else "-",
+            one.run.label,
+        )
+        for one in result.runs
+    ]
+    table(("nodes", "ranks", "batch of a rank", "samples/s", "run"), rows)
+    noise, overhead = result.calibration.noise_scale, result.calibration.overhead_s
+    if noise is not None:
+        say(f"gradient noise scale {noise.value:.4g} ({noise.low:.4g} to {noise.high:.4g}), over {noise.steps} steps")
+    if overhead is not None:
+        say(f"outside the steps: {overhead:.4g} s")
+    say(f"kept in {result.place}; later plans use it\n  hpclaunch plan {target} --explain")
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    from hpclaunch.planner.measured.calibrations import as_values
+
+    rows = [{**one.run.to_json(), "rates": list(one.rates)} for one in result.runs]
+    return {"runs": rows, "calibration": as_values(result.calibration), "place": str(result.place)}

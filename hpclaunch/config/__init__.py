@@ -1,0 +1,1 @@
+"""What a person writes: site, job and settings files, found by name and read strictly."""

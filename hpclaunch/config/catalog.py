@@ -1,0 +1,82 @@
+"""The one look-up rule: a site, job or template is found by name in the project, the user's folder, then bundled."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hpclaunch.core.errors import Fault, NotFound, did_you_mean
+from hpclaunch.core.folders import PACKAGE
+from hpclaunch.core.records import record
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+@record
+class Kind:
+    """A family of things that are found by name: ``folder`` holds them, ``entry`` is what each one's file is called."""
+
+    noun: str
+    folder: str
+    entry: str
+    listing: str
+
+
+SITE = Kind(noun="site", folder="site_configs", entry="{}.yaml", listing="hpclaunch sites list")
+JOB = Kind(noun="job", folder="jobs", entry="{}/job.yaml", listing="hpclaunch jobs list")
+
+
+@record
+class Found:
+    """Where a name was found; ``origin`` is ``project``, ``user`` or ``bundled``."""
+
+    name: str
+    path: Path
+    origin: str
+
+
+@record
+class Catalog:
+    """The three places, in the order in which they win."""
+
+    project: Path
+    user: Path
+
+    def roots(self, folder: str) -> list[tuple[str, Path]]:
+        """Return (origin, folder) pairs, first winner first; a project that is the bundled folder counts as bundled."""
+        shipped = bundled(folder)
+        places = [("project", self.project / folder), ("user", self.user / folder), ("bundled", shipped)]
+        return [(origin, path) for origin, path in places if origin == "bundled" or path.resolve() != shipped]
+
+    def find(self, kind: Kind, name: str) -> Found:
+        """Return where ``name`` is, or raise NotFound with the nearest names."""
+        if NAME.fullmatch(name):
+            for origin, folder in self.roots(kind.folder):
+                path = folder / kind.entry.format(name)
+                if path.is_file():
+                    return Found(name=name, path=path, origin=origin)
+        raise NotFound(self._missing(kind, name))
+
+    def names(self, kind: Kind) -> list[Found]:
+        """Return everything of that kind, by name; of two with one name only the winner."""
+        found: dict[str, Found] = {}
+        for origin, folder in self.roots(kind.folder):
+            for path in sorted(folder.glob(kind.entry.format("*"))):
+                name = path.parent.name if "/" in kind.entry else path.name.removesuffix(".yaml")
+                if NAME.fullmatch(name):
+                    found.setdefault(name, Found(name=name, path=path, origin=origin))
+        return [found[name] for name in sorted(found)]
+
+    def _missing(self, kind: Kind, name: str) -> Fault:
+        known = [found.name for found in self.names(kind)]
+        return Fault(
+            what=f"no {kind.noun} is called {name!r}{did_you_mean(name, known)}",
+            allowed=", ".join(known),
+            next=kind.listing,
+        )
+
+
+def bundled(folder: str) -> Path:
+    """Return the shipped folder: inside the wheel, or beside the package in a checkout (editable install)."""
+    installed = PACKAGE / "_bundled" / folder
+    return installed if installed.is_dir() else PACKAGE.parent / folder

@@ -1,0 +1,272 @@
+"""What a job file may say, and loading one; a person's own script becomes a job without a folder."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import field
+from glob import iglob
+from math import inf
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from hpclaunch.config.catalog import JOB, Catalog
+from hpclaunch.config.fileformat import (
+    INTERNAL,
+    AtLeast,
+    Before,
+    Environment,
+    Line,
+    Matching,
+    Memory,
+    PositiveInt,
+    VariableName,
+    Walltime,
+    read,
+)
+from hpclaunch.core.records import record
+from hpclaunch.launchers import LauncherName
+
+Value = bool | int | float | str
+ParameterName = Annotated[str, Matching(re.compile("[a-z][a-z0-9_]*"), "small letters, digits and _")]
+
+
+def _spelled_out(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"default": value}
+
+
+@record
+class Parameter:
+    """A hyper-parameter: its default fixes its type. ``choices`` are all that is allowed.
+
+    A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; one that has some is finite.
+    """
+
+    default: bool | int | float | str
+    help: str = ""
+    choices: tuple[Value, ...] = ()
+    at_least: int | float | None = None
+    above: int | float | None = None
+    below: int | float | None = None
+    at_most: int | float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.bounds:
+            return
+        if isinstance(self.default, bool) or not isinstance(self.default, int | float):
+            raise ValueError("only a number has bounds (at_least, above, below, at_most)")
+        limits = (self.at_least, self.above, self.below, self.at_most)
+        if not all(-inf < limit < inf for limit in limits if limit is not None):
+            raise ValueError("a bound is a finite number")
+        for value in (self.default, *self.choices):
+            if not self._is_within(value):
+                raise ValueError(f"{spell(value)}, the default or a choice, is not {self.bounds}")
+
+    @property
+    def bounds(self) -> str:
+        """What a number must be, such as ``at least 0 and below 1``; empty without bounds."""
+        said = {"at least": self.at_least, "above": self.above, "below": self.below, "at most": self.at_most}
+        return " and ".join(f"{word} {bound}" for word, bound in said.items() if bound is not None)
+
+    def parse(self, text: str) -> Value:
+        """Return typed text as this parameter's type. Raises ValueError saying what is allowed."""
+        value = _as_type(type(self.default), text)
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(map(spell, self.choices))}")
+        if self.bounds and not self._is_within(value):
+            raise ValueError(f"{text!r} is not a number that is {self.bounds}")
+        return value
+
+    def _is_within(self, value: Any) -> bool:
+        return (
+            -inf < value < inf
+            and (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+            and (self.at_most is None or value <= self.at_most)
+        )
+
+
+@record
+class Resources:
+    """What the job asks for unless somebody says otherwise. ``nodes: auto`` lets the planner choose."""
+
+    nodes: Literal["auto"] | PositiveInt = "auto"
+    node_type: str | None = None
+    tasks_per_node: PositiveInt | None = None
+    cpus_per_task: PositiveInt | None = None
+    gpus_per_node: Annotated[int, AtLeast(0)] | None = None
+    memory: Memory | None = None
+    walltime: Walltime | None = None
+    exit_wait: PositiveInt = 60
+
+
+@record
+class Fetch:
+    """Where ``hpclaunch data fetch`` gets the data set, and the SHA-256 of that file."""
+
+    url: Line
+    sha256: Annotated[str, Matching(re.compile("[0-9a-f]{64}"), "64 hexadecimal digits")]
+
+
+@record
+class DataSet:
+    """The data set that the job reads: one of ``layouts`` (paths in its folder) must be there before it is queued.
+
+    ``*`` in a layout stands for any part of a name.
+    """
+
+    name: Annotated[str, Matching(re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*"), "letters, digits, '_', '.' and '-'")]
+    layouts: Annotated[tuple[Line, ...], AtLeast(1)]
+    fetch: Fetch | None = None
+
+
+Role = Literal[
+    "epochs",
+    "batch_size_per_rank",
+    "global_batch_size",
+    "accumulation",
+    "learning_rate",
+    "scale_learning_rate",
+    "warmup_epochs",
+    "decay",
+    "decay_power",
+    "optimizer",
+    "momentum",
+    "precision",
+    "train_samples",
+]
+"""What the planner must understand of a job's parameters."""
+Figure = Literal["parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer"]
+LARGE_BYTES = 8e9
+NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
+
+
+@record
+class Training:
+    """What the planner may know of a job: its data set (``samples``, bytes of each), its model, its parameters.
+
+    ``model`` is ``module:function`` in the job's folder; ``figures`` are the model's, per sample and in float32 (advice
+    /figures.py). ``critical_batch`` (samples), else that of the ``task``. ``base_batch``: the global batch size that
+    the default learning rate and epochs are for; else the default batch size per rank. ``names``: the parameter for a
+    role, where it is not called so.
+    """
+
+    samples: PositiveInt
+    sample_bytes: PositiveInt | None = None
+    task: Literal["mnist", "svhn", "cifar-10", "imagenet", "cosmoflow", "deepcam", "oc20"] | None = None
+    critical_batch: PositiveInt | None = None
+    base_batch: PositiveInt | None = None
+    model: Annotated[str, Matching(re.compile(r"[\w.]+:\w+"), "module:function")] | None = None
+    figures: dict[Figure, Annotated[float, AtLeast(0)]] = field(default_factory=dict)
+    names: dict[Role, ParameterName] = field(default_factory=dict)
+
+    @property
+    def large(self) -> bool:
+        """Whether weights and gradients alone are so large that some GPU may not hold them (8 bytes a parameter)."""
+        return 8 * self.figures.get("parameters", 0.0) > LARGE_BYTES
+
+    def __post_init__(self) -> None:
+        lacking = sorted(name for name in NEEDED_FIGURES if not self.figures.get(name))  # type: ignore[call-overload]
+        if self.figures and lacking:
+            raise ValueError(f"'figures' needs {', '.join(lacking)} above zero, or leave all of it out")
+
+
+@record
+class Job:
+    """A job: a script with hyper-parameters, or any command, and what it needs.
+
+    ``restarts``: how often its script may start it again after it has saved its state; ``signal`` asks it to.
+    ``rank_logs``: up to so many ranks each has a log file of its own. ``strategies``: those of TensorFlow that the
+    program can train with in Horovod's place, when it is told --strategy=NAME.
+    """
+
+    name: str = field(metadata=INTERNAL)
+    folder: str = field(metadata=INTERNAL)
+    summary: str
+    script: Line | None = None
+    command: tuple[str, ...] = ()
+    parameters: dict[ParameterName, Annotated[Parameter, Before(_spelled_out)]] = field(default_factory=dict)
+    resources: Resources = field(default_factory=Resources)
+    data: DataSet | None = None
+    training: Training | None = None
+    environment: Environment = field(default_factory=Environment)
+    launcher: LauncherName | None = None
+    restarts: Annotated[int, AtLeast(0)] | None = None
+    signal: Line | None = None
+    rank_logs: Annotated[int, AtLeast(0)] | None = None
+    secret_env: tuple[VariableName, ...] = ()
+    strategies: tuple[Literal["mirrored", "multiworker"], ...] = ()
+    sbatch: tuple[Line, ...] = ()
+    source_only: bool = field(default=False, metadata=INTERNAL)
+
+    def parameter_for(self, role: Role) -> str:
+        """Return what the parameter for a role is called, whether or not the job has one."""
+        return self.training.names.get(role, role) if self.training else role
+
+    def __post_init__(self) -> None:
+        if (self.script is None) == (not self.command):
+            raise ValueError("say either 'script' (a Python file) or 'command' (a list: program and arguments)")
+        if self.script and (Path(self.script).is_absolute() or ".." in Path(self.script).parts):
+            raise ValueError("'script' is a path inside the job's folder")
+        if self.strategies and "strategy" in self.parameters:
+            raise ValueError(
+                "with 'strategies' the program is told --strategy; no parameter may have that name as well"
+            )
+        astray = [
+            name for name in (self.training.names if self.training else {}).values() if name not in self.parameters
+        ]
+        if astray:
+            raise ValueError(f"training.names says {', '.join(astray)}, which the job has no parameter for")
+
+
+def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
+    """Return the job of that name, or the job that a path to a script stands for. Raises NotFound or InvalidFile."""
+    if looks_like_path(target):
+        return script_job(cwd / target)
+    found = catalog.find(JOB, target)
+    return read(found.path, Job, name=target, folder=str(found.path.parent))
+
+
+def layout_in(folder: Path, layouts: Sequence[str]) -> Path | None:
+    """Return the first of a data set's layouts that is in the folder, or None."""
+    for layout in layouts:
+        # Only a *: a name may hold [ or ? as they are.
+        found = iglob(re.sub(r"([\[?])", r"[\1]", layout), root_dir=folder) if "*" in layout else [layout]
+        first = next((name for name in found if (folder / name).exists()), None)
+        if first is not None:
+            return folder / first
+    return None
+
+
+def looks_like_path(target: str) -> bool:
+    """Tell a script (``./train.py``, ``dir/run``, ``train.py``) from a job's name."""
+    return "/" in target or target.endswith((".py", ".sh"))
+
+
+def script_job(path: Path) -> Job:
+    """Return a job that runs one script: Python for .py, bash for .sh, else the file itself. It need not exist yet."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", path.stem).strip("-.") or "script"
+    entry = path.name
+    program: dict[str, Any] = {"script": entry} if path.suffix == ".py" else {"command": _command_for(path)}
+    return Job(name=name[:64], folder=str(path.parent), summary=f"script {path}", source_only=True, **program)
+
+
+def _command_for(path: Path) -> tuple[str, ...]:
+    return ("bash", "{code}/" + path.name) if path.suffix == ".sh" else ("{code}/" + path.name,)
+
+
+def spell(value: Value) -> str:
+    """Return a value as a job's command line takes it: ``true`` and ``false`` for booleans."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _as_type(kind: type, text: str) -> Value:
+    if kind is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise ValueError(f"{text!r} is not true or false")
+    if kind is str:
+        return text
+    try:
+        return int(text) if kind is int else float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {'a whole number' if kind is int else 'a number'}") from None

@@ -1,0 +1,58 @@
+"""Where each value of a site file comes from: the longest of ``origins``' dotted keys that leads to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from hpclaunch.config.site import Site
+from hpclaunch.core.records import record
+
+_BOOKS = frozenset({"sources", "origins", "third_party", "derived", "unverified"})
+
+
+@record
+class Value:
+    """One value as the file writes it. ``mark``: ``third-party``, ``derived`` or nothing; ``how`` it was computed."""
+
+    key: str
+    value: Any
+    sources: tuple[str, ...]
+    mark: str = ""
+    how: str = ""
+
+
+def values(site: Site, content: Mapping[str, Any]) -> list[Value]:
+    """Return every value of a site file's ``content`` with its sources; those without any have an empty tuple."""
+    return [_traced(site, key, value) for key, value in _leaves(content, "")]
+
+
+def _leaves(content: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        key = f"{above}{name}"
+        if key in _BOOKS:
+            continue
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{key}.")
+        else:
+            yield key, value
+
+
+def _traced(site: Site, key: str, value: Any) -> Value:
+    sources = site.origins.get(longest(key, site.origins) or "", ())
+    computed = longest(key, site.derived)
+    mark = "third-party" if longest(key, site.third_party) else "derived" if computed else ""
+    return Value(key=key, value=value, sources=sources, mark=mark, how=site.derived.get(computed or "", ""))
+
+
+def longest(key: str, prefixes: Iterable[str]) -> str | None:
+    """Return the longest dotted prefix of ``key`` (or ``key`` itself) among ``prefixes``."""
+    leading = [prefix for prefix in prefixes if key == prefix or key.startswith(f"{prefix}.")]
+    return max(leading, key=len, default=None)
+
+
+def useless(site: Site, content: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys in the site's books that lead to no value: slips of the pen."""
+    keys = [key for key, _ in _leaves(content, "")]
+    said = [*site.origins, *site.third_party, *site.derived]
+    return [prefix for prefix in said if not any(longest(key, [prefix]) for key in keys)]

@@ -1,0 +1,112 @@
+"""What a user's and a project's own settings may say, and reading them; they never hold a secret."""
+
+from collections.abc import Mapping
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union
+
+from hpclaunch.config.fileformat import INTERNAL, AtLeast, Environment, Line, Walltime, read
+from hpclaunch.core.records import record
+from hpclaunch.launchers import LauncherName
+
+SETTINGS_FILE = "settings.yaml"
+PROJECT_FILE = "hpclaunch.yaml"
+_SBATCH_VARIABLES = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
+
+
+@record
+class Mail:
+    """Whom Slurm writes to, and when."""
+
+    to: Line
+    events: Annotated[
+        tuple[Literal["BEGIN", "END", "FAIL", "REQUEUE", "TIME_LIMIT", "TIME_LIMIT_80", "ALL"], ...], AtLeast(1)
+    ] = ("END", "FAIL")
+
+
+@record
+class SiteSettings:
+    """What somebody wants at one site, or everywhere.
+
+    ``sbatch`` options are added to every script. ``remove`` takes a line out of it: ``--option`` of sbatch and the
+    launcher, ``NAME`` of a variable, or the text of a line of set-up.
+    """
+
+    account: Line | None = None
+    partition: Line | None = None
+    qos: Line | None = None
+    node_type: Line | None = None
+    walltime: Walltime | None = None
+    launcher: LauncherName | None = None
+    restarts: Annotated[int, AtLeast(0)] | None = None
+    signal: Line | None = None
+    rank_logs: Annotated[int, AtLeast(0)] | None = None
+    runs_dir: Line | None = None
+    data_dir: Line | None = None
+    mail: Mail | None = None
+    environment: Environment = field(default_factory=Environment)
+    sbatch: tuple[Line, ...] = ()
+    remove: tuple[Line, ...] = ()
+
+
+@record
+class Settings(SiteSettings):
+    """A settings file: values for every site, and under ``sites`` those for one; ``weaker`` is the file below it."""
+
+    site: Line | None = None
+    sites: dict[str, SiteSettings] = field(default_factory=dict)
+    origin: str = field(default="settings", metadata=INTERNAL)
+    weaker: Union["Settings", None] = field(default=None, metadata=INTERNAL)
+
+    def levels(self, site: str) -> list[tuple[str, SiteSettings]]:
+        """Return (origin, settings), strongest first: for this site, for all, then the weaker file's."""
+        own = [(self.origin, self.sites.get(site, SiteSettings())), (self.origin, self)]
+        return [*own, *(self.weaker.levels(site) if self.weaker else [])]
+
+    def offer(self, key: str, site: str) -> tuple[str, Any]:
+        """Return (origin, value) of the strongest level that says ``key``; the value is None where nobody does."""
+        said = [(origin, getattr(level, key)) for origin, level in self.levels(site)]
+        return next(((origin, value) for origin, value in said if value is not None), (self.origin, None))
+
+    def all(self, key: str, site: str) -> tuple[str, ...]:
+        """Return what all levels list under ``key``, weakest first."""
+        return tuple(item for _, level in reversed(self.levels(site)) for item in getattr(level, key))
+
+    def environment_at(self, site: str) -> Environment:
+        """Return the levels' environments as one: lists follow each other, the strongest variable and Python win."""
+        merged = Environment()
+        for _, level in reversed(self.levels(site)):
+            merged = merged.under(level.environment)
+        return merged
+
+    def default_site(self) -> tuple[str, str | None]:
+        """Return (origin, site) of the strongest file that names one."""
+        if self.site or not self.weaker:
+            return self.origin, self.site
+        return self.weaker.default_site()
+
+    def named_sites(self) -> list[tuple[str, str]]:
+        """Return (origin, site) for every site that has settings of its own."""
+        own = [(self.origin, name) for name in self.sites]
+        return [*own, *(self.weaker.named_sites() if self.weaker else [])]
+
+
+def load_settings(user: Path, project: Path) -> Settings:
+    """Return the project's settings over the user's; an absent file is an empty one. Raises InvalidFile."""
+    weaker = _read(user / SETTINGS_FILE)
+    path = project / PROJECT_FILE
+    return replace(_read(path), origin=f"project {PROJECT_FILE}", weaker=weaker) if path.is_file() else weaker
+
+
+def _read(path: Path) -> Settings:
+    return read(path, Settings) if path.is_file() else Settings()
+
+
+def sbatch_variables(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return key -> (variable, value) for the SBATCH_* variables that say what the user wants.
+
+    They count only outside a job: inside one they are Slurm's own echo of how that job was started.
+    """
+    if "SLURM_JOB_ID" in environment:
+        return {}
+    return {key: (name, environment[name]) for key, name in _SBATCH_VARIABLES.items() if environment.get(name)}

@@ -1,0 +1,1 @@
+"""What all rooms share; it uses the standard library only."""

@@ -1,0 +1,34 @@
+"""Where files stand: the installed package, and the user's own folders (XDG base directory specification)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def user_folder(environment: Mapping[str, str]) -> Path:
+    """Return the folder of the user's own sites, jobs, templates and settings."""
+    return _folder(environment, "XDG_CONFIG_HOME", ".config")
+
+
+def state_folder(environment: Mapping[str, str]) -> Path:
+    """Return the folder of what is kept between commands, such as the list of runs."""
+    return _folder(environment, "XDG_STATE_HOME", ".local/state")
+
+
+def data_folder(environment: Mapping[str, str]) -> Path:
+    """Return the folder of what was measured."""
+    return _folder(environment, "XDG_DATA_HOME", ".local/share")
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Return the folder of what can be found again."""
+    return _folder(environment, "XDG_CACHE_HOME", ".cache")
+
+
+def _folder(environment: Mapping[str, str], variable: str, below_home: str) -> Path:
+    home = Path(environment.get("HOME") or os.path.expanduser("~"))
+    return Path(environment.get(variable) or home / below_home) / "hpclaunch"

@@ -1,0 +1,203 @@
+"""Global batch size, batch size per rank, most nodes: the guidelines' caps; it overrules nobody who types a value."""
+
+from __future__ import annotations
+
+import math
+
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count
+from hpclaunch.guidelines.efficiency import MCCANDLISH, NoiseScale
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
+
+SOURCE = f"{GUIDELINES}, batch size selection and node number selection"
+MOST_NODES = 64
+"""Guidelines: "up to 64 nodes is recommended for shorter queue wait time"."""
+ENOUGH_WORK = 0.8
+"""A batch size per rank is not too small if at least this share of a step is work on samples, not fixed time."""
+
+
+@record
+class BatchCap:
+    """The largest global batch size that an automatic choice may take, samples, and why."""
+
+    batch: int
+    origin: Origin
+    reason: Reason
+
+
+def below_square_root(samples: int) -> int:
+    """Return the largest whole batch below sqrt(``samples``), at least 1; CIFAR-10's 50,000 give 223.
+
+    Source: guidelines, "for dataset size N, usually use maximal global batch size < sqrt(N)".
+    """
+    positive(samples=samples)
+    return max(1, math.isqrt(samples - 1))
+
+
+def batch_cap(
+    samples: int,
+    *,
+    typed: int | None = None,
+    noise: NoiseScale | None = None,
+    critical: float | None = None,
+    critical_origin: Origin = "given",
+) -> BatchCap:
+    """Return the cap on the global batch size: typed; else a trustworthy noise scale; else below sqrt(N).
+
+    ``critical`` (samples) is only shown. A typed batch is kept as it is, with one warning if it breaks the rule.
+    Source: guidelines; the noise scale roughly predicts the largest useful batch (McCandlish et al. 2018).
+    """
+    root = below_square_root(samples)
+    if typed is not None:
+        return BatchCap(
+            batch=typed, origin="typed", reason=_kept(typed, root, samples, noise, critical, critical_origin)
+        )
+    if noise is not None and noise.trustworthy:
+        measured = max(1, int(noise.value))
+        verdict = (
+            f"at most {measured} samples: the measured noise scale, in place of sqrt(N) = {math.sqrt(samples):.0f}"
+        )
+        rule, source = "a measured noise scale is the largest useful global batch size", f"{SOURCE}; {MCCANDLISH}"
+        origin: Origin = "profile"
+    else:
+        measured = root
+        verdict = f"at most {root} samples, the largest global batch size below sqrt(N)"
+        rule, source, origin = "global batch size below sqrt(N)", SOURCE, "computed"
+    numbers = _numbers(measured, samples, noise, critical, critical_origin)
+    reason = Reason(rule=rule, numbers=numbers, verdict=verdict, source=source)
+    return BatchCap(batch=measured, origin=origin, reason=reason)
+
+
+def _numbers(
+    batch: int, samples: int, noise: NoiseScale | None, critical: float | None, critical_origin: Origin
+) -> tuple[Number, ...]:
+    found = [
+        Number(name="B", value=batch, unit="samples"),
+        Number(name="sqrt(N)", value=math.sqrt(samples), unit="samples"),
+    ]
+    if critical is not None:
+        found.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
+    if noise is not None:
+        found.append(Number(name="noise scale", value=noise.value, unit="samples", origin="profile"))
+    return tuple(found)
+
+
+def _kept(
+    typed: int, root: int, samples: int, noise: NoiseScale | None, critical: float | None, critical_origin: Origin
+) -> Reason:
+    positive(batch=typed)
+    allowed = int(noise.value) if noise is not None and noise.trustworthy else root
+    above = typed > allowed
+    known = f"{critical:.0f}" if critical is not None else "not known"
+    warning = f"global batch size kept as typed: B = {typed}, sqrt(N) = {math.sqrt(samples):.0f}, B_crit = {known}"
+    warning += f"; a step takes no more than all {samples} samples" if typed > samples else ""
+    return Reason(
+        rule="what a person types wins",
+        numbers=_numbers(typed, samples, noise, critical, critical_origin),
+        verdict=f"{typed} samples, as typed; {'above' if above else 'within'} the {allowed} of an automatic choice",
+        source=SOURCE,
+        warning=warning if above else "",
+    )
+
+
+def smallest_efficient_batch(fixed_s: float, per_sample_s: float) -> int:
+    """Return the smallest batch size per rank for which 0.8 of a step is work on samples.
+
+    A step takes ``fixed_s`` + b x ``per_sample_s`` seconds. Source: guidelines, "make sure the local batch size is not
+    too small for computation efficiency"; the share is hpclaunch's own.
+    """
+    positive(per_sample_s=per_sample_s)
+    if fixed_s < 0:
+        raise ValueError(f"a step's fixed time cannot be negative: {fixed_s}")
+    # Rounded first: 4.000000000000001 samples are 4.
+    return max(1, math.ceil(round(ENOUGH_WORK / (1 - ENOUGH_WORK) * fixed_s / per_sample_s, 9)))
+
+
+@record
+class Batch:
+    """How a global batch is made: ``per_rank`` samples x ``replicas`` x ``accumulation`` micro-batches."""
+
+    per_rank: int
+    replicas: int
+    accumulation: int = 1
+
+    @property
+    def total(self) -> int:
+        """The global batch size, samples."""
+        return self.per_rank * self.replicas * self.accumulation
+
+
+def share_out(cap: int, replicas: int, *, largest: int, smallest: int) -> Batch | None:
+    """Return the batch of that many replicas: the largest that fits memory and cap, or None where scaling ends.
+
+    Batch sizes per rank between ``smallest`` (efficiency) and ``largest`` (memory), in multiples of 8 where there is
+    room. None: even the smallest efficient one would break the cap, so that more replicas cannot help.
+    Source: guidelines, batch size and node number selection; "more nodes are not necessarily better".
+    """
+    positive(cap=cap, replicas=replicas, largest=largest, smallest=smallest)
+    per_rank = min(largest, cap // replicas)
+    if per_rank < min(smallest, largest):
+        return None
+    rounded = per_rank // 8 * 8
+    if rounded >= smallest:
+        per_rank = rounded
+    return Batch(per_rank=per_rank, replicas=replicas) if per_rank else None
+
+
+def typed_batch(typed: int, replicas: int, *, largest: int) -> Batch:
+    """Return how a typed global batch size is made, with as few micro-batches as memory allows.
+
+    Raises ValueError if it cannot be shared out evenly: it would not be the batch that was typed.
+    """
+    positive(typed=typed, replicas=replicas, largest=largest)
+    if typed % replicas:
+        raise ValueError(f"a global batch size of {typed} cannot be shared out evenly to {replicas} replicas")
+    each = typed // replicas
+    parts = next(parts for parts in range(math.ceil(each / largest), each + 1) if each % parts == 0)
+    return Batch(per_rank=each // parts, replicas=replicas, accumulation=parts)
+
+
+@record
+class NodeCap:
+    """The most nodes that an automatic choice may take, and why."""
+
+    nodes: int
+    origin: Origin
+    reason: Reason
+
+
+def node_cap(available: int | None = None, *, typed: int | None = None) -> NodeCap:
+    """Return the cap on nodes: typed ones win; else 64, or what the site's limits leave (None: not known).
+
+    Source: guidelines, "up to 64 nodes is recommended for shorter queue wait time", "more nodes are not necessarily
+    better".
+    """
+    if typed is not None:
+        positive(nodes=typed)
+        above = typed > MOST_NODES
+        warning = (
+            f"{count(typed, 'node')} kept as typed: the guidelines recommend up to {MOST_NODES}, for a shorter wait"
+        )
+        return NodeCap(
+            nodes=typed,
+            origin="typed",
+            reason=Reason(
+                rule="what a person types wins",
+                numbers=(Number(name="nodes", value=typed, origin="typed"),),
+                verdict=f"{count(typed, 'node')}, as typed",
+                source=SOURCE,
+                warning=warning if above else "",
+            ),
+        )
+    nodes = MOST_NODES if available is None else min(MOST_NODES, available)
+    positive(nodes=nodes)
+    return NodeCap(
+        nodes=nodes,
+        origin="default" if nodes == MOST_NODES else "site",
+        reason=Reason(
+            rule=f"up to {MOST_NODES} nodes, and more are not necessarily better",
+            numbers=(Number(name="nodes", value=nodes, origin="default" if nodes == MOST_NODES else "site"),),
+            verdict=f"at most {count(nodes, 'node')}",
+            source=SOURCE,
+        ),
+    )

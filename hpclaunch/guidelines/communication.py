@@ -1,0 +1,223 @@
+"""Time of an all-reduce by latency and bandwidth of a site's links: ring, tree, hierarchical; it sends nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import Number, Reason, positive
+
+Algorithm = Literal["none", "ring", "tree", "hierarchical"]
+
+GIGA = 1e9
+PCIE_GBYTES_PER_S = 15.75
+"""One direction of PCIe 3.0 x16 by its standard: what is counted with where the GPUs' links are not known."""
+ACHIEVED_INSIDE = 0.8
+"""Of the links' bandwidth inside a node: the lower end of what nccl-tests reaches."""
+ACHIEVED_BETWEEN = 0.1
+"""Of a node's fast network (100 GB/s and more): what a Horovod all-reduce of TensorFlow reaches without overlap, fusion
+copies and negotiation included, measured on DGX A100 (20 GB/s) and DGX-2H (10 GB/s)."""
+HOST_GBYTES_PER_S = 10.0
+WIRE = 0.85
+"""A slower network does not slow the copies in the node: the lesser of those 10 GB/s and what nccl-tests reaches (0.8
+to 0.9 of the cards)."""
+FUSION_BYTES = 128 * 2**20
+"""Horovod 0.28.1 adds up at most so much at once."""
+TREE_BANDWIDTH = 0.92
+BASE_S = 8.4e-6
+NVLINK_RING_S, NVLINK_TREE_S, PCI_S, NETWORK_S = 3.4e-6, 4.0e-6, 5.7e-6, 14.0e-6
+"""Latencies of NCCL's "simple" protocol, the one of large messages (NVIDIA/nccl @5067397, src/graph/tuning.cc)."""
+NCCL = "NVIDIA/nccl @5067397, src/graph/tuning.cc; nccl-tests PERFORMANCE.md"
+
+CYCLE_S, NO_CYCLE_S = 1.126e-3, 0.037e-3
+"""Measured time of one of many dependent Horovod all-reduces of 4 KiB, with the default cycle time and with 0."""
+
+
+@record
+class Links:
+    """Bandwidths in GB/s, one direction, nominal: all links of one GPU (None: not known), all network cards of a node.
+
+    ``nvlink``: the GPUs' links are faster than PCIe (NVLink, xGMI). ``node_said``: the network cards are known, else
+    their bandwidth is assumed.
+    """
+
+    gpu_gbytes_per_s: float | None
+    node_gbytes_per_s: float
+    nvlink: bool = True
+    node_said: bool = True
+
+    def __post_init__(self) -> None:
+        positive(node_gbytes_per_s=self.node_gbytes_per_s)
+
+    @property
+    def inside_bytes_per_s(self) -> float:
+        """Bytes a second of an all-reduce among the GPUs of a node."""
+        return ACHIEVED_INSIDE * (self.gpu_gbytes_per_s or PCIE_GBYTES_PER_S) * GIGA
+
+    @property
+    def between_bytes_per_s(self) -> float:
+        """Bytes a second of an all-reduce among nodes."""
+        through_host = max(ACHIEVED_BETWEEN * self.node_gbytes_per_s, HOST_GBYTES_PER_S)
+        return min(WIRE * self.node_gbytes_per_s, through_host) * GIGA
+
+
+@record
+class Group:
+    """The ranks that add up a gradient: nodes x ranks on each."""
+
+    nodes: int
+    per_node: int
+
+    def __post_init__(self) -> None:
+        positive(nodes=self.nodes, per_node=self.per_node)
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks."""
+        return self.nodes * self.per_node
+
+
+@record
+class AllReduce:
+    """One all-reduce, seconds: ``latency_s`` of its messages and ``transfer_s`` of its bytes."""
+
+    algorithm: Algorithm
+    latency_s: float
+    transfer_s: float
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of both."""
+        return self.latency_s + self.transfer_s
+
+
+def ring_bytes(size: float, ranks: int) -> float:
+    """Return the bytes that one rank sends in a ring all-reduce of ``size`` bytes: 2 (p - 1) / p x size.
+
+    Source: nccl-tests PERFORMANCE.md; it is optimal (Patarasuk and Yuan 2009).
+    """
+    return 2 * (ranks - 1) / ranks * size
+
+
+def ring_latency_s(group: Group, *, nvlink: bool = True) -> float:
+    """Return seconds of latency of a ring: 2 (p - 1) steps, 2 (n - 1) of them between nodes. Source: NCCL's model."""
+    if group.ranks == 1:
+        return 0.0
+    inside = NVLINK_RING_S if nvlink else PCI_S
+    between = 2 * (group.nodes - 1)
+    return BASE_S + (2 * (group.ranks - 1) - between) * inside + between * NETWORK_S
+
+
+def tree_latency_s(group: Group, *, nvlink: bool = True) -> float:
+    """Return seconds of latency of a tree: a chain in each node, log2(n) hops between nodes. Source: NCCL's model."""
+    if group.ranks == 1:
+        return 0.0
+    inside = NVLINK_TREE_S if nvlink else PCI_S
+    return BASE_S + 2 * ((group.per_node - 1) * inside + math.log2(group.nodes) * NETWORK_S)
+
+
+def latency_s(group: Group, size: float, *, nvlink: bool = True) -> float:
+    """Return seconds of latency of a gradient of ``size`` bytes: the better of ring and tree, for every fusion buffer.
+
+    Source: NCCL chooses between the two; Horovod sends one fusion buffer (128 MiB) after another.
+    """
+    buffers = math.ceil(size / FUSION_BYTES)
+    return buffers * min(ring_latency_s(group, nvlink=nvlink), tree_latency_s(group, nvlink=nvlink))
+
+
+def ring(size: float, group: Group, links: Links) -> AllReduce:
+    """Return a flat ring over all ranks, at the bandwidth of the slowest level it crosses. Source: NCCL's model."""
+    if group.ranks == 1:
+        return AllReduce(algorithm="none", latency_s=0.0, transfer_s=0.0)
+    return AllReduce(
+        algorithm="ring",
+        latency_s=ring_latency_s(group, nvlink=links.nvlink),
+        transfer_s=ring_bytes(size, group.ranks) / _slowest(group, links),
+    )
+
+
+def tree(size: float, group: Group, links: Links) -> AllReduce:
+    """Return a double binary tree over the nodes: every byte goes up and down once, at 0.92 of a ring's bandwidth.
+
+    Source: NCCL's model (all-reduce by tree counts 2 x size).
+    """
+    if group.ranks == 1:
+        return AllReduce(algorithm="none", latency_s=0.0, transfer_s=0.0)
+    return AllReduce(
+        algorithm="tree",
+        latency_s=tree_latency_s(group, nvlink=links.nvlink),
+        transfer_s=2 * size / (TREE_BANDWIDTH * _slowest(group, links)),
+    )
+
+
+def hierarchical(size: float, group: Group, links: Links) -> AllReduce:
+    """Return reduce-scatter in every node, all-reduce of each part between nodes, all-gather in every node.
+
+    2 (g - 1) / g x size / inside + 2 (n - 1) / n x (size / g) / (between / g): each GPU has its share of the network.
+    Worth it only where the network is weak: NCCL's ring uses all network cards anyway. Source: Horovod's
+    HOROVOD_HIERARCHICAL_ALLREDUCE.
+    """
+    if group.ranks == 1:
+        return AllReduce(algorithm="none", latency_s=0.0, transfer_s=0.0)
+    inside = Group(nodes=1, per_node=group.per_node)
+    between = Group(nodes=group.nodes, per_node=1)
+    transfer = ring_bytes(size, inside.ranks) / links.inside_bytes_per_s
+    transfer += ring_bytes(size, between.ranks) / links.between_bytes_per_s
+    latency = ring_latency_s(inside, nvlink=links.nvlink) + ring_latency_s(between, nvlink=links.nvlink)
+    return AllReduce(algorithm="hierarchical", latency_s=latency, transfer_s=transfer)
+
+
+def _slowest(group: Group, links: Links) -> float:
+    if group.nodes == 1:
+        return links.inside_bytes_per_s
+    if group.per_node == 1:
+        return links.between_bytes_per_s
+    return min(links.inside_bytes_per_s, links.between_bytes_per_s)
+
+
+@record
+class Communication:
+    """The fastest all-reduce, the others, and why."""
+
+    best: AllReduce
+    others: tuple[AllReduce, ...]
+    reason: Reason
+
+
+def all_reduce(size: float, group: Group, links: Links) -> Communication:
+    """Return the all-reduce of ``size`` bytes by every algorithm, the fastest first. Raises ValueError for no bytes."""
+    positive(size=size)
+    found = sorted((one(size, group, links) for one in (ring, tree, hierarchical)), key=lambda one: one.total_s)
+    best = found[0]
+    return Communication(
+        best=best,
+        others=tuple(found[1:]),
+        reason=Reason(
+            rule="time of an all-reduce = latency + bytes / bandwidth",
+            numbers=(
+                Number(name="gradient", value=size, unit="bytes", origin="given"),
+                Number(name="ranks", value=group.ranks),
+                Number(name="inside a node", value=links.inside_bytes_per_s / GIGA, unit="GB/s", origin="site"),
+                Number(name="between nodes", value=links.between_bytes_per_s / GIGA, unit="GB/s", origin="site"),
+            ),
+            verdict=f"{best.algorithm}: {best.total_s * 1e3:.3g} ms, {best.latency_s * 1e3:.3g} ms of it latency",
+            source=NCCL,
+        ),
+    )
+
+
+def tensor_parallel_s(
+    collectives: int, message_bytes: float, gpus: int, links: Links, *, per_node: int, spinning: bool = True
+) -> float:
+    """Return seconds a step that ``gpus`` sharing a replica spend on ``collectives`` dependent all-reduces.
+
+    A transformer has 4 a layer, of batch x sequence x hidden values each. ``spinning``: HOROVOD_CYCLE_TIME=0.
+    Source: n (t + 2 (T - 1) / T x bytes / bandwidth), with Horovod's times as the project measured them.
+    """
+    positive(gpus=gpus, per_node=per_node)
+    if gpus == 1:
+        return 0.0
+    bandwidth = links.inside_bytes_per_s if gpus <= per_node else links.between_bytes_per_s
+    each = (NO_CYCLE_S if spinning else CYCLE_S) + ring_bytes(message_bytes, gpus) / bandwidth
+    return collectives * each

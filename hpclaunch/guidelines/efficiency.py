@@ -1,0 +1,138 @@
+"""How many epochs a batch costs: the Pareto law of large batches and the gradient noise scale; it runs no step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import Number, Origin, Reason, positive
+
+MCCANDLISH = "McCandlish et al. 2018, arXiv 1812.06162"
+ENOUGH_STEPS = 1000
+"""Steps over which a noise scale must be averaged before it takes the place of the square-root rule."""
+ENOUGH_CERTAINTY = 2.0
+"""And the factor of its value within which both ends of its confidence interval must lie."""
+FEWEST_BATCHES = 2
+"""Two unknowns: the law needs runs at two batch sizes at least."""
+
+
+@record
+class Pareto:
+    """E(B) = ``fewest_epochs`` x (1 + B / ``critical_batch``): epochs to a target, by global batch size (samples)."""
+
+    fewest_epochs: float
+    critical_batch: float
+
+    def __post_init__(self) -> None:
+        positive(fewest_epochs=self.fewest_epochs)
+        if not self.critical_batch > 0:
+            raise ValueError(f"must be above zero: critical_batch = {self.critical_batch}")
+
+    def epochs(self, batch: float) -> float:
+        """Epochs to the target at a global batch size."""
+        return self.fewest_epochs * (1 + batch / self.critical_batch)
+
+    def steps(self, batch: float, samples: int) -> float:
+        """Optimizer steps to the target: S = S_min (1 + B_crit / B)."""
+        return self.epochs(batch) * samples / batch
+
+    def efficiency(self, batch: float, base: float) -> float:
+        """Progress of a sample at ``batch``, relative to one at ``base``: E(base) / E(batch), as Pollux defines it."""
+        return (self.critical_batch + base) / (self.critical_batch + batch)
+
+
+def pareto_from(epochs: float, batch: float, critical_batch: float) -> Pareto:
+    """Return the law through one known run: ``epochs`` to the target at global batch size ``batch``.
+
+    Source: E_min = E0 / (1 + B0 / B_crit), McCandlish et al. 2018.
+    """
+    positive(epochs=epochs, batch=batch, critical_batch=critical_batch)
+    return Pareto(fewest_epochs=epochs / (1 + batch / critical_batch), critical_batch=critical_batch)
+
+
+def fit_pareto(runs: Sequence[tuple[float, float]]) -> Pareto:
+    """Return the law of least squared relative error through runs of (global batch size, epochs to the target).
+
+    E is linear in B, so weighted least squares (weight 1 / E^2) has a closed form. Where epochs do not grow with the
+    batch, the critical batch is infinite. Raises ValueError without two different batch sizes.
+    Source of the law: McCandlish et al. 2018.
+    """
+    if len({batch for batch, _ in runs}) < FEWEST_BATCHES:
+        raise ValueError("the Pareto law needs runs at two batch sizes at least")
+    for batch, epochs in runs:
+        positive(batch=batch, epochs=epochs)
+    weight = sum(1 / epochs**2 for _, epochs in runs)
+    batches = sum(batch / epochs**2 for batch, epochs in runs)
+    squares = sum((batch / epochs) ** 2 for batch, epochs in runs)
+    inverse = sum(1 / epochs for _, epochs in runs)
+    mixed = sum(batch / epochs for batch, epochs in runs)
+    determinant = weight * squares - batches**2
+    fewest = (inverse * squares - batches * mixed) / determinant
+    slope = (weight * mixed - batches * inverse) / determinant
+    if slope <= 0:
+        return Pareto(fewest_epochs=inverse / weight, critical_batch=math.inf)
+    if fewest <= 0:
+        raise ValueError("epochs grow faster than the batch: these runs do not follow the Pareto law")
+    return Pareto(fewest_epochs=fewest, critical_batch=fewest / slope)
+
+
+@record
+class NoiseScale:
+    """A measured gradient noise scale, samples: tr(Sigma) / |G|^2, its interval, and over how many steps."""
+
+    value: float
+    low: float
+    high: float
+    steps: int
+
+    @property
+    def trustworthy(self) -> bool:
+        """Whether it may take the place of the square-root rule: enough steps, and an interval within a factor of 2."""
+        certain = self.value <= ENOUGH_CERTAINTY * self.low and self.high <= ENOUGH_CERTAINTY * self.value
+        return self.steps >= ENOUGH_STEPS and certain
+
+
+def noise_scale(small_squares: float, big_squares: float, small_batch: float, big_batch: float) -> float:
+    """Return the simple noise scale, samples, from the mean squared norms of gradients of a small and a big batch.
+
+    Both means must be taken over the steps first: a mean of ratios is biased. Data parallel: the small batch is one
+    rank's, the big one all ranks'. Raises ValueError if the batches do not differ, and where noise hides the gradient
+    (an estimate of |G|^2 that is not positive: average more steps). Source: McCandlish et al. 2018, appendix A.1.
+    """
+    positive(small_squares=small_squares, small_batch=small_batch)
+    if not big_batch > small_batch:
+        raise ValueError("the big batch must be larger than the small one")
+    gradient = (big_batch * big_squares - small_batch * small_squares) / (big_batch - small_batch)
+    variance = (small_squares - big_squares) / (1 / small_batch - 1 / big_batch)
+    if gradient <= 0:
+        raise ValueError("the noise hides the gradient at these batch sizes: average over more steps")
+    return max(variance, 0.0) / gradient
+
+
+def explain(law: Pareto, batch: float, origin: Origin = "given") -> Reason:
+    """Say what the law makes of a global batch size; ``origin``: of its B_crit."""
+    ratio = batch / law.critical_batch
+    return Reason(
+        rule="E(B) = E_min (1 + B / B_crit)",
+        numbers=(
+            Number(name="B", value=batch, unit="samples"),
+            Number(name="E_min", value=law.fewest_epochs, unit="epochs"),
+            Number(name="B_crit", value=law.critical_batch, unit="samples", origin=origin),
+        ),
+        verdict=f"{law.epochs(batch):.3g} epochs to the target, {1 + ratio:.3g} times as many as tiny batches need",
+        source=MCCANDLISH,
+    )
+
+
+TASKS: dict[str, float] = {
+    "mnist": 200,
+    "svhn": 500,
+    "cifar-10": 900,
+    "imagenet": 15_000,
+    "cosmoflow": 384,
+    "deepcam": 1_098,
+    "oc20": 2_060,
+}
+"""Critical batch sizes (samples) to begin with. Mean over training, McCandlish et al. 2018, for the first four; for the
+others the Pareto law fitted to MLPerf HPC logs (CosmoFlow v0.7, DeepCAM, OC20)."""

@@ -1,0 +1,85 @@
+"""Whether the optimizer of a single node is right for a global batch; it keeps it unless the batch is extreme."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpclaunch.core.records import record
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
+
+SOURCE = f"{GUIDELINES}, optimizer selection"
+SGD_LIMIT = 8192
+"""Samples up to which plain SGD kept its accuracy on ImageNet (Goyal et al. 2017)."""
+BEYOND_CRITICAL = 4.0
+"""From this multiple of B_crit on a batch is extreme. hpclaunch's own reading of the guidelines' "extreme large"."""
+_SGD = ("sgd", "momentum")
+_LAYERWISE = ("lars", "larc", "lamb")
+
+LARS = (
+    "local rate = 0.001 |w| / (|g| + weight decay |w|), momentum 0.9, rate 0.18 sqrt(B) up to 25; not for biases and"
+    " batch norm"
+)
+LARC = "like LARS, with the global rate as an upper limit"
+LAMB = "Adam's step, scaled to |w|; rate 0.005 sqrt(B / 32768)"
+SAME_BATCH = (
+    "tuned Nesterov or Adam reach LARS's and LAMB's accuracy at the same batches (Nado et al. 2021, arXiv 2102.06356)"
+)
+LOCAL_NORMS = "batch norm keeps each rank's own statistics; never synchronize them (Goyal et al. 2017)"
+BEST_ACCURACY = "SGD with momentum has the best accuracy, but is harder to tune"
+LEAST_TUNING = "Adam works well in most cases without difficult tuning, on one node and on many"
+
+
+@record
+class OptimizerAdvice:
+    """The optimizer to use; ``changed`` if it is not the user's own; ``alternatives`` and ``cautions`` in words."""
+
+    name: str
+    changed: bool
+    alternatives: tuple[str, ...]
+    cautions: tuple[str, ...]
+    reason: Reason
+
+
+def choose_optimizer(
+    current: str,
+    batch: int,
+    *,
+    critical: float | None = None,
+    critical_origin: Origin = "given",
+    typed: bool = False,
+    offered: Sequence[str] | None = None,
+) -> OptimizerAdvice:
+    """Return the user's optimizer, or with an extreme global batch size (samples) LARS for SGD and LAMB for Adam.
+
+    Extreme: above 8192 for SGD, or above 4 x ``critical`` (B_crit, samples; None: not known). A ``typed`` optimizer is
+    kept, with a warning; so is one of a job that can be told no such other (``offered``; None: any). Source: guidelines
+    ("continue to use the default optimizer ... extreme large global batch size: consider combining LARS/LARC with base
+    optimizer").
+    """
+    positive(batch=batch)
+    name = current.lower()
+    extreme = (name in _SGD and batch > SGD_LIMIT) or (critical is not None and batch > BEYOND_CRITICAL * critical)
+    change = extreme and name not in _LAYERWISE
+    layerwise = "lars" if name in _SGD else "lamb"
+    numbers = [Number(name="B", value=batch, unit="samples")]
+    if name in _SGD:
+        numbers.append(Number(name="limit of SGD", value=SGD_LIMIT, unit="samples", origin="default"))
+    if critical is not None:
+        numbers.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
+    kept = not change or typed or (offered is not None and layerwise not in offered)
+    verdict = f"keep {current}" if kept else f"{layerwise} in place of {current}: the global batch size is extreme"
+    why = "as typed" if typed else "as the job can be told no other"
+    warning = f"{current} kept {why}: a global batch size of {batch} is extreme, and {layerwise} is made for it"
+    return OptimizerAdvice(
+        name=current if kept else layerwise,
+        changed=not kept,
+        alternatives=(f"LARS: {LARS}", f"LARC: {LARC}", f"LAMB: {LAMB}") if extreme else (BEST_ACCURACY, LEAST_TUNING),
+        cautions=(SAME_BATCH, LOCAL_NORMS) if extreme else (LOCAL_NORMS,),
+        reason=Reason(
+            rule="keep the single node's optimizer unless the global batch size is extreme",
+            numbers=tuple(numbers),
+            verdict=verdict,
+            source=SOURCE,
+            warning=warning if change and kept else "",
+        ),
+    )

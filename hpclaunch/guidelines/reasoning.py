@@ -1,0 +1,73 @@
+"""What every advice carries for its reader: rule, numbers, verdict, source, intervals; it decides nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from hpclaunch.core.records import record
+
+Origin = Literal["typed", "given", "site", "default", "profile", "fitted", "computed"]
+"""How a number was obtained: typed by a person, given by job or model, the site's, hpclaunch's default, measured, …"""
+
+GUIDELINES = "Distributed Training guidelines (Big Data Center, NERSC and Intel)"
+
+Z90 = 1.2815515655446004
+"""The 90 % quantile of the standard normal distribution: an 80 % interval is +- this many standard deviations."""
+
+
+@record
+class Number:
+    """A number that a rule was applied to. ``unit`` may be empty."""
+
+    name: str
+    value: float
+    unit: str = ""
+    origin: Origin = "computed"
+
+
+@record
+class Reason:
+    """One rule, applied: its numbers, what followed, and whose rule it is. ``warning`` is one line, or empty."""
+
+    rule: str
+    numbers: tuple[Number, ...] = ()
+    verdict: str
+    source: str
+    warning: str = ""
+
+
+@record
+class Interval:
+    """A positive quantity that is not known exactly: its 10, 50 and 90 % quantiles, and how it was obtained."""
+
+    low: float
+    middle: float
+    high: float
+    origin: Origin = "computed"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.middle <= self.high:
+            raise ValueError(f"quantiles must rise and not be negative: {self.low}, {self.middle}, {self.high}")
+
+
+def spread(middle: float, relative: float, origin: Origin = "computed") -> Interval:
+    """Return the 80 % interval of ``middle`` with a ``relative`` half-width (0.15: +-15 %), symmetric in the logarithm.
+
+    Raises ValueError for a negative middle or width. A factor, because a time cannot become negative.
+    """
+    if middle < 0 or relative < 0:
+        raise ValueError("an interval needs a middle and a width that are not negative")
+    return Interval(low=middle / (1 + relative), middle=middle, high=middle * (1 + relative), origin=origin)
+
+
+def combined(*relative: float) -> float:
+    """Return the relative half-width of a product of independent quantities with these (log-normal: squares add up)."""
+    return math.expm1(math.sqrt(sum(math.log1p(one) ** 2 for one in relative)))
+
+
+def positive(**values: float) -> None:
+    """Raise ValueError that names every value which is not a finite number above zero."""
+    wrong = [f"{name} = {value}" for name, value in values.items() if not (math.isfinite(value) and value > 0)]
+    if wrong:
+        raise ValueError(f"must be above zero: {', '.join(wrong)}")

@@ -1,0 +1,85 @@
+"""What a site's nodes can do, as the models take it; what the site file does not say is assumed, and said to be."""
+
+from __future__ import annotations
+
+from hpclaunch.config.site import NodeType
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Layout
+from hpclaunch.guidelines.communication import HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links
+from hpclaunch.guidelines.hardware import Gpu, gpu_named
+from hpclaunch.guidelines.parallelism import Room
+
+GB = 1e9
+
+
+@record
+class Node:
+    """A node as the models take it: ``gpu`` None where its speed is not known, ``room`` None where its memory is not.
+
+    ``on_gpus``: else the ranks compute on CPUs. ``assumed``: what the site file does not say, and what stands in its
+    place.
+    """
+
+    ranks: int
+    on_gpus: bool
+    gpu: Gpu | None
+    device: str
+    links: Links
+    room: Room | None
+    assumed: tuple[str, ...]
+
+
+def node_of(node: NodeType, layout: Layout) -> Node:
+    """Return what the ranks of a layout compute on: one GPU each, or a share of the node's CPUs and memory."""
+    assumed: list[str] = []
+    on_gpus = layout.gpus_per_node > 0 and not layout.stand_in_gpus
+    model = (node.gpu_model or "a GPU") if on_gpus else (node.cpu or "CPUs")
+    gpu = gpu_named(node.gpu_model, node.gpu_memory_gb) if on_gpus else None
+    return Node(
+        ranks=layout.tasks_per_node,
+        on_gpus=on_gpus,
+        gpu=gpu,
+        device=model,
+        links=_links(node, on_gpus, assumed),
+        room=_room(node, layout, on_gpus, assumed),
+        assumed=tuple(assumed),
+    )
+
+
+def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:
+    links = node.gpu_links
+    inside = links.gpu_gbytes_per_s or links.pair_gbytes_per_s if links else None
+    nvlink = links is not None and not links.type.startswith("PCI")
+    if on_gpus and node.gpus_per_node > 1 and not inside:
+        assumed.append(f"links of the GPUs: not said; {PCIE_GBYTES_PER_S} GB/s, as PCIe 3.0 x16")
+    nics = node.nics
+    total = nics.count * nics.gbytes_per_s_each if nics and nics.count and nics.gbytes_per_s_each else None
+    if total is None and nics and nics.gbytes_per_s_each:
+        total = nics.gbytes_per_s_each
+        assumed.append(f"network cards of a node: their number is not said; one of {total:g} GB/s")
+    said = total is not None
+    if total is None:
+        total = HOST_GBYTES_PER_S / WIRE
+        assumed.append(f"network of a node: not said; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
+    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink, node_said=said)
+
+
+def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Room | None:
+    whole = node.memory_gb * GB if node.memory_gb else None
+    device = node.gpu_memory_gb * GB if on_gpus and node.gpu_memory_gb else None
+    if not on_gpus and whole:
+        device = whole / layout.tasks_per_node
+    if device is None:
+        whose = "a GPU" if on_gpus else "a node"
+        assumed.append(
+            f"memory of {whose}: not said; whether the model fits is not checked, nor a larger batch per rank planned"
+        )
+        return None
+    if whole is None:
+        assumed.append("memory of a node: not said; the data set counts as too large for it")
+    return Room(
+        gpu_bytes=device,
+        gpus_per_node=layout.tasks_per_node,
+        node_bytes=whole or 1.0,
+        device="GPU" if on_gpus else "rank's share of the node",
+    )

@@ -1,0 +1,177 @@
+"""Batch, throughput, time and cost of every node count that the site takes; it chooses none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hpclaunch.core.records import record
+from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
+from hpclaunch.guidelines.calibration import calibrate, default_timing
+from hpclaunch.guidelines.choice import Candidate, candidate
+from hpclaunch.guidelines.efficiency import Pareto, pareto_from
+from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.hardware import unmeasured_compute
+from hpclaunch.guidelines.memory import GRADIENT_BYTES
+from hpclaunch.guidelines.parallelism import replicas as replicas_on
+from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
+from hpclaunch.guidelines.throughput import Work as Moved
+from hpclaunch.planner.machine import Node
+from hpclaunch.planner.question import Question, Trial
+from hpclaunch.planner.strategy import Strategy, shared_timing
+from hpclaunch.planner.values import Row
+from hpclaunch.planner.workload import Workload
+
+SMALLEST = 32
+"""Samples a rank below which an automatic batch does not go while a step's fixed time is not measured.
+
+hpclaunch's own number for the guidelines' "make sure the local batch size is not too small".
+"""
+
+
+@record
+class Predictor:
+    """Everything that does not depend on the node count. ``timing``: None where the speed is not known."""
+
+    question: Question
+    work: Workload
+    node: Node
+    figures: ModelFigures
+    strategy: Strategy
+    cap: BatchCap
+    law: Pareto
+    timing: Timing | None
+
+    @property
+    def smallest(self) -> int:
+        """The smallest batch of a rank that an automatic choice takes."""
+        floor = min(SMALLEST, self.work.per_rank or SMALLEST)
+        if self.timing is None or not self.timing.fixed_s:
+            return floor
+        return smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s)
+
+    @property
+    def own_batch(self) -> bool:
+        """Whether the job's own batch per rank holds: it was typed, or the nodes were."""
+        return "batch_size_per_rank" in self.work.typed or self.question.typed_nodes is not None
+
+    def rows(self, trials: Sequence[Trial]) -> list[Row]:
+        """Return a row for every trial, up to where the batch cannot be shared out any further."""
+        found: list[Row] = []
+        for trial in trials:
+            row = self.row(trial, first=not any(one.batch for one in found))
+            found.append(row)
+            if row.batch is None and any(one.batch for one in found):
+                break  # strong scaling ends here, or the site's limit is reached: more nodes cannot help
+        return found
+
+    def row(self, trial: Trial, *, first: bool = True) -> Row:
+        """Return what is predicted of one trial; the ``first`` one takes a batch below the floor if it must."""
+        ranks = trial.nodes * self.node.ranks
+        empty = Row(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
+        if trial.faults:
+            return empty
+        gpus = self.strategy.parallelism.gpus_per_replica
+        if ranks < gpus:
+            return replace(empty, obstacles=(f"a replica takes {gpus} GPUs",))
+        try:
+            batch = self.batch(replicas_on(self.strategy.parallelism, trial.nodes, self.node.ranks), first)
+        except ValueError as error:
+            return replace(empty, obstacles=(str(error),))
+        if batch is None:
+            return replace(empty, obstacles=(f"fewer than {self.smallest} samples a rank of at most {self.cap.batch}",))
+        row = replace(empty, batch=batch)
+        if self.timing is None:
+            return row
+        predicted = self.throughput(trial.nodes, batch)
+        return replace(row, throughput=predicted, candidate=self.candidate(trial, batch, predicted))
+
+    def batch(self, replicas: int, first: bool) -> Batch | None:
+        """Return the batch on so many replicas: typed, the job's own, or below the cap. Raises ValueError: uneven."""
+        largest, typed = self.strategy.largest, self.question.global_batch
+        if typed is not None:
+            return typed_batch(typed, replicas, largest=largest)
+        if self.own_batch and self.work.per_rank:
+            whole = self.work.per_rank * self.work.accumulation
+            return typed_batch(whole * replicas, replicas, largest=min(largest, self.work.per_rank))
+        found = share_out(self.cap.batch, replicas, largest=largest, smallest=self.smallest)
+        if found is None and first:
+            return share_out(self.cap.batch, replicas, largest=largest, smallest=1) or Batch(
+                per_rank=1, replicas=replicas
+            )
+        return found
+
+    def throughput(self, nodes: int, batch: Batch) -> Throughput:
+        """Return the throughput of that many nodes."""
+        assert self.timing is not None
+        gpus, links = self.strategy.parallelism.gpus_per_replica, self.node.links
+        inside = self.node.ranks // gpus if gpus <= self.node.ranks else 1
+        used = min(nodes, math.ceil(batch.replicas / inside))
+        shape = Shape(
+            nodes=used,
+            ranks_per_node=max(1, batch.replicas // used),
+            per_rank=batch.per_rank,
+            accumulation=batch.accumulation,
+        )
+        timing = shared_timing(self.timing, self.figures, gpus, links, self.node.ranks)
+        return throughput(shape, self.moved(gpus), Machine(links=links), timing)
+
+    def moved(self, gpus: int = 1) -> Moved:
+        """Return what a step of one rank moves."""
+        return Moved(gradient_bytes=GRADIENT_BYTES * self.figures.parameters / gpus)
+
+    def candidate(self, trial: Trial, batch: Batch, predicted: Throughput) -> Candidate:
+        """Return time and cost of a trial."""
+        return candidate(
+            trial.nodes,
+            batch,
+            predicted.samples_per_s,
+            self.law,
+            self.work.samples,
+            trial.bill,
+            overhead_s=self.question.evidence.overhead_s or 0.0,
+            wait_s=self.question.queue.wait_s(trial.nodes),
+            law_origin=self.work.law_origin,
+        )
+
+    def alone(self, trial: Trial) -> Candidate | None:
+        """Return one process on one node at its own best batch, or None where a replica needs more GPUs than one."""
+        if self.timing is None or self.strategy.parallelism.gpus_per_replica > 1:
+            return None
+        own = self.work.per_rank if self.own_batch else None
+        per_rank = max(1, min(own or self.cap.batch, self.strategy.largest))
+        batch = Batch(per_rank=per_rank, replicas=1)
+        shape = Shape(nodes=1, ranks_per_node=1, per_rank=per_rank)
+        predicted = throughput(shape, self.moved(), Machine(links=self.node.links), self.timing)
+        return self.candidate(trial, batch, predicted)
+
+
+def timing_of(question: Question, work: Workload, node: Node, figures: ModelFigures) -> Timing | None:
+    """Return the timing: fitted to what was measured, else from the GPU's defaults, else None."""
+    machine = Machine(links=node.links)
+    if question.evidence.points:
+        return calibrate(question.evidence.points, Moved(gradient_bytes=GRADIENT_BYTES * figures.parameters), machine)
+    if node.gpu is None:
+        return None
+    saved = figures.model(work.precision).saved_bytes
+    arithmetic = work.arithmetic(node.gpu.tf32 > 0)
+    return default_timing(unmeasured_compute(node.gpu, arithmetic, figures.flops_per_sample, saved), machine)
+
+
+def law_of(work: Workload, critical: float | None) -> tuple[Pareto, str]:
+    """Return epochs by batch, and a remark where the law is not known: then epochs do not depend on the batch."""
+    epochs = work.epochs or 1.0
+    if work.epochs is None:
+        return _flat(1.0), "the job has no parameter for epochs: times are those of one epoch"
+    if "epochs" in work.typed:
+        return _flat(epochs), "epochs: as typed, for every batch"
+    if critical is None:
+        return _flat(epochs), "B_crit: not known; epochs are taken not to grow with the batch"
+    if work.base_batch is None:
+        return _flat(epochs), "base_batch: not known; epochs are taken not to grow with the batch"
+    return pareto_from(epochs, work.base_batch, critical), ""
+
+
+def _flat(epochs: float) -> Pareto:
+    return Pareto(fewest_epochs=epochs, critical_batch=math.inf)

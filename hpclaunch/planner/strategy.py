@@ -1,0 +1,153 @@
+"""Data, model or model-data parallel at a site: memory, the largest batch, and a split worked out; it runs nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.records import record
+from hpclaunch.guidelines.communication import NO_CYCLE_S, Links, ring_bytes, tensor_parallel_s
+from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
+from hpclaunch.guidelines.memory import Model, largest_batch, memory, need
+from hpclaunch.guidelines.parallelism import Parallelism, choose_parallelism
+from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
+from hpclaunch.guidelines.throughput import Timing
+from hpclaunch.planner.machine import Node, node_of
+from hpclaunch.planner.question import Question, trial_of
+from hpclaunch.planner.values import Split
+from hpclaunch.planner.workload import Workload
+
+UNLIMITED = 1 << 20
+"""Samples a rank where neither its memory nor the job's own batch is known: more than any cap leaves."""
+OUTPUT_BYTES = 4
+UNKNOWN_MEMORY = Parallelism(
+    strategy="data",
+    extent="one GPU",
+    gpus_per_replica=1,
+    leaves_node=False,
+    shards_dataset=True,
+    try_first=(),
+    reason=Reason(
+        rule="the model fits one node: data parallel; only the data set does: model; neither: model-data",
+        verdict="data parallel, if a rank has memory for the model: how much it has is not known here",
+        source=f"{GUIDELINES}, data parallel or model parallel",
+    ),
+)
+
+
+@record
+class Strategy:
+    """How the model is spread, and the largest micro-batch of a replica, samples."""
+
+    parallelism: Parallelism
+    model: Model
+    largest: int
+
+
+def strategy_of(work: Workload, node: Node, figures: ModelFigures) -> Strategy:
+    """Return it. Raises Refused if no number of GPUs can hold the model."""
+    model = figures.model(work.precision)
+    if node.room is None:  # the job's own batch per rank is the only one that somebody has trained with
+        return Strategy(parallelism=UNKNOWN_MEMORY, model=model, largest=work.per_rank or UNLIMITED)
+    parallelism = choose_parallelism(need(model, work.optimizer, work.precision), node.room, work.dataset_bytes)
+    gpus = parallelism.gpus_per_replica
+    largest = largest_batch(model, work.optimizer, work.precision, node.room.gpu_bytes, gpus_per_replica=gpus)
+    return Strategy(parallelism=parallelism, model=model, largest=max(1, largest))
+
+
+def split_of(
+    strategy: Strategy, work: Workload, node: Node, figures: ModelFigures, replicas: int, per_replica: int
+) -> Split | None:
+    """Return the split worked out in full, or None where one GPU holds the model."""
+    gpus = strategy.parallelism.gpus_per_replica
+    if gpus == 1 or node.room is None:
+        return None
+    talk = talk_of(figures)
+    spoken = tensor_parallel_s(talk.times, talk.sample_bytes * per_replica, gpus, node.links, per_node=node.ranks)
+    return Split(
+        gpus=gpus,
+        replicas=replicas,
+        layout=f"rank = {gpus} d + t: t = 0..{gpus - 1} holds a part of the model, d = 0..{replicas - 1} its own data",
+        memory=memory(
+            strategy.model,
+            work.optimizer,
+            work.precision,
+            per_replica,
+            node.room.gpu_bytes,
+            gpus_per_replica=gpus,
+        ),
+        communication_s=spoken,
+        communication_guessed=talk.guessed,
+        try_first=strategy.parallelism.try_first,
+    )
+
+
+@record
+class Talk:
+    """What the layers of a split model say to each other in a step: all-reduces, and bytes of a sample in each.
+
+    ``guessed``: the layers are not known, and about the most that they can say stands for it.
+    """
+
+    times: int
+    sample_bytes: float
+    guessed: bool
+
+
+def talk_of(figures: ModelFigures) -> Talk:
+    """Return it, for layers split in pairs by columns and then by rows: one all-reduce each way for a pair.
+
+    Not known: as many pairs as layers of the largest size would make, and every second value that is kept for backward
+    is the end of a pair. Source: Megatron-LM, Shoeybi et al. 2019, arXiv 1909.08053; the guess is hpclaunch's own.
+    """
+    split = [layer for layer in figures.layers if layer.parameters and "Norm" not in layer.kind]
+    if split:
+        ends = split[1::2] or split
+        return Talk(times=2 * len(ends), sample_bytes=OUTPUT_BYTES * _mean_outputs(ends), guessed=False)
+    pairs = max(1, math.ceil(figures.parameters / max(1, figures.largest_layer) / 2))
+    return Talk(times=2 * pairs, sample_bytes=figures.saved_bytes_per_sample / (2 * pairs), guessed=True)
+
+
+def _mean_outputs(layers: Sequence[LayerFigures]) -> float:
+    return sum(layer.outputs for layer in layers) / len(layers)
+
+
+def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, links: Links, per_node: int) -> Timing:
+    """Return the timing of a replica on ``gpus`` GPUs: its compute shared evenly, plus what its layers say."""
+    if gpus == 1:
+        return timing
+    talk = talk_of(figures)
+    bandwidth = links.inside_bytes_per_s if gpus <= per_node else links.between_bytes_per_s
+    spoken = talk.times * ring_bytes(talk.sample_bytes, gpus) / bandwidth
+    return replace(
+        timing,
+        fixed_s=timing.fixed_s / gpus + talk.times * NO_CYCLE_S,
+        per_sample_s=timing.per_sample_s / gpus + spoken,
+    )
+
+
+def elsewhere(question: Question, work: Workload, figures: ModelFigures, kind: str) -> str:
+    """Return another node type of the site that can hold the model, as what to type, or nothing."""
+    for name in question.site.node_types:
+        if name == kind:
+            continue
+        other = replace(question, request=replace(question.request, node_type=name))
+        trial = trial_of(other, question.typed_nodes or 1)
+        node = node_of(question.site.node_types[name], trial.sizing.layout)
+        if trial.faults or node.room is None:
+            continue
+        try:
+            strategy_of(work, node, figures)
+        except Refused:
+            continue
+        return f"--node-type {name}"
+    return ""
+
+
+def with_nearest(refusal: Refused, nearest: str) -> tuple[Fault, ...]:
+    """Return why the model cannot be held, with what to type instead where a node type of the site can."""
+    if not nearest:
+        return tuple(refusal.faults)
+    return tuple(replace(fault, next=f"{nearest} can hold it; or {fault.next}") for fault in refusal.faults)

@@ -1,0 +1,165 @@
+"""A forecast as lines of text: the table, and the reasoning rule by rule; 80 columns, no colour, no decision."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from hpclaunch.guidelines.reasoning import Interval, Number, Reason
+from hpclaunch.planner.values import Forecast, Row, Section, Split
+
+WIDTH = 80
+_HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "left", "epochs", "time")
+_WIDTHS = (5, 5, 6, 11, 5, 5, 6, 13)
+_UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
+_SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def table_of(found: Forecast) -> list[str]:
+    """Return the answer: the choice and why, the table, what to set, what was assumed, warnings, what to type."""
+    lines = _wrapped(f"{found.job} at {found.site} ({found.node_type}): ", found.summary)
+    if found.parallelism is not None:
+        lines += _wrapped("", found.parallelism.reason.verdict)
+    if found.split is not None:
+        lines += _split(found.split)
+    if any(row.batch is not None for row in found.rows):
+        lines += ["", *_rows(found)]
+    if found.settings:
+        lines += ["", *_wrapped("set: ", ", ".join(f"{key}={value}" for key, value in found.settings))]
+    lines += _wrapped("precision: ", found.precision_words) if found.precision_words else []
+    lines += _wrapped("measured: ", found.measured) if found.measured else []
+    lines += _wrapped("queue: ", found.queue) if found.queue else []
+    lines += [line for text in found.assumed for line in _wrapped("assumed: ", text)]
+    lines += [line for text in found.warnings for line in _wrapped("warning: ", text)]
+    if found.jobs > 1:
+        chain = f"{found.jobs} jobs one after the other, joined by checkpoints: one may not run so long"
+        lines += _wrapped("chain: ", chain)
+    if found.split is not None:
+        lines += ["", "submit refuses it: no job can be split over GPUs yet"]
+    elif found.feasible:
+        lines += ["", *_command(found.command)]
+    return lines
+
+
+def _rows(found: Forecast) -> list[str]:
+    header = (*_HEADER, found.unit + "s")
+    lines = [_line("  ", header)]
+    for row in found.rows:
+        mark = "> " if row.nodes == found.nodes else "  "
+        lines.append(_line(mark, _cells(row)))
+        lines += [line for text in row.obstacles for line in _wrapped("        - ", text, indent=10)]
+    if any(row.candidate for row in found.rows):
+        lines.append("  ranges hold in 4 cases of 5, if what is assumed below is so")
+        lines.append("  eff.: of one rank's speed; left: of a node's work, after the last doubling")
+    return lines
+
+
+def _line(mark: str, cells: Iterable[str]) -> str:
+    *fixed, last = cells
+    text = " ".join(cell.rjust(width) for cell, width in zip(fixed, _WIDTHS, strict=True))
+    return f"{mark}{text} {last.rjust(WIDTH - len(mark) - len(text) - 1)}".rstrip()
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    batch = str(row.batch.total) if row.batch else "-"
+    if row.throughput is None or row.candidate is None:
+        return (str(row.nodes), str(row.ranks), batch, *["-"] * 6)
+    return (
+        str(row.nodes),
+        str(row.ranks),
+        batch,
+        _range(row.throughput.samples_per_s),
+        f"{row.throughput.efficiency:.0%}",
+        "-" if row.marginal is None else f"{row.marginal:.0%}",
+        f"{row.candidate.epochs.middle:.3g}",
+        _time_range(row.candidate.time_s),
+        _range(row.candidate.cost),
+    )
+
+
+def _range(interval: Interval) -> str:
+    return f"{_short(interval.low)}-{_short(interval.high)}"
+
+
+def _short(value: float) -> str:
+    """Two digits, or three before a suffix: 0.021, 5.2, 640, 12k."""
+    for size, suffix in _SUFFIXES:
+        if value >= size:
+            scaled = value / size
+            return f"{scaled:.2g}{suffix}" if scaled < 99.5 else f"{scaled:.0f}{suffix}"
+    if value < 0.01:
+        return f"{value:.1g}"
+    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
+
+
+def _time_range(interval: Interval) -> str:
+    size, unit = next(((size, unit) for size, unit in reversed(_UNITS) if interval.middle >= 2 * size), _UNITS[0])
+    return f"{_short(interval.low / size)}-{_short(interval.high / size)} {unit}"
+
+
+def _split(split: Split) -> list[str]:
+    lines = [f"  {split.gpus} GPUs hold one replica of {split.replicas}; {split.layout}"]
+    memory = split.memory
+    lines.append(f"  memory of a GPU: {memory.total / 1e9:.1f} of {memory.usable / 1e9:.1f} GB")
+    bound = "at most about " if split.communication_guessed else ""
+    lines.append(f"  layers speak to each other: {bound}{_spent(split.communication_s)} a step")
+    lines.append(f"  first try: {', '.join(split.try_first)}")
+    return [piece for line in lines for piece in _wrapped("", line.strip(), indent=2)]
+
+
+def _spent(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def _command(command: str) -> list[str]:
+    """The command, broken before options with a backslash, so that it can be pasted."""
+    pieces = command.replace(" --", "\n--").split("\n")
+    lines, current = [], ""
+    for piece in pieces:
+        if current and len(current) + len(piece) + 3 > WIDTH:
+            lines.append(current + " \\")
+            current = "    " + piece
+        else:
+            current = f"{current} {piece}" if current else piece
+    return [*lines, current]
+
+
+def explanation_of(found: Forecast) -> list[str]:
+    """Return the reasoning: every section, rule by rule, with numbers, verdict, source and what was overruled."""
+    return [line for section in found.sections for line in (_heading(section.title), *_section(section), "")]
+
+
+def _heading(title: str) -> str:
+    return title.upper()
+
+
+def _section(section: Section) -> list[str]:
+    lines: list[str] = []
+    for reason in section.reasons:
+        lines += _reason(reason)
+    for passed in section.declined:
+        lines += _wrapped("not      ", f"{passed.name}: {passed.why} [{passed.source}]", indent=9)
+    for remark in section.remarks:
+        lines += _wrapped("note     ", remark, indent=9)
+    return lines
+
+
+def _reason(reason: Reason) -> list[str]:
+    lines = _wrapped("rule     ", reason.rule, indent=9)
+    if reason.numbers:
+        lines += _wrapped("numbers  ", "; ".join(map(_number, reason.numbers)), indent=9)
+    lines += _wrapped("verdict  ", reason.verdict, indent=9)
+    lines += _wrapped("source   ", reason.source, indent=9)
+    return lines + (_wrapped("warning  ", reason.warning, indent=9) if reason.warning else [])
+
+
+def _number(number: Number) -> str:
+    value = f"{number.value:,.0f}" if abs(number.value) >= 1000 else f"{number.value:.4g}"
+    unit = f" {number.unit}" if number.unit else ""
+    return f"{number.name} = {value}{unit}" + (f" ({number.origin})" if number.origin != "computed" else "")
+
+
+def _wrapped(label: str, text: str, indent: int = 2) -> list[str]:
+    return textwrap.wrap(
+        label + text, WIDTH, subsequent_indent=" " * indent, break_long_words=True, break_on_hyphens=False
+    )

@@ -1,0 +1,197 @@
+"""What a job asks of a machine: data set, batch, epochs, rates and model, and who said each; it opens no file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpclaunch.config.job import Job, Role, Training
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Request
+from hpclaunch.guidelines.efficiency import TASKS
+from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.hardware import Arithmetic
+from hpclaunch.guidelines.memory import SLOTS, Precision
+from hpclaunch.guidelines.rates import Rule
+from hpclaunch.guidelines.reasoning import Origin
+
+RULES: dict[str, Rule] = {
+    "none": "none",
+    "linear": "linear",
+    "sqrt": "sqrt",
+    "power23": "power 2/3",
+    "adascale": "adascale",
+}
+"""A job's word for a learning-rate rule -> advice's."""
+
+
+CHOSEN_ROLES: tuple[Role, ...] = (
+    *("epochs", "batch_size_per_rank", "accumulation", "learning_rate", "scale_learning_rate", "warmup_epochs"),
+    *("decay", "decay_power", "optimizer", "momentum", "train_samples"),
+)
+"""What a plan may choose or predict for; a measurement holds for all of their values."""
+
+
+ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
+"""Roles without which there is nothing to plan."""
+
+
+@record
+class Workload:
+    """A job as the planner sees it. Batches in samples; what is None is not known. ``typed``: roles that were typed.
+
+    ``rule``: the typed scaling of the learning rate; ``scaling``: that or the job's own, in the job's word.
+    ``optimizer_said``: else Adam stands for one that nobody named, or that is not known; ``optimizers``: those that the
+    job can be told, None: any. ``global_batch``: what a job was told to divide among its ranks, in the place of
+    ``per_rank``.
+    """
+
+    samples: int
+    sample_bytes: int | None
+    critical_batch: float | None
+    critical_origin: Origin
+    base_batch: int | None
+    per_rank: int | None
+    global_batch: int | None
+    accumulation: int
+    epochs: float | None
+    learning_rate: float | None
+    rule: Rule | None
+    scaling: str
+    decay_power: float | None
+    optimizer: str
+    optimizer_said: bool
+    optimizers: tuple[str, ...] | None
+    precision: Precision
+    number_format: str
+    typed: frozenset[Role]
+    names: dict[Role, str]
+
+    @property
+    def dataset_bytes(self) -> float | None:
+        """Bytes of the whole data set, as it is read."""
+        return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
+
+    @property
+    def law_origin(self) -> Origin:
+        """Who said B_crit: the job, hpclaunch's table of tasks, or the measured noise scale in their place."""
+        return self.critical_origin if self.critical_batch else "profile"
+
+    def arithmetic(self, has_tf32: bool) -> Arithmetic:
+        """Which of a GPU's units compute: TensorFlow uses TF32 for float32 where the GPU has it."""
+        if self.precision == "mixed":
+            return "mixed"
+        return "tf32" if has_tf32 else "float32"
+
+
+def stored_figures(job: Job) -> ModelFigures | None:
+    """Return the model's figures as the job file gives them, if it does."""
+    figures = job.training.figures if job.training else {}
+    if not job.training or not figures:
+        return None
+    return ModelFigures(
+        parameters=int(figures["parameters"]),
+        fixed_parameters=int(figures.get("fixed_parameters", 0)),
+        flops_per_sample=figures["flops_per_sample"],
+        saved_bytes_per_sample=figures["saved_bytes_per_sample"],
+        largest_parameters=int(figures["largest_layer"]) if "largest_layer" in figures else None,
+        origin=f"stored with the job {job.name}",
+    )
+
+
+def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> Workload:
+    """Return what the job asks for with these typed ``settings``; one that cannot be read counts as not typed."""
+    names: dict[Role, str] = {role: training.names.get(role, role) for role in Role.__args__}  # type: ignore[attr-defined]
+    typed = dict(settings)
+    values: dict[Role, Any] = {}
+    said: set[Role] = set()
+    for role, name in names.items():
+        if name not in job.parameters:
+            continue
+        values[role] = job.parameters[name].default
+        if name in typed:
+            try:
+                values[role] = job.parameters[name].parse(typed[name])
+                said.add(role)
+            except ValueError:
+                pass  # told as a fault by the caller, together with all others
+    per_rank, epochs = _positive(values, "batch_size_per_rank"), _positive(values, "epochs")
+    rate = _positive(values, "learning_rate")
+    divided = _positive(values, "global_batch_size")
+    fewer = _positive(values, "train_samples")
+    critical, origin = _critical(training)
+    number_format = str(values.get("precision", "float32"))
+    return Workload(
+        samples=min(training.samples, int(fewer)) if fewer else training.samples,
+        sample_bytes=training.sample_bytes,
+        critical_batch=critical,
+        critical_origin=origin,
+        base_batch=training.base_batch or _default_batch(job, names),
+        per_rank=int(per_rank) if per_rank else None,
+        global_batch=int(divided) if divided else None,
+        accumulation=int(_positive(values, "accumulation") or 1),
+        epochs=epochs,
+        learning_rate=rate,
+        rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in said else None,
+        scaling=str(values.get("scale_learning_rate", "none")),
+        decay_power=_positive(values, "decay_power"),
+        optimizer=_optimizer(values),
+        optimizer_said=str(values.get("optimizer", "")).lower() in SLOTS,
+        optimizers=_optimizers(job, names["optimizer"]),
+        precision="mixed" if number_format != "float32" else "float32",
+        number_format=number_format,
+        typed=frozenset(said),
+        names={role: name for role, name in names.items() if name in job.parameters},
+    )
+
+
+def divided_batch(job: Job, request: Request) -> int | None:
+    """Return the global batch size that the job is told to divide among its ranks, or None."""
+    return workload_of(job, job.training, request.settings).global_batch if job.training else None
+
+
+def nothing_typed(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> list[Fault]:
+    """Return a fault for every typed value that must be above zero for a plan, and is not; others read it as well."""
+    faults = []
+    for role in ABOVE_ZERO:
+        name = training.names.get(role, role)
+        text = dict(settings).get(name)
+        if text is None or name not in job.parameters:
+            continue
+        try:
+            value = job.parameters[name].parse(text)
+        except ValueError:
+            continue  # told by plan.command
+        if isinstance(value, int | float) and not value > 0:
+            faults.append(Fault(where=f"--set {name}", what=f"{text} is not allowed", allowed="a number above 0"))
+    return faults
+
+
+def _positive(values: dict[Role, Any], role: Role) -> float | None:
+    value = values.get(role)
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _default_batch(job: Job, names: dict[Role, str]) -> int | None:
+    parameter = job.parameters.get(names["batch_size_per_rank"])
+    value = parameter.default if parameter else None
+    return value if type(value) is int and value > 0 else None
+
+
+def _critical(training: Training) -> tuple[float | None, Origin]:
+    if training.critical_batch:
+        return float(training.critical_batch), "given"
+    return (TASKS[training.task], "default") if training.task else (None, "default")
+
+
+def _optimizer(values: dict[Role, Any]) -> str:
+    name = str(values.get("optimizer", "adam")).lower()
+    if name == "sgd" and values.get("momentum"):
+        return "momentum"
+    return name if name in SLOTS else "adam"
+
+
+def _optimizers(job: Job, name: str) -> tuple[str, ...] | None:
+    if name not in job.parameters:
+        return ()
+    return tuple(map(str, job.parameters[name].choices)) or None

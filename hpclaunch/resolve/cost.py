@@ -1,0 +1,49 @@
+"""What a run can cost at most: it is charged until it ends, and it ends at its walltime."""
+
+from __future__ import annotations
+
+from hpclaunch.config.site import Charging, Site
+from hpclaunch.core.spec import Cost, Layout
+from hpclaunch.core.units import count, format_walltime
+from hpclaunch.resolve.placement import Placement
+
+_HOUR = 3600
+
+
+def cost_of(site: Site, kind: str, layout: Layout, placement: Placement, runs: int = 1) -> Cost | None:
+    """Return the cost of so many runs in the site's unit, else in hours of what it counts.
+
+    None without scheduler or walltime, and where it is not known what the site charges for.
+    What else the site says of its charging is shown by ``sites show``.
+    Amount = what is counted x hours x rate x the charge factors of partition and QOS (the sites' charging pages).
+    """
+    if site.scheduler != "slurm" or not placement.walltime or "charging" in site.unverified:
+        return None
+    charging = site.node_types[kind].charging or site.charging or Charging(unit="node-hour", counts="node")
+    rate, known = charging.rate, charging.rate is not None or "charging.rate" not in site.unverified
+    counted = _counted(charging.counts, site, kind, layout)
+    amount = runs * counted * placement.walltime / _HOUR * (1.0 if rate is None else rate)
+    for limits in placement.limits:
+        amount *= 1.0 if limits.charge_factor is None else limits.charge_factor
+    plain = f"{charging.counts}-hour"
+    named = charging.unit.lower() == plain and known
+    unit = charging.unit if rate is not None or named else plain
+    many = f"{runs} runs x " if runs > 1 else ""
+    notes = [many + f"{count(layout.nodes, 'node')} x {format_walltime(placement.walltime)}"]
+    if rate is None and not named:
+        notes.append(f"charged in {charging.unit}s, at a rate that is not known here")
+    for family, name in (("partitions", placement.partition), ("qos", placement.qos)):
+        if f"{family}.{name}.charge_factor" in site.unverified:
+            notes.append(f"without the charge factor of {name}, which is not known here")
+    return Cost(amount=round(amount, 4), unit=unit, note="; ".join(notes))
+
+
+def _counted(counts: str, site: Site, kind: str, layout: Layout) -> float:
+    node = site.node_types[kind]
+    part = layout.gpus_per_node / node.gpus_per_node if node.gpus_per_node and not layout.whole_nodes else 1.0
+    if counts == "gpu":
+        return layout.nodes * (node.gpus_per_node if layout.whole_nodes else layout.gpus_per_node)
+    if counts == "core":
+        used = layout.tasks_per_node * layout.cores_per_task
+        return layout.nodes * ((node.cores_per_node or used) if layout.whole_nodes else used)
+    return layout.nodes * (part or 1.0)

@@ -1,0 +1,33 @@
+"""What planning writes down as it goes: who chose what, what is wrong, what to be warned of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.spec import Choice, Declined
+
+T = TypeVar("T", str, int)
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The one mutable thing in planning; it is emptied into the spec, or into the refusal."""
+
+    choices: list[Choice] = field(default_factory=list)
+    declined: list[Declined] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def pick(self, key: str, *offers: tuple[str, T | None]) -> T | None:
+        """Return the first offer (origin, value) that is not None, and note who made it."""
+        for origin, value in offers:
+            if value is not None:
+                self.choices.append(Choice(key=key, value=str(value), origin=origin))
+                return value
+        return None
+
+    def fault(self, what: str, *, where: str = "", allowed: str = "", next: str = "") -> None:
+        """Note one reason for refusing."""
+        self.faults.append(Fault(what=what, where=where, allowed=allowed, next=next))

@@ -1,0 +1,204 @@
+"""The #SBATCH lines: only what user, job or site asked for, each once, and none that typed text could add."""
+
+from __future__ import annotations
+
+import re
+
+from hpclaunch.config.job import Job
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import NodeType, Site
+from hpclaunch.core.spec import Layout, Pairs, Request, Restarts, Surroundings, Sweep
+from hpclaunch.core.units import CONTROL, format_memory, format_walltime
+from hpclaunch.resolve.containers import Box
+from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.placement import Placement
+
+_OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
+
+OWNED = {
+    "account": "--account",
+    "array": "--sweep and --at-once",
+    "chdir": "--runs-dir",
+    "cpus-per-task": "--cpus-per-task",
+    "error": "--runs-dir",
+    "export": "'environment: variables:' in the job file",
+    "export-file": "'environment: variables:' in the job file",
+    "gpus": "--gpus-per-node",
+    "gpus-per-node": "--gpus-per-node",
+    "gpus-per-task": "--gpus-per-node",
+    "input": "",
+    "job-name": "",
+    "mem": "--memory",
+    "nodes": "--nodes",
+    "ntasks": "--nodes and --tasks-per-node",
+    "ntasks-per-node": "--tasks-per-node",
+    "open-mode": "",
+    "output": "--runs-dir",
+    "parsable": "--json",
+    "partition": "--partition",
+    "qos": "--qos",
+    "test-only": "--test-only",
+    "time": "--walltime",
+    "wait": "--wait",
+    "wrap": "-- ARGS",
+}
+"""sbatch options that hpclaunch writes or relies on, and its own way to say the same (empty: there is none)."""
+
+
+def directives_of(
+    site: Site,
+    kind: str,
+    job: Job,
+    request: Request,
+    settings: Settings,
+    layout: Layout,
+    placement: Placement,
+    restarts: Restarts,
+    box: Box,
+    around: Surroundings,
+    sweep: Sweep | None,
+    ledger: Ledger,
+) -> Pairs:
+    """Return (option, value) pairs in the order of the script; an option without a value has an empty one."""
+    node = site.node_types[kind]
+    places = tuple(option for limits in placement.limits for option in limits.sbatch)
+    extra = [*_passed_on(site.sbatch + places, "site", ledger)]
+    extra += _passed_on(settings.all("sbatch", site.name), "settings", ledger)
+    extra += _passed_on(job.sbatch, "job", ledger)
+    extra += _passed_on(request.sbatch, "--sbatch", ledger)
+    memory = _memory(site, kind, job, request, layout, ledger)
+    pairs = [*_placed(node, job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
+    pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
+    pairs = [(name, value) for name, value in pairs if value]
+    pairs += [*_conduct(site, restarts, around, sweep), *_mail(settings, site.name), *box.directives]
+    typed = dict(extra)
+    replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
+    dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
+    kept = [(name, value) for name, value in pairs if name not in dropped]
+    for name in dict([*kept, *typed.items()]):
+        if f"--{name}" in site.refuses:
+            ledger.fault(f"{site.name} accepts no job with --{name}", next=f"leave {OWNED.get(name) or name} out")
+    return (*kept, *typed.items())
+
+
+def _placed(node: NodeType, job: Job, placement: Placement) -> list[tuple[str, str]]:
+    return [
+        ("job-name", job.name),
+        ("account", placement.account),
+        ("partition", placement.partition),
+        ("qos", placement.qos),
+        ("constraint", node.constraint or ""),
+    ]
+
+
+def _tasks(site: Site, layout: Layout) -> list[tuple[str, str]]:
+    """Return nodes and tasks, as far as the site admits them in directives (ARCHER2 rejects tasks there)."""
+    said = {
+        "ntasks": layout.world_size,
+        "ntasks-per-node": layout.tasks_per_node,
+        "cpus-per-task": layout.cpus_per_task,
+    }
+    return [("nodes", str(layout.nodes)), *((name, str(said[name])) for name in said if name in site.task_directives)]
+
+
+def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
+    """Return how the site wants GPUs asked for.
+
+    ``--gpus`` is the job's total, which Slurm may spread unevenly over nodes of which only a part is asked for.
+    """
+    gpus, of_type = layout.gpus_per_node, f"{node.gpu_type}:" if node.gpu_type else ""
+    directive = site.gpus.directive if site.gpus else "gpus-per-node"
+    if not gpus or directive == "none":
+        return []
+    values = {
+        "gpus-per-node": f"{of_type}{gpus}",
+        "gpus-per-task": f"{of_type}{gpus // layout.tasks_per_node}",
+        "gpus": f"{of_type}{gpus * layout.nodes}",
+        "gres": f"gpu:{of_type}{gpus}",
+    }
+    evenly = directive == "gpus" and layout.nodes > 1 and gpus < node.gpus_per_node
+    return [(name, values[name]) for name in ((directive, "gpus-per-node") if evenly else (directive,))]
+
+
+def _memory(site: Site, kind: str, job: Job, request: Request, layout: Layout, ledger: Ledger) -> str:
+    """Return the memory of a node to ask for: typed, the job's, or the site's share for the GPUs; else nothing."""
+    node = site.node_types[kind]
+    share = node.request_memory
+    if share and not layout.whole_nodes and 0 < layout.gpus_per_node < node.gpus_per_node:
+        share = share * layout.gpus_per_node // node.gpus_per_node
+    asked = ledger.pick(
+        "memory", ("--memory", request.memory), ("job", job.resources.memory), (f"site {site.name}", share)
+    )
+    most = node.request_memory or (node.memory_gb * 1024 if node.memory_gb else None)
+    if asked and most and asked > most:
+        ledger.fault(
+            f"{format_memory(asked)} of memory a node asked for",
+            where=f"{site.name} {kind}",
+            allowed=f"at most {format_memory(most)}",
+            next=f"--memory {format_memory(most)}",
+        )
+    return format_memory(asked) if asked else ""
+
+
+def _mail(settings: Settings, site: str) -> list[tuple[str, str]]:
+    _, mail = settings.offer("mail", site)
+    return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
+
+
+def _conduct(site: Site, restarts: Restarts, around: Surroundings, sweep: Sweep | None) -> list[tuple[str, str]]:
+    """How the job behaves. A % in a path of logs is a pattern, also in what Slurm 22.05 would add from --chdir.
+
+    Slurm may start it again by itself (a node failed, it was preempted) only where it goes on from what it has saved.
+    The signal goes to the script, which passes it on: only so it reaches the ranks under every launcher.
+    """
+    again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
+    signal = [("signal", f"B:{restarts.signal}@{restarts.lead}")] if restarts.most else []
+    log = "slurm-%A_%a.out" if sweep else "slurm-%j.out"
+    return [
+        *_array(sweep),
+        ("chdir", around.run_dir),
+        ("output", f"{around.run_dir.replace('%', '%%')}/logs/{log}"),
+        ("open-mode", "append"),
+        (again, ""),
+        *signal,
+        *([("export", "NONE")] if site.export == "none" else []),
+    ]
+
+
+def _array(sweep: Sweep | None) -> list[tuple[str, str]]:
+    """Return the array's tasks: they count from 0, as the lines of the file of values do."""
+    if sweep is None:
+        return []
+    return [("array", f"0-{sweep.count - 1}" + (f"%{sweep.at_once}" if sweep.at_once else ""))]
+
+
+def _shortened(name: str) -> str:
+    """Return the option that sbatch would take this for, if it is one that planning must know (getopt_long)."""
+    if name in OWNED or name == "signal":
+        return ""
+    return next((full for full in (*OWNED, "signal") if full.startswith(name)), "")
+
+
+def _passed_on(options: tuple[str, ...], where: str, ledger: Ledger) -> list[tuple[str, str]]:
+    pairs = []
+    for option in options:
+        match = _OPTION.fullmatch(option.strip())
+        if match is not None and match[1] == "gres" and "gpu" in (match[2] or ""):
+            ledger.fault("GPUs belong to hpclaunch", where=where, next="use --gpus-per-node instead")
+        elif match is None or CONTROL.search(option):
+            ledger.fault(
+                f"{option!r} is not one sbatch option", where=where, allowed="the long form, --name or --name=value"
+            )
+        elif _shortened(match[1]):
+            full = _shortened(match[1])
+            ledger.fault(f"--{match[1]} is short for --{full}", where=where, next="write sbatch options in full")
+        elif match[1] in OWNED:
+            own = OWNED[match[1]]
+            ledger.fault(
+                f"--{match[1]} belongs to hpclaunch",
+                where=where,
+                next=f"use {own} instead" if own else "leave it out: hpclaunch writes it itself",
+            )
+        else:
+            pairs.append((match[1], match[2] or ""))
+    return pairs

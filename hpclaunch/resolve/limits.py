@@ -1,0 +1,120 @@
+"""What a partition or a QOS refuses, and the nearest request that it would take. Pure: also used for live limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from hpclaunch.config.site import Limits
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count, format_walltime
+
+
+@record
+class Ask:
+    """What is held against limits: nodes of a type, GPUs on each, walltime in seconds (0: not said)."""
+
+    kind: str
+    nodes: int
+    gpus: int
+    walltime: int
+
+    def __str__(self) -> str:
+        time = f" for {format_walltime(self.walltime)}" if self.walltime else ""
+        return f"{count(self.nodes, f'{self.kind} node')}{time}"
+
+
+@record
+class Breach:
+    """One limit that is broken: what was asked for, and what is allowed."""
+
+    what: str
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; allowed: {self.allowed}"
+
+
+def breaches(limits: Limits, ask: Ask) -> list[Breach]:
+    """Return every limit that the request breaks."""
+    limits = limits.of(ask.kind)
+    broken = []
+    if limits.node_types and ask.kind not in limits.node_types:
+        broken.append(Breach(what=f"node type {ask.kind} asked for", allowed=", ".join(limits.node_types)))
+    most = most_nodes(limits)
+    if most is not None and ask.nodes > most:
+        broken.append(Breach(what=_nodes(ask), allowed=f"at most {count(most, 'node')}"))
+    if limits.min_nodes is not None and ask.nodes < limits.min_nodes:
+        broken.append(Breach(what=_nodes(ask), allowed=f"at least {count(limits.min_nodes, 'node')}"))
+    if limits.max_gpus_per_node is not None and ask.gpus > limits.max_gpus_per_node:
+        broken.append(
+            Breach(what=f"{ask.gpus} GPUs a node asked for", allowed=f"at most {limits.max_gpus_per_node} GPUs a node")
+        )
+    longest, why = longest_walltime(limits, ask.nodes)
+    if longest is not None and ask.walltime > longest:
+        what = f"walltime {format_walltime(ask.walltime)} asked for"
+        broken.append(Breach(what=what, allowed=f"at most {format_walltime(longest)}{why}"))
+    return broken
+
+
+def _nodes(ask: Ask) -> str:
+    return f"{count(ask.nodes, 'node')} asked for"
+
+
+def most_nodes(limits: Limits) -> int | None:
+    """Return how many nodes one job may have, or None; without a walltime for all others the bins are all there is."""
+    binned = max((one.max_nodes for one in limits.bins), default=None) if limits.max_walltime is None else None
+    return min((most for most in (limits.max_nodes, binned) if most is not None), default=None)
+
+
+def longest_walltime(limits: Limits, nodes: int) -> tuple[int | None, str]:
+    """Return the longest walltime (seconds) for so many nodes, or None, and a remark where it depends on them."""
+    fitting = [one for one in limits.bins if nodes <= one.max_nodes]
+    if not fitting:
+        return limits.max_walltime, ""
+    smallest = min(fitting, key=lambda one: one.max_nodes)
+    return smallest.max_walltime, f" with up to {count(smallest.max_nodes, 'node')}"
+
+
+def nearest(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
+    """Return the request closest to this one that all the limits take, or None; the node type is kept."""
+    several = [limits.of(ask.kind) for limits in all_limits]
+    nodes = min([ask.nodes, *(most for limits in several if (most := most_nodes(limits)))])
+    nodes = max([nodes, *(limits.min_nodes for limits in several if limits.min_nodes)])
+    gpus = min([ask.gpus, *(limits.max_gpus_per_node for limits in several if limits.max_gpus_per_node)])
+    times = [longest for limits in several if (longest := longest_walltime(limits, nodes)[0])]
+    near = replace(ask, nodes=nodes, gpus=gpus, walltime=min([ask.walltime, *times]))
+    return None if any(breaches(limits, near) for limits in several) else near
+
+
+def flags(ask: Ask, near: Ask) -> str:
+    """Return what to type to get ``near`` in place of ``ask``."""
+    words = []
+    if near.nodes != ask.nodes:
+        words.append(f"--nodes {near.nodes}")
+    if near.gpus != ask.gpus:
+        words.append(f"--tasks-per-node {near.gpus} --gpus-per-node {near.gpus}")
+    if near.walltime != ask.walltime:
+        words.append(f"--walltime {format_walltime(near.walltime)}")
+    return " ".join(words)
+
+
+def distance(ask: Ask, near: Ask) -> float:
+    """Return how far apart two requests are: the product of the factors by which each quantity changes."""
+    ratio = 1.0
+    for one, other in ((ask.nodes, near.nodes), (ask.gpus, near.gpus), (ask.walltime, near.walltime)):
+        if one != other:
+            ratio *= max(one, other) / max(1, min(one, other))
+    return ratio
+
+
+def closest(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str | None:
+    """Return what to type for the nearest request that one of the places takes, or None where none takes any.
+
+    A place is the flags that name it, and its limits; of equally near ones the first counts.
+    """
+    near = [(distance(ask, found), place, found) for place, limits in places if (found := nearest(limits, ask))]
+    if not near:
+        return None
+    _, place, found = min(near, key=lambda one: one[0])
+    return f"{flags(ask, found)} {place}".strip()

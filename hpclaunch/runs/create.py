@@ -1,0 +1,119 @@
+"""Making a run directory: script, code, spec, what surrounded the submission; it submits nothing."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import write_text
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.runs.record import Run, save
+from hpclaunch.runs.snapshot import Snapshot, copy
+from hpclaunch.runs.sweep_values import write_values
+
+REQUEST = "request.json"
+FOLDERS = ("code", "logs", "attempts", "checkpoints")
+_TOLD = ("CONDA_DEFAULT_ENV", "CONDA_PREFIX", "LMOD_SYSTEM_NAME", "LOADEDMODULES", "SLURM_JOB_ID", "VIRTUAL_ENV")
+"""Variables that tell which software a person works with. No other is recorded: some hold secrets."""
+
+
+def create(
+    spec: JobSpec,
+    text: str,
+    snapshot: Snapshot,
+    host: str,
+    environment: Mapping[str, str] | None = None,
+    request: Mapping[str, Any] | None = None,
+) -> Run:
+    """Write the run directory (mode 0700): code, script, spec, request, environment; its record first, as INCOMPLETE.
+
+    Of a sweep it is the folder of all runs, whose own the script makes when they begin.
+
+    Raises Refused if it exists or cannot be written; what was begun is then left for a person to look at.
+    """
+    path = Path(spec.run_dir)
+    run = Run(
+        path=path,
+        name=spec.name,
+        site=spec.site,
+        scheduler=spec.scheduler,
+        created=spec.created,
+        state="INCOMPLETE",
+        reason="its directory was never finished, and nothing was queued",
+        host=host,
+        git=_git_state(Path(spec.code.folder)),
+        tasks=spec.sweep.count if spec.sweep else 0,
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+        run = save(run)
+        _fill(spec, text, snapshot, environment or {}, request or {})
+        return save(replace(run, state="RENDERED", reason=""))
+    except FileExistsError:
+        if path.parent.is_dir():
+            raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
+        what = "the folder of the run directories is no folder"
+        raise Refused(Fault(where=str(path.parent), what=what, next="--runs-dir FOLDER")) from None
+    except OSError as error:
+        raise Refused(
+            Fault(
+                where=str(path), what=f"the run directory cannot be written: {error.strerror}", next="--runs-dir FOLDER"
+            )
+        ) from None
+
+
+def _fill(
+    spec: JobSpec, text: str, snapshot: Snapshot, environment: Mapping[str, str], request: Mapping[str, Any]
+) -> None:
+    path = Path(spec.run_dir)
+    for folder in FOLDERS[:2] if spec.sweep else FOLDERS:
+        (path / folder).mkdir()
+    if spec.sweep:
+        write_values(path, spec.sweep)
+    copy(snapshot, path / "code")
+    write_text(path / "job.sh", text)
+    if spec.hosts:
+        write_text(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
+    write_text(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
+    write_text(path / REQUEST, json.dumps(request, indent=2) + "\n")
+    write_text(path / "environment.json", json.dumps(_surroundings(environment), indent=2) + "\n")
+
+
+def _surroundings(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return who submitted, where, and with which software; never a variable that could hold a secret."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in a container
+        user = str(os.getuid())
+    return {
+        "user": user,
+        "host": os.uname().nodename,
+        "system": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
+        "folder": os.getcwd(),
+        "python": sys.executable,
+        "python_version": ".".join(map(str, sys.version_info[:3])),
+        "variables": {name: environment[name] for name in _TOLD if name in environment},
+    }
+
+
+def _git_state(folder: Path) -> str:
+    """Return the commit of the code, with ``+changes`` where files differ from it, or nothing outside a repository."""
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        return f"{commit}+changes" if commit and _git(folder, "status", "--porcelain", "--", ".") else commit
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""

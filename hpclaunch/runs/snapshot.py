@@ -1,0 +1,109 @@
+"""Which files of the user's code a run takes along, and copying them; it never follows a link out of the folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.folders import PACKAGE
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Code
+
+SOURCE_SUFFIXES = frozenset({".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".txt"})
+_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "runs", "checkpoints", "wandb"})
+MOST_FILES = 2_000
+MOST_BYTES = 20 * 2**20
+_MOST_LOOKED_AT = 20_000
+
+
+@record
+class Snapshot:
+    """Files to copy, relative to ``folder``. ``narrowed`` says why only the entry is taken, or nothing."""
+
+    folder: Path
+    files: tuple[str, ...]
+    narrowed: str = ""
+
+
+def choose(code: Code) -> Snapshot:
+    """Return what to copy: a job's whole folder, or the source files beside a person's own script.
+
+    A script that lies in a folder too large to copy (a home folder, say) is taken alone. Raises OverflowError,
+    with the reason, where a job's folder is too large.
+    """
+    folder = Path(code.folder)
+    files: list[str] = []
+    size = 0
+    for looked_at, (path, length) in enumerate(_walk(folder)):
+        if not code.source_only or path.suffix in SOURCE_SUFFIXES or str(path) == code.entry:
+            files.append(str(path))
+            size += length
+        if looked_at > _MOST_LOOKED_AT or len(files) > MOST_FILES or size > MOST_BYTES:
+            reason = f"{folder} holds more than {MOST_FILES} files or {MOST_BYTES // 2**20} MB of code"
+            if not code.source_only:
+                raise OverflowError(reason)
+            return Snapshot(folder=folder, files=(code.entry,), narrowed=reason)
+    return Snapshot(folder=folder, files=tuple(sorted(files)))
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, int]]:
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and name not in _SKIPPED and not _is_foreign(here / name)
+        )
+        for name in sorted(names):
+            path = here / name
+            if not name.startswith(".") and not name.endswith(".pyc") and path.is_file():
+                yield path.relative_to(folder), path.stat().st_size
+
+
+def _is_foreign(folder: Path) -> bool:
+    """Tell a virtual environment and an earlier run from code."""
+    return (folder / "pyvenv.cfg").exists() or (folder / "run.json").exists()
+
+
+def copy(snapshot: Snapshot, target: Path) -> None:
+    """Copy the files to ``target``, with ``hpclaunch.training`` beside them so that any Python can import it."""
+    for name in snapshot.files:
+        destination = target / name
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(snapshot.folder / name, destination)
+    package = target / "hpclaunch"
+    if not package.exists():
+        package.mkdir()
+        shutil.copy2(PACKAGE / "__init__.py", package / "__init__.py")
+        shutil.copytree(PACKAGE / "training", package / "training", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def fingerprint(code: Code) -> str:
+    """Return a hash of all that ``choose`` takes: names and contents. Raises OSError, OverflowError."""
+    found = choose(code)
+    whole = hashlib.sha256()
+    for name in found.files:
+        content = (found.folder / name).read_bytes()
+        whole.update(f"{len(os.fsencode(name))} {len(content)}\n".encode() + os.fsencode(name) + content)
+    return whole.hexdigest()
+
+
+def faults_of(code: Code) -> list[Fault]:
+    """Return what keeps the code from being taken along: it is not there, or it is too large."""
+    entry = Path(code.folder) / code.entry
+    if code.entry and not entry.is_file():
+        missing = "is not a file" if entry.exists() else "is not there"
+        return [Fault(where=str(entry), what=f"the script {missing}", next="check the path, or hpclaunch jobs list")]
+    if code.entry and not os.access(entry, os.R_OK):
+        return [Fault(where=str(entry), what="the script cannot be read", next=f"chmod u+r {entry}")]
+    if code.source_only and entry.suffix not in (".py", ".sh") and not os.access(entry, os.X_OK):
+        return [Fault(where=str(entry), what="the script cannot be executed", next=f"chmod u+x {entry}")]
+    try:
+        choose(code)
+    except OverflowError as error:
+        return [Fault(where=code.folder, what=str(error), next="keep data and results outside the job's folder")]
+    return []

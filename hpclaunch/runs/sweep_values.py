@@ -1,0 +1,83 @@
+"""The file ``values`` of a job array: line by line each run's name and its own words, for the script and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+
+from hpclaunch.core.files import write_text
+from hpclaunch.core.spec import Sweep
+from hpclaunch.core.units import CONTROL
+
+VALUES = "values"
+_MOST_BYTES = 2**30
+
+
+def write_values(folder: Path, sweep: Sweep) -> None:
+    """Write one line for each run: ``0007<TAB>--learning-rate=0.1<TAB>--seed=3``."""
+    words = [[encode(f"--{name.replace('_', '-')}={value}") for value in values] for name, values in sweep.axes]
+    lines = ("\t".join((f"{n:0{sweep.digits}d}", *line)) for n, line in enumerate(product(*words)))
+    write_text(folder / VALUES, "\n".join(lines) + "\n")
+
+
+def encode(text: str) -> str:
+    r"""Return text as one word of a line, for bash's ``printf %b``: ``\\`` for a backslash, ``\0nnn`` for a byte.
+
+    What is written so are control characters and bytes that are not UTF-8; every other character stands as it is.
+    """
+    return CONTROL.sub(lambda found: f"\\0{ord(found[0]) & 0xFF:03o}", text.replace("\\", "\\\\"))
+
+
+def decode(word: str) -> str:
+    """Return the text that ``encode`` was given."""
+    return "".join(_decoded(word)) if "\\" in word else word
+
+
+def _decoded(word: str) -> Iterator[str]:
+    position = 0
+    while position < len(word):
+        at = word.find("\\", position)
+        if at < 0 or at + 1 == len(word):
+            yield word[position:]
+            return
+        yield word[position:at]
+        if word[at + 1] == "0":
+            byte = int(word[at + 2 : at + 5], 8)
+            yield chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
+            position = at + 5
+        else:
+            yield word[at + 1]
+            position = at + 2
+
+
+def values_at(folder: Path, index: int) -> dict[str, str]:
+    """Return the values of a run by the parameter's name; none where its line is missing or damaged."""
+    lines = _lines(folder / VALUES, _age(folder / VALUES))
+    words = lines[index].split("\t") if 0 <= index < len(lines) else []
+    if not words or not words[0].isdigit() or int(words[0]) != index:
+        return {}
+    try:
+        pairs = [decode(word).removeprefix("--").partition("=") for word in words[1:]]
+    except ValueError:
+        return {}
+    return {name.replace("-", "_"): value for name, _, value in pairs}
+
+
+@lru_cache(maxsize=8)
+def _lines(path: Path, age: float) -> list[str]:
+    """Return the lines of the file as it was at that time: it is read once for all runs of an array."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return []
+        return path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return []
+
+
+def _age(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,1 @@
+"""Slurm: submitting, states, limits and history, each through Slurm's own programs."""

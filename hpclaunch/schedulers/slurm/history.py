@@ -1,0 +1,60 @@
+"""How long jobs waited on this cluster, as sacct remembers, and when one would start, as sbatch guesses."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from hpclaunch.core.units import parse_walltime
+from hpclaunch.guidelines.queue import Past
+from hpclaunch.schedulers.slurm.programs import ask
+
+DAYS = 14
+_FIELDS = "Submit,Eligible,Start,NNodes,Timelimit,Partition,QOS"
+_START = re.compile(r"to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
+
+
+def past_jobs() -> list[Past]:
+    """Return the jobs of the last two weeks that have started: all users' where the site lets one see them.
+
+    Nothing where there is no accounting. A job waits from the time at which it may start: dependencies, and a time
+    before which it shall not, do not count.
+    """
+    options = ["--allusers", "--allocations", "--noheader", "--parsable2", f"--format={_FIELDS}"]
+    answer = ask(["sacct", *options, f"--starttime=now-{DAYS}days", "--endtime=now"], without=("SLURM_TIME_FORMAT",))
+    return [job for line in answer.text.splitlines() if (job := _parsed(line.split("|"))) is not None]
+
+
+def _parsed(words: list[str]) -> Past | None:
+    """None for a job that has not started, or that began without waiting for the scheduler to choose it."""
+    if len(words) != 7 or not words[3].isdigit() or int(words[3]) < 1:
+        return None
+    submit, eligible, start = (_time(word) for word in words[:3])
+    if submit is None or start is None:
+        return None
+    free = max(submit, eligible) if eligible else submit
+    waited = (start - free).total_seconds()
+    if waited < 0:  # requeued: Slurm keeps the first start
+        return None
+    return Past(waited_s=waited, nodes=int(words[3]), partition=words[5], qos=words[6], walltime=_walltime(words[4]))
+
+
+def _time(word: str) -> datetime | None:
+    try:
+        return datetime.strptime(word, "%Y-%m-%dT%H:%M:%S")
+    except ValueError:
+        return None
+
+
+def _walltime(word: str) -> int | None:
+    try:
+        return parse_walltime(word)
+    except ValueError:
+        return None  # UNLIMITED, Partition_Limit
+
+
+def seconds_until(words: str, now: datetime) -> float | None:
+    """Return the seconds to the start that ``sbatch --test-only`` names, from ``now`` (local time); None without."""
+    found = _START.search(words)
+    start = _time(found[1]) if found else None
+    return None if start is None else max(0.0, (start - now).total_seconds())

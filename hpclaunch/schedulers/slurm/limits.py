@@ -1,0 +1,222 @@
+"""What Slurm itself would let wait for ever: it accepts a walltime above the limit, too many nodes, an unknown account.
+
+(With ``EnforcePartLimits=NO``, the default: slurm.conf manual.) Where Slurm cannot tell, nothing is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from hpclaunch.config.site import Limits
+from hpclaunch.core.errors import Fault, did_you_mean
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.units import parse_walltime
+from hpclaunch.resolve.limits import Ask, breaches, closest
+from hpclaunch.sites.detect import cluster_name
+
+_SECONDS = 15
+_FIELD = re.compile(r"(\w+)=(\S*)")
+
+
+@record
+class Association:
+    """One account that the user may charge, with the QOS that it may use there (none: not said)."""
+
+    account: str
+    qos: tuple[str, ...]
+
+
+def objections(spec: JobSpec) -> list[Fault]:
+    """Return why Slurm would let this job wait for ever, as its own programs tell.
+
+    scontrol and sshare have their answers from slurmctld within milliseconds. Who may use which QOS only slurmdbd
+    knows, by way of sacctmgr, which takes a quarter of a second; it is asked where it matters.
+    """
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    show, shares = ["scontrol", "show", "partition", "--all", "--oneliner"], _shares_command(user)  # hidden ones too
+    commands = [show, *([shares] if spec.account else []), *([_associations_command(user)] if spec.qos else [])]
+    answers = dict(zip((command[0] for command in commands), _ask_all(*commands), strict=True))
+    partitions = [
+        dict(_FIELD.findall(line)) for line in answers["scontrol"].splitlines() if line.startswith("PartitionName=")
+    ]
+    allowed = _associations(answers.get("sacctmgr", "")) or _shares(answers.get("sshare", ""), user)
+    if spec.account and not spec.qos and not allowed:
+        allowed = _associations(_ask_all(_associations_command(user))[0])
+    return [*_of_partition(spec, partitions), *_of_account(spec, allowed)]
+
+
+def _associations_command(user: str) -> list[str]:
+    here = cluster_name(os.environ)  # one slurmdbd may serve several clusters
+    where = [f"user={user}", *([f"cluster={here}"] if here else [])]
+    return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", *where, "format=Account,QOS"]
+
+
+def _associations(text: str) -> list[Association]:
+    rows = [line.split("|")[:2] for line in text.splitlines() if "|" in line]
+    return [Association(account=account, qos=tuple(filter(None, qos.split(",")))) for account, qos in rows if account]
+
+
+def _shares_command(user: str) -> list[str]:
+    return ["sshare", "--noheader", "--parsable2", f"--users={user}", "--format=Account,User"]
+
+
+def _shares(text: str, user: str) -> list[Association]:
+    """Return the accounts in sshare's answer: a tree of accounts, in which the user's own rows name the user."""
+    rows = [[*line.split("|"), ""][:2] for line in text.splitlines()]
+    return [Association(account=account.strip(), qos=()) for account, name in rows if name.strip() == user]
+
+
+def _ask_all(*commands: Sequence[str], seconds: float = _SECONDS) -> list[str]:
+    """Return the programs' answers, asked side by side; nothing for one that is missing, refuses or is silent."""
+    running = [_start(command) for command in commands]
+    deadline = time.monotonic() + seconds
+    return [_answer(process, deadline) for process in running]
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[str] | None:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+
+
+def _answer(process: subprocess.Popen[str] | None, deadline: float) -> str:
+    if process is None:
+        return ""
+    try:
+        # What has answered by the deadline is still read after it.
+        text, _ = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # a wrapper's children, too: they would keep the pipe open
+        process.communicate()
+        return ""
+    return text if process.returncode == 0 else ""
+
+
+def _of_partition(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault]:
+    """Return the faults of the named partition, else of the cluster's default one; of several the first one's.
+
+    A job that names several partitions waits for ever only if each of them refuses it.
+    """
+    known = {one["PartitionName"]: one for one in partitions}
+    default = [name for name, one in known.items() if one.get("Default") == "YES"]
+    names = spec.partition.split(",") if spec.partition else default
+    if not known or not names:
+        return []
+    found = [_of_one_partition(spec, name, known) for name in names]
+    return found[0] if all(found) else []
+
+
+def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> list[Fault]:
+    typed = _alternative(spec, name, known)
+    would = f"{typed} would be taken" if typed else ""
+    if name not in known:
+        shown = [other for other in known if known[other].get("Hidden", "NO") == "NO"]
+        what = f"Slurm has no partition {name!r}{did_you_mean(name, shown)}"
+        return [Fault(what=what, allowed=", ".join(shown), next=would)]
+    where = f"Slurm's partition {name}"
+    faults = [
+        Fault(where=where, what=breach.what, allowed=breach.allowed, next=would or "ask for less")
+        for breach in breaches(limits_of(known[name]), _ask(spec))
+    ]
+    return faults + [
+        Fault(where=where, what=f"{noun} {asked!r} may not use it", allowed=allowed, next=would)
+        for noun, asked, allowed in _not_admitted(spec, known[name])
+    ]
+
+
+def _ask(spec: JobSpec) -> Ask:
+    return Ask(kind=spec.node_type, nodes=spec.layout.nodes, gpus=spec.layout.gpus_per_node, walltime=spec.walltime)
+
+
+def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> str:
+    """Return what to type for the nearest request that a partition takes, or nothing.
+
+    Those are proposed that are up, open to everybody, and have GPUs where GPUs are asked for; of equally near ones the
+    named one, one of a like name, the default.
+    """
+    like = get_close_matches(name, known, n=1)
+    order = sorted(known, key=lambda other: (other != name, other not in like, known[other].get("Default") != "YES"))
+    with_gpus = {other for other in known if "gres/gpu" in known[other].get("TRES", "")}
+    needed = with_gpus if spec.layout.gpus_per_node and with_gpus else set(known)  # not every cluster counts GPUs
+    places = [
+        (f"--partition {other}", [limits_of(known[other])])
+        for other in order
+        if other == name or (other in needed and _is_open(known[other]))
+        if not _not_admitted(spec, known[other])
+    ]
+    return closest(places, _ask(spec)) or ""
+
+
+def _is_open(partition: dict[str, str]) -> bool:
+    """Whether jobs of everybody start there; a field that an older Slurm does not show is no obstacle."""
+    usual = {"State": "UP", "AllowGroups": "ALL", "RootOnly": "NO", "Hidden": "NO"}
+    return all(partition.get(key, value) == value for key, value in usual.items())
+
+
+def limits_of(partition: dict[str, str]) -> Limits:
+    """Return the limits that ``scontrol show partition`` tells (its fields of one line, by name)."""
+    numbers = [int(partition[key]) for key in ("MaxNodes", "TotalNodes") if partition.get(key, "").isdigit()]
+    least = partition.get("MinNodes", "")
+    try:
+        longest = parse_walltime(partition.get("MaxTime", ""))
+    except ValueError:  # UNLIMITED, or not said
+        longest = None
+    return Limits(
+        max_nodes=min((number for number in numbers if number), default=None),
+        min_nodes=int(least) if least.isdigit() and int(least) > 0 else None,
+        max_walltime=longest,
+    )
+
+
+def _not_admitted(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Return (noun, what was asked for, who may) where the partition's lists exclude the account or the QOS."""
+    found = []
+    for key, noun, asked in (("Accounts", "account", spec.account), ("Qos", "QOS", spec.qos)):
+        allowed, denied = partition.get(f"Allow{key}", "ALL"), partition.get(f"Deny{key}", "")
+        if asked and allowed not in ("ALL", "") and asked.lower() not in allowed.lower().split(","):
+            found.append((noun, asked, allowed))
+        elif asked and asked.lower() in denied.lower().split(","):
+            found.append((noun, asked, ""))
+    return found
+
+
+def _of_account(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
+    """Return the faults of the account and of the QOS there. Slurm keeps the names of both in small letters."""
+    if not allowed:
+        return []
+    where, account, qos = "Slurm's accounting", spec.account.lower(), spec.qos.lower()
+    accounts, faults = sorted({one.account for one in allowed}), []
+    if account and account not in accounts:
+        usable = sorted({one.account for one in allowed if not qos or not one.qos or qos in one.qos}) or accounts
+        what = f"you have no account {spec.account!r}{did_you_mean(account, accounts)}"
+        said = ", ".join(accounts)
+        faults.append(Fault(where=where, what=what, allowed=said, next=f"--account {_like(account, usable)}"))
+    mine = [one for one in allowed if one.account == account] or allowed
+    names = sorted({name for one in mine for name in one.qos})
+    if qos and names and qos not in names:
+        who = f"account {spec.account}" if account in accounts else "you"
+        what = f"{who} may not use QOS {spec.qos!r}{did_you_mean(qos, names)}"
+        faults.append(Fault(where=where, what=what, allowed=", ".join(names), next=f"--qos {_like(qos, names)}"))
+    return faults
+
+
+def _like(name: str, known: list[str]) -> str:
+    """Return the most similar of the known names, else the first."""
+    return (get_close_matches(name, known, n=1) or known)[0]

@@ -1,0 +1,184 @@
+"""Partitions and QOS as Slurm shows them -> the limits of a site file, and why one is only for those who ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpclaunch.core.records import record
+from hpclaunch.core.units import format_walltime, parse_walltime
+from hpclaunch.sites.describe.answers import Fields, names_in, number_in, numbers
+from hpclaunch.sites.describe.node_types import Kind
+
+Member = dict[str, Any]
+"""What stands in the file below the name of a partition or QOS."""
+
+
+@record
+class Person:
+    """Who asks: the groups, and what accounting knows; without accounting there are no accounts and no QOS."""
+
+    groups: frozenset[str] = frozenset()
+    is_root: bool = False
+    accounts: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
+    default_qos: str = ""
+
+
+def partitions_of(
+    shown: Sequence[Fields], kinds: Sequence[Kind], qos: Sequence[Fields], person: Person, config: Mapping[str, str]
+) -> dict[str, Member]:
+    """Return partition -> what the file says of it; one without nodes, or for root alone, is left out."""
+    limits = {row.get("Name", ""): _limits_of_qos(row) for row in qos}
+    found = {}
+    for fields in shown:
+        name = fields["PartitionName"]
+        inside = {kind.name: kind.partitions[name] for kind in kinds if kind.partitions[name]}
+        if not inside or (fields.get("RootOnly") == "YES" and not person.is_root):
+            continue
+        own = _own_limits(fields, inside, {kind.name: len(kind.nodes) for kind in kinds}, config)
+        reasons = _reasons(fields, shown, person, config)
+        found[name] = _stricter(own, limits.get(fields.get("QoS", ""), {}))
+        if reasons:
+            found[name] |= {"only_if_asked": True, "note": "; ".join(reasons)}
+    return found
+
+
+def _own_limits(
+    fields: Fields, inside: Mapping[str, int], everywhere: Mapping[str, int], config: Mapping[str, str]
+) -> Member:
+    """Return the partition's own limits; ``inside``: node type -> how many of its nodes are here."""
+    limits: Member = {}
+    if len(everywhere) > 1:
+        limits["node_types"] = list(inside)
+    least = numbers([fields.get("MinNodes", "")])
+    if least and least[0] > 1:
+        limits["min_nodes"] = least[0]
+    most = [number for number in numbers([fields.get("MaxNodes", "")]) if number]
+    limits["max_nodes"] = min([*most, sum(inside.values())])
+    fewer = {name: {"max_nodes": here} for name, here in inside.items() if here < limits["max_nodes"]}
+    if fewer:
+        limits["by_node_type"] = fewer
+    longest = _walltime(fields.get("MaxTime", ""))
+    if longest:
+        limits["max_walltime"] = format_walltime(longest)
+    shared = fields.get("OverSubscribe") or fields.get("Shared", "")
+    if shared.startswith("EXCLUSIVE") or config.get("SelectType") == "select/linear":
+        limits["whole_nodes"] = True
+    return limits
+
+
+def _reasons(fields: Fields, shown: Sequence[Fields], person: Person, config: Mapping[str, str]) -> list[str]:
+    """Return why a job should not go there unless somebody names the partition."""
+    state = fields.get("State", "UP")
+    reasons = [f"its state is {state}"] if state != "UP" else []
+    reasons += ["only for root"] if fields.get("RootOnly") == "YES" else []
+    reasons += ["hidden"] if fields.get("Hidden") == "YES" else []
+    reasons += ["needs a reservation"] if fields.get("ReqResv") == "YES" else []
+    if not person.is_root:
+        reasons += _closed("groups", names_in(fields.get("AllowGroups", "ALL")), person.groups)
+        reasons += _closed("accounts", names_in(fields.get("AllowAccounts", "ALL")), person.accounts)
+    denied = set(names_in(fields.get("DenyAccounts", "")))
+    if person.accounts and person.accounts <= denied:
+        reasons.append("closed to your accounts")
+    if person.default_qos in names_in(fields.get("DenyQos", "")):
+        reasons.append(f"closed to --qos {person.default_qos}")
+    allowed = names_in(fields.get("AllowQos", "ALL"))
+    if allowed and person.default_qos not in allowed:
+        reasons.append(f"only with --qos {' or '.join(allowed)}")
+    if _preemptible(fields, shown, config):
+        reasons.append("its jobs make room for other partitions'")
+    return reasons
+
+
+def _closed(noun: str, allowed: Sequence[str], mine: frozenset[str]) -> list[str]:
+    return [f"only for the {noun} {', '.join(allowed)}"] if allowed and not mine & set(allowed) else []
+
+
+def _preemptible(fields: Fields, shown: Sequence[Fields], config: Mapping[str, str]) -> bool:
+    """Whether another partition comes first and may take its nodes (PreemptType of slurm.conf's manual)."""
+    if config.get("PreemptType") != "preempt/partition_prio" or fields.get("PreemptMode", "OFF") == "OFF":
+        return False
+    tiers = [numbers([other.get("PriorityTier", "")]) for other in shown]
+    mine = numbers([fields.get("PriorityTier", "")])
+    return bool(mine) and any(tier and tier[0] > mine[0] for tier in tiers)
+
+
+def qos_of(rows: Sequence[Fields], person: Person, config: Mapping[str, str]) -> dict[str, Member]:
+    """Return QOS -> what the file says of it, of those that the person may use; all where that is not known."""
+    found: dict[str, Member] = {}
+    taken = {victim for row in rows for victim in names_in(row.get("Preempt", ""))}
+    for row in rows:
+        name = row.get("Name", "")
+        if not name or (person.qos and name not in person.qos):
+            continue
+        found[name] = _limits_of_qos(row)
+        if config.get("PreemptType") == "preempt/qos" and name in taken:
+            found[name] |= {"only_if_asked": True, "note": "its jobs make room for those of other QOS"}
+    return found
+
+
+def _limits_of_qos(row: Fields) -> Member:
+    """Return the limits of one row of ``sacctmgr show qos``: of a job (MaxTRES, MaxWall), of a user, of all jobs."""
+    limits: Member = {}
+    most = [number_in(row.get(key, ""), "node") for key in ("MaxTRES", "MaxTRESPU", "GrpTRES")]
+    least = number_in(row.get("MinTRES", ""), "node")
+    known = {
+        "min_nodes": least if least and least > 1 else None,
+        "max_nodes": min((number for number in most if number), default=None),
+        "max_gpus_per_node": number_in(row.get("MaxTRESPerNode", ""), "gres/gpu"),
+        "max_jobs": next(iter(numbers([row.get("MaxSubmitPU", "")])), None),
+        "max_running": next(iter(numbers([row.get("MaxJobsPU", "")])), None),
+    }
+    limits |= {key: value for key, value in known.items() if value}
+    longest = _walltime(row.get("MaxWall", ""))
+    return {**limits, **({"max_walltime": format_walltime(longest)} if longest else {})}
+
+
+def _stricter(own: Member, other: Member) -> Member:
+    """Return a partition's limits with those of its QOS: of two the stricter one."""
+    both = {**other, **own}
+    for key in ("max_nodes", "max_gpus_per_node"):
+        if key in own and key in other:
+            both[key] = min(own[key], other[key])
+    if "min_nodes" in own and "min_nodes" in other:
+        both["min_nodes"] = max(own["min_nodes"], other["min_nodes"])
+    if "max_walltime" in own and "max_walltime" in other:
+        both["max_walltime"] = min((own["max_walltime"], other["max_walltime"]), key=parse_walltime)
+    if "by_node_type" in both:
+        fewer = {name: one for name, one in both["by_node_type"].items() if one["max_nodes"] < both["max_nodes"]}
+        both = {key: value for key, value in both.items() if key != "by_node_type"}
+        both |= {"by_node_type": fewer} if fewer else {}
+    return both
+
+
+def home_of(kind: Kind, partitions: Mapping[str, Member], default: str) -> str:
+    """Return the partition to use for a node type: the cluster's default one, else that with the longest walltime.
+
+    One that is only for those who ask comes last; nothing where no partition has such nodes.
+    """
+    offered = [name for name in partitions if kind.partitions[name]]
+    if not offered:
+        return ""
+    return min(
+        offered,
+        key=lambda name: (
+            "only_if_asked" in partitions[name],
+            name != default,
+            -_length(partitions[name]),
+            -kind.partitions[name],
+            offered.index(name),
+        ),
+    )
+
+
+def _length(limits: Member) -> float:
+    return parse_walltime(limits["max_walltime"]) if "max_walltime" in limits else float("inf")
+
+
+def _walltime(text: str) -> int:
+    """Return seconds; 0 for UNLIMITED, NONE, or nothing."""
+    try:
+        return parse_walltime(text)
+    except ValueError:
+        return 0

@@ -1,0 +1,60 @@
+"""A described site -> the text of its file, with what a person must fill in as comments where it belongs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpclaunch.sites.describe import Described, Gap
+
+_WIDTH = 110
+_PLAIN = re.compile(r"[A-Za-z/$][A-Za-z0-9_./$-]*(?: [A-Za-z0-9_./$(-][A-Za-z0-9_./$()-]*)*")
+_NOT_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
+
+
+def text_of(found: Described, words: str) -> str:
+    """Return the site file; ``words`` say by what it was made."""
+    lines = [f"# {words}"]
+    if found.gaps:
+        lines.append("# FILL IN marks what Slurm does not tell; nothing is assumed where you leave it out.")
+    waiting = list(found.gaps)
+    for key, value in found.values.items():
+        here = [gap for gap in waiting if gap.key.partition(".")[0] == key]
+        if key == "sources":
+            here = waiting
+        waiting = [gap for gap in waiting if gap not in here]
+        after = [line for gap in here for line in _comment(gap)]
+        lines += [*after, *_lines(key, value)] if key == "sources" else [*_lines(key, value), *after]
+    return "\n".join([*lines, ""])
+
+
+def _comment(gap: Gap) -> list[str]:
+    example = f", as in: {gap.example}" if gap.example else ""
+    return [f"# FILL IN {gap.key}{example}", f"#   ({gap.why})"]
+
+
+def _lines(key: str, value: Any, depth: int = 0) -> list[str]:
+    """Return a key with its value: on one line where it fits and holds no mapping of mappings."""
+    start = f"{'  ' * depth}{_scalar(key)}:"
+    short = f"{start} {_flow(value)}"
+    nested = isinstance(value, Mapping) and depth == 0 and any(isinstance(one, Mapping) for one in value.values())
+    if not isinstance(value, Mapping) or not value or (len(short) <= _WIDTH and not nested):
+        return [short]
+    return [start, *(line for name, one in value.items() for line in _lines(name, one, depth + 1))]
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_scalar(key)}: {_flow(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    """Return a scalar as YAML: text that could be taken for something else in JSON's quotes, which YAML reads too."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,158 @@
+"""Which site this machine belongs to: by environment variables, Slurm's cluster name and the host's name."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from hpclaunch.config.catalog import SITE, Catalog
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Detect, Site, load_site
+from hpclaunch.core.errors import Fault, InvalidFile, NotFound, did_you_mean
+from hpclaunch.core.records import record
+
+
+@record
+class Machine:
+    """What detection looks at. ``hostnames``: the host's name, and with the domains that it searches."""
+
+    environment: Mapping[str, str]
+    cluster: str = ""
+    hostnames: tuple[str, ...] = ()
+
+
+def machine(environment: Mapping[str, str], nodename: str) -> Machine:
+    """Return what is known of this machine from plain files: no program is asked, and no name server."""
+    names = [nodename]
+    if "." not in nodename:
+        names += [f"{nodename}.{domain}" for domain in _search_domains()]
+    return Machine(environment=environment, cluster=cluster_name(environment), hostnames=tuple(names))
+
+
+_CONFIGURATIONS = (Path("/etc/slurm/slurm.conf"), Path("/run/slurm/conf/slurm.conf"))
+"""slurm.conf, and where slurmd and sackd keep the copy that they got ("configless": Slurm's configless_slurm.html)."""
+
+
+def cluster_name(environment: Mapping[str, str]) -> str:
+    """Return ClusterName from slurm.conf, or nothing. Without a file of its own a machine has slurmctld's copy."""
+    asked = environment.get("SLURM_CONF")
+    text = _text(Path(asked)) if asked else next(filter(None, map(_text, _CONFIGURATIONS)), "")
+    match = re.search(r"^\s*ClusterName\s*=\s*(\S+)", text, re.MULTILINE | re.IGNORECASE)
+    return match.group(1) if match else ""
+
+
+def _search_domains() -> list[str]:
+    lines = re.findall(r"^(?:search|domain)\s+(.+)$", _text(Path("/etc/resolv.conf")), re.MULTILINE)
+    return [domain.rstrip(".") for line in lines for domain in line.split()]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def holds(detect: Detect, here: Machine) -> bool:
+    """Whether this machine is one of the site's; saying nothing is never true."""
+    if not (detect.environment or detect.cluster_name or detect.hostname):
+        return False
+    variables = all(here.environment.get(name) == value for name, value in detect.environment.items())
+    cluster = detect.cluster_name in (None, here.cluster)
+    pattern = detect.hostname
+    return variables and cluster and (pattern is None or any(re.fullmatch(pattern, name) for name in here.hostnames))
+
+
+def detect_site(here: Machine) -> str | None:
+    """Return the bundled site that this machine belongs to, or None.
+
+    Only the sites in this table are looked at, so that no site file but the one that is meant is ever read.
+    """
+    return next((name for name, detect in DETECTED.items() if holds(detect, here)), None)
+
+
+def detect_own_site(catalog: Catalog, here: Machine) -> str | None:
+    """Return the project's or the user's own site whose ``detect`` holds here; a faulty file is passed over."""
+    for found in catalog.names(SITE):
+        if found.origin == "bundled":
+            continue
+        try:
+            detect = load_site(catalog, found.name).detect
+        except InvalidFile:
+            continue
+        if detect is not None and holds(detect, here):
+            return found.name
+    return None
+
+
+class Choice(NamedTuple):
+    """A site, who chose it, and the site that this machine belongs to if that is another one."""
+
+    site: Site
+    origin: str
+    elsewhere: str
+
+
+def choice_of(catalog: Catalog, here: Machine, asked: str | None, settings: Settings) -> Choice:
+    """Return the site: flag, HPCLAUNCH_SITE, settings, detection, else this machine. Raises NotFound, InvalidFile."""
+    chooser, usual = settings.default_site()
+    detected = detect_own_site(catalog, here) or detect_site(here)
+    offers = [
+        (asked, "--site"),
+        (here.environment.get("HPCLAUNCH_SITE") or None, "HPCLAUNCH_SITE"),
+        (usual, chooser),
+        (detected, "detected"),
+    ]
+    name, origin = next(((name, origin) for name, origin in offers if name), ("local", "no cluster was detected"))
+    try:
+        site = load_site(catalog, name)
+    except NotFound as error:
+        raise NotFound([replace(fault, where=origin) for fault in error.faults]) from None
+    # A site file of one's own may describe this very machine without saying how it is known.
+    own = catalog.find(SITE, name).origin != "bundled"
+    meant = own or site.scheduler == "local" or (site.detect is not None and holds(site.detect, here))
+    return Choice(site, origin, "" if meant or detected in (None, name) else str(detected))
+
+
+def check_settings(catalog: Catalog, settings: Settings) -> None:
+    """Refuse settings for a site that does not exist: they would never apply, without a word. Raises InvalidFile."""
+    named = settings.named_sites()
+    known = [found.name for found in catalog.names(SITE)] if named else []
+    faults = [
+        Fault(
+            where=f"{origin}: sites.{name}",
+            what=f"no such site{did_you_mean(name, known)}",
+            allowed=", ".join(known),
+            next="hpclaunch sites list",
+        )
+        for origin, name in named
+        if name not in known
+    ]
+    if faults:
+        raise InvalidFile(faults)
+
+
+DETECTED: dict[str, Detect] = {
+    "anvil": Detect(hostname=r".+\.anvil\.rcac\.purdue\.edu"),
+    "bridges2": Detect(hostname=r".+\.bridges2\.psc\.edu"),
+    "cori": Detect(environment={"NERSC_HOST": "cori"}),
+    "daint_alps": Detect(hostname=r"daint-ln\d+(\..+)?"),
+    "delta": Detect(hostname=r"dt-login\d+\.delta\.(internal\.ncsa\.edu|ncsa\.illinois\.edu)"),
+    "deltaai": Detect(hostname=r"(dtai|gh)-login\d*\.delta\.(internal\.ncsa\.edu|ncsa\.illinois\.edu)|dtai-login\d*"),
+    "expanse": Detect(hostname=r".+\.expanse\.sdsc\.edu|expanse-ln\d+"),
+    "frontera": Detect(hostname=r"login\d+\.frontera(\.tacc\.utexas\.edu)?"),
+    "frontier": Detect(hostname=r".*\.frontier\.olcf\.ornl\.gov"),
+    "jupiter": Detect(environment={"SYSTEMNAME": "jupiter"}),
+    "juwels_booster": Detect(environment={"SYSTEMNAME": "juwelsbooster"}),
+    "leonardo_booster": Detect(hostname=r".+\.leonardo\.(local|cineca\.it)"),
+    "lonestar6": Detect(hostname=r"login\d+\.ls6(\.tacc\.utexas\.edu)?"),
+    "lumi": Detect(hostname=r"lumi-uan\d+(\.csc\.fi)?"),
+    "marconi100": Detect(hostname=r"login\d+\.m100\.cineca\.it"),
+    "marenostrum5_acc": Detect(environment={"BSC_MACHINE": "mn5"}, hostname=r"alogin\d+(\..+)?"),
+    "perlmutter": Detect(environment={"NERSC_HOST": "perlmutter"}),
+    "snellius": Detect(hostname=r"int\d+(\.local)?\.snellius\.surf\.nl"),
+    "testcluster": Detect(cluster_name="hpctest"),
+    "vista": Detect(hostname=r"login\d+\.vista(\.tacc\.utexas\.edu)?"),
+}
+"""A copy of ``detect`` in the bundled site files; a test holds the two equal."""

@@ -1,0 +1,187 @@
+"""Checkpoints as folders that are whole or not there: written aside, checked by SHA-256, renamed into place.
+
+CHECKPOINTS/step-00000120/ holds `shared.npz` (what all ranks have in common, written by rank 0), `rank-0003.npz` (what
+rank 3 alone has), and `checkpoint.json` with the facts of the training and size and SHA-256 of every file. No function
+here talks to other ranks; saving.py says who calls which, and when.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import zipfile
+from typing import IO, Any, Mapping
+
+import numpy as np
+from numpy.lib import format as npy
+
+from hpclaunch.training.rank.failure import TrainingError
+
+FORMAT = 1
+SHARED = "shared.npz"
+MANIFEST = "checkpoint.json"
+_NAME = re.compile(r"^step-(\d{8,})$")
+_BLOCK = 2**20
+
+
+def own_file(rank: int) -> str:
+    """The name of the file that holds what `rank` alone has."""
+    return "rank-{:04d}.npz".format(rank)
+
+
+def begin(folder: str, step: int) -> str:
+    """Make the folder in which the checkpoint of `step` (steps since the beginning) is put together; its path."""
+    partial = os.path.join(folder, ".partial-{:08d}".format(step))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        os.mkdir(partial)
+    except OSError as error:
+        raise TrainingError(failure_text(partial, folder, error)) from error
+    return partial
+
+
+def write(partial: str, name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Write arrays to a file of the checkpoint, down to the disk; {"name", "bytes", "sha256"}.
+
+    Raises TrainingError if there is no room; checkpoints that were there stay as they are.
+    """
+    path = os.path.join(partial, name)
+    try:
+        with open(path, "wb") as file:
+            _write_arrays(file, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        return {"name": name, "bytes": os.path.getsize(path), "sha256": _sha256(path)}
+    except OSError as error:
+        raise TrainingError(failure_text(path, os.path.dirname(partial), error)) from error
+
+
+def _write_arrays(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
+    """Write what np.savez writes. On a full disk that one leaves its archive open, which Python then complains of."""
+    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(name + ".npy", "w", force_zip64=True) as member:
+                npy.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[str, Any], keep: int) -> str:
+    """Give the checkpoint its name in one step, and remove all but the newest `keep`; its path.
+
+    files: what `write` returned, of all ranks. facts: JSON-able, read again by `facts_of`.
+    """
+    folder = os.path.dirname(partial)
+    path = os.path.join(folder, "step-{:08d}".format(step))
+    try:
+        with open(os.path.join(partial, MANIFEST), "w", encoding="utf-8") as file:
+            json.dump({"format": FORMAT, "step": step, "files": files, **facts}, file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        _sync_folder(partial)
+        set_aside(path)  # the same step of an attempt that was given up, or a damaged one
+        os.rename(partial, path)
+        _sync_folder(folder)
+    except OSError as error:
+        raise TrainingError(failure_text(path, folder, error)) from error
+    for old in existing(folder)[keep:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def abandon(partial: str) -> None:
+    """Remove what was put together, if it is there."""
+    shutil.rmtree(partial, ignore_errors=True)
+
+
+def existing(folder: str) -> list[str]:
+    """Paths of the checkpoints in `folder`, the newest (by step) first."""
+    try:
+        names = [name for name in os.listdir(folder) if _NAME.match(name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    names.sort(key=lambda name: int(name.split("-")[1]), reverse=True)
+    return [os.path.join(folder, name) for name in names]
+
+
+def facts_of(path: str) -> dict[str, Any]:
+    """What `commit` was told about the checkpoint, with step and files; raises TrainingError if it is damaged."""
+    manifest = os.path.join(path, MANIFEST)
+    try:
+        with open(manifest, encoding="utf-8") as file:
+            facts = json.load(file)
+        known = facts["format"] == FORMAT and isinstance(facts["step"], int) and isinstance(facts["files"], list)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TrainingError("{} cannot be read: {}".format(manifest, error)) from error
+    if not known:
+        raise TrainingError("{} is not of format {}".format(manifest, FORMAT))
+    return facts
+
+
+def problem(path: str, names: list[str]) -> str:
+    """What is wrong with these files of a checkpoint, in words; empty if all are whole."""
+    try:
+        files = {entry["name"]: entry for entry in facts_of(path)["files"]}
+    except TrainingError as error:
+        return str(error)
+    for name in names:
+        found = os.path.join(path, name)
+        if name not in files:
+            return "{} is not in its list of files".format(name)
+        try:
+            size, digest = os.path.getsize(found), _sha256(found)
+        except OSError as error:
+            return "{}: {}".format(name, error.strerror)
+        if size != files[name]["bytes"]:
+            return "{} has {} bytes instead of {}".format(name, size, files[name]["bytes"])
+        if digest != files[name]["sha256"]:
+            return "{} is not what was written (SHA-256)".format(name)
+    return ""
+
+
+def read(path: str, name: str) -> dict[str, Any]:
+    """The arrays of one file of a checkpoint, by name; check it with `problem` first."""
+    with np.load(os.path.join(path, name), allow_pickle=False) as held:
+        return {key: held[key] for key in held.files}
+
+
+def set_aside(path: str) -> None:
+    """Rename a checkpoint so that it counts no longer, and stays for a person to look at; the last such one is kept."""
+    if not os.path.lexists(path):
+        return
+    aside = os.path.join(os.path.dirname(path), "unused-" + os.path.basename(path))
+    shutil.rmtree(aside, ignore_errors=True)
+    os.rename(path, aside)
+
+
+def failure_text(path: str, folder: str, error: OSError) -> str:
+    """Why `path` could not be written, what is still good in `folder`, and what to do."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    reason = "the disk is full or the quota is used up" if full else "the folder cannot be written"
+    good = existing(folder)
+    kept = "The last good checkpoint is {}.".format(good[0]) if good else "There is no earlier checkpoint."
+    return "cannot write the checkpoint {}: {} ({}). {} Make room and resume the run.".format(
+        path, reason, error.strerror or error, kept
+    )
+
+
+def _sha256(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(_BLOCK), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:  # some network file systems refuse it; the rename itself has happened
+        pass
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,215 @@
+"""Goes on where an earlier attempt was saved: chooses the checkpoint with all ranks and puts it back; no TensorFlow."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Mapping
+
+from hpclaunch.training.checkpoints import folders
+from hpclaunch.training.input import loading
+from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.options import at_least, boolean
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.world import World
+
+if TYPE_CHECKING:
+    from hpclaunch.training.checkpoints.training_state import TrainingState
+
+FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
+# What may differ between attempts without changing what is computed.
+FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
+FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale"}
+TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays that are stretched when there are more epochs
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a training stands: `epoch` and `step` in it come next (from 0); `made`: steps made in all attempts.
+
+    path: the checkpoint that it was read from, if any. data: the fingerprint of the data, for the next checkpoint.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    made: int = 0
+    path: str = ""
+    data: str = ""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add to a job's parser when to save, and whether to go on from what was saved."""
+    add = parser.add_argument
+    add("--checkpoint-minutes", type=at_least(0, float), default=15.0, help="save so often (0: at epochs' ends)")
+    add("--checkpoint-steps", type=at_least(0), default=0, help="save every so many steps as well (0: not)")
+    add("--keep-checkpoints", type=at_least(1), default=2, help="how many of the newest stay")
+    add(
+        "--stall-minutes",
+        type=at_least(0, float),
+        default=30.0,
+        help="give up if no step ends for so long (0: never)",
+    )
+    add("--resume", type=boolean, default=True, help="go on from the newest checkpoint; false: begin anew")
+
+
+def folder_of(world: World) -> str:
+    """Where this run's checkpoints are: HPCLAUNCH_CHECKPOINT_DIR, else checkpoints/ in the run directory."""
+    return os.environ.get(FOLDER_VARIABLE) or os.path.join(world.run_dir, "checkpoints")
+
+
+def restore(world: World, state: TrainingState, asked: Any, steps: int, log: MetricsLog, data: str = "") -> Place:
+    """Put the newest whole checkpoint back on every rank, and say where training goes on. A collective.
+
+    steps: an epoch's, in this world. In a world of another size training goes on at the same part of the epoch, with
+    the new shards and in their order. data: the fingerprint of the data; other data than the checkpoint's are told.
+    Lines of metrics.jsonl from after the checkpoint move to metrics-repeated.jsonl.
+    Raises AgreedError if there are checkpoints and none can be used.
+    """
+    folder = folder_of(world)
+    if not asked.resume:
+        loading.from_root(world, lambda: _set_all_aside(folder))
+        return Place(data=data)
+    path = _choose(world, folder)
+    if not path:
+        return Place(data=data)
+    facts = loading.from_root(world, lambda: folders.facts_of(path))
+    if world.is_root:
+        _tell(world, path, facts, asked, data)
+    world.together(lambda: _put_back(world, state, path, facts))
+    state.spread()
+    loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, "metrics.jsonl"), facts["metrics_bytes"]))
+    step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # the same number in a world of the same size
+    place = Place(facts["epoch"], step, facts["step"], path, data)
+    log.write(
+        "resume",
+        checkpoint=path,
+        epoch=place.epoch,
+        step=place.step,
+        steps_made=place.made,
+        world_size=world.size,
+        world_size_before=facts["world_size"],
+    )
+    return place
+
+
+def _choose(world: World, folder: str) -> str:
+    """The newest checkpoint that every rank finds whole, or nothing if there is none at all. A collective."""
+    found = loading.from_root(world, lambda: folders.existing(folder))
+    told = []
+    for path in found:
+        said = world.gather(_problem_here(world, path))
+        wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(said) if text]
+        if not wrong:
+            return str(path)
+        told.append("{}: {}".format(path, wrong[0]))
+        if world.is_root:
+            print("checkpoint {} is damaged ({}); looking for the one before".format(path, wrong[0]), flush=True)
+        loading.from_root(world, functools.partial(folders.set_aside, path))
+    if told:
+        raise AgreedError(
+            "no checkpoint can be used: {}. They are renamed to unused-…; with none left, "
+            "the run begins anew when it is resumed".format("; ".join(told)),
+            speaks=world.is_root,
+        )
+    return ""
+
+
+def _set_all_aside(folder: str) -> None:
+    for path in folders.existing(folder):
+        folders.set_aside(path)
+
+
+def _problem_here(world: World, path: str) -> str:
+    """What is wrong with the files that this rank reads: its own, on rank 0 also the shared ones; or all files."""
+    try:
+        facts = folders.facts_of(path)
+    except Exception as error:
+        return str(error)
+    if facts["world_size"] != world.size:
+        return folders.problem(path, [one["name"] for one in facts["files"]]) if world.is_root else ""
+    names = [folders.own_file(world.rank)]
+    return folders.problem(path, names + ([folders.SHARED] if world.is_root else []))
+
+
+def _put_back(world: World, state: TrainingState, path: str, facts: Any) -> None:
+    if world.is_root:
+        state.put_shared(folders.read(path, folders.SHARED))
+    if facts["world_size"] == world.size:
+        state.put_own(folders.read(path, folders.own_file(world.rank)))
+    else:
+        files = [folders.own_file(rank) for rank in range(facts["world_size"])]
+        state.put_average((folders.read(path, name) for name in files), facts["step"])
+
+
+def _tell(world: World, path: str, facts: Any, asked: Any, data: str) -> None:
+    print(
+        "going on from {}: epoch {}, step {} of {}".format(
+            path, facts["epoch"] + 1, facts["epoch_step"], facts["steps_per_epoch"]
+        )
+    )
+    follows = another_size(vars(asked), facts, world.size, world.replicas)
+    if follows:
+        print(follows)
+    for warning in changed(vars(asked), facts["options"]) + other_data(data, facts):
+        print("warning: " + warning)
+
+
+def other_data(data: str, facts: Mapping[str, Any]) -> list[str]:
+    """In words, that the checkpoint is of other data (or of another layout of them); older checkpoints do not tell."""
+    before = facts.get("data") or data
+    if data == before:
+        return []
+    what = "the data are not those of the checkpoint ({}, then {})".format(data, before)
+    begun = "; in the epoch that it had begun, samples may be read twice or not at all"
+    return [what + (begun if facts["epoch_step"] else "")]
+
+
+def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, replicas: int) -> str:
+    """In words, what follows where the checkpoint is of another number of ranks or replicas; else nothing."""
+    then, size_before = facts["options"], facts["world_size"]
+    replicas_before = facts.get("replicas", size_before)
+    if (size, replicas) == (size_before, replicas_before):
+        return ""
+    what = "world size {} instead of {}".format(size, size_before)
+    if size == size_before:
+        what = "{} replicas instead of {}".format(replicas, replicas_before)
+    batch, batch_before = now["batch_size_per_rank"], then["batch_size_per_rank"]
+    per_rank = "stays" if batch == batch_before else "is {} instead of {}".format(batch, batch_before)
+    whole = batch * now["accumulation"] * replicas
+    whole_before = batch_before * then["accumulation"] * replicas_before
+    return (
+        "{}: the batch size per rank {}, so the global batch {}; the learning rate follows --scale-learning-rate={}; "
+        "shards are cut anew, at the same part of the epoch".format(
+            what,
+            per_rank,
+            "stays {}".format(whole) if whole == whole_before else "is {} instead of {}".format(whole, whole_before),
+            now["scale_learning_rate"],
+        )
+    )
+
+
+def changed(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
+    """In words, which options that change what is computed differ from those of the checkpoint (read from JSON)."""
+    free = FREE - ({"epochs"} if now.get("decay") in TO_THE_LAST_EPOCH else set())
+    if now.get("global_batch_size"):  # which the ranks divide among them
+        free = free | {"batch_size_per_rank"}
+    found = []
+    for name in sorted(set(now) & set(then) - free):
+        held = list(now[name]) if isinstance(now[name], tuple) else now[name]
+        if held != then[name]:
+            found.append("--{} is {} now and was {}".format(name.replace("_", "-"), held, then[name]))
+    return found
+
+
+def _cut(path: str, size: int) -> None:
+    """Move what was logged after the checkpoint out of metrics.jsonl: those steps are made again."""
+    if not os.path.exists(path) or os.path.getsize(path) <= size:
+        return
+    with open(path, "rb") as file:
+        file.seek(size)
+        repeated = file.read()
+    with open(os.path.join(os.path.dirname(path), "metrics-repeated.jsonl"), "ab") as file:
+        file.write(repeated)
+    os.truncate(path, size)

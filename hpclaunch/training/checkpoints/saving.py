@@ -1,0 +1,127 @@
+"""When and how the ranks save together: at the end of an epoch, every so often, and when asked to stop."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Mapping
+
+import tensorflow as tf
+
+from hpclaunch.training.callbacks import stop_if_diverged
+from hpclaunch.training.checkpoints import folders
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.checkpoints.training_state import TrainingState
+from hpclaunch.training.rank import stopping
+from hpclaunch.training.rank.failure import RunAgain
+from hpclaunch.training.rank.world import World
+
+LOOK_S = 1.0  # about so often the ranks ask each other whether to save; never less often than once in 1000 steps
+
+
+def save(world: World, state: TrainingState, folder: str, place: Place, facts: Mapping[str, Any], keep: int) -> str:
+    """Save what all ranks hold at `place` in their training; the checkpoint's path. A collective.
+
+    facts: JSON-able, kept with it. Raises AgreedError on every rank if any rank cannot write; then the checkpoints that
+    were there are as they were.
+    """
+    partial = os.path.join(folder, ".partial-{:08d}".format(place.made))
+    try:
+        if world.size > 1:  # the others must not write before it is there
+            world.together(lambda: folders.begin(folder, place.made) if world.is_root else None)
+        else:
+            folders.begin(folder, place.made)
+        files = world.together(lambda: _write(world, state, partial, place))
+        files = [entry for part in world.gather(files) for entry in part]
+        facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
+        facts.update(world_size=world.size, replicas=world.replicas)
+        path = world.together(lambda: folders.commit(partial, place.made, files, facts, keep) if world.is_root else "")
+    except Exception:
+        if world.is_root:
+            folders.abandon(partial)
+        raise
+    return str(path)
+
+
+def _write(world: World, state: TrainingState, partial: str, place: Place) -> list[dict[str, Any]]:
+    own = state.own(metrics=place.step > 0)
+    files = [folders.write(partial, folders.own_file(world.rank), own)]
+    if world.is_root:
+        files.append(folders.write(partial, folders.SHARED, state.shared()))
+    return files
+
+
+class Saving(tf.keras.callbacks.Callback):
+    """Saves at the end of every epoch, as often as the options say (resuming.add_options), and when asked to stop.
+
+    Place it last, and on every rank. A stop and the clock come to ranks at different steps, so they ask each other,
+    about once a second; what one rank knows, all do at the same step. Weights that are no numbers are never saved: they
+    would push out the last good ones.
+    """
+
+    def __init__(self, world: World, state: TrainingState, folder: str, asked: Any, steps: int, place: Place) -> None:
+        super().__init__()
+        self._world, self._state, self._folder, self._asked, self._steps = world, state, folder, asked, steps
+        self._place, self._epoch, self._made, self._base = place, place.epoch, place.made, 0
+        self._saved, self._saved_at = place.made, time.monotonic()
+        self._looked, self._looked_at, self._gap = place.made, time.monotonic(), 1
+        self._watch = stopping.StepWatch(asked.stall_minutes * 60)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch
+        begun = self._place.step if epoch == self._place.epoch else 0  # by an earlier attempt
+        self._base = self._made - begun
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        step = batch + 1
+        self._made = self._base + step
+        self._watch.step_ended()
+        if step >= self._steps:  # the end of the epoch saves, after the statistics were averaged
+            return
+        every = self._asked.checkpoint_steps
+        due, stop = bool(every) and self._made // every > self._saved // every, False
+        if self._made >= self._looked + self._gap:
+            clock, stop = self._look()
+            due = due or clock
+        if due or stop:
+            self._save(Place(self._epoch, step, self._made), logs["loss"], stop)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        done = epoch + 1 >= self._asked.epochs
+        self._save(Place(epoch + 1, 0, self._made), logs["loss"], self._look()[1] and not done)
+        if done:
+            self._watch.stop()
+
+    def _look(self) -> tuple[bool, bool]:
+        """Whether the clock says to save, and whether anybody was asked to stop. A collective."""
+        now = time.monotonic()
+        seconds = (now - self._looked_at) / max(1, self._made - self._looked)
+        minutes = self._asked.checkpoint_minutes
+        due = bool(minutes) and now - self._saved_at >= minutes * 60
+        gap = max(1, min(1000, 2 * self._gap, int(LOOK_S / max(seconds, 1e-6))))
+        answers = self._world.gather((stopping.is_asked(), due, gap))
+        self._looked, self._looked_at, self._gap = self._made, now, answers[0][2]  # rank 0's clock counts
+        return answers[0][1], any(stop for stop, _, _ in answers)
+
+    def _save(self, place: Place, loss: float, stop: bool) -> None:
+        when = "step {}".format(place.step) if place.step else "the end of epoch {}".format(place.epoch)
+        stop_if_diverged(self._world, self.model, loss, when)
+        facts = {
+            "steps_per_epoch": self._steps,
+            "options": vars(self._asked),
+            "data": self._place.data,
+            "metrics_bytes": _size(os.path.join(self._world.run_dir, "metrics.jsonl")),
+        }
+        path = save(self._world, self._state, self._folder, place, facts, self._asked.keep_checkpoints)
+        self._saved, self._saved_at = place.made, time.monotonic()
+        if stop:
+            self._watch.stop()
+            where = "epoch {}, step {} of {}".format(place.epoch + 1, place.step, self._steps)
+            raise RunAgain("asked to stop; saved at {} in {}".format(where, path), speaks=self._world.is_root)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0

@@ -1,0 +1,1 @@
+"""What a rank trains on: data sets by layout, shards, decoding, augmentation and the pipeline."""

@@ -1,0 +1,37 @@
+"""Finds a data set on disk and opens it by its layout; never downloads, never invents data."""
+
+from __future__ import annotations
+
+import os
+from typing import Callable
+
+from hpclaunch.training.input import cifar_pickles, image_folders, npz_file, tfrecords
+from hpclaunch.training.input.source import ImageSet, Source, data_error
+
+
+def open_dataset(data_dir: str | None, wanted: ImageSet) -> Source:
+    """Open the data set in `data_dir`, which is its folder, the folder above it, or an .npz file.
+
+    Raises DataError if it is missing or unreadable.
+    """
+    if not data_dir:
+        raise data_error(wanted, "no data folder was given", "--data-dir and HPCLAUNCH_DATA_DIR are empty")
+    if not os.path.exists(data_dir):
+        raise data_error(wanted, "does not exist", data_dir)
+    for folder in (data_dir, os.path.join(data_dir, wanted.name)):
+        for layout in _layouts():
+            source = layout(wanted, folder)
+            if source is not None:
+                return source
+    raise data_error(wanted, "holds no data set of a known layout (found: {})".format(_listing(data_dir)), data_dir)
+
+
+def _layouts() -> list[Callable[[ImageSet, str], Source | None]]:
+    return [image_folders.find, tfrecords.find, cifar_pickles.find, npz_file.find]
+
+
+def _listing(folder: str) -> str:
+    if not os.path.isdir(folder):
+        return "a file"
+    names = sorted(os.listdir(folder))
+    return ", ".join(names[:6] + (["…"] if len(names) > 6 else [])) or "nothing"

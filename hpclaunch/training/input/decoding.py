@@ -1,0 +1,21 @@
+"""Decodes JPEG and PNG images on several threads, in order; never resizes."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import tensorflow as tf
+
+from hpclaunch.training.input.pipeline import frugal, rank_threads
+
+
+def image(content: Any, shape: tuple[int, ...]) -> Any:
+    """The image uint8 of `shape` in a string tensor; an InvalidArgumentError if it is none, or of another shape."""
+    found = tf.io.decode_image(content, channels=shape[2], expand_animations=False)
+    return tf.ensure_shape(found, shape)
+
+
+def in_parallel(samples: tf.data.Dataset, work: Callable[[Any], Any], threads: int = 0) -> tf.data.Dataset:
+    """`work` on every element, in their order, on so many threads (0: the rank's)."""
+    threads = threads or rank_threads()
+    return samples.map(work, num_parallel_calls=threads, deterministic=True).with_options(frugal(threads))

@@ -1,0 +1,141 @@
+"""Reads images from class folders (train/CLASS/*.jpg|png); opens only the files asked for, never resizes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any
+
+import numpy as np
+
+from hpclaunch.training.input.shards import Shard
+from hpclaunch.training.input.source import ImageSet, Order, Source
+
+EXTENSIONS = (".jpg", ".jpeg", ".png")
+SPLITS = ("train", "test")
+BATCH = 256  # images that are handed over at once while a shard is read into memory
+
+
+def find(wanted: ImageSet, folder: str) -> Source | None:
+    """The class folders in `folder`, or None if it has neither train/ nor test/."""
+    if not any(os.path.isdir(os.path.join(folder, split)) for split in SPLITS):
+        return None
+    return ImageFolders(wanted, folder)
+
+
+class ImageFolders(Source):
+    """Class folders; a class's label is its place among the sorted folder names."""
+
+    layout = "class folders"
+    streams = True
+
+    def __init__(self, wanted: ImageSet, path: str) -> None:
+        super().__init__(wanted, path)
+        self._files: dict[str, list[str]] = {}
+        self._labels: dict[str, np.ndarray] = {}
+        self.classes: list[str] = []
+        names = hashlib.sha256()
+        for split in SPLITS:
+            classes = self._class_names(split)
+            if self.classes and classes != self.classes:
+                raise self.wrong("classes differ: {} in train/, {} in test/".format(self.classes, classes), path)
+            self.classes = classes
+            self._list(split)
+            names.update("\n".join(self._files[split]).encode("utf-8", "surrogateescape"))
+        self.counts = {split: len(self._files[split]) for split in SPLITS}
+        self.fingerprint = "names-" + names.hexdigest()[:16]
+
+    def _class_names(self, split: str) -> list[str]:
+        folder = os.path.join(self.path, split)
+        if not os.path.isdir(folder):
+            raise self.wrong("the folder {}/ is missing".format(split), self.path)
+        classes = sorted(
+            entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")
+        )
+        if len(classes) != self.wanted.classes:
+            raise self.wrong("{} class folders, not {}".format(len(classes), self.wanted.classes), folder)
+        return classes
+
+    def _list(self, split: str) -> None:
+        files: list[str] = []
+        labels: list[int] = []
+        for label, name in enumerate(self.classes):
+            found = sorted(
+                f for f in os.listdir(os.path.join(self.path, split, name)) if f.lower().endswith(EXTENSIONS)
+            )
+            if not found:
+                raise self.wrong("no image (*.jpg, *.jpeg, *.png)", os.path.join(self.path, split, name))
+            files += [os.path.join(split, name, f) for f in found]
+            labels += [label] * len(found)
+        self._files[split] = files
+        self._labels[split] = np.array(labels, np.int64)
+
+    def files(self) -> list[str]:
+        return [os.path.join(self.path, name) for split in SPLITS for name in self._files[split]]
+
+    def fingerprint_here(self) -> str:
+        """Rank 0's fingerprint, if this host has the class folders; a file that is missing is named when it is read."""
+        for split in SPLITS:
+            for name in self.classes:
+                folder = os.path.join(self.path, split, name)
+                if not os.path.isdir(folder):
+                    raise self.wrong("the class folder is missing on this host", folder)
+        return self.fingerprint
+
+    def read(self, split: str, indices: Any) -> tuple[Any, Any]:
+        """Decode the images at `indices`; raises DataError naming the first file that is no image of the shape."""
+        import tensorflow as tf
+
+        from hpclaunch.training.input import decoding
+
+        images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
+        paths = tf.data.Dataset.from_tensor_slices(self._paths(split, indices))
+        done = 0
+        try:
+            for batch in decoding.in_parallel(paths, self._load).batch(BATCH).prefetch(1):
+                images[done : done + len(batch)] = batch.numpy()
+                done += len(batch)
+        except tf.errors.OpError:
+            for index in indices[done:]:  # the error does not name the file
+                self._check_file(os.path.join(self.path, self._files[split][index]))
+            raise
+        return images, self._labels[split][indices]
+
+    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+        import tensorflow as tf
+
+        from hpclaunch.training.input import decoding
+
+        paths, labels = self._paths(split, shard.indices), tf.constant(self._labels[split][shard.indices])
+        found = tf.data.Dataset.from_tensor_slices(order(len(shard.indices), "samples")[skip:])
+        return decoding.in_parallel(
+            found, lambda place: (self._load(tf.gather(paths, place)), tf.gather(labels, place)), threads
+        )
+
+    def _paths(self, split: str, indices: Any) -> Any:
+        import tensorflow as tf
+
+        # As bytes: a file name need not be valid text.
+        return tf.constant([os.fsencode(os.path.join(self.path, self._files[split][i])) for i in indices], tf.string)
+
+    def _load(self, path: Any) -> Any:
+        import tensorflow as tf
+
+        from hpclaunch.training.input import decoding
+
+        return decoding.image(tf.io.read_file(path), self.wanted.shape)
+
+    def _check_file(self, path: str) -> None:
+        """Raise DataError if the file is no image of the shape."""
+        import tensorflow as tf
+
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+            found = tf.io.decode_image(content, channels=self.wanted.shape[2], expand_animations=False).shape
+        except (OSError, tf.errors.OpError) as error:
+            size = os.path.getsize(path) if os.path.exists(path) else 0
+            reason = str(error).split("\n")[0]
+            raise self.wrong("not a readable image ({} bytes: {})".format(size, reason), path) from None
+        if tuple(found) != self.wanted.shape:
+            raise self.wrong("the image is {}".format(" x ".join(str(n) for n in found)), path)

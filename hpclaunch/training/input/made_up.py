@@ -1,0 +1,46 @@
+"""Puts made-up data into a folder, whole or not at all; never touches data that are there already."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, Callable
+
+import tensorflow as tf
+
+from hpclaunch.training.input.source import DataError
+
+NEXT = "  next: name another folder, or remove this one"
+
+
+def place(run_dir: str, *settings: Any) -> str:
+    """Where a run keeps its made-up data: other settings, another folder."""
+    return os.path.join(run_dir, "made-up", "-".join(str(one) for one in settings))
+
+
+def written_once(folder: str, settings: tuple[Any, ...], write: Callable[[str], None]) -> str:
+    """`folder` with what `write` puts into the folder that it is given; what the same `settings` have left there stays.
+
+    settings: all that decides what is written, such as samples, shape and seed. Written beside and renamed: a program
+    that is ended meanwhile leaves no half of it. Raises DataError if the folder holds anything else, or cannot be
+    written.
+    """
+    folder = os.path.abspath(folder)
+    mark = ".complete-" + "-".join(str(one) for one in settings)
+    if os.path.exists(os.path.join(folder, mark)):
+        return folder
+    if os.path.lexists(folder) and not (os.path.isdir(folder) and not os.listdir(folder)):
+        raise DataError("{}: holds other data than the made-up ones that are to be written\n{}".format(folder, NEXT))
+    partial = folder + ".partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        os.makedirs(partial)
+        write(partial)
+        with open(os.path.join(partial, mark), "w"):
+            pass
+        os.rename(partial, folder)
+    except (OSError, tf.errors.OpError) as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        reason = str(error).split("\n")[0]
+        raise DataError("{}: made-up data cannot be written: {}\n{}".format(folder, reason, NEXT)) from None
+    return folder

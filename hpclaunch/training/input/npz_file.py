@@ -1,0 +1,112 @@
+"""Reads rows of an .npz file with x_train, y_train, x_test, y_test; streams the members and never unpickles."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+import zlib
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from hpclaunch.training.input.source import ImageSet, Source
+
+CHUNK_BYTES = 4 << 20
+SPLITS = ("train", "test")
+
+
+def find(wanted: ImageSet, folder: str) -> Source | None:
+    """The .npz file that `folder` is or holds (NAME.npz, or the only one), or None."""
+    if os.path.isfile(folder):
+        return NpzFile(wanted, folder) if folder.endswith(".npz") else None
+    if not os.path.isdir(folder):
+        return None
+    found = sorted(name for name in os.listdir(folder) if name.endswith(".npz"))
+    named = wanted.name + ".npz"
+    if named in found:
+        return NpzFile(wanted, os.path.join(folder, named))
+    return NpzFile(wanted, os.path.join(folder, found[0])) if len(found) == 1 else None
+
+
+class NpzFile(Source):
+    """Arrays x_* uint8 [n, height, width(, channels)] and y_* of whole numbers [n] or [n, 1]."""
+
+    layout = "npz"
+
+    def __init__(self, wanted: ImageSet, path: str) -> None:
+        super().__init__(wanted, path)
+        self._labels: dict[str, np.ndarray] = {}
+        try:
+            with zipfile.ZipFile(path) as archive:
+                members = {info.filename: info for info in archive.infolist()}
+                missing = [m for m in ("x_train", "y_train", "x_test", "y_test") if m + ".npy" not in members]
+                if missing:
+                    raise self.wrong("no array {}".format(", ".join(missing)), path)
+                for split in SPLITS:
+                    self._check(archive, split)
+                self.check_classes(self._labels["train"], self._labels["test"])
+                # The archive's own checksums tell two data sets apart without reading either.
+                sums = "".join("{}:{:08x} ".format(name, members[name].CRC) for name in sorted(members))
+        except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError) as error:
+            raise self.wrong("truncated or no npz file ({})".format(error), path) from None
+        self.fingerprint = "crc-" + hashlib.sha256(sums.encode("utf-8")).hexdigest()[:16]
+
+    def _check(self, archive: zipfile.ZipFile, split: str) -> None:
+        with archive.open("x_{}.npy".format(split)) as file:
+            shape, dtype = self._header(file, "x_" + split)
+        if dtype != np.uint8 or shape[1:] not in self._image_shapes():
+            raise self.wrong("x_{} is {} {}".format(split, dtype, list(shape)), self.path)
+        with archive.open("y_{}.npy".format(split)) as file:
+            y_shape, y_dtype = self._header(file, "y_" + split)
+            if y_dtype.kind not in "iu" or y_shape not in ((shape[0],), (shape[0], 1)):
+                raise self.wrong(
+                    "y_{} is {} {} for {} images".format(split, y_dtype, list(y_shape), shape[0]), self.path
+                )
+            labels = np.frombuffer(file.read(), y_dtype)
+        if len(labels) != shape[0] or shape[0] == 0:
+            raise self.wrong("{} labels for {} images in {}".format(len(labels), shape[0], split), self.path)
+        if labels.min() < 0 or labels.max() >= self.wanted.classes:
+            raise self.wrong("labels {}..{} in y_{}".format(labels.min(), labels.max(), split), self.path)
+        self._labels[split] = labels.astype(np.int64)
+        self.counts[split] = shape[0]
+
+    def _image_shapes(self) -> list[tuple[int, ...]]:
+        whole = self.wanted.shape
+        return [whole, whole[:2]] if whole[2] == 1 else [whole]
+
+    def _header(self, file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+        if dtype.hasobject:
+            raise self.wrong("{} holds Python objects, which are never loaded".format(name), self.path)
+        if fortran and len(shape) > 1:
+            raise self.wrong("{} is stored by columns".format(name), self.path)
+        return shape, dtype
+
+    def files(self) -> list[str]:
+        return [self.path]
+
+    def read(self, split: str, indices: Any) -> tuple[Any, Any]:
+        """Rows `indices`; the member is unpacked in pieces, so that only these rows are held in memory."""
+        indices = np.asarray(indices, np.int64)
+        images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
+        order = np.argsort(indices, kind="stable")
+        row_bytes = int(np.prod(self.wanted.shape))
+        rows = max(1, CHUNK_BYTES // row_bytes)
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open("x_{}.npy".format(split)) as file:
+                self._header(file, "x_" + split)
+                for start in range(0, self.counts[split], rows):
+                    count = min(rows, self.counts[split] - start)
+                    piece = file.read(count * row_bytes)
+                    if len(piece) != count * row_bytes:
+                        raise EOFError("ends in row {}".format(start + len(piece) // row_bytes))
+                    chunk = np.frombuffer(piece, np.uint8).reshape((count,) + self.wanted.shape)
+                    low, high = np.searchsorted(indices[order], [start, start + count])
+                    images[order[low:high]] = chunk[indices[order[low:high]] - start]
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+            raise self.wrong("x_{} is truncated or corrupt ({})".format(split, error), self.path) from None
+        return images, self._labels[split][indices]

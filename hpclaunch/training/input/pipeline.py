@@ -1,0 +1,105 @@
+"""Turns a rank's uint8 samples into batches for training and evaluation with tf.data; holds no second copy of them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable
+
+import numpy as np
+import tensorflow as tf
+
+from hpclaunch.training.input import augmentation
+from hpclaunch.training.input.shards import epoch_order, steps_per_epoch
+
+AT_ONCE = 4  # batches that are augmented at the same time: each is held as float32
+
+
+def training_batches(
+    images: Any,
+    labels: Any,
+    batch_size: int,
+    seed: int,
+    rank: int,
+    first_epoch: int = 0,
+    first_step: int = 0,
+    augment: augmentation.Augmentation | None = None,
+    threads: int = 0,
+    as_pixels: bool = False,
+) -> tf.data.Dataset:
+    """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), epoch after epoch.
+
+    images uint8 [n, h, w, c], labels int64 [n]. Every epoch has its own order, given by (seed, epoch, rank); its
+    last batch may be smaller. Starts with step `first_step` of `first_epoch` (both from 0), with the samples and the
+    random numbers that an unbroken run would have there. Samples stay uint8 in memory: only the batch at hand and
+    one ahead are float32. augment: changes images, and with mixing makes labels float32 [b, classes]. threads: how
+    many batches are made at the same time (0: one, but with augmentation up to AT_ONCE, as the rank's threads allow).
+    as_pixels: images stay in 0..255, as uint8 unless `augment` makes fractions of them: a quarter of the bytes to write
+    here and to bring to the device. Then the model begins with Rescaling(1 / 255).
+    """
+    augments = augment is not None and augment.changes
+    threads = threads or (min(AT_ONCE, rank_threads()) if augments else 1)
+    gather = _gather(images, labels)
+    finish = finisher(seed, rank, augment, as_pixels)
+
+    def epoch_batches(epoch: Any) -> Any:
+        order = tf.numpy_function(lambda e: epoch_order(len(labels), seed, int(e), rank), [epoch], tf.int64)
+        order = tf.ensure_shape(order, [len(labels)])
+
+        def batch(step: Any) -> Any:
+            # One slice for the whole batch: handing on positions one by one would take longer than the images.
+            start = step * batch_size
+            return finish(*gather(order[start : start + batch_size]), epoch, start)
+
+        return steps_of(epoch).map(batch, num_parallel_calls=threads if threads > 1 else None)
+
+    def steps_of(epoch: Any) -> Any:
+        begin = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_step, tf.int64), tf.constant(0, tf.int64))
+        return tf.data.Dataset.range(begin, steps_per_epoch(len(labels), batch_size))
+
+    epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
+    return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
+
+
+def evaluation_batches(images: Any, labels: Any, batch_size: int, as_pixels: bool = False) -> tf.data.Dataset:
+    """One pass over the samples in order, same types as training_batches."""
+    gather = _gather(images, labels)
+    positions = tf.data.Dataset.range(len(labels)).batch(batch_size)
+    finish = finisher(0, 0, None, as_pixels)
+    return positions.map(lambda found: finish(*gather(found), 0, 0)).prefetch(1).with_options(frugal())
+
+
+def finisher(
+    seed: int, rank: int, augment: augmentation.Augmentation | None, as_pixels: bool
+) -> Callable[..., tuple[Any, Any]]:
+    """What makes (uint8 images, labels, epoch, number of their first sample in the epoch) ready to train on."""
+
+    def finish(images: Any, labels: Any, epoch: Any, start: Any) -> tuple[Any, Any]:
+        if augment is None or not augment.changes:
+            return (images if as_pixels else augmentation.to_float(images)), labels
+        draws = augmentation.random_numbers(seed, rank, epoch, start, tf.shape(labels)[0])
+        return augment.apply(images, labels, draws, as_pixels)
+
+    return finish
+
+
+def frugal(threads: int = 1) -> tf.data.Options:
+    """No threads and buffers but those asked for: ranks share the node's cores and memory."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.threading.private_threadpool_size = threads
+    return options
+
+
+def rank_threads() -> int:
+    """How many threads this rank may use: what rank.start has set, else the cores that it may use."""
+    return tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
+
+
+def _gather(images: Any, labels: Any) -> Any:
+    with tf.device("/CPU:0"):  # a constant would otherwise move the whole shard to the GPU
+        all_images, all_labels = tf.constant(images), tf.constant(labels)
+
+    def batch(positions: Any) -> tuple[Any, Any]:
+        return tf.gather(all_images, positions), tf.gather(all_labels, positions)
+
+    return batch

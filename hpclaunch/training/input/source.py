@@ -1,0 +1,114 @@
+"""What a data set is to a rank: what a job expects, an opened data set, and the error for one that is wrong."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+from hpclaunch.training.input.shards import Shard, training_shard
+from hpclaunch.training.rank.failure import TrainingError
+
+# (length, name of the stream) -> a permutation of 0 .. length - 1, as tensors
+Order = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """What a job expects: the folder's name, image shape (height, width, channels), classes, the job to fetch for.
+
+    Volumes have four dimensions and no class.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    classes: int
+    job: str
+
+
+class DataError(TrainingError):
+    """Data that is missing or not as expected."""
+
+
+class Source(ABC):
+    """An opened data set; images are uint8 [k, height, width, channels]. It holds no open file and can be pickled.
+
+    layout: its name. fingerprint: a short text that differs for other data. counts: samples by split. streams: whether
+    `samples` works. A layout implements `read` and `files`, and `samples` where single samples can be read fast.
+    """
+
+    layout = ""
+    fingerprint = ""
+    streams = False
+
+    def __init__(self, wanted: ImageSet, path: str) -> None:
+        self.wanted = wanted
+        self.path = path
+        self.counts: dict[str, int] = {}
+
+    @abstractmethod
+    def read(self, split: str, indices: Any) -> tuple[Any, Any]:
+        """Images uint8 and labels int64 at the given positions (int64) of "train" or "test"; reads only these."""
+
+    @abstractmethod
+    def files(self) -> list[str]:
+        """The paths of all files that belong to the data set: each is `path` or lies below it."""
+
+    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+        """One pass over a shard without its first `skip` (a tensor): tf.data of (image uint8 [h, w, c], label int64).
+
+        order: the random order of this pass. threads: how many images are decoded at the same time.
+        """
+        raise self.cannot_stream()
+
+    def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
+        """Rank's part of the training samples, such that `samples` reads it fast; raises DataError if it cannot.
+
+        order: of all training samples, or of the chosen ones (shards.shuffled).
+        """
+        if not self.streams:
+            raise self.cannot_stream()
+        return training_shard(order, rank, size)
+
+    def cannot_stream(self) -> DataError:
+        return DataError(
+            "{}: the layout {} is read into memory, not streamed\n"
+            "  next: --input=memory, or bring the data as class folders or TFRecords".format(self.path, self.layout)
+        )
+
+    def fingerprint_here(self) -> str:
+        """The fingerprint of what this host holds at `path`; raises DataError. Cheap: called by every rank."""
+        return type(self)(self.wanted, self.path).fingerprint
+
+    def check_classes(self, train: Any, test: Any) -> None:
+        """Raise DataError if a class of the test labels (int64) is not among the training labels."""
+        unknown = sorted(set(np.unique(test).tolist()) - set(np.unique(train).tolist()))
+        if unknown:
+            raise self.wrong("classes differ: the test has {}, the training data do not".format(unknown), self.path)
+
+    def wrong(self, what: str, where: str) -> DataError:
+        """The error for a fault in this data set."""
+        return data_error(self.wanted, what, where)
+
+
+def data_error(wanted: ImageSet, what: str, where: str) -> DataError:
+    """One message: what is wrong, where, what is allowed, what to do."""
+    height, width, channels = wanted.shape
+    return DataError(
+        "{}: {}\n  expected: {} as uint8 images of {} x {} x {} in {} classes, as class folders "
+        "(train/CLASS/*.jpg|png, test/CLASS/…), TFRecords (train*.tfrecord*, test*.tfrecord*), {}"
+        "or an .npz with x_train, y_train, x_test, y_test\n"
+        "  next: hpclaunch data fetch {}, or name another folder with --data-dir".format(
+            where,
+            what,
+            wanted.name,
+            height,
+            width,
+            channels,
+            wanted.classes,
+            "cifar-10-batches-py, " if wanted.name == "cifar10" else "",
+            wanted.job,
+        )
+    )

@@ -1,0 +1,90 @@
+"""AdamW, Adam with decoupled weight decay, and LAMB, which also binds each layer's step to the norm of its weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from hpclaunch.training.rank.legacy_keras import DenseUpdates, is_excluded
+
+
+class AdamW(DenseUpdates):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2017, arXiv 1711.05101).
+
+    m, v: averages of g and g^2;  u = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon)
+    w = w - rate (u + decay w)
+    Keras's own AdamW is of the newer optimizer class: Horovod loses its exclusions when it makes it anew.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        weight_decay: float = 0.0,
+        exclude_vectors: bool = True,
+        name: str = "AdamW",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name, **kwargs)
+        self._set_hyper("learning_rate", kwargs.get("lr", learning_rate))
+        self._set_hyper("decay", self._initial_decay)
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.weight_decay, self.exclude_vectors = weight_decay, exclude_vectors
+
+    def _create_slots(self, variables: Any) -> None:
+        for variable in variables:
+            self.add_slot(variable, "m")
+            self.add_slot(variable, "v")
+
+    def _update(self, gradient: Any, variable: Any, rate: Any) -> Any:
+        step = self._adam(gradient, variable)
+        excluded = is_excluded(variable, self.exclude_vectors)
+        if not excluded:
+            step = step + self.weight_decay * variable
+        step = rate * self._trust(step, variable, excluded) * step
+        return variable.assign_sub(step, use_locking=self._use_locking)
+
+    def _adam(self, gradient: Any, variable: Any) -> Any:
+        """Adam's direction, of the gradient's shape; advances the averages."""
+        m, v = self.get_slot(variable, "m"), self.get_slot(variable, "v")
+        t = tf.cast(self.iterations + 1, variable.dtype.base_dtype)
+        m_now = m.assign(self.beta_1 * m + (1 - self.beta_1) * gradient, use_locking=self._use_locking)
+        v_now = v.assign(self.beta_2 * v + (1 - self.beta_2) * gradient**2, use_locking=self._use_locking)
+        m_hat = m_now / (1 - tf.pow(tf.cast(self.beta_1, t.dtype), t))
+        v_hat = v_now / (1 - tf.pow(tf.cast(self.beta_2, t.dtype), t))
+        return m_hat / (tf.sqrt(v_hat) + self.epsilon)
+
+    def _trust(self, step: Any, variable: Any, excluded: bool) -> Any:
+        return 1.0
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "learning_rate": self._serialize_hyperparameter("learning_rate"),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "weight_decay": self.weight_decay,
+            "exclude_vectors": self.exclude_vectors,
+        }
+
+
+class Lamb(AdamW):
+    """LAMB (You et al. 2019, arXiv 1904.00962, algorithm 2): AdamW's step, scaled in each layer to the length |w|.
+
+    w = w - rate |w| / |u + decay w| (u + decay w), the scale being 1 where a norm is zero and for excluded variables.
+    tensorflow-addons' LAMB, which the reference notebooks used, is epsilon 1e-6, no decay and exclude_vectors=False.
+    """
+
+    def __init__(self, learning_rate: float = 0.001, epsilon: float = 1e-6, name: str = "Lamb", **kwargs: Any) -> None:
+        super().__init__(learning_rate, epsilon=epsilon, name=name, **kwargs)
+
+    def _trust(self, step: Any, variable: Any, excluded: bool) -> Any:
+        if excluded:
+            return 1.0
+        weights, length = tf.norm(variable), tf.norm(step)
+        known = tf.logical_and(weights > 0, length > 0)
+        return tf.where(known, tf.math.divide_no_nan(weights, length), tf.ones_like(weights))

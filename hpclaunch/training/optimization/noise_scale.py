@@ -1,0 +1,114 @@
+"""Measures the gradient noise scale during training: the batch size up to which larger batches save steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.optimization import gradient_norms, precision
+from hpclaunch.training.optimization.learning_rate import gradient_noise
+from hpclaunch.training.optimization.noise_estimate import Estimate, estimate
+from hpclaunch.training.rank.world import World
+
+SPAN = 1000.0  # steps; AdaptDL (petuum/adaptdl, gradient_noise_scale.py) forgets at the same pace
+
+
+class NoiseScale(tf.keras.callbacks.Callback):
+    """Estimates B_simple = tr(Sigma) / |G|^2 under model.fit (McCandlish et al. 2018, arXiv 1812.06162, appendix A.1).
+
+    The small batch is one rank's, the big one all ranks'; on one rank they are a part of an accumulated step
+    (training_step.in_parts) and the whole step. Batches must be samples along the first axis, drawn independently.
+    Averages reach back about `span` steps, infinity: to the beginning, and begin anew when a run is resumed, as it may
+    be in a world of another size. Steps that overflowed do not count.
+    Give it to fit alone: it finds the optimizer (of reduction.distributed) in the model.
+    """
+
+    def __init__(self, world: World, log: MetricsLog, span: float = SPAN) -> None:
+        super().__init__()
+        self._world, self._log = world, log
+        keep = 1 - 1 / span
+        self._keep = tf.constant([keep, keep**2] + [keep] * 5 + [1.0], tf.float64)
+        # Of a step's weight w, noise n and norm g: w, w^2, w n, w g, w n^2, w g^2, w n g; last the number of steps.
+        self._sums = tf.Variable(tf.zeros(8, tf.float64), trainable=False)
+        self._samples: Any = None  # of the step that is being traced, on this rank
+        self._attached = False
+
+    def set_model(self, model: Any) -> None:
+        """Attach to the model, before fit traces its step."""
+        super().set_model(model)
+        if self._attached:
+            return
+        self._attached = True
+        step = model.train_step
+
+        def counted(data: Any) -> Any:
+            self._samples = tf.shape(tf.nest.flatten(data)[0])[0]
+            return step(data)
+
+        model.train_step = counted
+        model.train_function = None  # one from an earlier fit would not count
+        if self._world.size > 1:
+            size = self._world.size
+            optimizer = precision.unscaled(model.optimizer)
+            gradient_norms.watch(optimizer, self._world, lambda one, both: self._add(one, both, size, 1.0))
+        elif hasattr(model, "watch_parts"):
+            model.watch_parts(lambda one, both, parts: self._add(one, both, parts, parts))
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        """Log a line and print one, on rank 0."""
+        found = self.result()
+        if found is None or not self._world.is_root:
+            return
+        steps = int(self._sums[7])
+        self._log.write(
+            "noise_scale",
+            epoch=epoch + 1,
+            noise_scale=found.value,
+            low=found.low,
+            high=found.high,
+            noise=found.noise,
+            squared_norm=found.norm,
+            steps=steps,
+        )
+        print("epoch {} gradient noise scale {}, after {} steps".format(epoch + 1, in_words(found), steps), flush=True)
+
+    def result(self) -> Estimate | None:
+        """What is known now, the same on every rank; None before the second step."""
+        return estimate([float(value) for value in self._sums.numpy()[:7]])
+
+    def _add(self, one: Any, both: Any, size: Any, parts: Any) -> None:
+        """Count a step: squared norms of gradients of a part of this rank's samples, and of `size` such parts."""
+        scale = tf.cast(getattr(self.model.optimizer, "loss_scale", 1.0), tf.float64)  # of float16
+        one, both = [tf.cast(value, tf.float64) / scale**2 for value in (one, both)]
+        variance, norm = gradient_noise(one, both, tf.cast(size, tf.float64))
+        noise = variance * tf.cast(self._samples, tf.float64) / tf.cast(parts, tf.float64)
+        now = tf.stack([1.0, 1.0, noise, norm, noise**2, norm**2, noise * norm, 1.0])
+        finite = tf.reduce_all(tf.math.is_finite(now))
+        self._sums.assign(tf.where(finite, self._keep * self._sums + now, self._sums))
+
+
+def in_words(found: Estimate) -> str:
+    """An estimate for a reader, such as "412 (80 %: 390 to 440) samples"."""
+    if found.value is None:
+        return "not yet known (above {:.0f} samples)".format(found.low)
+    upper = "no upper end" if found.high is None else "{:.4g}".format(found.high)
+    return "{:.4g} (80 %: {:.4g} to {}) samples".format(found.value, found.low, upper)
+
+
+def callbacks(asked: Any, world: World, log: MetricsLog) -> list[Any]:
+    """The callback, if it was asked for and there is something to compare; says on rank 0 if there is not.
+
+    asked: has noise_scale, accumulation and adasum (whose sums are no averages).
+    """
+    if not asked.noise_scale or asked.adasum:
+        return []
+    if world.distribute is not None:
+        if world.is_root:
+            print("gradient noise scale: measured with --strategy=horovod alone", flush=True)
+        return []
+    if world.size == 1 and asked.accumulation == 1:
+        print("gradient noise scale: one rank can measure it with --accumulation=2 or more", flush=True)
+        return []
+    return [NoiseScale(world, log)]

@@ -1,0 +1,91 @@
+"""A training step that computes the gradients of its batch in parts, or compiled by XLA; reduces them once."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import tensorflow as tf
+
+from hpclaunch.training.optimization import precision, reduction
+from hpclaunch.training.optimization.gradient_norms import squared_norm
+
+
+class StepInParts(tf.keras.Model):
+    """A model whose step computes the gradients of `parts` parts of its batch one after the other, then reduces once.
+
+    The result is that of the whole batch, for the memory of a part; batch normalization sees a part. Ranks may get a
+    smaller last batch: parts are weighted by their samples. Compile it with an optimizer of reduction.distributed.
+
+    Horovod's own backward_passes_per_step would do, but it counts every part as a step in Adam's bias correction, and
+    under float16 lets ranks choose different loss scales.
+    """
+
+    def __init__(self, *args: Any, parts: int = 1, xla: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._parts = parts
+        self._watch: Any = None
+        self._gradients = tf.function(self._gradients_of_all, jit_compile=True) if xla else self._gradients_of_all
+
+    def watch_parts(self, watcher: Callable[[Any, Any, Any], None]) -> None:
+        """Call `watcher` in every step of several parts, before gradients are reduced.
+
+        It takes float32 scalars: the mean over the parts, weighted by their samples, of the squared norms of their
+        gradients; that of the whole batch's; and the number of parts that held samples.
+        """
+        self._watch = watcher if self._parts > 1 else None
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(data)
+        variables = self.trainable_variables
+        gradients = reduction.reduced(
+            precision.unscaled(self.optimizer), self._gradients(x, y, sample_weight), variables
+        )
+        if hasattr(self.optimizer, "get_unscaled_gradients"):
+            gradients = self.optimizer.get_unscaled_gradients(gradients)
+        self.optimizer.apply_gradients(zip(gradients, variables))
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def _gradients_of_all(self, x: Any, y: Any, weight: Any) -> list[Any]:
+        """The gradient of the mean loss over the batch (scaled under float16), per trainable variable.
+
+        weight: of every sample, float [b], or None. As in Keras, the weighted losses are divided by b.
+        """
+        if self._parts == 1:
+            return self._gradients_of(x, y, weight, 1.0)
+        samples = tf.shape(y)[0]
+        size = tf.maximum(1, -(-samples // self._parts))
+
+        def add(start: Any, squares: Any, sums: Any) -> Any:
+            mine = slice(start, tf.minimum(start + size, samples))
+            share = tf.cast(mine.stop - mine.start, tf.float32) / tf.cast(samples, tf.float32)
+            part = None if weight is None else weight[mine]
+            new = self._gradients_of(x[mine], y[mine], part, share)
+            if self._watch:
+                squares += squared_norm(new) / share  # their norm is that of the part times its share, squared
+            return start + size, squares, [total + gradient for total, gradient in zip(sums, new)]
+
+        zeros = [tf.zeros_like(variable) for variable in self.trainable_variables]
+        # One at a time: parts side by side would need the memory of the whole batch again.
+        loop = tf.while_loop(lambda start, *_: start < samples, add, (0, 0.0, zeros), parallel_iterations=1)
+        _, squares, gradients = loop
+        if self._watch:
+            self._watch(squares, squared_norm(gradients), tf.cast(-(-samples // size), tf.float32))
+        return gradients
+
+    def _gradients_of(self, x: Any, y: Any, weight: Any, share: Any) -> list[Any]:
+        """The gradient of `share` times the mean loss of some samples; counts them in the metrics."""
+        with tf.GradientTape() as tape:
+            predicted = self(x, training=True)
+            loss = self.compute_loss(x, y, predicted, weight) * share
+            if hasattr(self.optimizer, "get_scaled_loss"):
+                loss = self.optimizer.get_scaled_loss(loss)
+        self.compute_metrics(x, y, predicted, weight)
+        found = tape.gradient(loss, self.trainable_variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return [tf.convert_to_tensor(gradient) for gradient in found]
+
+
+def in_parts(model: Any, parts: int, xla: bool = False) -> Any:
+    """The functional or sequential `model` with another training step, or itself if it needs none; same weights."""
+    if parts == 1 and not xla:
+        return model
+    return StepInParts(model.inputs, model.outputs[0], name=model.name, parts=parts, xla=xla)

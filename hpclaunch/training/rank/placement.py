@@ -1,0 +1,127 @@
+"""Decides which GPU and how many threads a rank uses and whether the world is as asked; touches no device."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Mapping
+
+from hpclaunch.training.rank.failure import TrainingError
+
+
+@dataclass(frozen=True)
+class GpuChoice:
+    """`index` among the GPUs visible to this rank, or None for the CPU; `why` in words.
+
+    count: how many from there on; more than one only under a strategy of TensorFlow.
+    """
+
+    index: int | None
+    why: str
+    count: int = 1
+
+    @property
+    def indices(self) -> range:
+        """All of them; none for the CPU."""
+        return range(0) if self.index is None else range(self.index, self.index + self.count)
+
+
+def choose_gpu(visible: int, local_rank: int, local_size: int) -> GpuChoice:
+    """Choose a rank's GPU.
+
+    visible: how many GPUs TensorFlow sees in this rank. local_rank of local_size ranks on this host.
+    Raises TrainingError if several are visible but too few: ranks would share a GPU without a word.
+    """
+    if visible == 0:
+        return GpuChoice(None, "CPU (no GPU is visible)")
+    if visible == 1:
+        if local_size == 1:
+            return GpuChoice(0, "GPU 0 (the only one)")
+        # --gpus-per-task=1 or a site's wrapper has bound the rank: every rank calls its own GPU number 0.
+        return GpuChoice(0, "GPU 0 (the only visible one: the launcher has bound it)")
+    if visible >= local_size:
+        return GpuChoice(local_rank, "GPU {} (of {}, by local rank)".format(local_rank, visible))
+    raise TrainingError(
+        "{} ranks run on this host and see {} GPUs each: ranks would share a GPU. "
+        "Start at most {} tasks per node.".format(local_size, visible, visible)
+    )
+
+
+def choose_gpus(visible: int, local_rank: int, local_size: int) -> GpuChoice:
+    """Choose a rank's GPUs where it may have several: as many as go round. Arguments and errors as of choose_gpu."""
+    each = visible // local_size
+    if each < 2:
+        return choose_gpu(visible, local_rank, local_size)
+    first = local_rank * each
+    why = "GPUs {} to {} (of {}, by local rank)".format(first, first + each - 1, visible)
+    return GpuChoice(first, why, each)
+
+
+def threads_per_rank(environ: Mapping[str, str], cpus: int, local_size: int) -> int:
+    """Threads for a rank's operations: OMP_NUM_THREADS, else SLURM_CPUS_PER_TASK, else a fair part of `cpus`.
+
+    Without it every rank starts as many threads as the node has cores. `cpus`: the cores that this process may use.
+    """
+    for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
+        first = environ.get(name, "").split(",")[0].strip()  # OMP_NUM_THREADS=4,2 is nested parallelism
+        if first.isdigit() and int(first) > 0:
+            return int(first)
+    return max(1, cpus // max(1, local_size))
+
+
+def expected_world_size(environ: Mapping[str, str]) -> int | None:
+    """The world size that was asked for, or None if nobody said: HPCLAUNCH_WORLD_SIZE, else what mpirun has started."""
+    for name in ("HPCLAUNCH_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"):
+        text = environ.get(name, "").strip()
+        if text:
+            if not text.isdigit() or int(text) < 1:
+                raise TrainingError("{}={!r} is no world size: a whole number from 1 is expected.".format(name, text))
+            return int(text)
+    return None
+
+
+def check_world_size(expected: int | None, size: int, mpi_built: bool) -> None:
+    """Raise TrainingError if Horovod's world is not what was asked; `mpi_built`: this Horovod can talk MPI."""
+    if expected is None or expected == size:
+        return
+    causes = []
+    if size == 1 and not mpi_built:
+        causes.append(
+            "this Horovod is built without MPI and sees nothing of srun or mpirun: "
+            "use the launcher horovodrun, or build Horovod with HOROVOD_WITH_MPI=1"
+        )
+    elif size == 1:
+        causes.append(
+            "every rank started as a world of its own; most often srun's --mpi type does not fit the MPI that "
+            "Horovod was built with: set `mpi` in the site file (`srun --mpi=list` shows the types; Open MPI: pmix)"
+        )
+    else:
+        causes.append("the launcher started another number of tasks than nodes x tasks per node")
+    raise TrainingError(
+        "the world has {} {}, but {} were asked for (HPCLAUNCH_WORLD_SIZE). Likely cause: {}.".format(
+            size, "rank" if size == 1 else "ranks", expected, "; ".join(causes)
+        )
+    )
+
+
+def check_keras(tensorflow: str, keras: str | None, legacy_keras: bool) -> None:
+    """Raise TrainingError for Keras 3.
+
+    tensorflow, keras: version texts (keras None: unknown); legacy_keras: TF_USE_LEGACY_KERAS is set.
+    Horovod's newest release (0.28.1) wraps optimizers and callbacks of Keras 2 only.
+    """
+    found = None
+    if _version(tensorflow) >= (2, 16):
+        found = "TensorFlow {}, whose Keras is Keras 3".format(tensorflow)
+    elif keras is not None and _version(keras) >= (3, 0) and not legacy_keras:
+        found = "Keras {} beside TensorFlow {}".format(keras, tensorflow)
+    if found:
+        raise TrainingError(
+            "found {}. Horovod's optimizer and callbacks work with Keras 2 only: use TensorFlow 2.9 to 2.15 with "
+            "its own Keras (for instance tensorflow==2.15.1).".format(found)
+        )
+
+
+def _version(text: str) -> tuple[int, int]:
+    numbers = re.findall(r"\d+", text)[:2]
+    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 else (0, 0)

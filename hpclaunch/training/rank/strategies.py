@@ -1,0 +1,164 @@
+"""TensorFlow's own strategies in Horovod's place: which replicas a rank holds, and how ranks find each other by gRPC.
+
+Horovod stays what ranks agree through (World.gather); under a strategy it averages no gradient.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import socket
+from typing import Any, ContextManager, MutableMapping
+
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
+from hpclaunch.training.rank.world import World
+
+HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
+NAMES = (HOROVOD, MIRRORED, MULTIWORKER)
+WORKERS_VARIABLE = "HPCLAUNCH_WORKERS"
+WARNING = (
+    "warning: multiworker's ranks talk gRPC (between GPUs, NCCL may carry the gradients): TCP sockets without the "
+    "interconnect's RDMA, and ports of their own. "
+    "The guidelines of distributed training decline it on HPC; it is here to be compared with --strategy=horovod"
+)
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add --strategy to a job's parser."""
+    parser.add_argument(
+        "--strategy",
+        choices=NAMES,
+        default=HOROVOD,
+        help="what averages gradients: Horovod; MirroredStrategy, in one process with all GPUs of its node; or "
+        "MultiWorkerMirroredStrategy, over gRPC",
+    )
+
+
+def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
+    """The tf.distribute.Strategy of this process (MIRRORED or MULTIWORKER), on the GPUs that it may use, else its CPUs.
+
+    To be called before TensorFlow runs any operation: multiworker starts a server, which then cannot be done any more.
+    Raises TrainingError, on the rank that fails alone: the others would wait for it, and the launcher ends them.
+    """
+    if name == MIRRORED and size > 1:
+        raise AgreedError(
+            "mirrored is one process with all GPUs of its node, and {} ranks were started: start one task, or say "
+            "--strategy=multiworker".format(size),
+            speaks=rank == 0,  # every rank finds it
+        )
+    import tensorflow as tf
+
+    os.environ.pop("TF_CONFIG", None)  # somebody else's: under either strategy TensorFlow would wait for its workers
+    if name == MIRRORED:
+        return tf.distribute.MirroredStrategy()
+    if rank == 0:
+        print(WARNING, flush=True)
+    if size > 1:
+        workers = workers_of(os.environ.get(WORKERS_VARIABLE, ""), size)
+        check_place(workers, rank, local_rank, socket.gethostname())
+        check_port(workers[rank])
+        tell_tensorflow(os.environ, workers, rank)
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def workers_of(told: str, size: int) -> list[str]:
+    """HOST:PORT of every rank, by rank, from HPCLAUNCH_WORKERS; raises TrainingError unless there is one for each."""
+    workers = told.split(",") if told else []
+    if len(workers) != size or len(set(workers)) != size or not all(re.fullmatch(r"[^:,\s]+:\d+", w) for w in workers):
+        raise TrainingError(
+            "multiworker needs to know where each of {} ranks listens: {}={!r} should be HOST:PORT,HOST:PORT,… by "
+            "rank, each another one. The scripts of hpclaunch submit --strategy multiworker set it.".format(
+                size, WORKERS_VARIABLE, told
+            )
+        )
+    return workers
+
+
+def check_place(workers: list[str], rank: int, local_rank: int, host: str) -> None:
+    """Raise TrainingError unless `workers` (HOST:PORT by rank) has the order in which the launcher has placed ranks.
+
+    host: this machine's name. It tells only if another rank's host is called so: a machine may have several names.
+    """
+    hosts = [worker.rsplit(":", 1)[0] for worker in workers]
+    short, own = [name.partition(".")[0] for name in hosts], host.partition(".")[0]
+    if own in short and short[rank] != own:
+        raise TrainingError(
+            "rank {} is on {}, and {} says that it is on {}: the launcher takes the hosts in another order. Submit "
+            "with another --launcher.".format(rank, host, WORKERS_VARIABLE, hosts[rank])
+        )
+    meant = hosts[:rank].count(hosts[rank])
+    if meant != local_rank:
+        raise TrainingError(
+            "rank {} is local rank {} on its host, and {} says local rank {} on {}: the launcher does not fill one "
+            "host after the other. Submit with another --launcher, or one task per node.".format(
+                rank, local_rank, WORKERS_VARIABLE, meant, hosts[rank]
+            )
+        )
+
+
+def tf_config(workers: list[str], rank: int) -> str:
+    """TF_CONFIG of a rank: all are workers, the first is TensorFlow's chief (TFConfigClusterResolver)."""
+    return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": rank}})
+
+
+def tell_tensorflow(environ: MutableMapping[str, str], workers: list[str], rank: int) -> None:
+    """Put into the environment what TensorFlow and gRPC read of it: TF_CONFIG, and hosts that no proxy leads to.
+
+    gRPC asks http_proxy, which many centres set on their nodes, for every host that is not named: ranks would wait for
+    ever (its environment_variables.md: no_grpc_proxy, else no_proxy).
+    """
+    environ["TF_CONFIG"] = tf_config(workers, rank)
+    environ["no_grpc_proxy"] = ",".join(dict.fromkeys(worker.rsplit(":", 1)[0] for worker in workers))
+
+
+def check_port(worker: str) -> None:
+    """Raise TrainingError if this rank cannot listen at the port of `worker` (HOST:PORT): TensorFlow would abort."""
+    port = int(worker.rsplit(":", 1)[1])
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            raise TrainingError(
+                "port {} of {} cannot be used ({}): another program has it. Submit the job again: it gets "
+                "others".format(port, socket.gethostname(), error.strerror)
+            ) from None
+
+
+def scope(world: World) -> ContextManager[Any]:
+    """Where model and optimizer are made: in the strategy's scope, so that every replica has its own variables."""
+    return contextlib.nullcontext() if world.distribute is None else world.distribute.scope()
+
+
+def faults(asked: Any) -> list[str]:
+    """Why these options do not go with a strategy of TensorFlow, a sentence each: they work on Horovod's gradients."""
+    if asked.strategy == HOROVOD:
+        return []
+    horovods = [
+        (asked.accumulation > 1, "--accumulation above 1"),
+        (asked.xla, "--xla=true"),
+        (asked.adasum, "--adasum=true"),
+        (asked.compression != "none", "--compression"),
+        (asked.scale_learning_rate == "adascale", "--scale-learning-rate=adascale"),
+        (asked.precision == "float16", "--precision=float16"),
+        (getattr(asked, "batch_norm", "none") in ("ghost", "synchronized"), "--batch-norm=ghost or synchronized"),
+    ]
+    return ["{} needs --strategy=horovod".format(option) for used, option in horovods if used]
+
+
+def alone(model: Any, world: World) -> Any:
+    """A model with the same weights that belongs to no strategy, for what ranks do by themselves. A collective.
+
+    In a model of a strategy batch norm's statistics are averaged over all replicas whenever one is asked for an answer:
+    ranks with different numbers of test batches would wait for ever.
+    """
+    if world.distribute is None:
+        return model
+    import tensorflow as tf
+
+    copy = tf.keras.models.clone_model(model)
+    copy.set_weights(model.get_weights())
+    return copy

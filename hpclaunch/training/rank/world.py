@@ -1,0 +1,73 @@
+"""Where a rank stands among the others, and how they agree on a value or a failure; it starts nothing."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
+
+
+@dataclass(frozen=True)
+class World:
+    """Where this rank stands. `device`: its GPU or CPU in words; `run_dir`: where the run's files go.
+
+    distribute: the tf.distribute.Strategy that averages gradients; None: Horovod does.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    host: str
+    device: str
+    threads: int
+    run_dir: str
+    distribute: Any = None
+
+    @property
+    def is_root(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model that train together: one a rank, but under a strategy of TensorFlow one a GPU."""
+        return self.size if self.distribute is None else int(self.distribute.num_replicas_in_sync)
+
+    @property
+    def own_replicas(self) -> range:
+        """The numbers of this rank's replicas."""
+        here = self.replicas // self.size
+        return range(self.rank * here, (self.rank + 1) * here)
+
+    def gather(self, value: Any) -> list[Any]:
+        """One picklable value of every rank, by rank, on every rank. A collective: every rank must call it."""
+        if self.size == 1:
+            return [value]
+        import horovod.tensorflow as hvd
+
+        return list(hvd.allgather_object(value))
+
+    def together(self, work: Callable[[], Any]) -> Any:
+        """Run `work` on every rank and return this rank's result; if it fails on any, all fail with one message.
+
+        A rank that left alone would keep the others waiting in their next collective. A collective itself.
+        """
+        result, problem = None, None
+        try:
+            result = work()
+        except TrainingError as error:
+            problem = str(error)
+        except Exception:
+            problem = "unforeseen:\n" + traceback.format_exc()
+        problems = [(rank, text) for rank, text in enumerate(self.gather(problem)) if text]
+        if not problems:
+            return result
+        rank, text = problems[0]
+        prefix = (
+            ""
+            if len(problems) == self.size
+            else "{} of {} ranks, first rank {}: ".format(len(problems), self.size, rank)
+        )
+        raise AgreedError(prefix + text, speaks=self.is_root)

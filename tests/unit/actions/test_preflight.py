@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.actions.preflight import found_layout, missing_here
+from hpclaunch.config.job import DataSet
+from hpclaunch.core.spec import DataNeed, JobSpec
+from tests.builders import a_desk, a_job, planned
+
+DATA = DataSet(name="cifar10", layouts=("train", "cifar10.npz"))
+
+
+@pytest.fixture
+def alone() -> JobSpec:
+    """A run that needs nothing but its data."""
+    return planned(a_desk(), a_job(data=DATA))
+
+
+@pytest.mark.parametrize("layout", ["train", "cifar10/train", "cifar10.npz", "cifar10/cifar10.npz"])
+def test_a_layout_is_found_in_the_folder_or_in_its_folder_of_that_name(
+    tmp_path: Path, alone: JobSpec, layout: str
+) -> None:
+    (tmp_path / layout).mkdir(parents=True)
+    need = DataNeed(name="cifar10", folder=str(tmp_path), layouts=DATA.layouts, origin="--data-dir")
+    assert found_layout(need) == tmp_path / layout
+    assert missing_here(replace(alone, data=need)) == []
+
+
+def test_a_star_in_a_layout_stands_for_any_part_of_a_name(tmp_path: Path, alone: JobSpec) -> None:
+    need = DataNeed(
+        name="imagenet", folder=str(tmp_path / "a [1]"), layouts=("x?", "train-*-of-*"), origin="--data-dir"
+    )
+    place = tmp_path / "a [1]" / "imagenet"
+    place.mkdir(parents=True)
+    (place / "xy").touch()
+    (place / "validation-00000-of-00128").touch()
+    assert found_layout(need) is None
+    (place / "train-00007-of-00256").touch()
+    assert found_layout(need) == place / "train-00007-of-00256"
+    assert found_layout(replace(need, layouts=("/nowhere*", "[t]*"))) is None
+
+
+def test_missing_data_says_where_it_looked_who_said_so_and_how_to_get_it(tmp_path: Path, alone: JobSpec) -> None:
+    need = DataNeed(name="cifar10", folder=str(tmp_path), layouts=DATA.layouts, origin="settings")
+    (fault,) = missing_here(replace(alone, data=need))
+    assert fault.where == f"{tmp_path} (from settings)"
+    assert fault.allowed == "train, cifar10.npz in it or in its folder cifar10"
+    assert "hpclaunch data fetch train" in fault.next and "--synthetic" in fault.next
+
+
+def test_no_data_folder_at_all(alone: JobSpec) -> None:
+    (fault,) = missing_here(alone)
+    assert fault.next.startswith("hpclaunch data fetch train --from PATH, or --data-dir")  # the job has no address
+    assert fault.what == "no data folder is known for cifar10 at desk"
+
+
+def test_no_sbatch_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (fault,) = missing_here(planned())
+    assert "there is no sbatch on this machine" in fault.what
+    assert "--dry-run" in fault.next
+
+
+def test_all_that_is_missing_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    data, sbatch = missing_here(planned(job=a_job(data=DATA)))
+    assert data.what == "no data folder is known for cifar10 at cluster"
+    assert sbatch.what.startswith("there is no sbatch on this machine")
+
+
+def test_a_slurm_sites_own_programs_are_not_looked_for_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sbatch").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert missing_here(planned(launcher="mpirun")) == []  # mpirun may come with a module on the node
+
+
+def test_no_launcher_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    spec = planned(a_desk(), tasks_per_node=2)
+    (fault,) = missing_here(replace(spec, interpreter=str(tmp_path / "python")))
+    assert fault.what == "the launcher horovodrun is not on this machine"
+    assert "make setup" in fault.next
+
+
+def test_a_launcher_beside_the_jobs_python_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    (tmp_path / "horovodrun").symlink_to(sys.executable)
+    spec = planned(a_desk(), tasks_per_node=2)
+    assert missing_here(replace(spec, interpreter=str(tmp_path / "python"))) == []

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.config.catalog import JOB, Catalog
+from hpclaunch.config.job import Parameter, Value, load_job, looks_like_path, script_job, spell
+from hpclaunch.core.errors import InvalidFile, NotFound
+from tests.builders import BUNDLED, bundled_job
+
+JOBS = [found.name for found in BUNDLED.names(JOB)]
+
+
+def load(tmp_path: Path, text: str) -> str:
+    """Load it as a project's own job; return what is wrong with it."""
+    folder = tmp_path / "jobs" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "job.yaml").write_text(text)
+    try:
+        load_job(Catalog(project=tmp_path, user=tmp_path / "user"), "mine", tmp_path)
+    except InvalidFile as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
+    job = bundled_job(name)
+    assert job.name == name
+    assert job.script and (Path(job.folder) / job.script).is_file()
+    assert all(parameter.help for parameter in job.parameters.values())
+    assert job.data is None or job.data.fetch is None or job.data.fetch.url.startswith("https://")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("summary: x\n", "say either 'script' (a Python file) or 'command'"),
+        ("summary: x\nscript: a.py\ncommand: [b]\n", "say either 'script'"),
+        ("summary: x\nscript: ../a.py\n", "'script' is a path inside the job's folder"),
+        (
+            "summary: x\nscript: a.py\nstrategies: [mirrored]\nparameters: {strategy: a}\n",
+            "is told --strategy; no param",
+        ),
+        ("summary: x\nscript: a.py\nstrategies: [mirored]\n", "strategies"),
+        ("summary: x\nscript: /a.py\n", "'script' is a path inside the job's folder"),
+        ("script: a.py\n", "summary: this key is needed"),
+        ("summary: x\nscript: a.py\nresources: {nodes: 0}\n", "resources.nodes: 0 is too small"),
+        ("summary: x\nscript: a.py\nresources: {nodes: many}\n", "resources.nodes: "),
+        ("summary: x\nscript: a.py\nparameters: {Epochs: 1}\n", "parameters.Epochs: 'Epochs' may not stand here"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: 1, hlp: x}}\n", "hlp: unknown key; did you mean 'help'?"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: []}}\n", "parameters.a.default: "),
+        (
+            "summary: x\nscript: a.py\nparameters: {a: {default: 0, at_least: 1}}\n",
+            "0, the default or a choice, is not at least 1",
+        ),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: 2, choices: [0, 2], above: 1}}\n", "0, the default or"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: 2, below: 1e999}}\n", "a bound is a finite number"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: x, above: 1}}\n", "only a number has bounds"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: true, below: 2}}\n", "only a number has bounds"),
+        ("summary: x\nscript: a.py\nparameters: {a: {default: 1, at_least: x}}\n", "parameters.a.at_least: "),
+        ("summary: x\nscript: a.py\ndata: {name: ../x, layouts: [a]}\n", "data.name: '../x' may not stand here"),
+        ("summary: x\nscript: a.py\ndata: {name: .., layouts: [a]}\n", "data.name: '..' may not stand here"),
+        ("summary: x\nscript: a.py\ndata: {name: x, layouts: []}\n", "data.layouts: has too few members"),
+        ("summary: x\nscript: a.py\ntraining: {}\n", "training.samples: this key is needed"),
+        ("summary: x\nscript: a.py\ntraining: {samples: 0}\n", "training.samples: 0 is too small"),
+        ("summary: x\nscript: a.py\ntraining: {samples: 9, task: mnits}\n", "did you mean 'mnist'?"),
+        ("summary: x\nscript: a.py\ntraining: {samples: 9, model: model}\n", "allowed: module:function"),
+        (
+            "summary: x\nscript: a.py\ntraining: {samples: 9, figures: {parameters: 1}}\n",
+            "training: 'figures' needs flops_per_sample, saved_bytes_per_sample above zero",
+        ),
+        ("summary: x\nscript: a.py\ntraining: {samples: 9, figures: {params: 1}}\n", "training.figures.params: "),
+        (
+            "summary: x\nscript: a.py\ntraining: {samples: 9, names: {epochs: rounds}}\n",
+            "training.names says rounds, which the job has no parameter for",
+        ),
+        ("summary: x\nscript: a.py\nlauncher: mpi\n", "launcher: 'mpi' is not allowed"),
+    ],
+)
+def test_a_fault_names_file_and_key(tmp_path: Path, text: str, message: str) -> None:
+    assert message in load(tmp_path, text)
+
+
+def test_a_parameter_may_be_just_its_default(tmp_path: Path) -> None:
+    assert load(tmp_path, "summary: x\nscript: a.py\nparameters: {a: 1, b: {default: 2}}\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text", "value"),
+    [
+        (Parameter(default=1), "12", 12),
+        (Parameter(default=1.0), "12", 12.0),
+        (Parameter(default=1.0), "1e-3", 0.001),
+        (Parameter(default=True), "FALSE", False),
+        (Parameter(default="a"), "12", "12"),
+        (Parameter(default="a"), "", ""),
+        (Parameter(default="a", choices=("a", "b")), "b", "b"),
+        (Parameter(default=1, at_least=1), "1", 1),
+        (Parameter(default=0.5, at_least=0, below=1), "0", 0.0),
+        (Parameter(default=1, at_least=1), "1" + 400 * "0", 10**400),
+        (Parameter(default=1, at_most=5), "5", 5),
+    ],
+)
+def test_a_parameters_default_fixes_its_type(parameter: Parameter, text: str, value: Value) -> None:
+    parsed = parameter.parse(text)
+    assert (parsed, type(parsed)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text", "message"),
+    [
+        (Parameter(default=1), "1.5", "'1.5' is not a whole number"),
+        (Parameter(default=1), "", "'' is not a whole number"),
+        (Parameter(default=1.0), "fast", "'fast' is not a number"),
+        (Parameter(default=True), "1", "'1' is not true or false"),
+        (Parameter(default="a", choices=("a", "b")), "c", "'c' is not one of a, b"),
+        (Parameter(default=1, at_least=1), "0", "'0' is not a number that is at least 1"),
+        (Parameter(default=0.1, above=0), "0", "'0' is not a number that is above 0"),
+        (Parameter(default=1, at_most=5), "6", "'6' is not a number that is at most 5"),
+        (Parameter(default=2**54, at_least=2**53 + 1), str(2**53), "that is at least 9007199254740993"),
+        (Parameter(default=0.1, above=0), "inf", "'inf' is not a number that is above 0"),
+        (Parameter(default=0.1, at_least=0), "nan", "'nan' is not a number that is at least 0"),
+        (Parameter(default=0.5, at_least=0, below=1), "1", "'1' is not a number that is at least 0 and below 1"),
+    ],
+)
+def test_other_text_is_refused_with_what_is_allowed(parameter: Parameter, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parameter.parse(text)
+
+
+@pytest.mark.parametrize(("value", "text"), [(True, "true"), (False, "false"), (1, "1"), (0.001, "0.001"), ("a", "a")])
+def test_a_value_is_spelled_as_it_is_parsed(value: Value, text: str) -> None:
+    assert spell(value) == text
+    assert Parameter(default=value).parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("target", "answer"),
+    [("cifar", False), ("train.py", True), ("run.sh", True), ("./run", True), ("a/b", True), ("run", False)],
+)
+def test_a_path_is_told_from_a_name(target: str, answer: bool) -> None:
+    assert looks_like_path(target) is answer
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "script", "command"),
+    [
+        ("/p/my_train.py", "my_train", "my_train.py", ()),
+        ("/p/run.sh", "run", None, ("bash", "{code}/run.sh")),
+        ("/p/program", "program", None, ("{code}/program",)),
+        ("/p/my train $(x).py", "my-train-x", "my train $(x).py", ()),
+        ("/p/-.py", "script", "-.py", ()),
+        ("/p/ü.py", "script", "ü.py", ()),
+        (f"/p/{'x' * 80}.py", "x" * 64, f"{'x' * 80}.py", ()),
+    ],
+)
+def test_a_script_becomes_a_job(path: str, name: str, script: str | None, command: tuple[str, ...]) -> None:
+    job = script_job(Path(path))
+    assert (job.name, job.script, job.command, job.folder, job.source_only) == (name, script, command, "/p", True)
+
+
+def test_an_unknown_job_is_not_found(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no job is called 'cifr'; did you mean 'cifar'"):
+        load_job(BUNDLED, "cifr", tmp_path)

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+
+from hpclaunch.core.errors import Fault, HpclaunchError, InvalidFile, InvalidRequest, NotFound, Refused
+
+
+def test_a_fault_says_where_what_what_is_allowed_and_what_to_do_next() -> None:
+    fault = Fault(what="9 nodes asked for", where="cluster gpu", allowed="at most 8", next="--nodes 8")
+    assert str(fault) == "cluster gpu: 9 nodes asked for; allowed: at most 8\n    next: --nodes 8"
+
+
+def test_a_fault_without_more_to_say_says_no_more() -> None:
+    assert str(Fault(what="no")) == "no"
+
+
+def test_an_error_carries_every_fault() -> None:
+    error = Refused([Fault(what="one"), Fault(what="two")])
+    assert [fault.what for fault in error.faults] == ["one", "two"]
+    assert str(error) == "one\ntwo"
+
+
+@pytest.mark.parametrize(("kind", "code"), [(NotFound, 1), (InvalidFile, 1), (Refused, 1), (InvalidRequest, 2)])
+def test_each_error_ends_the_program_with_its_exit_code(kind: type[HpclaunchError], code: int) -> None:
+    assert kind(Fault(what="x")).exit_code == code

@@ -1,0 +1,140 @@
+"""Caps on global batch size and nodes, how a batch is shared out, and that what a person types wins."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpclaunch.guidelines.batch import (
+    Batch,
+    batch_cap,
+    below_square_root,
+    node_cap,
+    share_out,
+    smallest_efficient_batch,
+    typed_batch,
+)
+from hpclaunch.guidelines.efficiency import NoiseScale
+
+NOISE = NoiseScale(value=900, low=700, high=1200, steps=1000)
+
+
+@pytest.mark.parametrize(("samples", "root"), [(50_000, 223), (262_144, 511), (262_145, 512), (1, 1), (2, 1), (5, 2)])
+def test_the_batch_stays_below_the_square_root(samples: int, root: int) -> None:
+    assert below_square_root(samples) == root
+
+
+@given(st.integers(2, 10**15))
+def test_it_is_the_largest_that_does(samples: int) -> None:
+    root = below_square_root(samples)
+    assert root**2 < samples <= (root + 1) ** 2
+
+
+def test_an_automatic_batch_obeys_the_square_root() -> None:
+    cap = batch_cap(50_000, critical=900)
+    assert (cap.batch, cap.origin, cap.reason.warning) == (223, "computed", "")
+    assert [number.name for number in cap.reason.numbers] == ["B", "sqrt(N)", "B_crit"]
+
+
+def test_a_trustworthy_noise_scale_takes_its_place() -> None:
+    cap = batch_cap(50_000, noise=NOISE)
+    assert (cap.batch, cap.origin) == (900, "profile")
+    assert "224" in cap.reason.verdict
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        NoiseScale(value=900, low=700, high=1200, steps=999),
+        NoiseScale(value=900, low=449, high=1200, steps=5000),
+        NoiseScale(value=900, low=700, high=1801, steps=5000),
+    ],
+)
+def test_an_uncertain_one_does_not(noise: NoiseScale) -> None:
+    assert batch_cap(50_000, noise=noise).batch == 223
+
+
+def test_a_typed_batch_wins_with_one_line_that_shows_the_numbers() -> None:
+    cap = batch_cap(50_000, typed=4096, critical=900)
+    assert (cap.batch, cap.origin) == (4096, "typed")
+    assert cap.reason.warning == "global batch size kept as typed: B = 4096, sqrt(N) = 224, B_crit = 900"
+    assert "B_crit = not known" in batch_cap(50_000, typed=4096).reason.warning
+
+
+@pytest.mark.parametrize(("typed", "more"), [(50_000, False), (50_001, True)])
+def test_a_batch_of_more_than_all_samples_is_said_so(typed: int, more: bool) -> None:
+    assert ("a step takes no more than all 50000 samples" in batch_cap(50_000, typed=typed).reason.warning) == more
+
+
+@pytest.mark.parametrize(("typed", "noise"), [(223, None), (900, NOISE)])
+def test_a_typed_batch_within_the_rule_has_no_warning(typed: int, noise: NoiseScale | None) -> None:
+    assert not batch_cap(50_000, typed=typed, noise=noise).reason.warning
+
+
+@pytest.mark.parametrize(
+    ("fixed", "per_sample", "batch"), [(0.01, 0.01, 4), (0.02, 0.001, 80), (0, 0.01, 1), (0.0101, 0.01, 5)]
+)
+def test_a_batch_per_rank_is_large_enough_when_fixed_time_is_a_fifth(
+    fixed: float, per_sample: float, batch: int
+) -> None:
+    assert smallest_efficient_batch(fixed, per_sample) == batch
+
+
+@pytest.mark.parametrize(
+    ("cap", "ranks", "largest", "smallest", "per_rank"),
+    [
+        (223, 4, 512, 16, 48),  # 55, in multiples of 8
+        (223, 4, 32, 16, 32),  # memory
+        (223, 12, 512, 17, 18),  # no room for a multiple of 8
+        (223, 16, 512, 16, None),  # 13 would be too small: scaling ends
+        (223, 16, 512, 13, 13),
+        (223, 4, 8, 16, 8),  # memory allows less than is efficient
+    ],
+)
+def test_sharing_out(cap: int, ranks: int, largest: int, smallest: int, per_rank: int | None) -> None:
+    found = share_out(cap, ranks, largest=largest, smallest=smallest)
+    assert found == (Batch(per_rank=per_rank, replicas=ranks) if per_rank else None)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 4096), st.integers(1, 1024), st.integers(1, 1024))
+def test_no_automatic_batch_breaks_cap_or_memory(cap: int, ranks: int, largest: int, smallest: int) -> None:
+    found = share_out(cap, ranks, largest=largest, smallest=smallest)
+    if found is not None:
+        assert found.total <= cap
+        assert min(smallest, largest) <= found.per_rank <= largest
+
+
+def test_a_typed_batch_is_made_exactly() -> None:
+    assert typed_batch(4096, 8, largest=512) == Batch(per_rank=512, replicas=8)
+    assert typed_batch(4096, 8, largest=200) == Batch(per_rank=128, replicas=8, accumulation=4)
+    with pytest.raises(ValueError, match="evenly to 3 replicas"):
+        typed_batch(4096, 3, largest=512)
+
+
+@given(st.integers(1, 64), st.integers(1, 5000), st.integers(1, 600))
+def test_it_always_fits(ranks: int, each: int, largest: int) -> None:
+    found = typed_batch(ranks * each, ranks, largest=largest)
+    assert found.total == ranks * each and found.per_rank <= largest
+
+
+@pytest.mark.parametrize(
+    ("available", "nodes", "origin"), [(None, 64, "default"), (1000, 64, "default"), (8, 8, "site")]
+)
+def test_automatic_nodes_are_at_most_64(available: int | None, nodes: int, origin: str) -> None:
+    cap = node_cap(available)
+    assert (cap.nodes, cap.origin, cap.reason.warning) == (nodes, origin, "")
+
+
+@pytest.mark.parametrize(("typed", "warned"), [(64, False), (65, True)])
+def test_typed_nodes_win(typed: int, warned: bool) -> None:
+    cap = node_cap(8, typed=typed)
+    assert (cap.nodes, cap.origin, bool(cap.reason.warning)) == (typed, "typed", warned)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, math.nan])
+def test_nonsense_is_named(wrong: float) -> None:
+    with pytest.raises(ValueError, match="samples = "):
+        below_square_root(wrong)  # type: ignore[arg-type]

@@ -1,0 +1,168 @@
+"""Scaling, warm-up and decay of the learning rate, and the choice of optimizer."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpclaunch.guidelines.optimizers import choose_optimizer
+from hpclaunch.guidelines.rates import (
+    DECAYS,
+    choose_decay,
+    decay_factor,
+    factor,
+    lars_rate,
+    rule_for,
+    scale_rate,
+    warm_up,
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "growth", "expected"),
+    [("none", 8, 1), ("linear", 8, 8), ("sqrt", 16, 4), ("power 2/3", 8, 4), ("linear", 0.5, 0.5)],
+)
+def test_factors(rule: str, growth: float, expected: float) -> None:
+    assert factor(rule, growth) == pytest.approx(expected)  # type: ignore[arg-type]
+
+
+def test_adascale_is_linear_for_a_noisy_gradient_and_saturates_for_a_clear_one() -> None:
+    assert factor("adascale", 8, noise_to_base=1e9) == pytest.approx(8)
+    assert factor("adascale", 1e12, noise_to_base=3) == pytest.approx(4)
+    with pytest.raises(ValueError, match="noise scale"):
+        factor("adascale", 8)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "rule"),
+    [
+        ("SGD", "linear"),
+        ("momentum", "linear"),
+        ("Adam", "sqrt"),
+        ("AdamW", "sqrt"),
+        ("LARS", "sqrt"),
+        ("LAMB", "sqrt"),
+    ],
+)
+def test_the_usual_rule(optimizer: str, rule: str) -> None:
+    assert rule_for(optimizer) == rule
+
+
+@pytest.mark.parametrize(("batch", "rate"), [(64, 0.001), (256, 0.004), (512, 0.008), (1024, 0.016)])
+def test_cosmoflows_rates_are_linear(batch: int, rate: float) -> None:
+    assert scale_rate(0.001, 64, batch, "sgd").scaled == pytest.approx(rate)
+
+
+def test_linear_scaling_stops_at_the_critical_batch() -> None:
+    found = scale_rate(0.1, 256, 8192, "sgd", critical=1024)
+    assert found.factor == 4 and "stops at B_crit = 1024" in found.reason.verdict
+    assert scale_rate(0.1, 256, 512, "sgd", critical=100).factor == 1  # the base is beyond it already
+    assert scale_rate(0.1, 256, 128, "sgd", critical=100).factor == 0.5
+
+
+def test_a_typed_rule_wins() -> None:
+    found = scale_rate(0.1, 256, 2048, "adam", rule="power 2/3")
+    assert (found.scaled, found.origin) == (pytest.approx(0.4), "typed")
+
+
+@given(st.floats(1, 1e4), st.floats(1, 1e4), st.sampled_from(["none", "sqrt", "power 2/3", "linear", "adascale"]))
+def test_a_larger_batch_never_has_a_smaller_rate_and_never_more_than_linear(
+    one: float, other: float, rule: str
+) -> None:
+    small, large = sorted((one, other))
+    factors = [factor(rule, growth, noise_to_base=5.0) for growth in (small, large)]  # type: ignore[arg-type]
+    assert factors[0] <= factors[1] <= large * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "batch", "epochs"),
+    [("sgd", 256, 0), ("sgd", 257, 2), ("sgd", 2048, 2), ("sgd", 2049, 5), ("lamb", 2048, 2), ("lamb", 8192, 8)],
+)
+def test_warm_up(optimizer: str, batch: int, epochs: float) -> None:
+    assert warm_up(256, batch, optimizer).epochs == epochs
+
+
+def test_warm_up_is_never_most_of_the_run() -> None:
+    assert warm_up(256, 65536, "lars", epochs=40).epochs == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "epoch", "expected"),
+    [
+        ("cosine", 0, 1),
+        ("cosine", 45, 0.5),
+        ("cosine", 90, 0),
+        ("polynomial", 45, 0.25),
+        ("exponential", 10, math.exp(-1)),
+        ("1/t", 10, 0.5),
+        ("step", 29, 1),
+        ("step", 30, 0.1),
+        ("step", 60, 0.01),
+        ("step", 90, 0.01),
+    ],
+)
+def test_decay(name: str, epoch: float, expected: float) -> None:
+    assert decay_factor(name, epoch, 90, power=2, rate=0.1) == pytest.approx(expected)
+
+
+@given(st.sampled_from(list(DECAYS)), st.floats(0, 100), st.floats(0, 100))
+def test_decay_never_rises(name: str, one: float, other: float) -> None:
+    early, late = sorted((one, other))
+    assert 1 >= decay_factor(name, early, 90, rate=0.1) >= decay_factor(name, late, 90, rate=0.1) >= 0
+
+
+def test_an_unknown_decay_lists_the_five() -> None:
+    with pytest.raises(ValueError, match="step, exponential, 1/t, polynomial, cosine"):
+        decay_factor("linear", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "name", "power"), [("LARS", "polynomial", 2), ("lamb", "polynomial", 1), ("sgd", "cosine", 0)]
+)
+def test_the_decay_to_try_first(optimizer: str, name: str, power: float) -> None:
+    found = choose_decay(optimizer)
+    assert (found.name, found.power) == (name, power)
+    assert {found.name, *found.others} == set(DECAYS)
+
+
+@pytest.mark.parametrize(
+    ("batch", "low", "high"), [(1664, 7, 8), (3264, 10, 11), (8192, 16, 17), (32_768, 21, 29), (65_536, 23, 25)]
+)
+def test_lars_own_rate_is_near_those_of_mlperf(batch: int, low: float, high: float) -> None:
+    assert low <= lars_rate(batch).scaled <= high
+
+
+@pytest.mark.parametrize(
+    ("current", "batch", "critical", "name"),
+    [
+        ("sgd", 8192, None, "sgd"),
+        ("sgd", 8193, None, "lars"),
+        ("momentum", 401, 100, "lars"),
+        ("Adam", 8193, None, "Adam"),
+        ("Adam", 400, 100, "Adam"),
+        ("Adam", 401, 100, "lamb"),
+        ("lamb", 10**6, 100, "lamb"),
+    ],
+)
+def test_the_optimizer_changes_only_for_an_extreme_batch(current: str, batch: int, critical: float, name: str) -> None:
+    found = choose_optimizer(current, batch, critical=critical)
+    assert (found.name, found.changed) == (name, name != current)
+
+
+def test_a_typed_optimizer_is_kept_with_a_warning() -> None:
+    found = choose_optimizer("sgd", 32768, typed=True)
+    assert (found.name, found.changed) == ("sgd", False)
+    assert "lars is made for it" in found.reason.warning
+    assert any("Nado" in caution for caution in found.cautions)
+
+
+@pytest.mark.parametrize(
+    ("offered", "name"), [(None, "lars"), (("sgd", "lars"), "lars"), (("sgd", "adam"), "sgd"), ((), "sgd")]
+)
+def test_only_an_optimizer_that_the_job_can_be_told_takes_its_place(offered: tuple[str, ...] | None, name: str) -> None:
+    found = choose_optimizer("sgd", 32768, offered=offered)
+    assert found.name == name
+    assert ("as the job can be told no other" in found.reason.warning) == (name == "sgd")

@@ -1,0 +1,59 @@
+"""Questions for the planner: bundled and small sites, jobs with known models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpclaunch.config.job import Job, Parameter, Training
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
+from hpclaunch.core.spec import Request
+from hpclaunch.planner.forecasting import forecast
+from hpclaunch.planner.question import Question
+from hpclaunch.planner.values import Forecast
+from hpclaunch.planner.workload import stored_figures
+from tests.builders import a_job, around, bundled_site
+
+RESNET_50: dict[str, float] = {
+    "parameters": 25.58e6,
+    "flops_per_sample": 7.73e9,
+    "saved_bytes_per_sample": 79.8 * 2**20,
+    "largest_layer": 2.36e6,
+}
+PARAMETERS: dict[str, Parameter] = {
+    "epochs": Parameter(default=90),
+    "batch_size_per_rank": Parameter(default=256),
+    "accumulation": Parameter(default=1),
+    "learning_rate": Parameter(default=0.1),
+    "scale_learning_rate": Parameter(default="none", choices=("none", "linear", "sqrt", "power23", "adascale")),
+    "warmup_epochs": Parameter(default=0.0),
+    "decay": Parameter(default="constant"),
+    "optimizer": Parameter(default="sgd"),
+    "momentum": Parameter(default=0.9),
+    "precision": Parameter(default="float32"),
+}
+
+
+def a_trained_job(figures: dict[str, float] | None = None, **training: Any) -> Job:
+    """ImageNet and ResNet-50, unless said otherwise; ``figures={}``: nobody knows the model."""
+    known = RESNET_50 if figures is None else {**RESNET_50, **figures} if figures else {}
+    facts = {"samples": 1_281_167, "sample_bytes": 110_000, "task": "imagenet", **training}
+    return a_job(parameters=PARAMETERS, training=Training(**{"figures": known, **facts}))
+
+
+def ask(job: Job | None = None, site: str | Site = "perlmutter", **typed: Any) -> Question:
+    """The question for what was typed; ``wishes``, ``evidence``, ``queue``, ``global_batch`` and ``figures`` too."""
+    job = job or a_trained_job()
+    own = {key: typed.pop(key) for key in ("wishes", "evidence", "queue", "global_batch", "figures") if key in typed}
+    return Question(
+        site=bundled_site(site) if isinstance(site, str) else site,
+        job=job,
+        request=Request(**{"target": job.name, **typed}),
+        settings=Settings(),
+        around=around(environment={"SCRATCH": "/scratch/ada"}),
+        **{"figures": stored_figures(job), **own},
+    )
+
+
+def plan_of(job: Job | None = None, site: str | Site = "perlmutter", **typed: Any) -> Forecast:
+    return forecast(ask(job, site, **typed))

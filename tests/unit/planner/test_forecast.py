@@ -1,0 +1,515 @@
+"""The plan of a job at a site: strategy, batch, nodes, what was typed, what is impossible, what is not known."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpclaunch.config.catalog import SITE
+from hpclaunch.config.job import Job, Parameter
+from hpclaunch.config.site import Defaults, Nics, NodeType, Site
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.units import parse_walltime
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.calibration import Measured
+from hpclaunch.guidelines.choice import Wishes
+from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.figures import LayerFigures
+from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.question import Evidence, Queue
+from hpclaunch.planner.settings import recipe_for
+from hpclaunch.planner.values import Forecast
+from hpclaunch.planner.words import WIDTH, explanation_of, table_of
+from hpclaunch.planner.workload import stored_figures, workload_of
+from tests.builders import BUNDLED, a_job, a_site, bundled_job
+from tests.unit.planner.questions import a_trained_job, ask, plan_of
+
+SITES = [found.name for found in BUNDLED.names(SITE)]
+HUGE = {"parameters": 7e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 4e9, "largest_layer": 1e6}
+GIANT = {**HUGE, "parameters": 60e9}
+
+
+def a_slow_cluster() -> Site:
+    """Twelve nodes with a V100 each, and Gigabit Ethernet."""
+    node = NodeType(
+        title="x",
+        nodes=12,
+        cores_per_node=16,
+        gpus_per_node=1,
+        gpu_model="NVIDIA V100",
+        gpu_memory_gb=32,
+        memory_gb=256,
+        nics=Nics(model="Ethernet", count=1, gbytes_per_s_each=0.125),
+    )
+    return a_site(node_types={"gpu": node}, partitions={}, defaults=Defaults(node_type="gpu", walltime=3600))
+
+
+def value_of(plan: Forecast, name: str) -> str | None:
+    return dict(plan.settings).get(name)
+
+
+def test_cifar_stays_below_the_square_root_on_one_node() -> None:
+    plan = plan_of(bundled_job("cifar"))
+    assert plan.nodes == 1
+    assert plan.chosen is not None and plan.chosen.batch is not None
+    assert plan.chosen.batch.total <= 223
+    assert value_of(plan, "batch_size_per_rank") == "48"
+    assert "fewer than 32 samples a rank of at most 223" in plan.summary
+
+
+def test_typed_nodes_are_kept_with_one_warning_and_the_large_batch_recipe() -> None:
+    plan = plan_of(bundled_job("cifar"), nodes=4)
+    assert (plan.nodes, plan.typed) == (4, True)
+    warning = "global batch size kept as typed: B = 8192, sqrt(N) = 224, B_crit = 900"
+    assert list(plan.warnings) == [warning]
+    assert dict(plan.settings) == {
+        "epochs": "78",
+        "optimizer": "lamb",
+        "learning_rate": "0.0025",
+        "warmup_epochs": "4",
+        "decay": "polynomial",
+    }
+
+
+def with_default(name: str, default: Any) -> Job:
+    job = bundled_job("cifar")
+    return replace(job, parameters={**job.parameters, name: replace(job.parameters[name], default=default)})
+
+
+def rate_in_training(plan: Forecast, rule: str, factor: float, base: float = 0.001) -> float:
+    """What the ranks make of the settings; ``factor``: of that rule, where they apply it."""
+    known = dict(plan.settings)
+    return float(known.get("learning_rate", base)) * (factor if known.get("scale_learning_rate", rule) == rule else 1)
+
+
+@pytest.mark.parametrize(("rule", "factor"), [("linear", 16.0), ("sqrt", 4.0), ("power23", 16 ** (2 / 3))])
+@pytest.mark.parametrize(("per_rank", "scaled"), [(512, 0.0025), (256, 0.0017678), (32, 0.001)])
+def test_a_typed_or_default_rule_of_the_ranks_is_not_applied_twice(
+    rule: str, factor: float, per_rank: int, scaled: float
+) -> None:
+    batch = ("batch_size_per_rank", str(per_rank))
+    typed = plan_of(bundled_job("cifar"), nodes=4, settings=(batch, ("scale_learning_rate", rule)))
+    own = plan_of(with_default("scale_learning_rate", rule), nodes=4, settings=(batch,))
+    assert "scale_learning_rate" not in dict(typed.settings)
+    assert rate_in_training(own, rule, factor) == pytest.approx(scaled, rel=1e-3)
+    assert rate_in_training(typed, rule, factor) == pytest.approx(scaled, rel=1e-3)
+
+
+def test_a_typed_learning_rate_is_kept_and_what_the_rule_says_is_told() -> None:
+    plan = plan_of(settings=(("learning_rate", "0.5"),))
+    assert plan.nodes == 8 and value_of(plan, "learning_rate") is None
+    assert "learning rate kept as typed: 0.5 in training; the rule for B = 1024 says 2" in plan.warnings
+    by_rule = plan_of(nodes=8, settings=(("learning_rate", "0.5"),))  # 32 x 256: linear, by the ranks themselves
+    assert value_of(by_rule, "scale_learning_rate") == "linear"
+    assert not any("kept as typed: 0.5" in warning for warning in by_rule.warnings)
+
+
+def test_lars_in_place_of_sgd_brings_its_rate_and_its_decay() -> None:
+    job = a_trained_job()
+    job = replace(job, parameters={**job.parameters, "decay_power": Parameter(default=1.0)})
+    plan = plan_of(job, nodes=16)
+    assert plan.chosen is not None and plan.chosen.batch is not None and plan.chosen.batch.total == 16_384
+    wanted = {"optimizer": "lars", "learning_rate": "23.04", "decay": "polynomial", "decay_power": "2"}
+    assert wanted.items() <= dict(plan.settings).items()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("batch_size_per_rank", "0"), ("epochs", "-1"), ("accumulation", "0"), ("learning_rate", "0")]
+)
+def test_what_must_be_above_zero_is_refused_without_bounds_too(name: str, text: str) -> None:
+    job = bundled_job("cifar")
+    without = replace(job, parameters={**job.parameters, name: Parameter(default=job.parameters[name].default)})
+    with pytest.raises(Refused) as refused:
+        plan_of(without, settings=((name, text),))
+    assert [(fault.where, fault.allowed) for fault in refused.value.faults] == [(f"--set {name}", "a number above 0")]
+
+
+def test_nodes_too_few_for_a_replica_get_those_that_are_enough() -> None:
+    job = a_trained_job({**HUGE, "parameters": 200e9})
+    plan = plan_of(job, nodes=2)
+    assert len(plan.refusals) == 1
+    enough = re.fullmatch(r"--nodes (\d+) can hold one replica", plan.refusals[0].next)
+    assert enough is not None
+    assert plan_of(job, nodes=int(enough[1])).feasible
+    assert not plan_of(job, nodes=int(enough[1]) - 1).feasible
+
+
+def test_a_job_that_cannot_be_told_its_batch_must_take_it_itself() -> None:
+    job = a_trained_job()
+    rest = {name: one for name, one in job.parameters.items() if name != "batch_size_per_rank"}
+    plan = plan_of(replace(job, parameters=rest))
+    assert plan.chosen is not None and plan.chosen.batch is not None
+    said = f"it must itself take {plan.chosen.batch.per_rank} samples a rank and step"
+    assert any(said in warning for warning in plan.warnings)
+    assert not any("must itself" in warning for warning in plan_of(job).warnings)
+
+
+def test_a_typed_batch_and_a_typed_optimizer_are_kept() -> None:
+    plan = plan_of(settings=(("batch_size_per_rank", "300"), ("optimizer", "sgd")))
+    assert all(row.batch.per_rank == 300 for row in plan.rows if row.batch)
+    assert plan.nodes == 8
+    assert any("B = 9600, sqrt(N) = 1132, B_crit = 15000" in warning for warning in plan.warnings)
+    assert any("sgd kept as typed" in warning for warning in plan.warnings)
+    assert not {"batch_size_per_rank", "optimizer"} & set(dict(plan.settings))
+
+
+def test_a_typed_global_batch_is_shared_out_or_said_not_to_be() -> None:
+    plan = plan_of(global_batch=1000)
+    assert [row.batch.total if row.batch else None for row in plan.rows[:2]] == [1000, 1000]
+    assert any("1000 cannot be shared out evenly to 16 replicas" in text for row in plan.rows for text in row.obstacles)
+
+
+def test_a_rank_rule_is_named_where_it_leads_to_the_rate() -> None:
+    job = replace(bundled_job("cifar"), parameters=bundled_job("cifar").parameters)
+    plan = plan_of(job, nodes=1)  # 4 ranks x 512 = 2048, below 4 x B_crit: Adam by the root
+    assert value_of(plan, "scale_learning_rate") == "sqrt"
+    assert value_of(plan, "learning_rate") is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "sample_bytes", "strategy", "extent"),
+    [
+        ({}, 110_000, "data", "one GPU"),
+        ({}, 10**7, "data", "one GPU"),
+        (HUGE, 1_000, "data", "one node"),
+        (HUGE, 10**7, "data", "one node"),
+        (GIANT, 1_000, "model", "several nodes"),
+        (GIANT, 10**7, "model-data", "several nodes"),
+    ],
+)
+def test_every_cell_of_the_decision_table(
+    figures: dict[str, float], sample_bytes: int, strategy: str, extent: str
+) -> None:
+    job = a_trained_job(figures or None, sample_bytes=sample_bytes)
+    plan = plan_of(job)
+    assert plan.parallelism is not None
+    assert (plan.parallelism.strategy, plan.parallelism.extent) == (strategy, extent)
+    assert (plan.split is None) == (extent == "one GPU")
+    if plan.split is not None:
+        assert plan.split.memory.fits
+        assert plan.split.gpus * plan.split.replicas <= plan.nodes * 4
+        assert "submit refuses it" in "\n".join(table_of(plan))
+
+
+def test_what_the_layers_of_a_split_model_say_by_hand() -> None:
+    figures = stored_figures(a_trained_job(HUGE))
+    assert figures is not None
+    dense = [LayerFigures(name=str(n), kind="Dense", parameters=1_000_000, outputs=1000) for n in range(8)]
+    norm = LayerFigures(name="n", kind="LayerNormalization", parameters=2000, outputs=1000)
+    known = replace(figures, layers=(norm, *dense))
+    plan = plan_of(a_trained_job(HUGE), figures=known)
+    assert plan.split is not None and plan.split.gpus == 4 and plan.chosen is not None and plan.chosen.batch is not None
+    # Four pairs, one all-reduce each way: 8 x (37 us + 1.5 x B x 4000 bytes / 240 GB/s).
+    batch = plan.chosen.batch.per_rank
+    assert plan.split.communication_s == pytest.approx(8 * (37e-6 + 1.5 * batch * 4000 / 240e9), rel=0.01)
+    guessed = plan_of(a_trained_job(HUGE))
+    assert guessed.split is not None and guessed.split.communication_guessed
+    # 3500 pairs of layers of a million parameters; every second of 4 GB, each way.
+    assert guessed.chosen is not None and guessed.chosen.batch is not None
+    said = 7000 * 37e-6 + 1.5 * guessed.chosen.batch.per_rank * 4e9 / 240e9
+    assert guessed.split.communication_s == pytest.approx(said, rel=0.01)
+    assert "speak to each other: at most about" in "\n".join(table_of(guessed))
+
+
+def test_what_must_be_read_is_said_where_no_node_can_keep_it_and_nothing_was_measured() -> None:
+    told = [text for text in plan_of(nodes=1).assumed if text.startswith("reading samples")]
+    assert told == []  # ImageNet: 141 GB of 256 GB x 0.6
+    large = plan_of(a_trained_job(sample_bytes=1_000_000), nodes=1)
+    assert large.chosen is not None and large.chosen.throughput is not None
+    rate = large.chosen.throughput.samples_per_s.middle * 1e6 / 1e9
+    assert [text for text in large.assumed if text.startswith("reading samples")] == [
+        f"reading samples: not waited for, at {rate:.2g} GB/s in all; what the file system gives is not known"
+    ]
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=4, per_rank=64), samples_per_s=2000),)
+    measured = plan_of(a_trained_job(sample_bytes=1_000_000), nodes=1, evidence=Evidence(points=points))
+    assert not any("reading samples" in text for text in measured.assumed)
+
+
+def test_where_the_site_takes_no_more_that_is_why() -> None:
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=64), samples_per_s=500),)
+    plan = plan_of(bundled_job("mnist"), "local", evidence=Evidence(points=points))
+    assert plan.summary == "1 node: 2 nodes asked for, and local is one machine"
+
+
+def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
+    plan = plan_of(a_trained_job(GIANT, sample_bytes=10**7))
+    assert plan.split is not None
+    nodes = plan.split.gpus // 4
+    assert nodes > 1 and [row.nodes for row in plan.rows] == [nodes * n for n in (1, 2, 4, 8) if nodes * n <= 64]
+    assert all(row.ranks == row.batch.replicas * plan.split.gpus for row in plan.rows if row.batch)
+
+
+def test_typed_nodes_of_a_job_without_a_model_get_the_same_warning() -> None:
+    plan = plan_of(a_trained_job({}), nodes=64)
+    assert (plan.known, plan.nodes) == (False, 64)
+    assert list(plan.warnings) == ["global batch size kept as typed: B = 65536, sqrt(N) = 1132, B_crit = 15000"]
+    assert plan_of(a_trained_job({})).warnings == ()
+
+
+def test_a_model_that_no_gpu_holds_names_the_node_type_that_does() -> None:
+    whole = {**HUGE, "parameters": 9.5e9, "largest_layer": 9.5e9}
+    plan = plan_of(a_trained_job(whole))
+    assert not plan.feasible
+    assert "needs 39.2 GB on every GPU" in plan.refusals[0].what
+    assert "--node-type gpu80 can hold it" in plan.refusals[0].next
+
+
+def proposed(plan: Forecast) -> Wishes:
+    """What a refusal proposes, as plan would read it."""
+    typed = dict(re.findall(r"--(deadline|budget) (\S+)", plan.refusals[0].next))
+    assert plan.refusals[0].next.endswith(" is feasible") and typed
+    return Wishes(
+        deadline_s=parse_walltime(typed["deadline"]) if "deadline" in typed else None,
+        budget=float(typed["budget"]) if "budget" in typed else None,
+    )
+
+
+def test_impossible_wishes_get_the_nearest_feasible_plan() -> None:
+    plan = plan_of(wishes=Wishes(deadline_s=60, budget=0.1))
+    fault = plan.refusals[0]
+    assert "the deadline is in 00:01:00" in fault.what and "the budget is 0.1" in fault.what
+    wishes = proposed(plan)
+    assert wishes.deadline_s is not None and wishes.budget is not None
+    assert plan_of(wishes=wishes).feasible
+
+
+@pytest.mark.parametrize("nodes", [None, 4])
+@pytest.mark.parametrize("wishes", [Wishes(budget=1e-9), Wishes(deadline_s=1), Wishes(deadline_s=1, budget=1e9)])
+@pytest.mark.parametrize("job", ["cifar", "mnist", "resnet"])
+def test_a_proposal_is_feasible_and_a_little_less_is_not(job: str, wishes: Wishes, nodes: int | None) -> None:
+    asked = {"job": a_trained_job() if job == "resnet" else bundled_job(job), "nodes": nodes}
+    asked["evidence"] = Evidence(overhead_s=12.3)  # so that no deadline of a second can be kept
+    plan = plan_of(**asked, wishes=wishes)
+    enough = proposed(plan)
+    assert plan_of(**asked, wishes=replace(wishes, deadline_s=enough.deadline_s, budget=enough.budget)).feasible
+    tight = replace(
+        enough,
+        deadline_s=enough.deadline_s and 0.98 * enough.deadline_s - 1,
+        budget=enough.budget and 0.98 * enough.budget,
+    )
+    assert not plan_of(**asked, wishes=tight).feasible
+
+
+def test_a_deadline_asks_for_more_nodes_and_a_budget_for_fewer() -> None:
+    free = plan_of(wishes=Wishes(weight=0.1))
+    hurried = plan_of(wishes=Wishes(weight=0.1, deadline_s=2 * 3600))
+    thrifty = plan_of(wishes=Wishes(weight=2 / 3, budget=7.3))
+    assert hurried.nodes > free.nodes
+    assert thrifty.nodes < plan_of(wishes=Wishes(weight=2 / 3)).nodes
+
+
+def test_a_long_wait_for_many_nodes_makes_them_fewer() -> None:
+    waits = {nodes: 3600.0 * nodes * nodes for nodes in (1, 2, 4, 8, 16)}
+    assert plan_of(queue=Queue(waits=waits)).nodes < plan_of().nodes
+
+
+def the_walltime(plan: Forecast) -> int:
+    (typed,) = re.findall(r"--walltime (\S+)", plan.command)
+    return parse_walltime(typed)
+
+
+def high_s(plan: Forecast) -> float:
+    assert plan.chosen is not None and plan.chosen.candidate is not None
+    return plan.chosen.candidate.time_s.high
+
+
+def test_the_command_asks_for_walltime_enough_where_the_usual_one_is_not() -> None:
+    plan = plan_of(nodes=1)
+    assert 0 <= the_walltime(plan) - high_s(plan) <= 300
+    assert plan.jobs == 1 and not any("takes up to" in text for text in plan.warnings)
+    assert "--walltime" not in plan_of(bundled_job("cifar")).command  # 30 minutes are enough
+
+
+def test_a_count_that_nobody_knows_the_wait_of_gets_that_of_the_next() -> None:
+    queue = Queue(waits={2: 60.0, 8: 600.0})
+    assert [queue.wait_s(nodes) for nodes in (1, 2, 3, 8, 64)] == [60, 60, 600, 600, 600]
+    assert Queue().wait_s(4) == 0
+
+
+def test_what_one_job_may_not_run_is_a_chain_if_the_job_can_go_on() -> None:
+    long = {"flops_per_sample": 7.73e11}
+    plan = plan_of(replace(a_trained_job(long), restarts=50), nodes=1)
+    assert plan.jobs == -(-the_walltime(plan) // (48 * 3600)) > 1
+    assert f"chain: {plan.jobs} jobs" in "\n".join(table_of(plan))
+    unable = plan_of(a_trained_job(long), nodes=1)
+    assert (unable.jobs, the_walltime(unable)) == (1, 48 * 3600)
+    assert any("one job may run 2-00:00:00; train cannot go on where it stopped" in text for text in unable.warnings)
+
+
+def test_a_typed_walltime_is_kept_and_what_it_means_is_said() -> None:
+    plan = plan_of(replace(a_trained_job(), restarts=50), nodes=1, walltime=3600)
+    assert the_walltime(plan) == 3600
+    assert plan.jobs == -(-high_s(plan) // 3600)
+    unable = plan_of(nodes=1, walltime=3600)
+    assert any("one job may run 01:00:00; train cannot go on" in text for text in unable.warnings)
+
+
+@pytest.mark.parametrize(("batch", "nodes", "nearest"), [(100, 3, 96), (103, 3, 108), (5, 3, 12), (3, None, 4)])
+def test_a_batch_that_cannot_be_shared_out_gets_the_nearest_that_can(
+    batch: int, nodes: int | None, nearest: int
+) -> None:
+    refused = plan_of(nodes=nodes, global_batch=batch)
+    assert refused.refusals[0].next == f"--global-batch {nearest} can be shared out evenly"
+    assert plan_of(nodes=nodes, global_batch=nearest).feasible
+
+
+def test_a_distributed_plan_slower_than_one_process_is_said_so() -> None:
+    wide = {"parameters": 1e9, "flops_per_sample": 1e9, "saved_bytes_per_sample": 1e6, "largest_layer": 1e6}
+    plan = plan_of(a_trained_job(wide), a_slow_cluster(), nodes=2)
+    assert any("slower than one process: do not distribute this run" in text for text in plan.warnings)
+
+
+def test_a_measured_noise_scale_takes_the_place_of_the_square_root() -> None:
+    measured = Evidence(noise=NoiseScale(value=6000, low=5000, high=7000, steps=2000))
+    plan = plan_of(evidence=measured)
+    assert plan.nodes > plan_of().nodes
+    assert plan.chosen is not None and plan.chosen.batch is not None
+    assert 1131 < plan.chosen.batch.total <= 6000
+
+
+def test_a_job_without_a_model_is_unknown_on_one_node() -> None:
+    for job in (a_job(), a_trained_job({})):
+        plan = plan_of(job)
+        assert (plan.nodes, plan.known, plan.feasible) == (1, False, True)
+        assert "what its model needs is not known" in plan.summary
+        assert any("up to 64 nodes" in reason.rule for part in plan.sections for reason in part.reasons)
+
+
+def test_more_than_64_nodes_are_kept_as_typed_with_a_warning() -> None:
+    plan = plan_of(nodes=128)
+    assert plan.nodes == 128
+    assert any("128 nodes kept as typed" in warning for warning in plan.warnings)
+
+
+def test_the_sites_limit_between_powers_of_two_is_tried() -> None:
+    plan = plan_of(site=a_slow_cluster(), settings=(("batch_size_per_rank", "64"),))
+    assert [row.nodes for row in plan.rows][:5] == [1, 2, 4, 8, 12]
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason"),
+    [
+        ({"nodes": 4000}, "4000 nodes asked for"),
+        ({"node_type": "gup40"}, "no node type 'gup40'"),
+        ({"settings": (("epohcs", "3"),)}, "no parameter 'epohcs'"),
+        ({"settings": (("epochs", "many"),)}, "'many' is not a whole number"),
+        ({"qos": "regluar"}, "no qos 'regluar'"),
+    ],
+)
+def test_what_the_site_or_the_job_does_not_take_is_refused(typed: dict[str, object], reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        plan_of(**typed)
+
+
+def test_the_speed_of_an_unknown_gpu_is_not_made_up() -> None:
+    plan = plan_of(site="vista")
+    assert plan.nodes == 1
+    assert "speed of NVIDIA GH200 is not known" in plan.summary
+    assert all(row.throughput is None for row in plan.rows)
+
+
+def test_where_memory_is_not_known_no_larger_batch_than_the_jobs_own_is_planned() -> None:
+    row = plan_of(bundled_job("cosmoflow"), "local").rows[0]
+    assert row.batch is not None and row.batch.per_rank == 4
+
+
+def test_measured_points_take_its_place() -> None:
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=64), samples_per_s=1500.0),)
+    plan = plan_of(site="vista", evidence=Evidence(points=points, overhead_s=100.0))
+    row = plan.rows[0]
+    assert row.throughput is not None and row.throughput.samples_per_s.middle == pytest.approx(1500, rel=0.05)
+    assert not any("start-up" in text for text in plan.assumed)
+
+
+def test_adascale_and_a_job_without_rates_get_no_rate() -> None:
+    question = ask()
+    assert question.job.training is not None
+    work = workload_of(question.job, question.job.training, (("scale_learning_rate", "adascale"),))
+    recipe = recipe_for(Batch(per_rank=256, replicas=8), work, 15_000, None, 90)
+    assert not {"learning_rate", "scale_learning_rate"} & set(dict(recipe.settings))
+
+
+@given(
+    site=st.sampled_from(SITES),
+    job=st.sampled_from(["cifar", "mnist", "resnet", "huge", "giant", "unknown"]),
+    nodes=st.sampled_from([None, None, 1, 2, 3, 8, 100]),
+    weight=st.floats(0.05, 0.95),
+    deadline=st.sampled_from([None, 1, 600, 86_400]),
+    budget=st.sampled_from([None, 0.001, 5.0, 1e4]),
+    batch=st.sampled_from([None, 1, 64, 1000, 100_000]),
+    precision=st.sampled_from(["float32", "bfloat16"]),
+)
+def test_whatever_is_asked_the_choice_is_feasible_or_refused(
+    site: str,
+    job: str,
+    nodes: int | None,
+    weight: float,
+    deadline: int | None,
+    budget: float | None,
+    batch: int | None,
+    precision: str,
+) -> None:
+    bundled = {name: bundled_job(name) for name in ("cifar", "mnist")}
+    models = {"resnet": a_trained_job(), "huge": a_trained_job(HUGE), "giant": a_trained_job(GIANT)}
+    chosen_job = {**bundled, **models, "unknown": a_job()}[job]
+    settings = (("precision", precision),) if chosen_job.parameters else ()
+    wishes = Wishes(weight=weight, deadline_s=deadline, budget=budget)
+    try:
+        plan = plan_of(chosen_job, site, nodes=nodes, wishes=wishes, global_batch=batch, settings=settings)
+    except Refused as refusal:
+        assert refusal.faults
+        return
+    json.dumps(plan.to_json(), allow_nan=False)
+    assert all(len(line) <= WIDTH for line in table_of(plan) + explanation_of(plan))
+    if nodes is not None and plan.feasible:
+        assert plan.nodes == nodes
+    assert plan.nodes <= (nodes or 64) or not plan.feasible  # of what cannot be, the nodes that it would take are told
+    row = plan.chosen
+    assert row is not None
+    if plan.feasible:
+        assert not row.obstacles
+    if plan.feasible and row.candidate is not None:
+        assert deadline is None or row.candidate.done_s <= deadline
+        assert budget is None or row.candidate.cost.middle <= budget
+
+
+def test_every_optimizer_and_decay_of_the_guidelines_is_named_and_when_to_measure_the_noise() -> None:
+    usual = " ".join(" ".join(explanation_of(plan_of())).split())
+    assert "SGD with momentum has the best accuracy" in usual and "Adam works well in most cases" in usual
+    assert all(f"another decay to try: {name}," in usual for name in ("step", "exponential", "1/t", "polynomial"))
+    assert "more complex tasks have noisier gradients" in usual
+    extreme = " ".join(" ".join(explanation_of(plan_of(nodes=16))).split())
+    assert all(f"note {name}: " in extreme for name in ("LARS", "LARC", "LAMB"))
+    noise = NoiseScale(value=900, low=800, high=1000, steps=5000)
+    assert "noisier gradients" not in " ".join(explanation_of(plan_of(evidence=Evidence(noise=noise))))
+
+
+def with_optimizer(parameter: Parameter | None) -> Job:
+    job = a_trained_job()
+    rest = {name: one for name, one in job.parameters.items() if name != "optimizer"}
+    return replace(job, parameters={**rest, **({"optimizer": parameter} if parameter else {})})
+
+
+def test_a_job_is_told_no_optimizer_that_it_does_not_take_nor_its_rate() -> None:
+    told = plan_of(with_optimizer(Parameter(default="sgd", choices=("sgd", "lars"))), nodes=16)
+    assert (value_of(told, "optimizer"), value_of(told, "learning_rate")) == ("lars", "23.04")
+    bound = plan_of(with_optimizer(Parameter(default="sgd", choices=("sgd", "adam"))), nodes=16)
+    assert (value_of(bound, "optimizer"), value_of(bound, "learning_rate")) == (None, "5.859")  # linear up to B_crit
+    assert any("sgd kept as the job can be told no other" in warning for warning in bound.warnings)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "said"), [(Parameter(default="sgd"), True), (Parameter(default="rmsprop"), False), (None, False)]
+)
+def test_an_optimizer_that_nobody_named_is_counted_as_adam_and_that_is_told(
+    parameter: Parameter | None, said: bool
+) -> None:
+    plan = plan_of(with_optimizer(parameter))
+    assert any(line.startswith("optimizer: ") for line in plan.assumed) is not said
+    assert value_of(plan, "optimizer") is None

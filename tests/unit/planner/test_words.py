@@ -1,0 +1,55 @@
+"""Whole texts as plain files: the table of some jobs at some sites, and the reasoning of one. One missing fails.
+
+After a change that is meant: ``pytest tests/unit/planner --rewrite-golden``, then read the diff.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpclaunch.guidelines.choice import Wishes
+from hpclaunch.planner.words import WIDTH, explanation_of, table_of
+from tests.builders import bundled_job
+from tests.unit.planner.questions import a_trained_job, plan_of
+
+HERE = Path(__file__).parent / "golden"
+LARGE = {"parameters": 7e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 4e9, "largest_layer": 1e6}
+CASES: dict[str, dict[str, Any]] = {
+    "cifar-perlmutter": {"job": bundled_job("cifar")},
+    "cifar-perlmutter-4": {"job": bundled_job("cifar"), "nodes": 4},
+    "cifar-testcluster": {"job": bundled_job("cifar"), "site": "testcluster"},
+    "mnist-lumi": {"job": bundled_job("mnist"), "site": "lumi"},
+    "resnet-perlmutter": {},
+    "resnet-lumi-hurried": {"site": "lumi", "wishes": Wishes(deadline_s=3600)},
+    "large-perlmutter": {"job": a_trained_job(LARGE)},
+    "unknown-leonardo": {"job": a_trained_job({}), "site": "leonardo_booster"},
+}
+
+
+def text_of(name: str, explained: bool) -> str:
+    plan = plan_of(**CASES[name])
+    lines = [*(explanation_of(plan) if explained else []), *table_of(plan), *map(str, plan.refusals)]
+    return "".join(line + "\n" for line in lines)
+
+
+@pytest.mark.parametrize("name", [*CASES, "cifar-perlmutter-4-explained", "resnet-perlmutter-explained"])
+def test_the_text_is_the_golden_one(name: str, request: pytest.FixtureRequest) -> None:
+    text = text_of(name.removesuffix("-explained"), name.endswith("-explained"))
+    golden = HERE / f"{name}.txt"
+    if request.config.getoption("--rewrite-golden"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_no_golden_text_is_left_over() -> None:
+    names = {*CASES, "cifar-perlmutter-4-explained", "resnet-perlmutter-explained"}
+    assert {path.stem for path in HERE.iterdir()} == names
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_everything_fits_80_columns(name: str) -> None:
+    plan = plan_of(**CASES[name])
+    assert max(map(len, [*explanation_of(plan), *table_of(plan)])) <= WIDTH

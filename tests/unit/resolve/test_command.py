@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.job import DataSet, Parameter
+from hpclaunch.config.site import Folders, GpuRequest
+from tests.builders import AROUND, a_desk, a_job, a_site, around, planned
+
+CODE = f"{AROUND.run_dir}/code"
+DATA = DataSet(name="cifar10", layouts=("train",))
+
+
+def test_parameters_come_first_and_typed_arguments_last_and_unchanged() -> None:
+    job = a_job(parameters={"batch_size_per_rank": Parameter(default=32), "augment": Parameter(default=True)})
+    spec = planned(job=job, arguments=("--augment=x", "$HOME", ""))
+    assert spec.command == (
+        "python3",
+        f"{CODE}/train.py",
+        "--batch-size-per-rank=32",
+        "--augment=true",
+        "--augment=x",
+        "$HOME",
+        "",
+    )
+
+
+def test_a_parameter_is_set_by_its_name() -> None:
+    job = a_job(parameters={"learning_rate": Parameter(default=0.1)})
+    assert planned(job=job, settings=(("learning_rate", "1e-4"),)).command[-1] == "--learning-rate=0.0001"
+
+
+def test_a_command_may_name_its_code_and_its_run_directory() -> None:
+    job = a_job(command=("julia", "--project={code}", "{code}/a.jl", "--out={run_dir}/out"))
+    spec = planned(job=job)
+    assert spec.command == ("julia", f"--project={CODE}", f"{CODE}/a.jl", f"--out={AROUND.run_dir}/out")
+    assert spec.interpreter == "julia"
+    assert spec.code.entry == "a.jl"
+
+
+def test_synthetic_is_a_parameter_like_another_and_needs_no_data() -> None:
+    job = a_job(parameters={"synthetic": Parameter(default=False)}, data=DATA)
+    spec = planned(job=job, synthetic=True)
+    assert spec.command[-1] == "--synthetic=true"
+    assert spec.data is None
+    assert "HPCLAUNCH_DATA_DIR" not in dict(spec.environment)
+
+
+@pytest.mark.parametrize(
+    ("written", "folder"),
+    [
+        ("/data", "/data"),
+        ("$SCRATCH/data", "/scratch/ada/data"),
+        ("${SCRATCH}/data", "/scratch/ada/data"),
+        ("~/data", "/home/ada/data"),
+        ("~", "/home/ada"),
+        ("data", "/home/ada/project/data"),
+        ("/a/../b//c/", "/b/c"),
+        ("$NOBODY/data", ""),
+        ("~other/data", "/home/ada/project/~other/data"),
+    ],
+)
+def test_a_folder_in_a_file_is_expanded_by_the_surroundings(written: str, folder: str) -> None:
+    spec = planned(
+        a_site(folders=Folders(data=written)),
+        a_job(data=DATA),
+        surroundings=around(environment={"SCRATCH": "/scratch/ada"}),
+    )
+    assert spec.data is not None
+    assert spec.data.folder == folder
+
+
+def test_a_typed_folder_is_taken_as_it_is() -> None:
+    spec = planned(job=a_job(data=DATA), data_dir="$HOME/~")
+    assert spec.data is not None
+    assert spec.data.folder == "/home/ada/project/$HOME/~"
+    assert dict(spec.environment)["HPCLAUNCH_DATA_DIR"] == spec.data.folder
+
+
+@pytest.mark.parametrize(
+    ("environment", "steps"),
+    [
+        (Environment(modules=("tf/2", "a b")), ["module load tf/2", "module load 'a b'"]),
+        (Environment(venv="/v e"), ["source '/v e/bin/activate'"]),
+        (Environment(venv="~/v"), ["source /home/ada/v/bin/activate"]),
+        (Environment(conda="my env"), ['eval "$(conda shell.bash hook)"', "conda activate 'my env'"]),
+        (Environment(python="current"), ['export PATH=/opt/hpc/bin:"$PATH"']),
+        (Environment(setup=("ulimit -n 4096",)), ["ulimit -n 4096"]),
+    ],
+)
+def test_row_20_each_line_of_set_up_is_a_step_that_can_fail(environment: Environment, steps: list[str]) -> None:
+    spec = planned(job=a_job(environment=environment))
+    assert [step.line for step in spec.steps] == steps
+    assert all(step.failure for step in spec.steps)
+
+
+def test_row_20_a_login_shell_where_the_site_says_so() -> None:
+    assert planned(a_site(login_shell=True)).shell == "/bin/bash -l"
+    assert planned().shell == "/bin/bash"
+
+
+def test_row_24_without_a_scheduler_strays_of_the_shell_are_unset_unless_they_are_asked_for() -> None:
+    assert "PYTHONPATH" in planned(a_desk()).unset
+    job = a_job(environment=Environment(variables={"PYTHONPATH": "/mine"}))
+    assert "PYTHONPATH" not in planned(a_desk(), job).unset
+    assert planned().unset == ()
+
+
+def test_row_24_where_all_of_the_shell_travels_along_strays_are_unset_too() -> None:
+    spec = planned(a_site(export="all"))
+    assert {"PYTHONPATH", "PYTHONHOME", "LD_PRELOAD"} <= set(spec.unset)
+    job = a_job(environment=Environment(variables={"LD_PRELOAD": "/mine.so"}))
+    assert "LD_PRELOAD" not in planned(a_site(export="all"), job).unset
+    by_slurm, by_nobody = (a_site(export="all", gpus=GpuRequest(directive=how)) for how in ("gpus-per-node", "none"))
+    assert "CUDA_VISIBLE_DEVICES" not in planned(by_slurm).unset
+    assert "CUDA_VISIBLE_DEVICES" in planned(by_nobody).unset
+
+
+@pytest.mark.parametrize(("asked", "threads"), [({}, "4"), ({"OMP_NUM_THREADS": "1"}, "1")])
+def test_threads_are_the_cores_of_a_task(asked: dict[str, str], threads: str) -> None:
+    assert dict(planned(job=a_job(environment=Environment(variables=asked))).environment)["OMP_NUM_THREADS"] == threads
+
+
+def test_mpirun_carries_every_variable_that_is_set() -> None:
+    spec = planned(job=a_job(environment=Environment(variables={"MINE": "1"})), launcher="mpirun")
+    exported = [spec.launch[index + 1] for index, word in enumerate(spec.launch) if word == "-x"]
+    assert {"MINE", "PATH", "HPCLAUNCH_RUN_DIR", "HPCLAUNCH_WORLD_SIZE", "OMP_NUM_THREADS"} <= set(exported)
+
+
+def test_a_job_runs_in_its_run_directory_and_a_script_where_it_was_submitted() -> None:
+    assert planned().chdir == AROUND.run_dir
+    assert planned(job=a_job(source_only=True)).chdir == AROUND.cwd
+
+
+def test_a_python_that_nodes_may_not_share_is_warned_of() -> None:
+    site = a_site(folders=Folders(node_private=("/opt",)), environment=Environment(python="current"))
+    assert any("may not share" in warning for warning in planned(site).warnings)

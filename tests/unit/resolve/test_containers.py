@@ -1,0 +1,251 @@
+"""Row 23: srun outside, container inside; each runtime's own way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hpclaunch.config.fileformat import Environment, read
+from hpclaunch.config.job import DataSet
+from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
+from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.render import render
+from hpclaunch.resolve.containers import RUNTIMES
+from tests.builders import AROUND, ROOTS, a_job, a_site, around, bundled_site, planned, refused
+
+RUN = AROUND.run_dir
+IMAGE = "nersc/tensorflow:2.12"
+RANK = ("python", f"{RUN}/code/train.py")
+
+
+def boxed(runtime: Any, gpu_model: str | None = "NVIDIA A100", **changes: Any) -> Site:
+    """A site that runs containers so, with GPUs of that make."""
+    node = replace(a_site().node_types["gpu"], gpu_model=gpu_model)
+    container = Container(runtime=runtime, **changes)
+    return a_site(container=container, node_types={"gpu": node, "cpu": a_site().node_types["cpu"]})
+
+
+def contained(site: Site, image: str = IMAGE, **typed: Any) -> JobSpec:
+    return planned(site, a_job(environment=Environment(container=image)), **typed)
+
+
+def reasons(site: Site, **typed: Any) -> list[Fault]:
+    return refused(site, a_job(environment=Environment(container=IMAGE)), **typed)
+
+
+def test_row_23_shifter_takes_image_and_modules_as_directives_and_stands_before_the_command() -> None:
+    spec = contained(boxed("shifter", modules=("gpu", "nccl-plugin"), options=("--volume=/a:/b",)))
+    assert ("image", IMAGE) in spec.directives
+    assert ("module", "gpu,nccl-plugin") in spec.directives
+    assert spec.command == ("shifter", "--volume=/a:/b", *RANK)
+
+
+def test_row_23_shifter_without_modules_says_none() -> None:
+    assert "module" not in dict(contained(boxed("shifter")).directives)
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "singularity"])
+@pytest.mark.parametrize(
+    ("gpu_model", "typed", "gpu_flag"),
+    [
+        ("NVIDIA A100", {}, ("--nv",)),
+        ("AMD MI250X (one of its two dies)", {}, ("--rocm",)),
+        (None, {}, ("--nv",)),
+        ("NVIDIA A100", {"node_type": "cpu"}, ()),
+    ],
+)
+def test_row_23_apptainer_brings_the_gpu_libraries_of_the_host_in(
+    runtime: str, gpu_model: str | None, typed: dict[str, Any], gpu_flag: tuple[str, ...]
+) -> None:
+    spec = contained(boxed(runtime, gpu_model, options=("--cleanenv",)), **typed)
+    assert spec.command == (runtime, "exec", *gpu_flag, "--bind", RUN, "--cleanenv", IMAGE, *RANK)
+
+
+def test_row_23_gpus_that_compute_nothing_need_no_libraries() -> None:
+    site = boxed("apptainer")
+    site = replace(site, node_types={"gpu": replace(site.node_types["gpu"], stand_in_gpus=True)})
+    assert "--nv" not in contained(site).command
+
+
+def test_row_23_the_data_folder_is_seen_inside() -> None:
+    job = a_job(environment=Environment(container=IMAGE), data=DataSet(name="d", layouts=("train",)))
+    command = planned(boxed("apptainer"), job, data_dir="/data/mine").command
+    assert command[2:7] == ("--nv", "--bind", RUN, "--bind", "/data/mine")
+    launch = planned(boxed("pyxis"), job, data_dir="/data/mine").launch
+    assert f"--container-mounts={RUN}:{RUN},/data/mine:/data/mine" in launch
+
+
+def test_row_23_under_pyxis_the_container_is_an_option_of_srun() -> None:
+    spec = contained(boxed("pyxis", options=("--no-container-mount-home",)))
+    assert spec.launch[0] == "srun"
+    assert spec.launch[-5:] == (
+        f"--container-image={IMAGE}",
+        f"--container-mounts={RUN}:{RUN}",
+        f"--container-workdir={RUN}",
+        "--container-env=PYTHONUNBUFFERED,OMP_NUM_THREADS,PYTHONNOUSERSITE",
+        "--no-container-mount-home",
+    )
+    assert spec.command == RANK
+
+
+def test_row_23_under_pyxis_the_scripts_variables_win_over_the_images() -> None:
+    job = a_job(environment=Environment(container=IMAGE, variables={"MY_OWN": "x"}), secret_env=("API_KEY",))
+    (option,) = [word for word in planned(boxed("pyxis"), job).launch if word.startswith("--container-env=")]
+    names = option.partition("=")[2].split(",")
+    assert {"OMP_NUM_THREADS", "PYTHONNOUSERSITE", "MY_OWN", "API_KEY"} <= set(names)
+    assert "=" not in option.partition("=")[2]  # names only: a value would be on every node's list of processes
+
+
+def test_row_23_pyxis_needs_srun() -> None:
+    (fault,) = reasons(boxed("pyxis"), launcher="mpirun")
+    assert "containers are an option of srun, and the launcher is mpirun" in fault.what
+    assert fault.next == "--launcher srun"
+
+
+@pytest.mark.parametrize("runtime", sorted(RUNTIMES))
+def test_row_23_srun_is_outside_and_the_mpi_type_is_the_containers(runtime: str) -> None:
+    spec = contained(boxed(runtime, mpi="pmi2"))
+    assert spec.launch[0] == "srun"
+    assert [word for word in spec.launch if word.startswith("--mpi=")] == ["--mpi=pmi2"]
+    lines = render(spec, ROOTS).splitlines()
+    inside = next(n for n, line in enumerate(lines) if f"{RUN}/code/train.py" in line)
+    outside = next(n for n, line in enumerate(lines) if line.startswith("srun "))
+    assert inside < outside  # the rank's command stands in the text that srun starts
+
+
+@pytest.mark.parametrize("runtime", sorted(RUNTIMES))
+def test_row_23_without_an_mpi_type_of_its_own_the_sites_holds(runtime: str) -> None:
+    assert "--mpi=pmix" in contained(boxed(runtime)).launch
+
+
+def test_row_23_without_a_container_its_mpi_type_does_not_hold() -> None:
+    assert "--mpi=pmix" in planned(boxed("shifter", mpi="pmi2")).launch
+
+
+def test_row_23_how_containers_run_at_an_unknown_site_is_refused() -> None:
+    (fault,) = reasons(a_site())
+    assert str(fault).startswith("environment.container: how cluster runs containers is not known")
+    assert "container: {runtime: …}" in fault.next
+
+
+def test_row_23_an_unknown_runtime_is_a_fault_of_the_file(tmp_path: Any) -> None:
+    (tmp_path / "c.yaml").write_text("runtime: dcoker\n")
+    with pytest.raises(InvalidFile, match="allowed: shifter, podman-hpc, apptainer, singularity, pyxis"):
+        read(tmp_path / "c.yaml", Container)
+
+
+@pytest.mark.parametrize("runtime", sorted(RUNTIMES))
+@pytest.mark.parametrize("image", ["a b; rm -rf $(x) `x` 'y' \"z\"", "#x", "a,b:c"])
+def test_row_23_an_image_with_hostile_text_stays_one_word(runtime: str, image: str) -> None:
+    spec = contained(boxed(runtime), image)
+    words = [*spec.command, *spec.launch, *dict(spec.directives).values()]
+    assert [word for word in words if image in word] in ([image], [f"--container-image={image}"])
+
+
+def test_a_program_in_a_container_is_not_looked_for_on_the_node_but_its_runtime_is() -> None:
+    assert contained(boxed("apptainer")).interpreter == "apptainer"
+    assert "need apptainer\n" in render(contained(boxed("apptainer")), ROOTS)
+    assert contained(boxed("pyxis")).interpreter == ""
+    assert planned(boxed("apptainer")).interpreter == "python3"
+
+
+def test_row_23_podman_hpc_lets_in_what_the_rank_needs_and_nothing_else() -> None:
+    site = boxed("podman-hpc", modules=("openmpi-pmix",), options=("--userns=keep-id",))
+    job = a_job(environment=Environment(container=IMAGE, variables={"MY_OWN": "x"}), secret_env=("API_KEY",))
+    command = planned(site, job).command
+    assert command[:7] == ("podman-hpc", "run", "--rm", "--gpu", "--openmpi-pmix", "--volume", f"{RUN}:{RUN}")
+    assert command[7:9] == ("--workdir", RUN)
+    named = [command[n + 1] for n, word in enumerate(command) if word == "--env"]
+    assert {"SLURM_*", "PMIX_*", "CUDA_VISIBLE_DEVICES", "HPCLAUNCH_*", "MY_OWN", "API_KEY"} <= set(named)
+    assert not [word for word in named if "=" in word]  # values stay in the environment, secrets among them
+    assert command[-len(RANK) - 2 :] == ("--userns=keep-id", IMAGE, *RANK)
+
+
+def test_row_23_podman_hpc_asks_for_no_gpu_where_there_is_none() -> None:
+    assert "--gpu" not in contained(boxed("podman-hpc"), node_type="cpu").command
+    assert contained(boxed("podman-hpc", modules=("gpu", "mpi"))).command.count("--gpu") == 1
+
+
+@pytest.mark.parametrize(
+    ("runtime", "words"),
+    [
+        ("apptainer", ("--bind", AROUND.cwd)),
+        ("podman-hpc", ("--volume", f"{AROUND.cwd}:{AROUND.cwd}", "--workdir", AROUND.cwd)),
+        ("pyxis", (f"--container-mounts={RUN}:{RUN},{AROUND.cwd}:{AROUND.cwd}", f"--container-workdir={AROUND.cwd}")),
+    ],
+)
+def test_row_23_a_persons_own_script_begins_in_the_folder_where_it_was_submitted(
+    runtime: str, words: tuple[str, ...]
+) -> None:
+    job = a_job(environment=Environment(container=IMAGE), source_only=True)
+    spec = planned(boxed(runtime), job)
+    assert spec.chdir == AROUND.cwd
+    joined = "\0".join([*spec.command, *spec.launch])
+    assert "\0".join(words) in joined
+
+
+def test_row_23_packages_in_the_home_folder_do_not_win_over_the_images() -> None:
+    assert ("PYTHONNOUSERSITE", "1") in contained(boxed("apptainer")).environment
+    own = a_job(environment=Environment(container=IMAGE, variables={"PYTHONNOUSERSITE": ""}))
+    assert ("PYTHONNOUSERSITE", "") in planned(boxed("apptainer"), own).environment
+    assert "PYTHONNOUSERSITE" not in dict(planned(boxed("apptainer")).environment)
+
+
+@pytest.mark.parametrize(
+    ("typed", "image"),
+    [
+        ("$HOME/tf.sif", "/home/ada/tf.sif"),
+        ("~/tf.sif", "/home/ada/tf.sif"),
+        ("./tf.sif", f"{AROUND.cwd}/tf.sif"),
+        ("docker://tensorflow/tensorflow:2.12.0", "docker://tensorflow/tensorflow:2.12.0"),
+        ("nersc/tensorflow:2.12", "nersc/tensorflow:2.12"),
+    ],
+)
+def test_row_23_an_image_in_a_file_is_found_from_where_it_was_submitted(typed: str, image: str) -> None:
+    assert image in contained(boxed("apptainer"), typed).command
+
+
+def test_row_23_one_key_in_the_site_does_for_every_job() -> None:
+    site = replace(boxed("apptainer"), environment=Environment(container=IMAGE))
+    assert planned(site).command[:2] == ("apptainer", "exec")
+
+
+def test_a_container_works_under_another_launcher() -> None:
+    launchers = Launchers(default="ibrun", options={"ibrun": LauncherOptions()})
+    spec = contained(replace(boxed("apptainer"), launchers=launchers))
+    assert spec.launch == ("ibrun",)
+    assert spec.command[:2] == ("apptainer", "exec")
+
+
+def test_row_23_perlmutters_shifter_and_lumis_singularity() -> None:
+    shifter = contained(bundled_site("perlmutter"), account="m1")
+    assert {("image", IMAGE), ("module", "gpu,nccl-plugin")} <= set(shifter.directives)
+    assert "--mpi=pmi2" in shifter.launch
+    lumi = contained(bundled_site("lumi"), account="m1", data_dir="/scratch/project_1/data")
+    assert lumi.command[:3] == ("singularity", "exec", "--rocm")
+
+
+@pytest.mark.parametrize("runtime", ["apptainer", "singularity", "pyxis"])
+@pytest.mark.parametrize("folder", ["/runs/a,b", "/runs/a:b"])
+def test_a_folder_that_the_runtime_would_take_apart_is_refused(runtime: str, folder: str) -> None:
+    (fault,) = reasons(boxed(runtime), surroundings=around(run_dir=folder))
+    assert fault.what == f"{runtime} would take {folder!r} apart at a comma or a colon"
+
+
+def test_a_folder_with_a_blank_is_bound_as_one_word() -> None:
+    spec = contained(boxed("apptainer"), surroundings=around(run_dir="/runs/a b"))
+    assert spec.command[spec.command.index("--bind") + 1] == "/runs/a b"
+
+
+def test_shifter_binds_nothing_so_every_folder_will_do() -> None:
+    assert contained(boxed("shifter"), surroundings=around(run_dir="/runs/a,b:c")).run_dir == "/runs/a,b:c"
+
+
+@pytest.mark.parametrize("runtime", sorted(RUNTIMES))
+def test_an_image_that_looks_like_an_option_is_refused(runtime: str) -> None:
+    job = a_job(environment=Environment(container="--writable"))
+    (fault,) = refused(boxed(runtime), job)
+    assert fault.what == "the image '--writable' would be taken for an option"

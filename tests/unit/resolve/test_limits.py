@@ -1,0 +1,133 @@
+"""Each kind of limit that a request can break, and the nearest request that is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpclaunch.config.site import Bin, Limits, Override
+from hpclaunch.resolve.limits import Ask, breaches, closest, distance, flags, longest_walltime, nearest
+from tests.builders import HOUR
+
+ASK = Ask(kind="gpu", nodes=4, gpus=4, walltime=2 * HOUR)
+BINS = (Bin(max_nodes=2, max_walltime=HOUR), Bin(max_nodes=8, max_walltime=6 * HOUR))
+
+
+def told(limits: Limits, **changes: Any) -> list[str]:
+    return [str(breach) for breach in breaches(limits, asked(**changes))]
+
+
+def asked(**changes: Any) -> Ask:
+    values = {"kind": ASK.kind, "nodes": ASK.nodes, "gpus": ASK.gpus, "walltime": ASK.walltime}
+    return Ask(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("limits", "breach"),
+    [
+        (Limits(max_nodes=3), "4 nodes asked for; allowed: at most 3 nodes"),
+        (Limits(max_nodes=1), "4 nodes asked for; allowed: at most 1 node"),
+        (Limits(min_nodes=5), "4 nodes asked for; allowed: at least 5 nodes"),
+        (Limits(max_walltime=HOUR), "walltime 02:00:00 asked for; allowed: at most 01:00:00"),
+        (Limits(max_gpus_per_node=2), "4 GPUs a node asked for; allowed: at most 2 GPUs a node"),
+        (Limits(node_types=("cpu", "knl")), "node type gpu asked for; allowed: cpu, knl"),
+        (Limits(by_node_type={"gpu": Override(max_nodes=2)}), "4 nodes asked for; allowed: at most 2 nodes"),
+        (
+            Limits(max_walltime=3 * HOUR, by_node_type={"gpu": Override(max_walltime=HOUR)}),
+            "walltime 02:00:00 asked for; allowed: at most 01:00:00",
+        ),
+    ],
+)
+def test_each_limit_that_is_broken_is_told(limits: Limits, breach: str) -> None:
+    assert told(limits) == [breach]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(),
+        Limits(max_nodes=4, min_nodes=4, max_walltime=2 * HOUR, max_gpus_per_node=4, node_types=("cpu", "gpu")),
+        Limits(max_nodes=3, by_node_type={"gpu": Override(max_nodes=4)}),
+        Limits(by_node_type={"cpu": Override(max_nodes=1)}),
+    ],
+)
+def test_a_limit_itself_is_still_allowed(limits: Limits) -> None:
+    assert told(limits) == []
+
+
+def test_all_broken_limits_are_told() -> None:
+    limits = Limits(max_nodes=3, max_walltime=HOUR, max_gpus_per_node=1, node_types=("cpu",))
+    assert [breach.split()[0] for breach in told(limits)] == ["node", "4", "4", "walltime"]
+
+
+def test_a_walltime_that_nobody_said_breaks_nothing() -> None:
+    assert told(Limits(max_walltime=60), walltime=0) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "longest"),
+    [(1, HOUR), (2, HOUR), (3, 6 * HOUR), (8, 6 * HOUR)],
+)
+def test_bins_tie_the_walltime_to_the_number_of_nodes(nodes: int, longest: int) -> None:
+    assert longest_walltime(Limits(bins=BINS), nodes)[0] == longest
+    assert told(Limits(bins=BINS), nodes=nodes, walltime=longest) == []
+    (breach,) = told(Limits(bins=BINS), nodes=nodes, walltime=longest + 1)
+    assert breach.endswith(f"with up to {2 if nodes < 3 else 8} nodes")
+
+
+def test_more_nodes_than_any_bin_has_are_refused_unless_there_is_a_walltime_for_them() -> None:
+    assert told(Limits(bins=BINS), nodes=9) == ["9 nodes asked for; allowed: at most 8 nodes"]
+    assert told(Limits(bins=BINS, max_walltime=2 * HOUR), nodes=9) == []
+    assert told(Limits(bins=BINS, max_walltime=HOUR), nodes=9) == [
+        "walltime 02:00:00 asked for; allowed: at most 01:00:00"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("several", "typed"),
+    [
+        ([Limits()], ""),
+        ([Limits(max_nodes=2)], "--nodes 2"),
+        ([Limits(min_nodes=6)], "--nodes 6"),
+        ([Limits(max_nodes=3), Limits(max_nodes=2, max_walltime=HOUR)], "--nodes 2 --walltime 01:00:00"),
+        ([Limits(max_gpus_per_node=1)], "--tasks-per-node 1 --gpus-per-node 1"),
+        ([Limits(bins=BINS), Limits(max_nodes=1)], "--nodes 1 --walltime 01:00:00"),
+    ],
+)
+def test_the_nearest_request_that_all_take(several: list[Limits], typed: str) -> None:
+    near = nearest(several, ASK)
+    assert near is not None
+    assert flags(ASK, near) == typed
+    assert not any(breaches(limits, near) for limits in several)
+
+
+@pytest.mark.parametrize(
+    "several",
+    [[Limits(node_types=("cpu",))], [Limits(max_nodes=2), Limits(min_nodes=3)], [Limits(min_nodes=9, bins=BINS)]],
+)
+def test_where_nothing_is_taken_nothing_is_near(several: list[Limits]) -> None:
+    assert nearest(several, ASK) is None
+
+
+def test_how_far_apart_two_requests_are() -> None:
+    assert distance(ASK, ASK) == 1.0
+    assert distance(ASK, asked(nodes=2)) == 2.0
+    assert distance(ASK, asked(nodes=8, walltime=HOUR)) == 4.0
+
+
+def test_of_several_places_the_nearest_then_the_first_is_proposed() -> None:
+    half, quarter = [Limits(max_nodes=2)], [Limits(max_nodes=1)]
+    assert closest([("-p a", quarter), ("-p b", half), ("-p c", half)], ASK) == "--nodes 2 -p b"
+    assert closest([("-p a", half), ("-p b", [Limits()])], ASK) == "-p b"
+    assert closest([("-p a", [Limits(node_types=("cpu",))])], ASK) is None
+
+
+def test_a_place_without_a_name_that_takes_all_is_not_taken_for_none() -> None:
+    assert closest([("", [Limits()])], ASK) == ""
+    assert closest([("", [Limits(node_types=("cpu",))])], ASK) is None
+
+
+def test_a_request_is_told_as_a_person_would_say_it() -> None:
+    assert str(ASK) == "4 gpu nodes for 02:00:00"
+    assert str(asked(nodes=1, walltime=0)) == "1 gpu node"

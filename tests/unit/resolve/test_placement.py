@@ -1,0 +1,341 @@
+"""Which partition and QOS are chosen where nobody names them, why not the others, and what is proposed instead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hpclaunch.config.job import Resources
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Defaults, Limits, NodeType, Override, Site
+from hpclaunch.core.spec import JobSpec
+from tests.builders import HOUR, a_job, a_site, around, bundled_site, origin_of, planned, refused
+
+ANY = Defaults(node_type="gpu", walltime=HOUR)
+
+
+def where(spec: JobSpec) -> tuple[str, str]:
+    return spec.partition, spec.qos
+
+
+def declined(spec: JobSpec, key: str = "partition") -> dict[str, str]:
+    return {one.value: one.reason for one in spec.declined if one.key == key}
+
+
+def choosing(partitions: dict[str, Limits], **changes: Any) -> Site:
+    """A site where a partition must be said and none is preferred."""
+    return a_site(**{"defaults": ANY, "required": ("partition",), "partitions": partitions, **changes})
+
+
+def only_next(site: Site, **typed: Any) -> str:
+    (fault,) = refused(site, **typed)
+    return fault.next
+
+
+def test_the_cheapest_that_takes_the_request_is_chosen() -> None:
+    site = choosing({"dear": Limits(charge_factor=2), "cheap": Limits(charge_factor=0.5), "plain": Limits()})
+    spec = planned(site)
+    assert origin_of(spec, "partition") == ("cheap", "best fit")
+    assert declined(spec) == {"dear": "costs more than cheap", "plain": "costs more than cheap"}
+
+
+def test_of_equally_cheap_ones_the_sites_default_then_the_first_is_chosen() -> None:
+    partitions = {"a": Limits(), "b": Limits()}
+    spec = planned(choosing(partitions, defaults=replace(ANY, partition="b")))
+    assert origin_of(spec, "partition") == ("b", "site cluster")
+    assert declined(spec) == {"a": "would do; b comes first"}
+    assert planned(choosing(partitions)).partition == "a"
+
+
+def test_a_cheaper_one_than_the_default_is_chosen() -> None:
+    partitions = {"usual": Limits(), "cheap": Limits(charge_factor=0.5)}
+    assert planned(choosing(partitions, defaults=replace(ANY, partition="usual"))).partition == "cheap"
+
+
+def test_what_does_not_take_the_request_is_passed_over_with_its_reasons() -> None:
+    partitions = {
+        "short": Limits(max_walltime=HOUR // 2, max_nodes=1, charge_factor=0.1),
+        "cpus": Limits(node_types=("cpu",)),
+        "large": Limits(min_nodes=64),
+        "fits": Limits(),
+    }
+    spec = planned(choosing(partitions), nodes=2)
+    assert spec.partition == "fits"
+    assert declined(spec) == {
+        "short": "2 nodes asked for; allowed: at most 1 node; walltime 01:00:00 asked for; allowed: at most 00:30:00",
+        "cpus": "node type gpu asked for; allowed: cpu",
+        "large": "2 nodes asked for; allowed: at least 64 nodes",
+    }
+
+
+def test_one_that_is_only_for_those_who_ask_is_never_chosen_and_taken_when_named() -> None:
+    partitions = {
+        "preempt": Limits(only_if_asked=True, charge_factor=0.1, note="may be preempted"),
+        "quiet": Limits(only_if_asked=True),
+        "usual": Limits(),
+    }
+    spec = planned(choosing(partitions))
+    assert spec.partition == "usual"
+    assert declined(spec) == {"preempt": "only if asked for (may be preempted)", "quiet": "only if asked for"}
+    assert origin_of(planned(choosing(partitions), partition="preempt"), "partition") == ("preempt", "--partition")
+
+
+def test_nothing_is_declined_where_a_person_chose() -> None:
+    assert planned(partition="debug", walltime=60).declined == ()
+
+
+def test_where_only_those_that_must_be_asked_for_fit_they_are_told_as_such() -> None:
+    (fault,) = refused(choosing({"quiet": Limits(only_if_asked=True), "small": Limits(max_nodes=1)}), nodes=2)
+    assert fault.what == (
+        "no partition takes 2 gpu nodes for 01:00:00: "
+        "quiet (only if asked for), small (2 nodes asked for; allowed: at most 1 node)"
+    )
+    assert fault.next == "--nodes 1 --partition small would be taken"
+
+
+def test_partitions_of_other_nodes_are_not_told_as_reasons() -> None:
+    partitions = {"cpus": Limits(node_types=("cpu",)), "gpus": Limits(node_types=("gpu",), max_nodes=1)}
+    (fault,) = refused(choosing(partitions), nodes=2)
+    assert "cpus" not in fault.what
+
+
+def test_a_qos_that_is_in_force_by_itself_is_not_written() -> None:
+    qos = {"normal": Limits(max_nodes=4, implicit=True), "long": Limits(max_walltime=48 * HOUR, max_nodes=2)}
+    site = a_site(qos=qos)
+    spec = planned(site)
+    assert (spec.qos, "qos" in dict(spec.directives)) == ("", False)
+    assert origin_of(spec, "qos") == ("normal", "best fit")
+    assert planned(site, qos="normal").qos == "normal"
+
+
+def test_a_qos_that_is_in_force_by_itself_sets_limits() -> None:
+    qos = {"normal": Limits(max_nodes=2, implicit=True), "large": Limits(min_nodes=3, max_nodes=6)}
+    site = a_site(qos=qos)
+    assert planned(site, nodes=2).qos == ""
+    assert planned(site, nodes=3).qos == "large"
+    assert only_next(site, nodes=7) == "--nodes 6 --partition batch --qos large would be taken"
+    assert only_next(replace(site, qos={"normal": qos["normal"]}), nodes=3) == (
+        "--nodes 2 --partition batch would be taken"
+    )
+
+
+def test_nothing_is_chosen_where_the_site_neither_prefers_nor_requires_any() -> None:
+    spec = planned(a_site(defaults=ANY))
+    assert (where(spec), spec.declined) == (("", ""), ())
+
+
+def test_part_of_a_shared_node_is_cheaper_than_a_whole_one() -> None:
+    partitions = {"whole": Limits(whole_nodes=True), "shared": Limits(max_gpus_per_node=2, whole_nodes=False)}
+    assert planned(choosing(partitions), tasks_per_node=1).partition == "shared"
+    spec = planned(choosing(partitions), tasks_per_node=3)
+    assert spec.partition == "whole"
+    assert declined(spec) == {"shared": "3 GPUs a node asked for; allowed: at most 2 GPUs a node"}
+
+
+@pytest.mark.parametrize(
+    ("partition", "kind", "origin"),
+    [
+        ("cpus", "cpu", "partition cpus"),  # the partition says it
+        ("own", "cpu", "partition own"),  # the node type says it
+        ("both", "gpu", "site cluster"),  # the usual one is in it
+        ("any", "gpu", "site cluster"),
+    ],
+)
+def test_a_partition_that_is_typed_brings_its_node_type(partition: str, kind: str, origin: str) -> None:
+    nodes = a_site().node_types
+    partitions = {
+        "cpus": Limits(node_types=("cpu",)),
+        "own": Limits(),
+        "both": Limits(node_types=("cpu", "gpu")),
+        "any": Limits(),
+    }
+    nodes = {**nodes, "cpu": replace(nodes["cpu"], partition="own")}
+    spec = planned(choosing(partitions, node_types=nodes), partition=partition)
+    assert origin_of(spec, "node type") == (kind, origin)
+    assert spec.node_type == kind
+
+
+def test_a_node_type_that_is_typed_is_not_changed_by_the_partition() -> None:
+    site = choosing({"cpus": Limits(node_types=("cpu",)), "gpus": Limits(node_types=("gpu",))})
+    (fault,) = refused(site, partition="cpus", node_type="gpu")
+    assert str(fault).startswith("cluster partition cpus: node type gpu asked for; allowed: cpu")
+    assert fault.next == "--partition gpus would be taken"
+
+
+@pytest.mark.parametrize(
+    ("typed", "proposed"),
+    [
+        ({"nodes": 12}, "--nodes 8 --partition batch would be taken"),
+        ({"partition": "debug", "nodes": 3, "walltime": 60}, "--partition batch would be taken"),
+        ({"partition": "debug", "walltime": HOUR}, "--partition batch would be taken"),
+        ({"walltime": 30 * HOUR}, "--walltime 1-00:00:00 --partition batch would be taken"),
+        ({"partition": "debgu", "walltime": 60}, "--partition debug would be taken"),
+        ({"partition": "nothing-like-it"}, "--partition batch would be taken"),
+    ],
+)
+def test_what_would_be_taken_is_proposed(typed: dict[str, Any], proposed: str) -> None:
+    assert {fault.next.partition("; --accept-unverified")[0] for fault in refused(**typed)} == {proposed}
+
+
+def test_too_many_nodes_for_the_node_type_are_told_with_what_the_named_qos_takes() -> None:
+    qos = {"small": Limits(max_nodes=2), "all": Limits()}
+    nexts = {fault.where: fault.next for fault in refused(a_site(qos=qos, partitions={}), nodes=9, qos="small")}
+    assert nexts == {
+        "cluster qos small": "--nodes 8 --qos all would be taken",
+        "cluster gpu": "--nodes 8 --qos all would be taken",
+    }
+
+
+def test_a_qos_in_force_by_itself_is_proposed_by_name_to_whoever_named_another() -> None:
+    assert (
+        only_next(bundled_site("leonardo_booster"), account="m1", qos="boost_qos_dbg", nodes=3)
+        == "--partition boost_usr_prod --qos normal would be taken"
+    )
+
+
+def test_a_qos_that_nothing_here_goes_with_is_to_be_left_out() -> None:
+    qos = {"slow": Limits(node_types=("cpu",))}
+    assert only_next(a_site(qos=qos), qos="slow") == "--partition batch without qos 'slow' would be taken"
+    nowhere = a_site(qos=qos, partitions={}, defaults=ANY)
+    assert only_next(nowhere, qos="slow") == "the same without qos 'slow' would be taken"
+
+
+def test_a_partition_of_several_node_types_is_proposed_with_the_node_type() -> None:
+    partitions = {"a": Limits(max_nodes=1), "b": Limits(node_types=("gpu", "cpu"))}
+    site = choosing(partitions)
+    assert only_next(site, partition="a", node_type="cpu", nodes=2) == ("--partition b --node-type cpu would be taken")
+    assert only_next(site, partition="a", nodes=2) == "--partition b would be taken"
+
+
+def test_where_nothing_helps_less_is_to_be_asked_for() -> None:
+    assert only_next(choosing({"cpus": Limits(node_types=("cpu",))})) == "ask for less"
+
+
+def test_the_limits_of_partition_and_qos_hold_together() -> None:
+    site = a_site(qos={"long": Limits(max_walltime=48 * HOUR, max_nodes=1)}, required=("qos",))
+    whats = [fault.what for fault in refused(site, nodes=2, walltime=30 * HOUR)]
+    assert whats[0].startswith("no partition takes 2 gpu nodes for 1-06:00:00: batch (walltime")
+    assert whats[1].startswith("no qos takes 2 gpu nodes for 1-06:00:00: long (2 nodes asked for")
+    nexts = {fault.next for fault in refused(site, nodes=2, walltime=30 * HOUR)}
+    assert nexts == {"--nodes 1 --walltime 1-00:00:00 --partition batch --qos long would be taken"}
+
+
+@pytest.mark.parametrize(("kind", "most"), [("gpu", 2), ("cpu", 5)])
+def test_a_limit_may_differ_by_node_type(kind: str, most: int) -> None:
+    overrides = {"gpu": Override(max_nodes=2), "cpu": Override(max_nodes=5)}
+    site = choosing({"all": Limits(max_nodes=3, by_node_type=overrides)})
+    assert planned(site, node_type=kind, nodes=most).layout.nodes == most
+    (fault,) = refused(site, node_type=kind, nodes=most + 1)
+    assert fault.next == (
+        f"--nodes {most} --partition all" + (" --node-type cpu" if kind == "cpu" else "") + " would be taken"
+    )
+
+
+def test_options_of_a_partition_and_its_qos_come_with_them() -> None:
+    site = a_site(partitions={"batch": Limits(sbatch=("--exclusive",))}, qos={"low": Limits(sbatch=("--nice=100",))})
+    assert {("exclusive", ""), ("nice", "100")} <= set(planned(site, qos="low").directives)
+    assert ("nice", "100") not in planned(site).directives
+
+
+def test_memory_of_the_node_type_is_enough_where_memory_must_be_said() -> None:
+    site = a_site(required=("memory",))
+    assert only_next(site) == "--memory"  # settings have no such key
+    assert dict(planned(site, memory=4096).directives)["mem"] == "4G"
+    node = replace(a_site().node_types["gpu"], request_memory=8192)
+    assert dict(planned(replace(site, node_types={"gpu": node})).directives)["mem"] == "8G"
+
+
+def test_row_01_a_partition_from_the_shell_is_chosen_and_named_as_its_origin() -> None:
+    outside = around(environment={"SBATCH_PARTITION": "debug", "SBATCH_QOS": "low"})
+    spec = planned(surroundings=outside, walltime=60)
+    assert where(spec) == ("debug", "low")
+    assert origin_of(spec, "qos") == ("low", "SBATCH_QOS")
+
+
+def test_a_partition_from_the_settings_is_held_to_its_limits() -> None:
+    (fault,) = refused(users=Settings(partition="debug"))
+    assert fault.where == "cluster partition debug"
+    assert fault.next == "--partition batch would be taken"
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "partition", "qos"),
+    [
+        ("perlmutter", {}, "", "regular"),
+        ("perlmutter", {"tasks_per_node": 1}, "", "shared"),
+        ("perlmutter", {"tasks_per_node": 1, "nodes": 2}, "", "regular"),
+        ("lumi", {}, "standard-g", ""),
+        ("lumi", {"tasks_per_node": 2}, "small-g", ""),
+        ("lumi", {"walltime": 50 * HOUR}, "small-g", ""),
+        ("lumi", {"node_type": "cpu"}, "standard", ""),
+        ("leonardo_booster", {}, "boost_usr_prod", ""),
+        ("leonardo_booster", {"nodes": 65}, "boost_usr_prod", "boost_qos_bprod"),
+        ("leonardo_booster", {"walltime": 25 * HOUR}, "boost_usr_prod", "boost_qos_lprod"),
+        ("frontier", {"walltime": 20 * HOUR}, "extended", ""),
+        ("archer2", {}, "gpu", "gpu-exc"),
+        ("archer2", {"tasks_per_node": 1}, "gpu", "gpu-shd"),
+        ("expanse", {"tasks_per_node": 3}, "gpu-shared", ""),
+        ("frontera", {"node_type": "clx", "nodes": 3}, "normal", ""),
+        ("frontera", {"node_type": "clx", "nodes": 1}, "small", ""),
+    ],
+)
+def test_where_requests_go_at_real_sites(name: str, typed: dict[str, Any], partition: str, qos: str) -> None:
+    spec = planned(bundled_site(name), account="m1", **typed)
+    assert where(spec) == (partition, qos)
+
+
+def test_the_walltime_of_a_job_file_counts() -> None:
+    job = a_job(resources=Resources(walltime=25 * HOUR))
+    assert only_next_of(job) == "--walltime 1-00:00:00 --partition batch would be taken"
+
+
+def only_next_of(job: Any) -> str:
+    (fault,) = refused(job=job)
+    return fault.next
+
+
+def test_a_node_without_a_known_number_of_nodes_sets_no_limit() -> None:
+    site = a_site(node_types={"gpu": NodeType(title="x", cores_per_node=8)}, partitions={}, defaults=ANY)
+    assert planned(site, nodes=100_000).layout.nodes == 100_000
+
+
+@pytest.mark.parametrize(
+    ("partition", "typed", "messages"),
+    [
+        ("batch,debug", {}, []),
+        ("debug,batch", {"nodes": 3}, []),
+        (
+            "debug,batch",
+            {"nodes": 9},
+            ["cluster partition debug,batch: 9 nodes asked for", "cluster gpu: 9 nodes asked"],
+        ),
+        ("batch,debgu", {}, ["cluster has no partition 'debgu'; did you mean 'debug'?"]),
+    ],
+)
+def test_of_several_partitions_one_that_takes_it_is_enough(
+    partition: str, typed: dict[str, Any], messages: list[str]
+) -> None:
+    words = {"walltime": 60, "partition": partition, **typed}
+    if not messages:
+        assert dict(planned(**words).directives)["partition"] == partition
+        return
+    faults = [str(fault) for fault in refused(**words)]
+    assert len(faults) == len(messages)
+    assert all(message in fault for message, fault in zip(messages, faults, strict=True))
+
+
+def test_memory_of_the_job_file_is_memory_that_was_said() -> None:
+    site = a_site(required=("memory",))
+    planned(site, a_job(resources=Resources(memory=1024)))
+    (fault,) = refused(site)
+    assert fault.what == "cluster needs memory to be said"
+
+
+def test_a_name_that_the_site_file_does_not_know_is_taken_as_it_is_with_consent() -> None:
+    (fault,) = refused(bundled_site("perlmutter"), account="m1", qos="special_m1")
+    assert "--accept-unverified takes 'special_m1' as it is" in fault.next
+    spec = planned(bundled_site("perlmutter"), account="m1", qos="special_m1", accept_unverified=True)
+    assert dict(spec.directives)["qos"] == "special_m1"
+    assert "qos special_m1 is not in the site file: its limits are not checked" in spec.warnings

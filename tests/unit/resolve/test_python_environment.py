@@ -1,0 +1,55 @@
+"""The software of a job's ranks around a program that is no rank: set-up, Python, containers."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Container, Site
+from hpclaunch.core.spec import Request, Step
+from hpclaunch.resolve.python_environment import Interior, interior_of
+from tests.builders import a_desk, a_job, a_site, around
+
+
+def interior(site: Site, **environment: object) -> Interior:
+    job = a_job(environment=Environment(**environment))  # type: ignore[arg-type]
+    return interior_of(site, job, Request(target="train"), Settings(), around())
+
+
+def test_modules_setup_and_python_are_those_of_the_ranks() -> None:
+    found = interior(a_site(), modules=("tensorflow",), python="/opt/python", setup=("ulimit -n 4096",))
+    assert [step.line for step in found.steps] == ["module load tensorflow", "ulimit -n 4096"]
+    assert found.inside(("/x",)) == ("/opt/python",)
+
+
+def test_the_python_of_this_machine() -> None:
+    assert interior(a_desk()).words == ("/opt/hpc/bin/python",)
+
+
+def test_a_container_stands_around_it_and_sees_the_folder() -> None:
+    site = a_site(container=Container(runtime="apptainer"))
+    found = interior(site, container="/images/tf.sif")
+    assert found.inside(("/cache/look",)) == (
+        *("apptainer", "exec", "--nv", "--bind", "/cache/look", "/images/tf.sif"),
+        "python",
+    )
+    assert found.closed == ""
+
+
+def test_a_container_that_only_srun_enters_is_closed() -> None:
+    found = interior(a_site(container=Container(runtime="pyxis")), container="/images/tf.sqsh")
+    assert found.closed == "the container /images/tf.sqsh can only be entered in a job"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "out", "err"), [("A=1", 0, "1 b c\n", ""), ("false", 78, "", "my step: failed\n")]
+)
+def test_the_script_sets_up_or_says_what_failed(tmp_path: Path, line: str, code: int, out: str, err: str) -> None:
+    found = Interior(words=("x",), steps=(Step(line=line, failure="my step"),), variables={"B": "b c"}, unset=("C",))
+    script = found.script("/bin/bash -c 'echo $A $B $C' ").replace("A=1", "export A=1")
+    done = subprocess.run(["/bin/bash", "-c", script], env={"C": "no"}, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, out, err)

@@ -1,0 +1,193 @@
+"""How a run outlives its walltime: who says how often, the lead of the signal, chains, and the script."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.config.settings import Settings, SiteSettings
+from hpclaunch.render import render
+from tests.builders import AROUND, HOUR, ROOTS, a_desk, a_job, a_site, origin_of, planned, refused
+
+RESUMES = a_job(restarts=5)
+
+
+def test_row_11_what_saves_nothing_is_not_started_again() -> None:
+    spec = planned()
+    assert spec.restarts.most == 0
+    assert "no-requeue" in dict(spec.directives) and "signal" not in dict(spec.directives)
+    assert "HPCLAUNCH_SIGNAL" not in dict(spec.environment)
+    assert "again" not in render(spec, ROOTS)
+
+
+def test_flag_job_and_settings_say_how_often() -> None:
+    users = Settings(restarts=2, sites={"cluster": SiteSettings(restarts=3)})
+    assert planned(users=users).restarts.most == 3
+    assert planned(job=RESUMES, users=users).restarts.most == 5
+    spec = planned(job=RESUMES, users=users, restarts=0)
+    assert spec.restarts.most == 0
+    assert origin_of(spec, "restarts") == ("0", "--restarts")
+
+
+def test_a_run_that_resumes_is_requeued_and_asked_to_save() -> None:
+    spec = planned(job=RESUMES)
+    directives = dict(spec.directives)
+    assert "requeue" in directives and "no-requeue" not in directives
+    assert directives["signal"] == "B:USR2@120"
+    assert dict(spec.environment)["HPCLAUNCH_SIGNAL"] == "USR2"
+    assert 'scontrol requeue "$SLURM_JOB_ID"' in render(spec, ROOTS)
+
+
+@pytest.mark.parametrize(
+    ("walltime", "typed", "lead"),
+    [
+        (HOUR, None, 120),
+        (240, None, 60),
+        (3, None, 1),
+        (HOUR, "TERM@300", 300),
+        (400, "USR1@399", 399),
+        (HOUR, "USR1", 60),
+    ],
+)
+def test_row_09_the_usual_lead_is_at_most_a_quarter_of_the_walltime(
+    walltime: int, typed: str | None, lead: int
+) -> None:
+    spec = planned(job=RESUMES, walltime=walltime, signal=typed)
+    assert spec.restarts.lead == lead
+    assert dict(spec.directives)["signal"] == f"B:{spec.restarts.signal}@{lead}"
+
+
+@pytest.mark.parametrize(
+    ("typed", "what"), [("USR2@3600", "at or before the beginning"), ("KILL@60", "'KILL'"), ("x", "'x'")]
+)
+def test_row_09_a_signal_that_could_not_help_is_refused(typed: str, what: str) -> None:
+    [fault] = refused(job=RESUMES, walltime=HOUR, signal=typed)
+    assert what.strip("'") in fault.what
+    assert fault.where == "--signal"
+
+
+def test_a_signal_among_sbatch_options_is_the_one_that_the_program_is_told() -> None:
+    spec = planned(job=RESUMES, sbatch=("--signal=B:USR1@90",))
+    assert (spec.restarts.signal, dict(spec.environment)["HPCLAUNCH_SIGNAL"]) == ("USR1", "USR1")
+    assert dict(spec.directives)["signal"] == "B:USR1@90"
+
+
+@pytest.mark.parametrize(("launcher", "passed"), [("srun", "USR2"), ("mpirun", "USR2"), ("horovodrun", "TERM")])
+def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, passed: str) -> None:
+    spec = planned(job=RESUMES, launcher=launcher, nodes=1)
+    assert spec.restarts.passed == passed
+    assert f'kill -s {passed} "$launcher" 2> /dev/null\' TERM USR1 USR2' in render(spec, ROOTS)
+
+
+SLEEP = """#!/bin/bash
+echo "sleep $*" >> {folder}/asked
+"""
+# Fails so often, as where the controller does not answer, then says its word.
+FAILS = """#!/bin/bash
+echo "{name} $*" >> {folder}/asked
+[ "$(grep -c '^{name} ' {folder}/asked)" -gt {times} ] || {{ echo 'Unable to contact slurm controller' >&2; exit 1; }}
+echo '{word}'
+"""
+
+
+def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNING", **typed: str) -> tuple[str, str]:
+    """Run a script whose program has saved; return (what it asked for, what it said). Slurm fails so many times."""
+    (folder / "bin").mkdir()
+    (folder / "run/code").mkdir(parents=True)
+    job = a_job(restarts=5, command=("bash", "-c", "exit 75"))
+    spec = planned(job=job, surroundings=replace(AROUND, run_dir=str(folder / "run"), cwd=str(folder)), **typed)
+    programs = {
+        "srun": '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\nexec "$@"\n',
+        "sleep": SLEEP.format(folder=folder),
+        "squeue": FAILS.format(name="squeue", folder=folder, times=squeue, word=word),
+        "scontrol": FAILS.format(name="scontrol", folder=folder, times=scontrol, word=""),
+    }
+    for name, text in programs.items():
+        (folder / "bin" / name).write_text(text)
+        (folder / "bin" / name).chmod(0o755)
+    (folder / "run/job.sh").write_text(render(spec, ROOTS))
+    os.utime(folder / "run/job.sh", (0, 0))
+    path = {"PATH": f"{folder}/bin:/usr/bin:/bin", "SLURM_JOB_ID": "7", "HOSTNAME": "n1"}
+    done = subprocess.run(["bash", folder / "run/job.sh"], env=path, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 75, done.stderr
+    return (folder / "asked").read_text(), done.stderr
+
+
+def test_row_10_a_controller_that_is_down_for_a_moment_does_not_end_the_chain(tmp_path: Path) -> None:
+    asked, said = asked_of_slurm(tmp_path, squeue=1, scontrol=2)
+    words = [line.partition(" --")[0] for line in asked.splitlines()]
+    assert words == [
+        *("squeue", "sleep 1", "squeue"),
+        *("scontrol requeue 7", "sleep 1", "scontrol requeue 7", "sleep 2", "scontrol requeue 7"),
+    ]
+    assert "saved; to be started again" in said
+    assert "scontrol did not work; once more in 2 s" in said
+    assert "Slurm does not requeue this job" not in said
+
+
+def test_row_10_slurm_is_asked_a_few_times_and_no_longer_than_the_lead(tmp_path: Path) -> None:
+    (tmp_path / "long").mkdir()
+    asked, said = asked_of_slurm(tmp_path / "long", squeue=0, scontrol=99)
+    assert asked.count("scontrol requeue 7\n") == 6
+    assert "Slurm does not requeue this job. hpclaunch resume" in said
+    (tmp_path / "short").mkdir()
+    asked, said = asked_of_slurm(tmp_path / "short", squeue=0, scontrol=99, signal="USR2@1")
+    assert asked.count("scontrol requeue 7\n") == 1 and "sleep" not in asked
+    assert "Slurm does not requeue this job. hpclaunch resume" in said
+
+
+def test_row_10_a_job_that_was_cancelled_meanwhile_is_not_started_again(tmp_path: Path) -> None:
+    asked, said = asked_of_slurm(tmp_path, squeue=2, scontrol=0, word="COMPLETING")
+    assert "scontrol" not in asked
+    assert "not started again, as the job is COMPLETING" in said
+
+
+@pytest.mark.parametrize(("way", "line"), [("resubmit", "sbatch --parsable"), ("none", 'say "$1. $go_on"')])
+def test_a_site_says_how_a_job_goes_on(way: str, line: str) -> None:
+    spec = planned(a_site(restart=way), RESUMES)
+    assert "no-requeue" in dict(spec.directives)
+    text = render(spec, ROOTS)
+    assert line in text and "scontrol requeue" not in text
+
+
+def test_work_that_is_longer_than_a_job_may_run_becomes_a_chain() -> None:
+    spec = planned(job=RESUMES, walltime=240 * HOUR)
+    assert (spec.walltime, spec.restarts.most) == (24 * HOUR, 9)
+    assert "chain of up to 10 jobs of 1-00:00:00" in "".join(spec.warnings)
+    spec = planned(job=RESUMES, walltime=2 * HOUR, partition="debug")
+    assert (spec.partition, spec.walltime, spec.restarts.most) == ("debug", HOUR // 2, 5)
+    assert "no partition takes" in refused(walltime=240 * HOUR)[0].what
+
+
+def test_too_many_nodes_are_no_reason_for_a_chain() -> None:
+    [fault] = refused(job=RESUMES, nodes=100, walltime=240 * HOUR)[:1]
+    assert "100 nodes" in fault.what
+
+
+def test_without_a_scheduler_nothing_starts_it_again() -> None:
+    spec = planned(a_desk(), RESUMES)
+    assert spec.restarts.most == 0
+    assert "hpclaunch resume does" in "".join(planned(a_desk(), RESUMES, restarts=3).warnings)
+
+
+def test_secrets_are_named_and_their_values_are_nowhere() -> None:
+    spec = planned(a_site(secret_env=("TOKEN",)), a_job(secret_env=("WANDB_API_KEY", "TOKEN")), launcher="mpirun")
+    assert spec.secrets == ("TOKEN", "WANDB_API_KEY")
+    text = render(spec, ROOTS)
+    assert "\nsecret TOKEN\nsecret WANDB_API_KEY\n" in text
+    assert "-x WANDB_API_KEY" in text
+    assert text.index("secret TOKEN") < text.index("# --- launch")
+
+
+def test_a_secrets_file_is_looked_for_where_the_submitting_shell_has_it() -> None:
+    spec = planned(job=a_job(secret_env=("TOKEN",)), surroundings=replace(AROUND, user_folder="/home/ada's/hpclaunch"))
+    assert spec.secrets_folder == "/home/ada's/hpclaunch/secrets"
+    text = render(spec, ROOTS)
+    assert f'local file={shlex.quote(spec.secrets_folder)}"/$1" mode\n' in text
+    assert "XDG_CONFIG_HOME" not in text
+    assert planned().secrets_folder == ""

@@ -1,0 +1,105 @@
+"""Runs of a job array: derived from its record, its file of states, and Slurm's own spelling of tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch import runs
+from hpclaunch.core.errors import NotFound
+from hpclaunch.runs import Run
+from hpclaunch.runs.arrays import summary
+from hpclaunch.schedulers.slurm.arrays import asked_by, named_by
+from tests.builders import a_run
+
+
+def an_array(folder: Path, tasks: int = 5, **changes: object) -> Run:
+    run = replace(a_run(folder, "4711"), created="2026-01-02T03:04:05Z", tasks=tasks, **changes)  # type: ignore[arg-type]
+    return runs.save(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("3", [3]),
+        ("0,5-7", [0, 5, 6, 7]),
+        ("0-8:4%2", [0, 4, 8]),
+        ("98-999999999", [98, 99]),
+        ("", []),
+        ("5-3", []),
+        ("1,x", []),
+        ("-1", []),
+    ],
+)
+def test_slurms_spelling_of_tasks_is_read(text: str, found: list[int]) -> None:
+    assert runs.numbers(text, 100) == found
+
+
+def test_tasks_are_spelled_as_slurm_reads_them() -> None:
+    assert runs.spelled([9, 0, 3, 4, 5, 5]) == "0,3-5,9"
+    assert runs.numbers(runs.spelled(range(0, 50, 2)), 100) == list(range(0, 50, 2))
+
+
+def test_what_slurm_calls_tasks_are_job_ids() -> None:
+    assert list(named_by("4711")) == ["4711"]
+    assert list(named_by("4711_7")) == ["4711_7"]
+    assert list(named_by("4711_[3,5-6%2]")) == ["4711_3", "4711_5", "4711_6"]
+    assert list(named_by("4711_[x]")) == ["4711_[x]"]
+
+
+def test_an_array_is_asked_for_once_and_a_single_task_alone() -> None:
+    assert asked_by(["1", "4711_0", "4711_1", "4800_3", "2"]) == ["1", "4711", "4800_3", "2"]
+
+
+def test_the_last_start_that_names_a_run_is_its_own(tmp_path: Path) -> None:
+    array = an_array(tmp_path, earlier=("11", "12"), job_id="13", parts=("", "1-2", "2,4"))
+    found = runs.tasks_of(array)
+    assert [run.job_id for run in found] == ["11_0", "12_1", "13_2", "11_3", "13_4"]
+    assert [run.earlier for run in found] == [(), ("11_1",), ("11_2", "12_2"), (), ("11_4",)]
+    whole = replace(array, earlier=("11", "12", "13"), job_id="14", parts=("", "1-2", "2,4", ""))
+    assert {run.job_id.partition("_")[0] for run in runs.tasks_of(whole)} == {"14"}
+
+
+def test_a_run_of_an_array_is_found_by_its_place_and_no_other_is_made_up(tmp_path: Path) -> None:
+    array = an_array(tmp_path)
+    run = runs.load_any(array.path / "0004")
+    assert (run.label, run.home, run.script) == ("run-4711/0004", array.path, array.path / "job.sh")
+    for name in ("0005", "00004", "4", "logs"):
+        with pytest.raises(NotFound):
+            runs.load_any(array.path / name)
+    with pytest.raises(NotFound):
+        runs.load_any(tmp_path / "0001")
+
+
+def test_what_was_heard_of_a_run_counts_for_the_start_that_it_was_heard_of(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=2)
+    failed = replace(runs.task_of(array, 1), state="FAILED", exit_code="3:0", nodes="n1")
+    told = runs.record_tasks(array, {1: failed})
+    assert (told.state, told.reason) == ("PENDING", "2 runs: 1 PENDING, 1 FAILED")
+    assert runs.load_any(array.path / "0001").exit_code == "3:0"
+    again = runs.change(told, earlier=("4711",), job_id="4800", parts=("", "1"))
+    assert [run.state for run in runs.tasks_of(again)] == ["PENDING", "PENDING"]
+
+
+@pytest.mark.parametrize(
+    ("states", "state", "code"),
+    [
+        (["COMPLETED", "COMPLETED"], "COMPLETED", "0:0"),
+        (["COMPLETED", "FAILED", "TIMEOUT"], "FAILED", "1:0"),
+        (["FAILED", "PENDING"], "PENDING", ""),
+        (["FAILED", "PENDING", "RUNNING"], "RUNNING", ""),
+        (["COMPLETED", "UNKNOWN"], "UNKNOWN", ""),
+        (["UNKNOWN", "PENDING"], "PENDING", ""),
+    ],
+)
+def test_an_array_is_as_its_liveliest_run(tmp_path: Path, states: list[str], state: str, code: str) -> None:
+    array = an_array(tmp_path, tasks=len(states))
+    codes = {"COMPLETED": "0:0", "FAILED": "1:0"}
+    found = [
+        replace(run, state=state, exit_code=codes.get(state, ""))
+        for run, state in zip(runs.tasks_of(array), states, strict=True)
+    ]
+    told = summary(found)
+    assert (told["state"], told["exit_code"]) == (state, code)

@@ -1,0 +1,352 @@
+"""A site file from Slurm's own texts: what it says, what it leaves out, and that it can always be read."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpclaunch.actions.detect import Written, write
+from hpclaunch.config.fileformat import read
+from hpclaunch.config.settings import Settings
+from hpclaunch.config.site import Site
+from hpclaunch.core.spec import Request
+from hpclaunch.resolve import plan
+from hpclaunch.sites.describe import Answers, Described, Here, describe
+from hpclaunch.sites.describe.answers import Node
+from hpclaunch.sites.describe.node_types import kinds_of
+from hpclaunch.sites.describe.writing import text_of
+from tests.builders import AROUND, a_job, refused
+from tests.unit.sites.describe.texts import answers
+
+ADA = Here(user="ada", groups=frozenset({"users"}), hostname="login03.hypatia.org", known_cluster="Hypatia")
+ROOT = Here(user="root", is_root=True, hostname="head", known_cluster="hpctest", python="/opt/bin/python")
+
+
+def described(version: str, here: Here = ADA, **changes: str) -> Described:
+    found = describe(replace(answers(version), **changes), here)
+    assert found is not None
+    return found
+
+
+def site_of(found: Described, folder: Path) -> Site:
+    path = folder / "found.yaml"
+    path.write_text(text_of(found, "for a test"), encoding="utf-8")
+    return read(path, Site, name="found")
+
+
+def gaps(found: Described) -> set[str]:
+    return {gap.key for gap in found.gaps}
+
+
+def test_the_test_cluster(tmp_path: Path) -> None:
+    site = site_of(described("22.05", ROOT), tmp_path)
+    node = site.node_types["gpu"]
+    assert (node.nodes, node.cores_per_node, node.memory_gb, node.gpus_per_node) == (4, 8, 7, 4)
+    assert node.stand_in_gpus
+    assert site.defaults.partition == "batch"
+    assert site.partitions["debug"].max_walltime == 1800
+    assert site.partitions["preempt"].only_if_asked
+    assert site.qos["short"].max_walltime == 1800
+    assert site.launchers is not None and site.launchers.options["srun"].mpi == "pmix"
+    assert site.environment.python == "current"
+
+
+def test_a_run_is_planned_with_it_unedited_and_refused_beyond_it(tmp_path: Path) -> None:
+    site = site_of(described("22.05", ROOT), tmp_path)
+    spec = plan(site, a_job(), Request(target="train", nodes=4), Settings(), AROUND)
+    assert ("gpus-per-node", "4") in spec.directives
+    assert "--mpi=pmix" in spec.launch
+    faults = refused(site, nodes=5)
+    assert "at most 4 nodes" in {fault.allowed for fault in faults}
+
+
+def test_several_kinds_of_nodes_and_who_may_use_what(tmp_path: Path) -> None:
+    site = site_of(described("23.11"), tmp_path)
+    assert list(site.node_types) == ["h100", "nvidia_a100_80gb_pcie", "cpu"]
+    assert site.node_types["h100"].gpu_type == "h100"
+    assert site.node_types["cpu"].partition == "cpu"
+    assert site.node_types["cpu"].usable_cores == 62
+    assert site.defaults.node_type == "h100"
+    gpu = site.partitions["gpu"]
+    assert gpu.max_walltime == 24 * 3600  # its QOS is stricter than MaxTime
+    assert gpu.of("nvidia_a100_80gb_pcie").max_nodes == 2
+    assert site.partitions["cpu"].whole_nodes
+    assert "maintenance" not in site.partitions  # RootOnly
+    assert site.partitions["interactive"].note == "only with --qos interactive"
+    assert "only for the groups astro" in site.partitions["astro"].note
+    assert set(site.qos) == {"normal", "debug", "shared", "scavenge"}
+    assert site.qos["debug"].max_nodes == 2 and site.qos["shared"].max_gpus_per_node == 2
+    assert site.qos["scavenge"].only_if_asked
+
+
+def test_a_partition_for_root_alone_is_never_chosen(tmp_path: Path) -> None:
+    site = site_of(described("23.11", replace(ADA, user="root", is_root=True)), tmp_path)
+    assert site.partitions["maintenance"].only_if_asked
+    assert site.defaults.partition == "gpu"
+
+
+def test_a_member_of_the_group_and_account_may_use_its_partition(tmp_path: Path) -> None:
+    mine = answers("23.11").associations.replace("|climate|", "|astro|")
+    here = replace(ADA, groups=frozenset({"astro"}))
+    site = site_of(described("23.11", here, associations=mine), tmp_path)
+    assert site.partitions["astro"].note == "hidden"
+
+
+def test_nodes_that_nothing_tells_apart_are_one_type_with_what_each_has(tmp_path: Path) -> None:
+    site = site_of(described("24.05"), tmp_path)
+    assert {name: (node.nodes, node.gpus_per_node) for name, node in site.node_types.items()} == {
+        "gpu": (4, 2),
+        "cpu": (3, 0),
+    }
+    assert site.node_types["cpu"].memory_gb == 250
+    assert "node_types.gpu" in site.derived
+    assert site.gpus is not None and site.gpus.directive == "gres"  # select/linear
+    assert site.partitions["batch"].whole_nodes
+
+
+def test_a_file_that_is_cut_short_is_not_left_there(tmp_path: Path) -> None:
+    found = described("23.11")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))  # as a full quota would
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write(Written(described=found, text=text_of(found, "for a test")), tmp_path / "x.yaml")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_accounting_no_qos_is_known(tmp_path: Path) -> None:
+    site = site_of(described("22.05", ROOT, qos="", associations=""), tmp_path)
+    assert site.qos == {}
+
+
+def test_nodes_come_from_sinfo_where_they_are_not_shown(tmp_path: Path) -> None:
+    assert site_of(described("22.05", ROOT, nodes=""), tmp_path) == site_of(described("22.05", ROOT), tmp_path)
+
+
+def test_nothing_can_be_described_without_nodes() -> None:
+    assert describe(replace(answers("22.05"), nodes="", sinfo=""), ADA) is None
+    assert describe(Answers(), ADA) is None
+
+
+@pytest.mark.parametrize(
+    ("mpi", "default", "chosen"),
+    [
+        ("MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n", "none", "pmix"),
+        ("MPI plugin types are...\n\tnone\n\tpmi2\n\tpmix\n", "pmi2", "pmi2"),
+        ("MPI plugin types are...\n\tnone\n\tpmix_v3\n\tpmix_v4\n", "none", "pmix_v4"),
+        ("MPI plugin types are...\n\tnone\n\tcray_shasta\n", "none", "cray_shasta"),
+        ("MPI plugin types are...\n\tnone\n\tcray_shasta\n\tpmi2\n", "none", None),
+        ("", "none", None),
+    ],
+)
+def test_the_type_of_mpi_is_left_out_rather_than_guessed(
+    mpi: str, default: str, chosen: str | None, tmp_path: Path
+) -> None:
+    config = answers("22.05").config.replace("MpiDefault              = none", f"MpiDefault = {default}")
+    found = described("22.05", mpi=mpi, config=config)
+    site = site_of(found, tmp_path)
+    assert (site.launchers.options["srun"].mpi if site.launchers else None) == chosen
+    assert ("launchers" in gaps(found)) == (chosen is None)
+
+
+def test_what_nobody_told_is_marked_and_left_out(tmp_path: Path) -> None:
+    found = described("23.11")
+    assert gaps(found) >= {"environment", "required", "charging", "interconnect", "folders.runs"}
+    assert "node_types.h100.gpu_model" in gaps(found)
+    site = site_of(found, tmp_path)
+    assert set(site.unverified) == gaps(found)
+    assert site.charging is None and site.node_types["h100"].gpu_model is None
+    text = text_of(found, "for a test")
+    assert all(f"# FILL IN {key}" in text for key in gaps(found))
+
+
+def test_gpus_are_real_unless_gres_conf_says_otherwise(tmp_path: Path) -> None:
+    real = "Name=gpu Type=a100 File=/dev/nvidia[0-3]\n"
+    assert not site_of(described("22.05", gres_conf=real), tmp_path).node_types["gpu"].stand_in_gpus
+    assert not site_of(described("22.05", gres_conf=""), tmp_path).node_types["gpu"].stand_in_gpus
+
+
+def test_how_the_cluster_is_known_again(tmp_path: Path) -> None:
+    by_name = site_of(described("23.11"), tmp_path)
+    assert by_name.detect is not None and by_name.detect.cluster_name == "Hypatia"
+    by_host = site_of(described("23.11", replace(ADA, known_cluster="")), tmp_path)
+    assert by_host.detect is not None and by_host.detect.hostname == r"login\d+\.hypatia\.org"
+
+
+def test_a_cluster_name_that_slurm_writes_in_small_letters_is_the_same(tmp_path: Path) -> None:
+    config = answers("23.11").config.replace("Hypatia", "hypatia")
+    site = site_of(described("23.11", config=config), tmp_path)
+    assert site.detect is not None and site.detect.cluster_name == "Hypatia"  # as slurm.conf has it
+
+
+def test_accounts_on_another_cluster_of_the_same_accounting_count_for_nothing(tmp_path: Path) -> None:
+    astro = "elsewhere|astro|ada||1|||||||||||||debug,normal,scavenge,shared,other||\n"
+    here = replace(ADA, groups=frozenset({"astro"}))
+    site = site_of(described("23.11", here, associations=answers("23.11").associations + astro), tmp_path)
+    assert "only for the accounts astro" in site.partitions["astro"].note
+
+
+def test_a_partition_that_is_closed_to_ones_usual_qos_is_never_chosen(tmp_path: Path) -> None:
+    text = answers("23.11").partitions.replace("DenyAccounts=none AllowQos=ALL", "AllowAccounts=ALL DenyQos=normal")
+    site = site_of(described("23.11", partitions=text), tmp_path)
+    assert site.partitions["gpu"].note == "closed to --qos normal"
+    assert site.defaults.partition == "cpu"
+
+
+def test_a_small_share_of_memory_is_marked_where_a_job_asks_for_none() -> None:
+    found = described("23.11")
+    (gap,) = [gap for gap in found.gaps if gap.key.endswith("request_memory")]
+    assert gap.key == "node_types.cpu.request_memory"  # the GPUs bring memory with them: DefMemPerGPU
+    assert gap.why == "with DefMemPerCPU=1930 a job that asks for no memory gets 239320 of 512000 MB"
+    enough = answers("23.11").partitions.replace("DefMemPerCPU=1930", "DefMemPerCPU=4000")
+    assert not [key for key in gaps(described("23.11", partitions=enough)) if key.endswith("request_memory")]
+    cores_only = answers("23.11").config.replace("CR_CORE_MEMORY", "CR_CORE")
+    assert not [key for key in gaps(described("23.11", config=cores_only)) if key.endswith("request_memory")]
+
+
+def test_a_partition_that_gives_some_cpus_of_a_node_only(tmp_path: Path) -> None:
+    text = answers("23.11").partitions.replace("MaxCPUsPerNode=UNLIMITED", "MaxCPUsPerNode=32", 1)
+    site = site_of(described("23.11", partitions=text), tmp_path)
+    assert (site.node_types["cpu"].cores_per_node, site.node_types["cpu"].usable_cores) == (64, 16)
+    assert site.node_types["h100"].usable_cores == 62
+
+
+def test_a_tmpfs_that_is_the_whole_file_system_makes_no_folder_private(tmp_path: Path) -> None:
+    config = answers("23.11").config.replace("/scratch/local", "/")
+    assert site_of(described("23.11", config=config), tmp_path).folders.node_private == ("/tmp", "/dev/shm")
+    assert site_of(described("23.11"), tmp_path).folders.node_private[0] == "/scratch/local"
+
+
+HOSTILE = 'x:{a}"&*!|>%@`#'
+
+
+@pytest.mark.parametrize("word", [HOSTILE, "yes", "1e3", "-x", "[a]", "a\x1b[31m", "a\u2028b: 1", "*a", "?"])
+def test_a_name_that_is_yaml_to_a_reader_stays_a_name(word: str, tmp_path: Path) -> None:
+    """A partition, a feature, a GPU type and plug-ins that would be syntax, or end a comment."""
+    texts = answers("22.05")
+    found = described(
+        "22.05",
+        config=texts.config.replace("JobSubmitPlugins        = (null)", f"JobSubmitPlugins = {word}"),
+        partitions=texts.partitions.replace("PartitionName=batch", f"PartitionName={word}"),
+        nodes=texts.nodes.replace("Partitions=batch", f"Partitions={word}"),
+    )
+    site = site_of(found, tmp_path)
+    shown = word.replace("\x1b", "?").replace("\u2028", "?")
+    assert list(site.partitions) == [shown, "debug", "preempt"]
+    assert site.defaults.partition == shown
+    assert shown in site.unverified["required"]
+    assert all(line.isprintable() for line in text_of(found, "for a test").splitlines())
+
+
+def test_modules_need_a_login_shell_and_the_runtime_is_the_one_that_is_there(tmp_path: Path) -> None:
+    here = replace(ADA, module_setup="LMOD_CMD", runtimes=("apptainer", "shifter"))
+    site = site_of(described("23.11", here), tmp_path)
+    assert site.login_shell
+    assert site.container is not None and site.container.runtime == "shifter"
+
+
+# --- node types
+
+
+def a_node(name: str, **changes: Any) -> Node:
+    usual = {"sockets": 2, "cores": 64, "threads": 2, "cpus": 128, "usable_cpus": 128, "memory": 512_000}
+    return Node(**{"name": name, "partitions": ("batch",), **usual, **changes})
+
+
+A100, H100 = (("a100", 4),), (("h100", 4),)
+
+
+def test_gpus_of_different_types_in_one_partition_are_asked_for_by_type() -> None:
+    kinds = kinds_of([a_node("a", gpus=A100), a_node("b", gpus=H100), a_node("c")])
+    assert [(kind.name, kind.typed, kind.constraint) for kind in kinds] == [
+        ("a100", True, ""),
+        ("h100", True, ""),
+        ("cpu", False, ""),
+    ]
+
+
+def test_a_feature_is_asked_for_where_nothing_else_tells_nodes_apart() -> None:
+    small = [a_node(f"s{n}", features=frozenset({"ib", "small"})) for n in range(3)]
+    large = [a_node(f"l{n}", memory=1_000_000, features=frozenset({"ib", "large"})) for n in range(2)]
+    kinds = kinds_of([*small, *large])
+    assert [(kind.name, len(kind.nodes), kind.constraint) for kind in kinds] == [
+        ("cpu64-500gb", 3, "small"),
+        ("cpu64-976gb", 2, "large"),
+    ]
+
+
+def test_in_partitions_of_their_own_nodes_need_no_feature() -> None:
+    kinds = kinds_of([a_node("s"), a_node("l", memory=1_000_000, partitions=("large",))])
+    assert [kind.constraint for kind in kinds] == ["", ""]
+
+
+def test_nodes_of_about_the_same_memory_are_alike() -> None:
+    (kind,) = kinds_of([a_node("a", memory=512_000), a_node("b", memory=515_000)])
+    assert (kind.memory, kind.mixed) == (512_000, False)
+
+
+def test_of_nodes_with_and_without_hyperthreads_each_core_has_what_every_node_gives(tmp_path: Path) -> None:
+    (kind,) = kinds_of([a_node("a", memory=500_000), a_node("b", threads=1, cpus=64, usable_cpus=64)])
+    assert (kind.threads, kind.cpus_per_core, kind.mixed) == (1, 1, True)
+
+
+def test_ten_thousand_nodes_are_few_kinds() -> None:
+    nodes = [a_node(f"n{n}", gpus=A100 if n % 2 else H100, memory=500_000 + n) for n in range(10_000)]
+    assert [len(kind.nodes) for kind in kinds_of(nodes)] == [5_000, 5_000]
+
+
+names = st.text(
+    st.characters(codec="ascii", exclude_characters="|\n\r=, \t", categories=["L", "N", "P", "S"]), min_size=1
+)
+some_nodes = st.lists(
+    st.builds(
+        a_node,
+        names,
+        gpus=st.sampled_from([(), A100, H100, (("", 2),), (("a100", 8),), (("1g.5gb", 7), ("a100", 1))]),
+        memory=st.integers(1_000, 2_000_000),
+        cores=st.sampled_from([1, 16, 64, 128]),
+        features=st.frozensets(st.sampled_from(["ib", "big", "old"])),
+        partitions=st.lists(st.sampled_from(["batch", "gpu", "long"]), min_size=1, unique=True).map(tuple),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(some_nodes)
+def test_every_node_is_of_one_type_that_promises_no_more_than_it_has(nodes: list[Node]) -> None:
+    kinds = kinds_of(nodes)
+    assert sorted(id(node) for kind in kinds for node in kind.nodes) == sorted(map(id, nodes))
+    assert len({kind.name for kind in kinds}) == len(kinds)
+    for kind in kinds:
+        for node in kind.nodes:
+            assert kind.cores <= node.cores and kind.memory <= node.memory
+            assert kind.gpu[1] <= sum(count for _, count in node.gpus)
+            assert not kind.constraint or kind.constraint in node.features
+
+
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_whatever_the_programs_write_the_file_can_be_read(data: st.DataObject, tmp_path: Path) -> None:
+    """Any name, and any text cut anywhere: a site file that loads, or none."""
+    texts = answers(data.draw(st.sampled_from(["22.05", "23.11", "24.05"])))
+    name = data.draw(names)
+    changed = {
+        key: value.replace("batch", name)
+        .replace("hpctest", name)
+        .replace("Hypatia", name)[: data.draw(st.integers(0, 9_000))]
+        for key in ("config", "partitions", "nodes", "qos", "associations", "mpi", "gres_conf")
+        if (value := getattr(texts, key))
+    }
+    found = describe(Answers(**changed), ADA)
+    if found is not None:
+        site = site_of(found, tmp_path)
+        assert site.defaults.node_type in site.node_types

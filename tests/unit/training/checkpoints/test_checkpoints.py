@@ -1,0 +1,155 @@
+"""Checkpoints: whole or not there, verified, the last few kept; a full disk or a read-only folder harms none."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+try:
+    import numpy as np
+except ImportError:
+    pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
+
+from hpclaunch.training.checkpoints import folders
+from hpclaunch.training.rank.failure import TrainingError
+
+FILES = [folders.SHARED, folders.own_file(0), folders.own_file(1)]
+
+
+def save(folder: Path, step: int, keep: int = 2) -> Path:
+    partial = folders.begin(str(folder), step)
+    files = [folders.write(partial, name, {"a": np.full(1000, step)}) for name in FILES]
+    return Path(folders.commit(partial, step, files, {"epoch": step}, keep))
+
+
+def test_the_newest_are_kept_in_the_order_of_steps(tmp_path: Path) -> None:
+    for step in (5, 70, 100_000_000, 900):
+        newest = save(tmp_path, step, keep=3)
+    assert [Path(path).name for path in folders.existing(str(tmp_path))] == [
+        "step-100000000",
+        "step-00000900",
+        "step-00000070",
+    ]
+    assert folders.facts_of(str(newest))["epoch"] == 900
+    assert folders.problem(str(newest), FILES) == ""
+    assert folders.read(str(newest), FILES[2])["a"][0] == 900
+
+
+def manifest(path: Path, text: str) -> None:
+    (path / "checkpoint.json").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (lambda path: os.truncate(path / FILES[1], 100), "has 100 bytes instead of"),
+        (lambda path: (path / FILES[0]).write_bytes(b"x" * (path / FILES[0]).stat().st_size), "SHA-256"),
+        (lambda path: (path / FILES[2]).unlink(), "No such file"),
+        (lambda path: os.truncate(path / "checkpoint.json", 10), "checkpoint.json cannot be read"),
+        (lambda path: (path / "checkpoint.json").write_text('{"format": 9, "step": 1, "files": []}'), "format 1"),
+        (
+            lambda path: (path / "checkpoint.json").write_text('{"format": 1, "step": 1, "files": []}'),
+            "not in its list",
+        ),
+    ],
+)
+def test_damage_is_found(tmp_path: Path, harm: object, said: str) -> None:
+    path = save(tmp_path, 1)
+    harm(path)  # type: ignore[operator]
+    assert said in folders.problem(str(path), FILES)
+
+
+def test_what_is_not_committed_does_not_count(tmp_path: Path) -> None:
+    partial = folders.begin(str(tmp_path), 3)
+    folders.write(partial, FILES[0], {"a": np.zeros(1)})
+    assert folders.existing(str(tmp_path)) == []
+    again = folders.begin(str(tmp_path), 3)
+    assert again == partial and os.listdir(again) == []
+
+
+def test_the_same_step_of_a_given_up_attempt_is_set_aside(tmp_path: Path) -> None:
+    first = save(tmp_path, 4)
+    (first / "mark").touch()
+    second = save(tmp_path, 4)
+    assert not (second / "mark").exists()
+    assert (tmp_path / "unused-step-00000004" / "mark").exists()
+    assert folders.existing(str(tmp_path)) == [str(second)]
+
+
+WRITER = """
+import sys, numpy as np
+from hpclaunch.training.checkpoints import folders as checkpoints
+folder, limit = sys.argv[1], int(sys.argv[2])
+if limit:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    partial = checkpoints.begin(folder, 2)
+    checkpoints.write(partial, "shared.npz", {"a": np.zeros(400000)})
+except checkpoints.TrainingError as error:
+    checkpoints.abandon(partial)
+    print(error)
+    sys.exit(3)
+"""
+
+
+def written(folder: Path, limit: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", WRITER, str(folder), str(limit)], capture_output=True, text=True)
+
+
+def test_a_file_that_may_not_grow_stops_it_and_leaves_the_last_good_one(tmp_path: Path) -> None:
+    good = save(tmp_path, 1)
+    done = written(tmp_path, 100_000)
+    assert done.returncode == 3, done.stderr
+    assert "the disk is full or the quota is used up" in done.stdout and str(good) in done.stdout
+    assert sorted(os.listdir(tmp_path)) == ["step-00000001"]
+    assert folders.problem(str(good), FILES) == ""
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_full_disk_is_one_clear_error_and_nothing_is_left_open(tmp_path: Path) -> None:
+    """np.savez leaves its archive open: Python then printed a traceback for every rank."""
+    partial = folders.begin(str(tmp_path), 5)
+    (Path(partial) / FILES[1]).symlink_to("/dev/full")
+    with pytest.raises(TrainingError, match="the disk is full"):
+        folders.write(partial, FILES[1], {"a": np.zeros(100_000), "b": np.zeros(3)})
+    gc.collect()
+
+
+def test_arrays_of_any_kind_come_back_as_they_were(tmp_path: Path) -> None:
+    arrays = {"layer/kernel:0": np.arange(6.0).reshape(2, 3), "step": np.int64(7), "half": np.ones(2, np.float16)}
+    partial = folders.begin(str(tmp_path), 5)
+    folders.write(partial, FILES[0], arrays)
+    with np.load(Path(partial) / FILES[0], allow_pickle=False) as found:
+        assert {name: (found[name].dtype, found[name].tolist()) for name in found.files} == {
+            name: (array.dtype, array.tolist()) for name, array in arrays.items()
+        }
+
+
+def test_a_full_disk_stops_it_and_leaves_the_last_good_one(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "full", tmp_path]).returncode:
+        pytest.skip("group slurm: needs root to mount a small file system")
+    try:
+        good = save(tmp_path, 1)
+        done = written(tmp_path, 0)
+        assert done.returncode == 3, done.stderr
+        assert "No space left on device" in done.stdout and str(good) in done.stdout
+        assert sorted(os.listdir(tmp_path)) == ["step-00000001"]
+        assert folders.problem(str(good), FILES) == ""
+        subprocess.run(["mount", "-o", "remount,ro", tmp_path], check=True)
+        with pytest.raises(TrainingError, match=r"cannot be written \(Read-only file system\)"):
+            folders.begin(str(tmp_path), 3)
+        assert folders.problem(str(good), FILES) == ""
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+def test_a_file_where_a_folder_should_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TrainingError, match="There is no earlier checkpoint"):
+        folders.begin(str(tmp_path / "file" / "checkpoints"), 1)

@@ -1,0 +1,115 @@
+"""What is said when a run goes on with other options."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    pytest.skip("group training: numpy is not installed", allow_module_level=True)
+
+from hpclaunch.training.checkpoints import resuming
+from tests.unit.training.optimization.test_learning_rate import asked
+
+
+def changed(before: str, now: str) -> list[str]:
+    then = json.loads(json.dumps(vars(asked(*before.split()))))
+    return resuming.changed(vars(asked(*now.split())), then)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ("", "--momentum=0.8", ["--momentum is 0.8 now and was 0.9"]),
+        ("", "--steps-per-execution=4", ["--steps-per-execution is 4 now and was 1"]),  # the rate changes with these
+        ("--decay=cosine", "--decay=cosine --epochs=20", ["--epochs is 20 now and was 12"]),
+        ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3,6", []),
+        ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3", ["--decay-epochs is [3.0] now"]),
+        ("", "--epochs=20 --stage-to=/tmp --data-dir=/elsewhere --noise-scale=false", []),
+    ],
+)
+def test_options_that_change_what_is_computed_are_told(before: str, now: str, said: list[str]) -> None:
+    found = changed(before, now)
+    assert len(found) == len(said)
+    assert all(one.startswith(start) for one, start in zip(found, said, strict=True))
+
+
+def of(batch: int, whole: int = 0) -> dict[str, object]:
+    return {
+        "batch_size_per_rank": batch,
+        "accumulation": 1,
+        "scale_learning_rate": "none",
+        "global_batch_size": whole,
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "now", "size", "replicas", "said"),
+    [
+        ({"world_size": 2, "replicas": 2}, of(8), of(8), 2, 2, ""),
+        ({"world_size": 2}, of(8), of(8), 2, 2, ""),  # a checkpoint of before there were strategies
+        (
+            {"world_size": 1},
+            of(8),
+            of(8),
+            2,
+            2,
+            "world size 2 instead of 1: the batch size per rank stays, so the global batch is 16 instead of 8;",
+        ),
+        (
+            {"world_size": 2, "replicas": 2},
+            of(32, 64),
+            of(16, 64),
+            4,
+            4,
+            "world size 4 instead of 2: the batch size per rank is 16 instead of 32, so the global batch stays 64;",
+        ),
+        (
+            {"world_size": 1, "replicas": 4},
+            of(8),
+            of(8),
+            1,
+            2,
+            "2 replicas instead of 4: the batch size per rank stays, so the global batch is 16 instead of 32;",
+        ),
+        (
+            {"world_size": 1, "replicas": 4},
+            of(8),
+            of(8),
+            4,
+            4,
+            "world size 4 instead of 1: the batch size per rank stays, so the global batch stays 32;",
+        ),
+    ],
+)
+def test_another_number_of_ranks_or_replicas_is_told(
+    before: dict[str, int],
+    then: dict[str, object],
+    now: dict[str, object],
+    size: int,
+    replicas: int,
+    said: str,
+) -> None:
+    found = resuming.another_size(now, {**before, "options": then}, size, replicas)
+    assert found.startswith(said) and bool(found) == bool(said)
+
+
+def test_a_divided_batch_has_not_changed() -> None:
+    assert resuming.changed(of(16, 64), of(32, 64)) == []
+    assert resuming.changed(of(16), of(32)) == ["--batch-size-per-rank is 16 now and was 32"]
+    assert resuming.changed(of(16, 32), of(32, 64)) == ["--global-batch-size is 32 now and was 64"]
+
+
+@pytest.mark.parametrize(
+    ("now", "facts", "said"),
+    [
+        ("crc-1", {"data": "crc-1", "epoch_step": 3}, []),
+        ("crc-1", {"epoch_step": 3}, []),  # a checkpoint that does not tell
+        ("crc-2", {"data": "crc-1", "epoch_step": 0}, ["the data are not those of the checkpoint (crc-2, then crc-1)"]),
+    ],
+)
+def test_other_data_are_told(now: str, facts: dict[str, object], said: list[str]) -> None:
+    assert resuming.other_data(now, facts) == said

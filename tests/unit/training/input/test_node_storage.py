@@ -1,0 +1,117 @@
+"""Staging to a node's disk: complete or not at all, once a node; and what rank 0 hands to all."""
+
+from __future__ import annotations
+
+import pytest
+
+try:
+    import numpy as np
+except ImportError:
+    pytest.skip("group training: numpy is not installed", allow_module_level=True)
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.training.input import datasets, loading, node_storage
+from hpclaunch.training.input.source import DataError
+from hpclaunch.training.input.synthetic import Synthetic
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.world import World
+from tests.unit.training.input.test_readers import CIFAR10, arrays, write_batches, write_folders
+
+
+def world(local_rank: int = 0) -> World:
+    return World(local_rank, 1, local_rank, 2, "node1", "CPU", 1, "")
+
+
+@pytest.mark.parametrize("layout", ["npz", "npz file", "folders", "pickles"])
+def test_the_copy_is_the_same_data_set(tmp_path: Path, layout: str) -> None:
+    shared = tmp_path / "shared"
+    if layout.startswith("npz"):
+        shared.mkdir()
+        np.savez(shared / "cifar10.npz", **arrays(CIFAR10))
+        shared = shared / "cifar10.npz" if layout == "npz file" else shared
+    elif layout == "folders":
+        write_folders(shared)
+    else:
+        write_batches(shared / "cifar-10-batches-py", arrays(CIFAR10))
+    source = datasets.open_dataset(str(shared), CIFAR10)
+    local = node_storage.staged(world(), source, str(tmp_path / "local"))
+    expected = None if layout == "folders" else source.read("train", np.arange(40))
+    shutil.rmtree(tmp_path / "shared")
+    assert local.path.startswith(str(tmp_path / "local")) and local.counts == source.counts
+    assert local.fingerprint_here() == source.fingerprint == type(local)(CIFAR10, local.path).fingerprint
+    if expected is not None:
+        assert all((a == b).all() for a, b in zip(local.read("train", np.arange(40)), expected, strict=True))
+    assert [path.name for path in (tmp_path / "local").iterdir()] == [f"cifar10-{source.fingerprint}"]
+    # A second run finds the copy; another rank of the node copies nothing.
+    assert node_storage.staged(world(), source, str(tmp_path / "local")).path == local.path
+    node_storage.staged(world(local_rank=1), source, str(tmp_path / "elsewhere"))
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_variable_of_the_node_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
+    monkeypatch.setenv("NODE_DISK", str(tmp_path / "disk"))
+    assert node_storage.staged(world(), source, "$NODE_DISK/sets").path.startswith(str(tmp_path / "disk" / "sets"))
+    assert node_storage.staged(world(), source, "") is source
+    monkeypatch.delenv("NODE_DISK")
+    with pytest.raises(AgreedError, match=r"\$NODE_DISK/sets on node1: .* a variable that is not set"):
+        node_storage.staged(world(), source, "$NODE_DISK/sets")
+    with pytest.raises(AgreedError, match=r"disk on node1: .* is not an absolute path"):
+        node_storage.staged(world(), source, "disk")
+
+
+def fails(source: Any, folder: Path) -> str:
+    with pytest.raises(AgreedError) as error:
+        node_storage.staged(world(), source, str(folder))
+    return str(error.value)
+
+
+def test_what_does_not_fit_or_breaks_off_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
+    file = tmp_path / "file"
+    file.write_bytes(b"")
+    assert f"{file / 'x'} on node1: the data set cannot be staged" in fails(source, file / "x")
+    (tmp_path / "shared" / "test" / "class9" / "0.jpg").unlink()
+    text = fails(source, tmp_path / "local")
+    assert "cannot be staged" in text and "class9/0.jpg" in text and "next: name another folder" in text
+    assert not list((tmp_path / "local").iterdir())
+    (tmp_path / "shared" / "test" / "class9" / "0.jpg").write_bytes(b"")
+    (tmp_path / "shared" / "test" / "class0" / "0.jpg").write_bytes(b"x" * 5000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: argparse.Namespace(free=4096))
+    assert "needs 0.0 MiB, 0.0 MiB are free" in fails(source, tmp_path / "local")
+
+
+def test_made_up_data_are_not_staged(tmp_path: Path) -> None:
+    source = Synthetic(CIFAR10, 8, 1)
+    assert node_storage.staged(world(), source, str(tmp_path)) is source and not list(tmp_path.iterdir())
+
+
+def test_rank_0s_failure_is_everybodys() -> None:
+    def broken() -> None:
+        raise DataError("the file is gone")
+
+    assert loading.from_root(world(), lambda: 3) == 3
+    with pytest.raises(AgreedError, match=r"^the file is gone$"):
+        loading.from_root(world(), broken)
+    with pytest.raises(AgreedError, match=r"unforeseen:(.|\n)*ZeroDivisionError"):
+        loading.from_root(world(), lambda: 1 / 0)
+
+
+def test_classes_that_only_the_test_has(tmp_path: Path) -> None:
+    made = arrays(CIFAR10)
+    made["y_train"] = made["y_train"] % 9
+    np.savez(tmp_path / "cifar10.npz", **made)
+    with pytest.raises(DataError, match=r"classes differ: the test has \[9\], the training data do not"):
+        datasets.open_dataset(str(tmp_path), CIFAR10)
+
+
+def test_a_host_without_a_class_folder_is_noticed(tmp_path: Path) -> None:
+    source = datasets.open_dataset(str(write_folders(tmp_path)), CIFAR10)
+    assert source.fingerprint_here() == source.fingerprint
+    shutil.rmtree(tmp_path / "test" / "class4")
+    with pytest.raises(DataError, match="class4: the class folder is missing on this host"):
+        source.fingerprint_here()

@@ -1,0 +1,95 @@
+"""GPU, threads, world size and Keras: tables of what is chosen and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+try:
+    import numpy  # noqa: F401
+except ImportError:
+    pytest.skip("group training: numpy is not installed", allow_module_level=True)
+
+from hpclaunch.training.rank import placement
+from hpclaunch.training.rank.failure import TrainingError
+
+
+@pytest.mark.parametrize(
+    ("visible", "local_rank", "local_size", "index"),
+    [
+        (0, 0, 1, None),
+        (0, 3, 4, None),
+        (1, 0, 1, 0),
+        (1, 0, 4, 0),
+        (1, 3, 4, 0),
+        (4, 0, 4, 0),
+        (4, 3, 4, 3),
+        (4, 1, 2, 1),
+        (8, 0, 1, 0),
+    ],
+)
+def test_gpu_choice(visible: int, local_rank: int, local_size: int, index: int | None) -> None:
+    assert placement.choose_gpu(visible, local_rank, local_size).index == index
+
+
+@pytest.mark.parametrize(("visible", "local_size"), [(2, 4), (3, 4), (4, 8)])
+def test_sharing_a_gpu_unasked_is_refused(visible: int, local_size: int) -> None:
+    with pytest.raises(TrainingError, match=f"Start at most {visible} tasks per node"):
+        placement.choose_gpu(visible, 0, local_size)
+
+
+@pytest.mark.parametrize(
+    ("environ", "threads"),
+    [
+        ({"OMP_NUM_THREADS": "4", "SLURM_CPUS_PER_TASK": "8"}, 4),
+        ({"OMP_NUM_THREADS": "4,2"}, 4),
+        ({"SLURM_CPUS_PER_TASK": "8"}, 8),
+        ({"OMP_NUM_THREADS": "", "SLURM_CPUS_PER_TASK": "x"}, 4),
+        ({"OMP_NUM_THREADS": "0"}, 4),
+        ({}, 4),
+    ],
+)
+def test_threads(environ: dict[str, str], threads: int) -> None:
+    assert placement.threads_per_rank(environ, cpus=16, local_size=4) == threads
+
+
+def test_more_ranks_than_cores_have_one_thread() -> None:
+    assert placement.threads_per_rank({}, cpus=2, local_size=8) == 1
+
+
+def test_world_size_as_asked_passes() -> None:
+    placement.check_world_size(8, 8, True)
+    placement.check_world_size(None, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("size", "mpi_built", "cause"),
+    [(1, True, "--mpi type"), (1, False, "built without MPI"), (6, True, "another number of tasks")],
+)
+def test_another_world_size_names_the_likely_cause(size: int, mpi_built: bool, cause: str) -> None:
+    with pytest.raises(TrainingError, match=f"8 were asked for .*{cause}"):
+        placement.check_world_size(8, size, mpi_built)
+
+
+def test_expected_world_size() -> None:
+    assert placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": "8", "OMPI_COMM_WORLD_SIZE": "2"}) == 8
+    assert placement.expected_world_size({"OMPI_COMM_WORLD_SIZE": "2"}) == 2
+    assert placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": ""}) is None
+    with pytest.raises(TrainingError, match="'many' is no world size"):
+        placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": "many"})
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "keras", "legacy"),
+    [("2.9.3", "2.9.0", False), ("2.15.1", "2.15.0", False), ("2.15.1", None, False), ("2.15.1", "3.1.0", True)],
+)
+def test_keras_2_passes(tensorflow: str, keras: str | None, legacy: bool) -> None:
+    placement.check_keras(tensorflow, keras, legacy)
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "keras", "legacy"),
+    [("2.16.1", "3.3.0", False), ("2.16.1", "2.15.0", True), ("2.21.0", None, False), ("2.15.1", "3.0.0", False)],
+)
+def test_keras_3_is_refused(tensorflow: str, keras: str | None, legacy: bool) -> None:
+    with pytest.raises(TrainingError, match="Keras 2 only"):
+        placement.check_keras(tensorflow, keras, legacy)
