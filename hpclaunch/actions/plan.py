@@ -1,4 +1,4 @@
-"""The story of ``plan``, beside actions/submit.py's of the runs: what is known is gathered here, and judged in ``planner``."""
+"""The story of ``plan``: what is known is gathered here, and judged in ``planner``."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from hpclaunch.resolve.decisions import Ledger
 def strategy_of(job: Job, request: Request, layout: Layout, launcher: str, ledger: Ledger) -> str:
     """Return its name; empty where the job offers no choice. What cannot be is a fault.
 
-    Never chosen by itself: the guidelines decline multi-worker tf.distribute, which talks gRPC (guidelines/framework.py).
+    Never chosen by itself: the guidelines decline multi-worker tf.distribute, which talks gRPC (guidelines.framework).
     """
     asked = request.strategy
     if asked is None:

@@ -1,7 +1,7 @@
 """What finished runs tell of their job's speed, taken in by themselves when a plan looks; it asks no scheduler.
 
 A submission adds the run's directory to a list for its key (site, node type, job, code, settings, layout of a node:
-planner/measured/calibrations.py). A plan reads what is new in that list, and keeps what was measured beside the calibration of
+calibrations.py). A plan reads what is new in that list, and keeps what was measured beside the calibration of
 ``profile``: so it looks at few runs, however many there are.
 """
 

@@ -52,11 +52,12 @@ STEPS: dict[str, Callable[[Faults, Path], bool] | None] = {
 # One process submits all of them, as a person's loop over `hpclaunch submit` does in a thousand.
 SUBMIT_MANY = """
 import sys
-from hpclaunch import launch
-from hpclaunch.spec import Request
-world = launch.World()
+from hpclaunch.actions.submit import prepare, submit
+from hpclaunch.actions.system import System
+from hpclaunch.core.spec import Request
+system = System()
 for number in range(int(sys.argv[1])):
-    launch.submit(world, launch.prepare(world, Request(target="short", tasks_per_node=1, sbatch=("--hold",))))
+    submit(system, prepare(system, Request(target="short", tasks_per_node=1, sbatch=("--hold",))))
 """
 COUNTED = '#!/bin/bash\necho {name} >> {folder}/calls\nexec {real} "$@"\n'
 
