@@ -13,7 +13,8 @@ JOB = "jobs/cifar/train.py"  # every rank reads its own shard
 UNSHARDED = "benchmarks/large_batch/unsharded.py"  # the reference's input: every rank draws from all images
 
 # What hpclaunch recommends for a global batch of 4096, by its own rules (hpclaunch/guidelines): Adam stays, its rate
-# grows with the square root of the batch, warm-up over two epochs, then cosine decay; batch norm over each rank's batch.
+# grows with the square root of the batch, warm-up over two epochs, then cosine decay; batch norm over each rank's
+# batch.
 RECIPE = ("--optimizer=adam", "--scale-learning-rate=sqrt", "--warmup-epochs=2", "--decay=cosine")
 SCALED = ("--scale-learning-rate=linear",)
 WARMED_UP = (*SCALED, "--warmup-epochs=3")
