@@ -121,7 +121,8 @@ def rebuild(
         if path.exists():
             console.warn(f"{path} is left out: its record cannot be read")
     gone = sum(not path.exists() for path in rebuilt.forgotten)
-    console.say(f"the list has {count(len(rebuilt.paths), 'run')}; {count(gone, 'run')} forgotten, as the directory is gone")
+    forgotten = f"{count(gone, 'run')} forgotten, as the directory is gone"
+    console.say(f"the list has {count(len(rebuilt.paths), 'run')}; {forgotten}")
 
 
 def _age(text: str | None) -> timedelta:
