@@ -16,7 +16,7 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import HOROVOD, JobSpec, Request, Surroundings
+from hpclaunch.core.spec import HOROVOD, JobSpec, Request, Script, Surroundings
 from hpclaunch.sites.detect import Choice, check_settings, choice_of, machine
 
 if TYPE_CHECKING:
@@ -35,13 +35,18 @@ class Prepared:
 
     spec: JobSpec
     request: Request
-    text: str
+    script: Script
     site_origin: str
     notices: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
     elsewhere: str = ""
     advice: str = ""
     ground: Ground
+
+    @property
+    def text(self) -> str:
+        """The script: what is shown, and submitted."""
+        return self.script.text
 
 
 @record
@@ -102,11 +107,11 @@ def prepare_on(system: System, known: Ground, request: Request, told: Sequence[s
     notices = [*spec.warnings, *told]
     if known.elsewhere:
         notices.append(f"this machine is {known.elsewhere}'s, and the script is for {site.name}")
-    text, more = ("", []) if faults or objections else _rendered(system, spec)
+    script, more = (Script(text="", library=""), []) if faults or objections else _rendered(system, spec)
     return Prepared(
         spec=spec,
         request=request,
-        text=text,
+        script=script,
         site_origin=known.origin,
         notices=(*notices, *more),
         faults=(*objections, *faults),
@@ -122,14 +127,24 @@ def choose_site(system: System, asked: str | None, settings: Settings) -> Choice
     return choice_of(system.catalog, here, asked, settings)
 
 
-def _rendered(system: System, spec: JobSpec) -> tuple[str, list[str]]:
-    """Return the script, and a notice if it is from a person's own template."""
-    from hpclaunch.render import override_of, render  # 40 ms, which a refusal does not need
+def _rendered(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
+    """Return the script with its library, and a notice if either is a person's own."""
+    from hpclaunch.render import library, override_of, render  # 40 ms, which a refusal does not need
 
     roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
     notices = [f"the template {override} takes the place of the bundled one"] if override else []
-    return render(spec, roots), notices
+    return Script(text=render(spec, roots), library=library(roots)), notices
+
+
+def standalone(system: System, prepared: Prepared) -> Prepared:
+    """Return the same with a script that holds its library; with faults there is none. Raises InvalidFile."""
+    from hpclaunch.render import render
+
+    if not prepared.text:
+        return prepared
+    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True)
+    return replace(prepared, script=replace(prepared.script, text=text))
 
 
 def _own_files(system: System, request: Request, site: Site) -> list[str]:
@@ -282,7 +297,7 @@ def write_run(system: System, prepared: Prepared) -> Run:
     request = {**asdict(prepared.request), "cwd": str(system.cwd)}
     known = prepared.ground
     expect(known.site, known.job, prepared.request, known.settings, known.around, prepared.spec.run_dir)
-    return runs.create(prepared.spec, prepared.text, code, os.uname().nodename, system.environment, request)
+    return runs.create(prepared.spec, prepared.script, code, os.uname().nodename, system.environment, request)
 
 
 def submit(system: System, prepared: Prepared) -> Run:

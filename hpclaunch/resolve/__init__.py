@@ -19,7 +19,7 @@ from hpclaunch.resolve.folders import data_need, private_faults
 from hpclaunch.resolve.marks import third_party_of, unverified_of
 from hpclaunch.resolve.ranks import launch_of, launcher_of, rank_number_of, rank_setup_of
 from hpclaunch.resolve.removal import unwanted_lines, without
-from hpclaunch.resolve.restarts import restarts_of
+from hpclaunch.resolve.restarts import restarts_of, with_signals
 from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.software import Software, software_of
 from hpclaunch.resolve.strategies import strategy_of
@@ -111,7 +111,7 @@ def _lines(
     node, slurm = site.node_types[kind], site.scheduler == "slurm"
     folder = data.folder if data else ""
     restarts = restarts_of(site, launcher, sized.wish, placement.walltime, job, request, settings, ledger)
-    restarts = restarts_in_array(site, restarts, sweep, ledger)
+    restarts = with_signals(restarts_in_array(site, restarts, sweep, ledger), launcher, layout)
     usual = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task)}
     environment = {**usual, **software.variables, **_contract(layout, folder, restarts)}
     swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if sweep else ()

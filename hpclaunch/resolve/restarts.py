@@ -11,7 +11,7 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Request, Restarts
+from hpclaunch.core.spec import Layout, Request, Restarts
 from hpclaunch.core.units import format_walltime
 from hpclaunch.resolve.decisions import Ledger
 from hpclaunch.resolve.layout import Size
@@ -21,7 +21,7 @@ from hpclaunch.resolve.placement import longest_piece
 DEFAULT_SIGNAL = "USR2@120"
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")
 _ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
-# These end when they get USR1 or USR2, and pass SIGTERM on to the ranks; the others pass every signal on.
+# These end when they get USR1 or USR2; the others pass every signal on.
 _PASS_TERM_ALONE = ("torchrun", "horovodrun")
 
 
@@ -124,8 +124,20 @@ def restarts_of(
     elif walltime and usual:
         lead = max(1, min(lead, walltime // 4))
     jobs = math.ceil(wish.whole / walltime) if walltime else 1
-    passed = "TERM" if launcher in _PASS_TERM_ALONE else name
-    return Restarts(most=max(wish.most, jobs - 1), by=site.restart, signal=name, lead=lead, passed=passed)
+    return Restarts(most=max(wish.most, jobs - 1), by=site.restart, signal=name, lead=lead)
+
+
+def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:
+    """Return the restarts with how a signal that the script gets reaches the ranks.
+
+    One rank without a launcher is a group of processes. horovodrun sends SIGTERM to the ranks' shells alone, and kills
+    them 5 s later (horovod/runner/common/util/safe_shell_exec.py): on one node the script itself signals the ranks.
+    """
+    if launcher == "direct":
+        return replace(restarts, passed=restarts.signal, passed_to="group")
+    if launcher == "horovodrun" and layout.nodes == 1:
+        return replace(restarts, passed=restarts.signal, passed_to="ranks")
+    return replace(restarts, passed="TERM" if launcher in _PASS_TERM_ALONE else restarts.signal)
 
 
 def _read(text: str, ledger: Ledger) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hpclaunch.config.job import Job, Parameter, spell
 from hpclaunch.config.site import Site
@@ -50,7 +51,7 @@ def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, ledge
     if sweep is None or restarts.by != "resubmit":
         return restarts
     ledger.warnings.append(f"{site.name} requeues no job, so no run of an array starts again by itself: resume does")
-    return Restarts(most=restarts.most, by="none", signal=restarts.signal, lead=restarts.lead, passed=restarts.passed)
+    return replace(restarts, by="none")
 
 
 def _check_place(site: Site, job: Job, request: Request, launcher: str, layout: Layout, ledger: Ledger) -> None:
