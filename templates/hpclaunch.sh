@@ -227,13 +227,17 @@ processes_with() { # processes_with NAME VALUE: the processes here that began wi
 # --- What every rank runs: these functions and the script's own, rank, are sent to it
 
 rank_program() { # the text that the shell of every rank runs
-  declare -f rank run_rank rank_log end_rank_log own_words
+  declare -f rank run_rank rank_log end_rank_log own_words mark_rank
+  [ "$signal_to" != ranks ] || echo mark_rank
   echo run_rank
+}
+
+mark_rank() { # leave a variable by which the script knows the processes of ranks
+  export HPCLAUNCH_RANK_OF="$HPCLAUNCH_EXIT_FILE"
 }
 
 run_rank() { # run the rank; the first one to fail leaves its exit code
   local code number='' copier=''
-  export HPCLAUNCH_RANK_OF="$HPCLAUNCH_EXIT_FILE" # by this the script knows the processes of ranks
   trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
   rank
   code=$?

@@ -255,6 +255,7 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
     with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
         (run.path / "logs").mkdir(exist_ok=True)
+    runs.release(run)
     try:
         job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
     except Unanswered as error:
@@ -268,6 +269,8 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         what = f"interrupted while {run.label} was handed over: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
     state = "PENDING" if run.scheduler == "slurm" else "RUNNING"
+    if state == "PENDING" and not run.tasks:
+        runs.reserve(run, job_id)
     return runs.change(started, job_id=job_id, state=state, submission="hpclaunch")
 
 
@@ -330,6 +333,8 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
 def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
     """Submit some runs of an array again, with one sbatch; return the run, or the array, that was asked for."""
     array = runs.whole_of(run)
+    for task in runs.tasks_of(array, indices):
+        runs.release(task)
     directives, walltime = asked_of(run)
     part = "" if len(indices) == array.tasks else runs.spelled(indices)
     options = [f"--exclude={excluded}"] if excluded else []
