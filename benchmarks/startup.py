@@ -1,4 +1,4 @@
-"""Processor time of `--help`, of a dry run and of a whole submission, beside importing the libraries that they stand on.
+"""Processor time of `--help`, a dry run and a whole submission, beside importing the libraries that they stand on.
 
     python benchmarks/startup.py [--pairs 21] [--json]
 
