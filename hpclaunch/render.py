@@ -40,7 +40,8 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False) -> str:
     """
     environment = _environment(roots)
     text = library(roots)
-    about = _Library(text=text, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
+    inside = text.removeprefix("# shellcheck shell=bash\n")  # which may stand at the beginning of a file only
+    about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
     try:
         return environment.get_template(spec.template).render(spec=spec, library=about, standalone=standalone)
     except RecursionError:

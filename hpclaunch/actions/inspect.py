@@ -103,7 +103,7 @@ def _facts(run: Run) -> dict[str, str]:
         "choices",
         "declined",
         "warnings",
-        "marks",
+        "unverified",
         "code",
         "sweep",
     }

@@ -122,8 +122,9 @@ def submit(
         raise InvalidRequest(Fault(where="--full", what="is how --dry-run prints", next="--dry-run --full"))
     system = System(warn=console.warn)
     prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
-    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *submit.remarks(prepared)])
-    console.show_advice(prepared.advice)
+    case, notices = prepared.case, [*prepared.notices, *submit.remarks(prepared)]
+    console.show_choices(prepared.spec, case.context.site_origin, notices)
+    console.show_advice(case.advice.why)
     if test_only:
         console.show_estimate(prepared.spec, submit.estimate(prepared), json)
         return
@@ -187,8 +188,9 @@ def render(
 
     system = System(warn=console.warn)
     prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
-    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *submit.remarks(prepared)])
-    console.show_advice(prepared.advice)
+    case, notices = prepared.case, [*prepared.notices, *submit.remarks(prepared)]
+    console.show_choices(prepared.spec, case.context.site_origin, notices)
+    console.show_advice(case.advice.why)
     submit.refuse_faulty(prepared)
     console.warn_missing(submit.missing(prepared))
     prepared = submit.standalone(system, prepared) if standalone else prepared

@@ -14,7 +14,8 @@ import pytest
 
 from tests.cli.conftest import Desk, wait_for
 
-# Notes each signal that it gets and ends with 5 at SIGTERM; or ends as any signal has it. Its child has a session of its own.
+# Notes each signal that it gets and ends with 5 at SIGTERM; or ends as any signal has it. Its child has a session of
+# its own.
 PATIENT = """\
 import os, signal, subprocess, sys, time
 rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("HOROVOD_RANK") or "0"

@@ -14,7 +14,7 @@ from hpclaunch.config.settings import Settings, SiteSettings
 from hpclaunch.config.site import LauncherOptions, Launchers
 from hpclaunch.render import render
 from tests.builders import (
-    AROUND,
+    CONTEXT,
     HOUR,
     ROOTS,
     a_desk,
@@ -142,7 +142,7 @@ def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNIN
     (folder / "bin").mkdir()
     (folder / "run/code").mkdir(parents=True)
     job = a_job(restarts=5, command=("bash", "-c", "exit 75"))
-    spec = planned(job=job, surroundings=replace(AROUND, run_dir=str(folder / "run"), cwd=str(folder)), **typed)
+    spec = planned(job=job, context=replace(CONTEXT, run_dir=str(folder / "run"), cwd=str(folder)), **typed)
     programs = {
         "srun": '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\nexec "$@"\n',
         "sleep": SLEEP.format(folder=folder),
@@ -243,13 +243,13 @@ def test_secrets_are_named_and_their_values_are_nowhere() -> None:
     spec = planned(a_site(secret_env=("TOKEN",)), a_job(secret_env=("WANDB_API_KEY", "TOKEN")), launcher="mpirun")
     assert spec.secrets == ("TOKEN", "WANDB_API_KEY")
     text = render(spec, ROOTS)
-    assert f"\nsecret {AROUND.user_folder}/secrets/TOKEN\nsecret {AROUND.user_folder}/secrets/WANDB_API_KEY\n" in text
+    assert f"\nsecret {CONTEXT.user_folder}/secrets/TOKEN\nsecret {CONTEXT.user_folder}/secrets/WANDB_API_KEY\n" in text
     assert "-x WANDB_API_KEY" in " ".join(spec.launch)
     assert text.index("\nsecret ") < text.index("\nlaunch ")
 
 
 def test_a_secrets_file_is_looked_for_where_the_submitting_shell_has_it() -> None:
-    spec = planned(job=a_job(secret_env=("TOKEN",)), surroundings=replace(AROUND, user_folder="/home/ada's/hpclaunch"))
+    spec = planned(job=a_job(secret_env=("TOKEN",)), context=replace(CONTEXT, user_folder="/home/ada's/hpclaunch"))
     assert spec.secrets_folder == "/home/ada's/hpclaunch/secrets"
     text = render(spec, ROOTS)
     assert f"\nsecret {shlex.quote(spec.secrets_folder + '/TOKEN')}\n" in text

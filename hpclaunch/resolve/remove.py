@@ -1,0 +1,62 @@
+"""Lines that a site, a user or a project does not want in the script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.launchers import VALUES
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+
+_OURS = "HPCLAUNCH_"
+
+
+def unwanted_lines(case: Case) -> list[str]:
+    """Return what site, user and project do not want, in their order; what is typed outlives it."""
+    typed = {option.partition("=")[0] for option in case.request.sbatch}
+    unwanted = (*case.site.remove, *case.settings.all("remove", case.site.name))
+    return [item for item in unwanted if item not in typed]
+
+
+def remove_lines(spec: JobSpec, unwanted: Iterable[str], decisions: Decisions) -> JobSpec:
+    """Return the spec without the unwanted lines; note a fault for each that must stay, a warning for each unknown.
+
+    ``--option`` takes it from the directives and from the launcher's words, ``NAME`` is a variable, anything else the
+    text of a line of set-up.
+    """
+    for item in unwanted:
+        if item.startswith(_OURS):
+            what = f"{item} cannot be removed: the ranks need it (docs/contract.md)"
+            decisions.fault(what, where="remove", next="leave it in")
+            continue
+        smaller = _remove_line(spec, item)
+        if smaller == spec:
+            decisions.warnings.append(f"remove: there is no line {item!r} in this script")
+        spec = smaller
+    return spec
+
+
+def _remove_line(spec: JobSpec, item: str) -> JobSpec:
+    return replace(
+        spec,
+        directives=tuple(pair for pair in spec.directives if f"--{pair[0]}" != item),
+        launch=_remove_words(spec.launch, item),
+        environment=tuple(pair for pair in spec.environment if pair[0] != item),
+        steps=tuple(step for step in spec.steps if step.line != item),
+        rank_setup=tuple(line for line in spec.rank_setup if line != item and not line.startswith(f"export {item}=")),
+    )
+
+
+def _remove_words(launch: tuple[str, ...], item: str) -> tuple[str, ...]:
+    """Return the launcher's words without an option and its values, or without mpirun's ``-x`` of a variable."""
+    kept: list[str] = []
+    position = 0
+    while position < len(launch):
+        words = launch[position : position + 1 + VALUES.get(launch[position], 0)]
+        is_option = item.startswith("-") and words[0].partition("=")[0] == item
+        if not is_option and words != ("-x", item):
+            kept += words
+        position += len(words)
+    return tuple(kept)

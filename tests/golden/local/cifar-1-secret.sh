@@ -1,0 +1,44 @@
+#!/bin/bash
+# cifar at local (workstation): 1 node x 1 task = 1 rank
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# There is no scheduler here. Run it by hand with: bash FILE
+
+# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version
+library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
+sha256=0000000000000000000000000000000000000000000000000000000000000000
+[ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
+  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+# shellcheck source=/dev/null
+source "$library"
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+begin local signal_to=group walltime=1800
+
+# --- Environment
+secret /home/ada/.config/hpclaunch/secrets/WANDB_API_KEY
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
+export PATH=/opt/hpc/bin:"$PATH"
+check 'setting PATH'
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=8
+export CUDA_VISIBLE_DEVICES=''
+export HPCLAUNCH_WORLD_SIZE=1
+export HPCLAUNCH_EXPECT_GPU=0
+enter /home/ada/project/runs/train-20260102-030405-abcd
+need /opt/hpc/bin/python
+
+rank() { # what every rank runs
+  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --epochs=12 \
+    --batch-size-per-rank=512 --accumulation=1 --learning-rate=0.001 --scale-learning-rate=none \
+    --warmup-epochs=0.0 --warmup-steps=0 --decay=constant --decay-epochs= --decay-factor=0.1 \
+    --decay-power=1.0 --batch-norm=local --ghost-batch-size=32 --optimizer=adam --momentum=0.9 \
+    --momentum-correction=true --weight-decay=0.0 --exclude-vectors=true --precision=float32 \
+    --compression=none --adasum=false --noise-scale=true --xla=false --steps-per-execution=1 --input=memory \
+    --stage-to= --flip-horizontal=false --flip-vertical=false --crop=0 --scale-images=0.0 --brightness=0.0 \
+    --contrast=0.0 --saturation=0.0 --mixup=0.0 --cutmix=0.0 --seed=1337 --synthetic=false \
+    --synthetic-samples=4096 --train-samples=0 --record-shards=false --checkpoint-minutes=15.0 \
+    --checkpoint-steps=0 --keep-checkpoints=2 --stall-minutes=30.0 --resume=true
+}
+
+launch
+finish
