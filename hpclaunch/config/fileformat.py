@@ -13,7 +13,9 @@ import yaml
 
 from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.launchers import LAUNCHERS
 
 _LARGEST_FILE = 256 * 1024
 _CORE_SCALARS = {
@@ -123,6 +125,13 @@ class AtMost:
     most: int
 
 
+@record
+class OneOf:
+    """Marks a text that must be one of the names of a table."""
+
+    names: tuple[str, ...]
+
+
 def _walltime(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"a walltime is {WALLTIME_FORMS}")
@@ -164,6 +173,8 @@ ScalarLine = Annotated[str, Before(_scalar), _ONE_LINE]
 """Text or a number that stays on one line of a script."""
 VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "letters, digits and _, no digit first")]
 """A name that a shell can export."""
+LauncherName = Annotated[str, OneOf(names=tuple(LAUNCHERS))]
+SchedulerName = Annotated[str, OneOf(names=tuple(SCHEDULERS))]
 
 
 @record
@@ -281,6 +292,8 @@ def _marked(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
     for mark in marks:
         if isinstance(mark, Matching) and not mark.pattern.fullmatch(value):
             faults.append(place.fault(f"{value!r} may not stand here", allowed=mark.what))
+        if isinstance(mark, OneOf) and value not in mark.names:
+            faults.append(_not_allowed(value, mark.names, place))
         if isinstance(mark, AtLeast) and (value if isinstance(value, int | float) else len(value)) < mark.least:
             shown = f"{value} is too small" if isinstance(value, int | float) else "has too few members"
             faults.append(place.fault(shown, allowed=f"at least {mark.least}"))
@@ -309,9 +322,13 @@ def _either(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
 def _one_of(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
     allowed = typing.get_args(kind)
     if value not in allowed or type(value) is not type(allowed[0]):
-        near = did_you_mean(value, allowed) if isinstance(value, str) else ""
-        faults.append(place.fault(f"{_shown(value)} is not allowed{near}", allowed=", ".join(map(str, allowed))))
+        faults.append(_not_allowed(value, allowed, place))
     return value
+
+
+def _not_allowed(value: Any, allowed: tuple[Any, ...], place: _Place) -> Fault:
+    near = did_you_mean(value, allowed) if isinstance(value, str) else ""
+    return place.fault(f"{_shown(value)} is not allowed{near}", allowed=", ".join(map(str, allowed)))
 
 
 def _list(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:

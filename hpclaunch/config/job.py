@@ -14,6 +14,7 @@ from hpclaunch.config.fileformat import (
     AtLeast,
     Before,
     Environment,
+    LauncherName,
     Line,
     Matching,
     Memory,
@@ -23,7 +24,6 @@ from hpclaunch.config.fileformat import (
     read,
 )
 from hpclaunch.core.records import record
-from hpclaunch.launchers import LauncherName
 
 Value = bool | int | float | str
 ParameterName = Annotated[str, Matching(re.compile("[a-z][a-z0-9_]*"), "small letters, digits and _")]

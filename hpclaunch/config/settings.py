@@ -5,9 +5,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
-from hpclaunch.config.fileformat import INTERNAL, AtLeast, Environment, Line, Walltime, read
+from hpclaunch.config.fileformat import INTERNAL, AtLeast, Environment, LauncherName, Line, Walltime, read
 from hpclaunch.core.records import record
-from hpclaunch.launchers import LauncherName
 
 SETTINGS_FILE = "settings.yaml"
 PROJECT_FILE = "hpclaunch.yaml"

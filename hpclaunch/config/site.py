@@ -14,20 +14,20 @@ from hpclaunch.config.fileformat import (
     AtMost,
     Before,
     Environment,
+    LauncherName,
     Line,
     Memory,
     NotNegative,
     PositiveInt,
     Scalar,
     ScalarLine,
+    SchedulerName,
     VariableName,
     Walltime,
     read,
 )
 from hpclaunch.core.records import record
-from hpclaunch.launchers import LauncherName
 
-SchedulerName = Literal["slurm", "local"]
 TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
 Runtime = Literal["shifter", "podman-hpc", "apptainer", "singularity", "pyxis"]
 

@@ -9,7 +9,7 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
 from hpclaunch.core.spec import Layout, Request, Surroundings
-from hpclaunch.launchers import LAUNCHERS, Launch, rank_number
+from hpclaunch.launchers import LAUNCHERS, Launch
 from hpclaunch.resolve.containers import Box
 from hpclaunch.resolve.decisions import Ledger
 from hpclaunch.resolve.strategies import takes_several_gpus
@@ -143,7 +143,7 @@ def rank_number_of(site: Site, launcher: str, layout: Layout, job: Job, settings
         settings.offer("rank_logs", site.name),
         ("usual", RANK_LOGS),
     )
-    return rank_number(launcher) if 1 < layout.world_size <= (most or 0) else ""
+    return LAUNCHERS[launcher].rank_number if 1 < layout.world_size <= (most or 0) else ""
 
 
 def launch_of(
@@ -177,4 +177,4 @@ def launch_of(
         exit_wait=job.resources.exit_wait,
         hosts_file=hosts,
     )
-    return LAUNCHERS[launcher](launch)
+    return LAUNCHERS[launcher].argv(launch)
