@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.actions.submit import Ground, ground_of, is_foreign
 from hpclaunch.actions.system import System
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def plan_job(
 ) -> Forecast:
     """Load what the files say and return the plan. Raises HpclaunchError.
 
-    No program is asked, but for a look at a model that nobody has looked at, and the site's own Slurm about its queue.
-    Nothing is written but what that look, and a look at finished runs, found.
+    No program is asked, but for a look at a model that nobody has looked at, and the site's own scheduler about its
+    queue. Nothing is written but what that look, and a look at finished runs, found.
     """
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.evidence import read_evidence
@@ -65,8 +66,9 @@ def plan_job(
 
 
 def _may_be_asked(site: Site, elsewhere: str) -> bool:
-    """Whether Slurm's programs are here, and are the site's own."""
-    return site.scheduler == "slurm" and not is_foreign(site.status, elsewhere) and which("sbatch") is not None
+    """Whether the scheduler's programs are here, and are the site's own."""
+    row = scheduler_row(site.scheduler)
+    return row.has_queue and not is_foreign(site.status, elsewhere) and which(row.start_command) is not None
 
 
 def _figures(system: System, request: Request, ground: Ground) -> tuple[ModelFigures | None, str]:

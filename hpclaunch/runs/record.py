@@ -14,6 +14,7 @@ from typing import Any
 from hpclaunch.core.errors import Fault, NotFound, NotPermitted
 from hpclaunch.core.files import append_line, json_lines, json_object, locked, read_text, write_text
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS
 
 FINAL = frozenset(
@@ -92,8 +93,8 @@ class Run:
 
     @property
     def start_command(self) -> str:
-        """What a person types to start the script by hand."""
-        return shlex.join(["sbatch" if self.scheduler == "slurm" else "bash", str(self.script)])
+        """What a person types to start the script by hand. Raises NotFound for a scheduler that is not known."""
+        return shlex.join([scheduler_row(self.scheduler).start_command, str(self.script)])
 
     def logs(self, rank: int | None = None) -> list[Path]:
         """Return the log files of all starts, oldest first: the job's; or the one of a rank, which all starts share."""
