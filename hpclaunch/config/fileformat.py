@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
 
+from hpclaunch.config.wording import shown
 from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import SCHEDULERS
@@ -184,12 +185,12 @@ class Environment:
     ``python: current`` means the interpreter that runs hpclaunch. ``container`` is an image, run as the site runs them.
     """
 
-    modules: tuple[Line, ...] = ()
-    container: Line | None = None
-    venv: Line | None = None
-    conda: Line | None = None
-    python: Line | None = None
-    setup: tuple[Line, ...] = ()
+    modules: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
+    container: Line | None = field(default=None, metadata=shown("{}"))
+    venv: Line | None = field(default=None, metadata=shown("{}"))
+    conda: Line | None = field(default=None, metadata=shown("{}"))
+    python: Line | None = field(default=None, metadata=shown("{}"))
+    setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; "))
     variables: dict[VariableName, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

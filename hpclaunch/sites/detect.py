@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpclaunch.config.catalog import SITE, THIS_MACHINE, Catalog
+from hpclaunch.config.detection import Detect
 from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Detect, Site, load_site
+from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import Fault, InvalidFile, NotFound, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
