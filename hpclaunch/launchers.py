@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Layout
+
+if TYPE_CHECKING:
+    from hpclaunch.core.spec import Layout
 
 
 @record

@@ -196,6 +196,10 @@ def digits_of(count: int) -> int:
     return max(4, len(str(count - 1)))
 
 
+OWN = {"own": True}
+"""Marks a field that differs from run to run, or follows from others: runs are not compared by it."""
+
+
 @record
 class JobSpec:
     """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted".
@@ -222,12 +226,12 @@ class JobSpec:
     qos: str
     walltime: int
     cost: Cost | None
-    run_dir: str
-    created: str
+    run_dir: str = field(metadata=OWN)
+    created: str = field(metadata=OWN)
     version: str
     shell: str
-    chdir: str
-    directives: Pairs
+    chdir: str = field(metadata=OWN)
+    directives: Pairs = field(metadata=OWN)
     steps: tuple[Step, ...]
     environment: Pairs
     unset: tuple[str, ...]
@@ -240,13 +244,13 @@ class JobSpec:
     secrets: tuple[str, ...]
     secrets_folder: str
     restarts: Restarts
-    code: Code
+    code: Code = field(metadata=OWN)
     data: DataNeed | None
-    choices: tuple[Choice, ...]
-    declined: tuple[Declined, ...]
-    marks: tuple[str, ...]
-    warnings: tuple[str, ...]
-    sweep: Sweep | None = None
+    choices: tuple[Choice, ...] = field(metadata=OWN)
+    declined: tuple[Declined, ...] = field(metadata=OWN)
+    marks: tuple[str, ...] = field(metadata=OWN)
+    warnings: tuple[str, ...] = field(metadata=OWN)
+    sweep: Sweep | None = field(default=None, metadata=OWN)
     strategy: str = ""
 
     def to_json(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import time
-from dataclasses import replace
+from dataclasses import MISSING, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +29,8 @@ HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
 STATE = re.compile("[A-Z_]{1,40}")
 _PART = re.compile("[0-9,-]*")
-_TEXTS = (
-    *("name", "site", "scheduler", "created", "state", "job_id", "exit_code", "reason", "host", "git"),
-    *("submission", "nodes", "excluded"),
-)
-_MUST = ("name", "site", "scheduler", "created")
-_HEARD = ("state", "exit_code", "reason", "nodes")
-"""What a scheduler tells of a job, again and again: a line of the history is enough to record it."""
+_HEARD_OF = {"heard": True}
+"""Marks what a scheduler tells of a job, again and again: a line of the history is enough to record it."""
 _LINES = json.JSONEncoder(separators=(",\n  ", ": "))
 
 
@@ -56,14 +51,14 @@ class Run:
     site: str
     scheduler: str
     created: str
-    state: str = "RENDERED"
+    state: str = field(default="RENDERED", metadata=_HEARD_OF)
     job_id: str = ""
-    exit_code: str = ""
-    reason: str = ""
+    exit_code: str = field(default="", metadata=_HEARD_OF)
+    reason: str = field(default="", metadata=_HEARD_OF)
     host: str = ""
     git: str = ""
     submission: str = ""
-    nodes: str = ""
+    nodes: str = field(default="", metadata=_HEARD_OF)
     excluded: str = ""
     earlier: tuple[str, ...] = ()
     tasks: int = 0
@@ -148,6 +143,11 @@ class Run:
         fields = {name: getattr(self, name) for name in _TEXTS}
         told = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
         return {**told, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else told
+
+
+_TEXTS = tuple(one.name for one in fields(Run) if one.type == "str")
+_MUST = tuple(one.name for one in fields(Run) if one.name in _TEXTS and one.default is MISSING)
+_HEARD = tuple(one.name for one in fields(Run) if one.metadata == _HEARD_OF)
 
 
 def load(path: Path) -> Run:

@@ -11,9 +11,9 @@ from typing import Any
 
 from hpclaunch.config.provenance import Value, values
 from hpclaunch.config.site import HEAD, OURS, LauncherOptions, Launchers, Limits, NodeType, Site
-from hpclaunch.config.wording import record_in, wording_of
 from hpclaunch.sites.card.lines import Pieces, Row, Section
 from hpclaunch.sites.card.short import lacks
+from hpclaunch.sites.card.wording import record_in, wording_of
 from hpclaunch.sites.card.words import spaced, text_of
 
 

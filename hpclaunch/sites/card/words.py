@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hpclaunch.config.wording import UNSAID, Wording, field_of, is_mapping, record_in, wording_of
 from hpclaunch.core.units import count
+from hpclaunch.sites.card.wording import UNSAID, Wording, field_of, is_mapping, record_in, wording_of
 
 
 def text_of(kind: type, key: str, value: Any, label: str = "") -> str:

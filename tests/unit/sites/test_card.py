@@ -12,10 +12,10 @@ from hpclaunch.config.catalog import SITE, Catalog
 from hpclaunch.config.fileformat import INTERNAL, Environment, read_yaml
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import BOOK, LauncherOptions, Limits, NodeType, Site, Source, load_site
-from hpclaunch.config.wording import wording_of
 from hpclaunch.sites.card import sections_of
 from hpclaunch.sites.card.lines import Row, Section, lines_of
 from hpclaunch.sites.card.short import gpus_in_short, lacks
+from hpclaunch.sites.card.wording import wording_of
 from hpclaunch.sites.card.words import text_of
 from tests.builders import BUNDLED, a_site, bundled_site
 
