@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hpclaunch.actions.submit import Ground, prepare_on
+from hpclaunch.actions.submit import prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
@@ -21,21 +21,18 @@ DAYS = 14
 """How far back the history of the queue is asked for."""
 
 
-def queue_of(system: System, question: Question, known: Ground) -> Queue:
-    """Return the waits of all node counts that the site takes, as far as its scheduler tells.
-
-    ``known``: what the question was made from; no file of it is read again.
-    """
+def queue_of(system: System, question: Question) -> Queue:
+    """Return the waits of all node counts that the site takes, as far as its scheduler tells; no file is read again."""
     trials = [trial for trial in trials_of(question) if not trial.faults]
-    row = scheduler_row(question.site.scheduler)
+    row = scheduler_row(question.case.site.scheduler)
     system.tell(f"asking {row.title} how long such jobs wait")
-    past = scheduler_of(question.site.scheduler).past_jobs(DAYS)
+    past = scheduler_of(question.case.site.scheduler).past_jobs(DAYS)
     found = {trial.nodes: wait for trial in trials if (wait := _from_history(past, trial)) is not None}
     waits = {nodes: wait.middle_s for nodes, wait in found.items()}
     reasons = [wait.reason for wait in found.values()]
     guessed = {}
     for trial in trials:
-        if trial.nodes not in waits and (guess := _guess(system, question, known, trial.nodes)) is not None:
+        if trial.nodes not in waits and (guess := _guess(system, question, trial.nodes)) is not None:
             guessed[trial.nodes] = guess
     reasons += [_guess_reason(row, nodes, seconds) for nodes, seconds in guessed.items()]
     waits |= guessed
@@ -51,10 +48,11 @@ def _from_history(past: Sequence[Past], trial: Trial) -> Wait | None:
     return wait_for(past, trial.nodes, place.walltime, place.partition, place.qos)
 
 
-def _guess(system: System, question: Question, known: Ground, nodes: int) -> float | None:
+def _guess(system: System, question: Question, nodes: int) -> float | None:
     """Ask the scheduler, which queues nothing, about the script of so many nodes."""
     try:
-        prepared = prepare_on(system, known, replace(question.request, nodes=nodes))
+        case = question.case
+        prepared = prepare_case(system, replace(case, request=replace(case.request, nodes=nodes)))
         if prepared.faults:
             return None
         start = scheduler_of(prepared.spec.scheduler).estimate(prepared.text).start
