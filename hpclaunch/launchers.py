@@ -119,8 +119,8 @@ class LauncherRow:
     the number of a node."""
     signals: tuple[str, ...] = ("TERM", "USR1", "USR2")
     """The signals that it passes on to the ranks; others end it."""
-    most_ranks: int | None = None
-    """How many ranks it can start, where that is limited."""
+    starts_one_rank: bool = False
+    """It starts one rank, and no more."""
     everywhere: bool = False
     """It works at every site, whether or not the site's file has it."""
     scheduler: str = ""
@@ -165,7 +165,7 @@ NO_LAUNCHER = "direct"
 """The row for one rank that the script starts by itself."""
 
 LAUNCHERS: Mapping[str, LauncherRow] = {
-    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), most_ranks=1, everywhere=True),
+    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), starts_one_rank=True, everywhere=True),
     "srun": LauncherRow(
         argv=srun,
         programs=("srun",),

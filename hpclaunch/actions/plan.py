@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from hpclaunch.actions.load import load
 from hpclaunch.actions.submit import is_foreign
 from hpclaunch.actions.system import System
-from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def plan_job(
 
 def _has_a_queue_here(case: Case) -> bool:
     """Whether the scheduler's programs are here, and are the site's own."""
-    row = scheduler_row(case.site.scheduler)
+    row = case.site.scheduler_row
     foreign = is_foreign(case.site.status, case.context.other_site)
     return row.has_queue and not foreign and which(row.start_command) is not None
 

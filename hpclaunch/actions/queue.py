@@ -11,7 +11,7 @@ from dataclasses import replace
 from hpclaunch.actions.submit import prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import HpclaunchError
-from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
+from hpclaunch.core.scheduler_rows import SchedulerRow
 from hpclaunch.guidelines.queue import Past, Wait, wait_for
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.question import Question, Queue, Trial, trials_of
@@ -24,7 +24,7 @@ DAYS = 14
 def queue_of(system: System, question: Question) -> Queue:
     """Return the waits of all node counts that the site takes, as far as its scheduler tells; no file is read again."""
     trials = [trial for trial in trials_of(question) if not trial.faults]
-    row = scheduler_row(question.case.site.scheduler)
+    row = question.case.site.scheduler_row
     system.tell(f"asking {row.title} how long such jobs wait")
     past = scheduler_of(question.case.site.scheduler).past_jobs(DAYS)
     found = {trial.nodes: wait for trial in trials if (wait := _from_history(past, trial)) is not None}

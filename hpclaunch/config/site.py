@@ -26,6 +26,7 @@ from hpclaunch.config.fileformat import (
 )
 from hpclaunch.config.wording import shown
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
 
 TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
 HEAD = "head"
@@ -361,6 +362,11 @@ class Site:
         ]
         if wrong:
             raise ValueError("; ".join(wrong))
+
+    @property
+    def scheduler_row(self) -> SchedulerRow:
+        """What is known of its scheduler."""
+        return scheduler_row(self.scheduler)
 
     def _references(self) -> list[tuple[str, str, list[str]]]:
         kinds, sources = list(self.node_types), [*self.sources, OURS]

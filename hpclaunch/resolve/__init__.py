@@ -15,8 +15,6 @@ from hpclaunch.resolve.lines import Lines, lines_of, secrets_of
 from hpclaunch.resolve.parts import Parts, parts_of
 from hpclaunch.resolve.remove import remove_lines, unwanted_lines
 
-TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
-
 
 def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
     """Return the complete spec and every reason for refusing it; precedence is flag, job, settings, site.
@@ -62,7 +60,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         site_status=site.status,
         node_type=parts.sizing.node_type,
         scheduler=site.scheduler,
-        template=TEMPLATES[site.scheduler],
+        template=site.scheduler_row.template,
         launcher=parts.launcher,
         layout=layout,
         account=placement.account,

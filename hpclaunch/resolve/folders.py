@@ -71,12 +71,15 @@ def private_faults(case: Case, python: str, data: DataNeed | None, decisions: De
         decisions.fault(
             f"the path {context.run_dir!r} holds a control character or is not UTF-8",
             next="choose another with --runs-dir",
+            subject="shared paths",
         )
-    if site.scheduler == "slurm" and "\\" in context.run_dir:
-        decisions.fault(
-            f"the run directory {context.run_dir} holds a backslash, after which Slurm expands no %j in the log's name",
-            next="choose another with --runs-dir",
-        )
+    for character, what in site.scheduler_row.path_faults:
+        if character in context.run_dir:
+            decisions.fault(
+                f"the run directory {context.run_dir} holds {what}",
+                next="choose another with --runs-dir",
+                subject="shared paths",
+            )
     needed = [("run directory", context.run_dir, "choose one with --runs-dir")]
     needed += [("working folder", context.cwd, "submit from another folder")] if case.job.source_only else []
     needed += [("data folder", data.folder, "choose one with --data-dir")] if data and data.folder else []
@@ -88,6 +91,7 @@ def private_faults(case: Case, python: str, data: DataNeed | None, decisions: De
                     f"the {noun} {path} is in {root}, which every node of {site.name} has for itself",
                     allowed="a folder that all nodes share",
                     next=hint,
+                    subject="shared paths",
                 )
         if root in PurePosixPath(python).parents:
             decisions.warnings.append(f"Python {python} is in {root}, which nodes of {site.name} may not share")

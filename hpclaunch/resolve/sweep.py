@@ -9,6 +9,7 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import MOST_RUNS, Layout, Restarts, Sweep
 from hpclaunch.core.units import count
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 
@@ -57,7 +58,7 @@ def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, decis
 
 def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> None:
     site, job = case.site, case.job
-    if site.scheduler != "slurm":
+    if not site.scheduler_row.array_index:
         decisions.fault(
             f"{site.name} has no scheduler, and so no job arrays",
             where="--sweep",
@@ -69,11 +70,11 @@ def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions
             where="--sweep",
             next="let the program read HPCLAUNCH_RUN_DIR from its environment",
         )
-    if launcher == "horovodrun" and layout.nodes > 1:
+    if LAUNCHERS[launcher].over_ssh and layout.nodes > 1:
         decisions.fault(
-            "horovodrun over several nodes keeps one list of hosts, and every run of an array has its own",
+            f"{launcher} over several nodes keeps one list of hosts, and every run of an array has its own",
             where="--sweep",
-            next="--launcher srun, or --nodes 1",
+            next=f"--launcher {site.scheduler_row.usual_launcher}, or --nodes 1",
         )
 
 

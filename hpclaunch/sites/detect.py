@@ -12,7 +12,6 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import Fault, InvalidFile, NotFound, did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.scheduler_rows import scheduler_row
 
 
 @record
@@ -113,7 +112,7 @@ def choice_of(catalog: Catalog, here: Machine, asked: str | None, settings: Sett
         raise NotFound([replace(fault, where=origin) for fault in error.faults]) from None
     # A site file of one's own may describe this very machine without saying how it is known.
     own = catalog.find(SITE, name).origin != "bundled"
-    meant = own or not scheduler_row(site.scheduler).has_queue or (site.detect is not None and holds(site.detect, here))
+    meant = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
     return Choice(site, origin, "" if meant or detected in (None, name) else str(detected))
 
 

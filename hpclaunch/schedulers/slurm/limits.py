@@ -132,7 +132,13 @@ def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]
         return [Fault(what=what, allowed=", ".join(shown), next=would)]
     where = f"Slurm's partition {name}"
     faults = [
-        Fault(where=where, what=violation.what, allowed=violation.allowed, next=would or "ask for less")
+        Fault(
+            where=where,
+            what=violation.what,
+            allowed=violation.allowed,
+            next=would or "ask for less",
+            subject=violation.subject,
+        )
         for violation in violations(limits_of(known[name]), _ask(spec))
     ]
     return faults + [

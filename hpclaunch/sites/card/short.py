@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from hpclaunch.config.site import NodeType, Site
-from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 
 
 def lacks(site: Site) -> list[str]:
     """Return which essential keys the file of a site with a queue lacks; a run there needs ``--accept-unverified``."""
-    if not scheduler_row(site.scheduler).has_queue:
+    if not site.scheduler_row.has_queue:
         return []
     with_gpus = any(node.gpus_per_node for node in site.node_types.values())
     missing = [("the launcher", site.launchers is None), ("how GPUs are asked for", site.gpus is None and with_gpus)]
