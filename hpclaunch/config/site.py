@@ -31,6 +31,8 @@ from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
 TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
 HEAD = "head"
 """The section at the top of a site's card."""
+ALWAYS_USED = {"always_used": True}
+"""Marks a field whose value every script of the site uses."""
 BOOK = {"book": True}
 """Marks a field that says where the values of others are from."""
 _ASKING, _EVERY_SCRIPT = "How resources are asked for", "In every script"
@@ -306,13 +308,13 @@ class Site:
     scheduler: SchedulerName = field(metadata=shown("{}", section=HEAD))
     interconnect: str | None = field(default=None, metadata=shown("{}", section=HEAD))
     detect: Detect | None = field(default=None, metadata=shown(section=HEAD, row="detected by"))
-    defaults: Defaults = field(metadata=shown(section=HEAD, row="usual choices"))
+    defaults: Defaults = field(metadata=shown(section=HEAD, row="usual choices") | ALWAYS_USED)
     required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = field(
-        default=(), metadata=shown("{}", section=HEAD, row="must be said")
+        default=(), metadata=shown("{}", section=HEAD, row="must be said") | ALWAYS_USED
     )
     login_shell: bool = field(
         default=False,
-        metadata=shown(yes="login shell (bash -l)", no="no login shell", section=HEAD, row="script"),
+        metadata=shown(yes="login shell (bash -l)", no="no login shell", section=HEAD, row="script") | ALWAYS_USED,
     )
     export: Literal["none", "all"] = field(
         default="none",
@@ -326,20 +328,20 @@ class Site:
     node_types: Annotated[dict[Line, NodeType], AtLeast(1)] = field(metadata=shown(section="Node types"))
     partitions: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="Partitions"))
     qos: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="QOS"))
-    charging: Charging | None = field(default=None, metadata=shown(section="Charging"))
-    gpus: GpuRequest | None = field(default=None, metadata=shown(section=_ASKING, row="GPUs"))
+    charging: Charging | None = field(default=None, metadata=shown(section="Charging") | ALWAYS_USED)
+    gpus: GpuRequest | None = field(default=None, metadata=shown(section=_ASKING, row="GPUs") | ALWAYS_USED)
     task_directives: tuple[TaskDirective, ...] = field(
         default=("ntasks-per-node", "cpus-per-task"),
-        metadata=shown("{}", none="none: the launcher alone says them", section=_ASKING, row="tasks"),
+        metadata=shown("{}", none="none: the launcher alone says them", section=_ASKING, row="tasks") | ALWAYS_USED,
     )
     launchers: Launchers | None = field(default=None, metadata=shown(section="Launchers"))
     container: Container | None = field(default=None, metadata=shown(section="Containers"))
-    environment: Environment = field(default_factory=Environment, metadata=shown(section="Environment"))
+    environment: Environment = field(default_factory=Environment, metadata=shown(section="Environment") | ALWAYS_USED)
     provides: tuple[Literal["tensorflow", "horovod"], ...] = field(
         default=(), metadata=shown("{}", section="Environment", row="brings")
     )
-    folders: Folders = field(default_factory=Folders, metadata=shown(section="Folders"))
-    sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}", section=_EVERY_SCRIPT))
+    folders: Folders = field(default_factory=Folders, metadata=shown(section="Folders") | ALWAYS_USED)
+    sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}", section=_EVERY_SCRIPT) | ALWAYS_USED)
     refuses: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
     remove: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
     restart: Literal["requeue", "resubmit", "none"] = field(

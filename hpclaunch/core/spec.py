@@ -15,6 +15,10 @@ STRATEGIES = HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworke
 """What can average the gradients of a job: Horovod, or a strategy of TensorFlow."""
 
 
+WITH_QUEUE = {"with_queue": True}
+"""Marks a field of a request that means nothing at a site without a queue."""
+
+
 @record
 class Request:
     """What a person typed, and nothing else: None means "as the files say". Walltime in seconds, memory in MB."""
@@ -28,11 +32,11 @@ class Request:
     gpus_per_node: int | None = None
     launcher: str | None = None
     strategy: str | None = None
-    account: str | None = None
-    partition: str | None = None
-    qos: str | None = None
+    account: str | None = field(default=None, metadata=WITH_QUEUE)
+    partition: str | None = field(default=None, metadata=WITH_QUEUE)
+    qos: str | None = field(default=None, metadata=WITH_QUEUE)
     walltime: int | None = None
-    memory: int | None = None
+    memory: int | None = field(default=None, metadata=WITH_QUEUE)
     data_dir: str | None = None
     synthetic: bool = False
     hosts_file: str | None = None
@@ -41,7 +45,7 @@ class Request:
     settings: Pairs = ()
     sweep: Pairs = ()
     at_once: int | None = None
-    sbatch: tuple[str, ...] = ()
+    sbatch: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
     arguments: tuple[str, ...] = ()
     accept_unverified: bool = False
 

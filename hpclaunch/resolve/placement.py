@@ -7,12 +7,13 @@ default, then the first in the site file. Why each other one was not is kept.
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 
 from hpclaunch.config.settings import shell_choices
 from hpclaunch.config.site import Limits, NodeType
 from hpclaunch.core.errors import Subject, did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Declined
+from hpclaunch.core.spec import WITH_QUEUE, Declined, Request
 from hpclaunch.resolve.alternatives import Family, Wanted, alternative
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -20,7 +21,6 @@ from hpclaunch.resolve.limits import Ask, violations
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")
-_SLURM_ONLY = ("account", "partition", "qos", "memory")
 
 
 @record
@@ -45,7 +45,7 @@ class Placement:
 def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
     """Return account, partition and QOS as far as a person named them."""
     if not case.site.scheduler_row.has_queue:
-        _refuse_slurm_flags(case, decisions)
+        _refuse_flags_of_a_queue(case, decisions)
         return {}
     request, variables = case.request, shell_choices(case.site.scheduler_row, case.context.environment)
     named = {}
@@ -224,9 +224,8 @@ def _subject_of(key: str) -> Subject:
     return "account" if key in ("account", "qos") else ""
 
 
-def _refuse_slurm_flags(case: Case, decisions: Decisions) -> None:
-    typed = [key for key in _SLURM_ONLY if getattr(case.request, key)]
-    typed += ["sbatch"] if case.request.sbatch else []
+def _refuse_flags_of_a_queue(case: Case, decisions: Decisions) -> None:
+    typed = [one.name for one in fields(Request) if one.metadata == WITH_QUEUE and getattr(case.request, one.name)]
     for key in typed:
         decisions.fault(
             f"--{key} means nothing at {case.site.name}, which has no scheduler",

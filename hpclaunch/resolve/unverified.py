@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from hpclaunch.config.provenance import longest
-from hpclaunch.config.site import Site
+from hpclaunch.config.site import ALWAYS_USED, Site
 from hpclaunch.core.errors import Subject
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
@@ -47,8 +49,8 @@ def unverified_of(case: Case, layout: Layout, decisions: Decisions) -> list[str]
 def third_party_of(site: Site, sizing: Sizing, launcher: str, image: str | None) -> list[str]:
     """Return the third-party values among those that this script uses."""
     placement = sizing.placement
-    used = [f"node_types.{sizing.node_type}", "required", "charging", "gpus", "task_directives", "environment"]
-    used += ["folders", "sbatch", "defaults", "login_shell", "launchers.default", f"launchers.options.{launcher}"]
+    used = [one.name for one in fields(Site) if ALWAYS_USED.items() <= one.metadata.items()]
+    used += [f"node_types.{sizing.node_type}", "launchers.default", f"launchers.options.{launcher}"]
     used += [f"launchers.options.{starter}"] if (starter := LAUNCHERS[launcher].started_by) else []
     used += [f"partitions.{placement.partition}"] if placement.partition else []
     used += [f"qos.{placement.qos}"] if placement.qos else []
