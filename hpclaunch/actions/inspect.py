@@ -95,6 +95,8 @@ def _facts(run: Run) -> dict[str, str]:
     environment = json_object(read_text(run.home / "environment.json"))
     facts = {"site": run.site, "state": run.state, "exit code": run.exit_code, "git": run.git}
     facts |= {f"environment.{name}": _flat(value) for name, value in environment.items() if name != "folder"}
+    # Before the command, in which an argument of the program's own may say otherwise.
+    facts |= {f"--{name.replace('_', '-')}": value for name, value in run.parameters().items()}
     unequal_by_nature = {
         "run_dir",
         "created",
@@ -106,6 +108,7 @@ def _facts(run: Run) -> dict[str, str]:
         "marks",
         "code",
         "sweep",
+        "parameters",
     }
     for key, value in spec.items():
         if key in unequal_by_nature:
@@ -128,8 +131,8 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def _options(command: list[Any], run: Run) -> dict[str, str]:
-    """Return a command's --name=value words one by one, and the others as one text."""
-    words = [str(word).replace(str(run.home), "RUN") for word in command]
+    """Return a command's --name=value words one by one, and the others as one text; --default is told above."""
+    words = [str(word).replace(str(run.home), "RUN") for word in command if not str(word).startswith("--default=")]
     named = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
     return {**named, "command": " ".join(word for word in words if word.partition("=")[0] not in named)}
 

@@ -205,7 +205,8 @@ class JobSpec:
     own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where their
     files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the folder of
     all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job offers a
-    choice; under multiworker the script tells every rank where all others listen.
+    choice; under multiworker the script tells every rank where all others listen. ``parameters``: all of the job's
+    with their values, but those of the sweep; ``command`` holds only what the program must be told.
     """
 
     name: str
@@ -248,6 +249,7 @@ class JobSpec:
     warnings: tuple[str, ...]
     sweep: Sweep | None = None
     strategy: str = ""
+    parameters: Pairs = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""

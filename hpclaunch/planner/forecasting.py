@@ -25,7 +25,7 @@ from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, said
 from hpclaunch.planner.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
 from hpclaunch.planner.values import Forecast, Row, Section
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
-from hpclaunch.resolve.command import parameters_of
+from hpclaunch.resolve.command import words_of
 from hpclaunch.resolve.decisions import Ledger
 
 
@@ -75,7 +75,7 @@ def forecast(question: Question) -> Forecast:
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
     """Raise Refused with every reason, if no node count is taken, a typed one is not, or a parameter is not known."""
     ledger = Ledger()
-    parameters_of(question.job, question.request, ledger)
+    words_of(question.job, question.request, ledger)
     if question.job.training is not None:
         ledger.faults += nothing_typed(question.job, question.job.training, question.request.settings)
     typed = question.typed_nodes

@@ -10,7 +10,7 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import MULTIWORKER, Code, DataNeed, JobSpec, Layout, Request, Restarts, Surroundings, Sweep
-from hpclaunch.resolve.command import command_of
+from hpclaunch.resolve.command import command_of, values_of
 from hpclaunch.resolve.containers import box_of
 from hpclaunch.resolve.cost import cost_of
 from hpclaunch.resolve.decisions import Ledger
@@ -83,6 +83,7 @@ def draft(
         data=data,
         marks=tuple(marks),
         strategy=strategy,
+        parameters=tuple(values_of(job, request).items()),
         **_lines(site, job, request, settings, around, sized, launcher, software, data, sweep, strategy, ledger),
         choices=tuple(ledger.choices),
         declined=tuple(ledger.declined),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from hpclaunch.config.job import Job, spell
+from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import Request, Surroundings
+from hpclaunch.core.spec import Choice, Request, Surroundings
 from hpclaunch.resolve.decisions import Ledger
 from hpclaunch.resolve.software import Software
 from hpclaunch.resolve.strategies import words_of as strategy_words
@@ -17,7 +18,7 @@ _PLACE = re.compile(r"\{code\}|\{run_dir\}")
 def command_of(
     job: Job, request: Request, strategy: str, software: Software, around: Surroundings, ledger: Ledger
 ) -> tuple[str, ...]:
-    """Return argv: every parameter as ``--name=value``, a strategy of TensorFlow, then what was typed, unchanged."""
+    """Return argv: the parameters that the program must be told, a strategy of TensorFlow, then what was typed."""
     code = f"{around.run_dir}/code"
     program: tuple[str, ...]
     if job.script:
@@ -26,28 +27,59 @@ def command_of(
         places = {"{code}": code, "{run_dir}": around.run_dir}
         most = 1 if job.source_only else 0  # a script's own name may hold what looks like a place
         program = tuple(_PLACE.sub(lambda found: places[found[0]], word, count=most) for word in job.command)
-    parameters = parameters_of(job, request, ledger)
+    parameters = words_of(job, request, ledger)
     for argument in request.arguments:
         if "\0" in argument:
             ledger.fault("an argument cannot hold a NUL character")
     return (*program, *parameters, *strategy_words(strategy), *request.arguments)
 
 
-def parameters_of(job: Job, request: Request, ledger: Ledger) -> tuple[str, ...]:
-    """Return ``--name=value`` for every parameter; a typed one that the job lacks or cannot read is a fault.
+def words_of(job: Job, request: Request, ledger: Ledger) -> tuple[str, ...]:
+    """Return what the program must be told of its parameters; a typed one that the job cannot take is a fault.
 
-    Those of a sweep are not among them: every run has its own.
+    A typed value is always told, as ``--name=value``. Of the others only those are told that the program does not take
+    by itself; ``--default=name=value`` where the job file has another default than the program, so that the program
+    still knows what was typed. Values of a sweep are not among them: every run has its own.
     """
     typed, swept = _typed(job, request, ledger), dict(request.sweep)
-    values = {}
+    words = []
     for key, parameter in job.parameters.items():
+        option = key.replace("_", "-")
         if key in swept:
             continue
-        try:
-            values[key] = parameter.parse(typed[key]) if key in typed else parameter.default
-        except ValueError as error:
-            ledger.fault(str(error), where=f"--set {key}", next=f"hpclaunch jobs show {job.name}")
-    return tuple(f"--{key.replace('_', '-')}={spell(value)}" for key, value in values.items())
+        if key in typed:
+            value = _parsed(job, key, typed[key], ledger)
+            ledger.choices.append(Choice(key=f"parameters.{key}", value=value, origin=_origin(request, key)))
+            words.append(f"--{option}={value}")
+        elif parameter.builtin is None:
+            words.append(f"--{option}={spell(parameter.default)}")
+        elif parameter.builtin != parameter.default:
+            words.append(f"--default={option}={spell(parameter.default)}")
+    return tuple(words)
+
+
+def values_of(job: Job, request: Request) -> dict[str, str]:
+    """Return the value of every parameter but those of a sweep, however it is typed; unreadable text stays as it is."""
+    ledger = Ledger()
+    typed, swept = _typed(job, request, ledger), dict(request.sweep)
+    return {
+        key: _parsed(job, key, typed[key], ledger) if key in typed else spell(parameter.default)
+        for key, parameter in job.parameters.items()
+        if key not in swept
+    }
+
+
+def _parsed(job: Job, key: str, text: str, ledger: Ledger) -> str:
+    """Return a typed value in the one spelling that the program gets; one that cannot be read is a fault."""
+    try:
+        return spell(job.parameters[key].parse(text))
+    except ValueError as error:
+        ledger.fault(str(error), where=f"--set {key}", next=f"hpclaunch jobs show {job.name}")
+        return text
+
+
+def _origin(request: Request, key: str) -> str:
+    return "--set" if key in dict(request.settings) else "--synthetic"
 
 
 def _typed(job: Job, request: Request, ledger: Ledger) -> dict[str, str]:

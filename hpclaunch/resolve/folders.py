@@ -33,7 +33,7 @@ def data_need(
     site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, ledger: Ledger
 ) -> DataNeed | None:
     """Return what the job reads, or None where it reads nothing (or makes stand-in images up)."""
-    if job.data is None or _synthetic(job, request):
+    if job.data is None or is_synthetic(job, request):
         if request.data_dir is not None:
             ledger.warnings.append("--data-dir means nothing here: no data set is read")
         return None
@@ -60,7 +60,7 @@ def data_folder(
     return normpath(join(around.cwd, place)) if known else "", ledger.choices[-1].origin
 
 
-def _synthetic(job: Job, request: Request) -> bool:
+def is_synthetic(job: Job, request: Request) -> bool:
     """Tell whether stand-in images are asked for; ``--set synthetic=…`` wins, as in the command."""
     default = job.parameters["synthetic"].default if "synthetic" in job.parameters else False
     typed = dict(request.settings).get("synthetic", "true" if request.synthetic else str(default))

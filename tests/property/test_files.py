@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hpclaunch.config.catalog import JOB, SITE, bundled
-from hpclaunch.config.fileformat import read, read_yaml
+from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.fileformat import read
 from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site

@@ -27,6 +27,7 @@ from hpclaunch.planner.measured.calibrations import key_of, place_of
 from hpclaunch.planner.measured.evidence import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.planner.measured.measurement import WARM_UP, Measured, measured
 from hpclaunch.planner.question import Evidence
+from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.runs import Run, load
 
 LOOKED_AT = 64
@@ -69,7 +70,7 @@ def expect(site: Site, job: Job, request: Request, settings: Settings, around: S
     Not where something was typed that a plan does not know: arguments, sbatch options, a launcher, a strategy beside
     Horovod; nor on stand-in samples. A submission never fails for it.
     """
-    other = request.arguments or request.sbatch or request.launcher or request.synthetic or request.sweep
+    other = request.arguments or request.sbatch or request.launcher or is_synthetic(job, request) or request.sweep
     strange = request.strategy not in (None, HOROVOD)
     if job.training is None or other or strange or "\n" in run_dir:
         return

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
-from hpclaunch.config.fileformat import Environment, Memory, PositiveInt, VariableName, Walltime, read, read_yaml
+from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.fileformat import Environment, Memory, PositiveInt, VariableName, Walltime, read
 from hpclaunch.core.errors import InvalidFile
 
 

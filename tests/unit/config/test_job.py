@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.catalog import JOB, Catalog
-from hpclaunch.config.job import Parameter, Value, load_job, looks_like_path, script_job, spell
+from hpclaunch.config.job import load_job, looks_like_path, script_job
+from hpclaunch.config.parameters import Parameter, Value, spell
 from hpclaunch.core.errors import InvalidFile, NotFound
 from tests.builders import BUNDLED, bundled_job
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.job import Job, Parameter
+from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import Request
 from hpclaunch.resolve.batch import undivided

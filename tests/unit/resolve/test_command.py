@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.job import DataSet, Parameter
+from hpclaunch.config.job import DataSet
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Folders, GpuRequest
 from tests.builders import AROUND, a_desk, a_job, a_site, around, planned
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.catalog import SITE, Catalog
-from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import NodeType, Source, load_site
 from hpclaunch.sites.card import sections_of

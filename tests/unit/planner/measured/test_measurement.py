@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.config.job import Job, Parameter, Training
+from hpclaunch.config.job import Job, Training
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.planner.measured.measurement import calibration_of, measured
 from hpclaunch.runs import Run
