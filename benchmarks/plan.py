@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hpclaunch.actions.submit import ground_of
+from hpclaunch.actions.load import load
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from hpclaunch.planner.measured.finished_runs import expect
@@ -60,7 +60,7 @@ def record(folder: Path) -> Path:
     """Write finished runs of cifar on 1, 2, 4 and 8 nodes into a home; return the file that a plan keeps of them."""
     world = System(cwd=folder, environment={"HOME": str(folder)})
     request = Request(target="cifar", site="perlmutter")
-    known = ground_of(world, request)
+    case = load(world, request)
     for number in range(RUNS):
         nodes = 1 << number % 4
         path = folder / f"runs/cifar-{number:04}"
@@ -72,7 +72,7 @@ def record(folder: Path) -> Path:
         (path / "attempts/7.0/exit-code").write_text("0")
         lines = [json.dumps({**LINE, "images_per_s": 10_000.0 * nodes + epoch}) for epoch in range(12)]
         (path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-        expect(known.site, known.job, request, known.settings, known.around, str(path))
+        expect(case, str(path))
     (listed,) = folder.rglob("*.runs")
     return listed.with_suffix(".finished")
 

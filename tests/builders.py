@@ -1,4 +1,4 @@
-"""Small complete values for tests: a site, a job, what surrounds the program, and the plan of the three."""
+"""Small complete values for tests: a site, a job, a context, and the spec of the three."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, GpuRequest, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.spec import JobSpec, Request, Surroundings
-from hpclaunch.resolve import plan
+from hpclaunch.core.spec import Context, JobSpec, Request
+from hpclaunch.resolve import spec_of
+from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
 
 HOUR = 3600
@@ -25,7 +26,7 @@ NOWHERE = Path("/nonexistent")
 BUNDLED = Catalog(project=NOWHERE, user=NOWHERE)
 ROOTS = [("bundled", bundled("templates"))]
 
-AROUND = Surroundings(
+CONTEXT = Context(
     now="2026-01-02T03:04:05Z",
     cwd="/home/ada/project",
     run_dir="/home/ada/project/runs/train-20260102-030405-abcd",
@@ -91,35 +92,48 @@ def bundled_job(name: str) -> Job:
     return load_job(BUNDLED, name, NOWHERE)
 
 
-def around(**changes: Any) -> Surroundings:
-    """AROUND, changed; ``environment`` is added to what is there."""
+def a_context(**changes: Any) -> Context:
+    """CONTEXT, changed; ``environment`` is added to what is there."""
     if "environment" in changes:
-        changes["environment"] = MappingProxyType({**AROUND.environment, **changes["environment"]})
-    return replace(AROUND, **changes)
+        changes["environment"] = MappingProxyType({**CONTEXT.environment, **changes["environment"]})
+    return replace(CONTEXT, **changes)
+
+
+def a_case(
+    site: Site | None = None,
+    job: Job | None = None,
+    users: Settings | None = None,
+    context: Context = CONTEXT,
+    **typed: Any,
+) -> Case:
+    """The case of what was ``typed``, with the ``users`` own settings."""
+    request = Request(**{"target": "train", **typed})
+    return Case(
+        site=site or a_site(), job=job or a_job(), request=request, settings=users or Settings(), context=context
+    )
 
 
 def planned(
     site: Site | None = None,
     job: Job | None = None,
     users: Settings | None = None,
-    surroundings: Surroundings = AROUND,
+    context: Context = CONTEXT,
     **typed: Any,
 ) -> JobSpec:
-    """The plan for what was ``typed``, with the ``users`` own settings."""
-    request = Request(**{"target": "train", **typed})
-    return plan(site or a_site(), job or a_job(), request, users or Settings(), surroundings)
+    """The spec of what was ``typed``, with the ``users`` own settings."""
+    return spec_of(a_case(site, job, users, context, **typed))
 
 
 def refused(
     site: Site | None = None,
     job: Job | None = None,
     users: Settings | None = None,
-    surroundings: Surroundings = AROUND,
+    context: Context = CONTEXT,
     **typed: Any,
 ) -> list[Fault]:
     """The faults for which planning refuses what was ``typed``."""
     with pytest.raises(Refused) as caught:
-        planned(site, job, users, surroundings, **typed)
+        planned(site, job, users, context, **typed)
     return list(caught.value.faults)
 
 

@@ -20,6 +20,7 @@ from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
 from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
@@ -29,7 +30,7 @@ from hpclaunch.sites.describe.answers import gpus_of, mpi_types
 
 MARK = "HPCLAUNCH_DOCTOR_MARK"
 """A variable of the submitting shell alone; rank_probe.py looks for it."""
-FOLDER = Path(__file__).resolve().parent / "training" / "doctor"
+FOLDER = PACKAGE / "training" / "doctor"
 SCRIPT = "rank_probe.py"
 WALLTIME = 10 * 60
 NODES = 2

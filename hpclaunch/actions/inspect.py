@@ -105,7 +105,7 @@ def _facts(run: Run) -> dict[str, str]:
         "choices",
         "declined",
         "warnings",
-        "marks",
+        "unverified",
         "code",
         "sweep",
         "parameters",

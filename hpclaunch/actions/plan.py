@@ -7,21 +7,22 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING
 
-from hpclaunch.actions.submit import Ground, ground_of, is_foreign
+from hpclaunch.actions.load import load
+from hpclaunch.actions.submit import is_foreign
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
-    from hpclaunch.config.site import Site
-    from hpclaunch.guidelines.choice import Wishes
+    from hpclaunch.guidelines.choice import Objective
     from hpclaunch.guidelines.figures import ModelFigures
     from hpclaunch.planner.values import Forecast
+    from hpclaunch.resolve.case import Case
 
 
 def plan_job(
     system: System,
     request: Request,
-    wishes: Wishes,
+    objective: Objective,
     *,
     global_batch: int | None = None,
     calibration: Path | None = None,
@@ -37,26 +38,21 @@ def plan_job(
     from hpclaunch.planner.question import Question
     from hpclaunch.planner.workload import divided_batch
 
-    known = ground_of(system, request)
-    site, job, settings, around = known.site, known.job, known.settings, known.around
-    figures, unknown = _figures(system, request, known)
-    measured = read_evidence(calibration) if calibration else evidence_for(site, job, request, settings, around)
+    case = load(system, request)
+    site = case.site
+    figures, unknown = _figures(system, case)
     question = Question(
-        site=site,
-        job=job,
-        request=request,
-        settings=settings,
-        around=around,
+        case=case,
         figures=figures,
         unknown=unknown,
-        evidence=measured,
-        wishes=wishes,
-        global_batch=global_batch or divided_batch(job, request),
+        evidence=read_evidence(calibration) if calibration else evidence_for(case),
+        objective=objective,
+        global_batch=global_batch or divided_batch(case.job, request),
     )
-    if figures is not None and _may_be_asked(site, known.elsewhere):
+    if figures is not None and _has_a_queue_here(case):
         from hpclaunch.actions.queue import queue_of
 
-        question = replace(question, queue=queue_of(system, question, known))
+        question = replace(question, queue=queue_of(system, question))
     found = forecast(question)
     if site.status != "retired":
         return found
@@ -64,25 +60,27 @@ def plan_job(
     return replace(found, warnings=(*found.warnings, gone))
 
 
-def _may_be_asked(site: Site, elsewhere: str) -> bool:
+def _has_a_queue_here(case: Case) -> bool:
     """Whether Slurm's programs are here, and are the site's own."""
-    return site.scheduler == "slurm" and not is_foreign(site.status, elsewhere) and which("sbatch") is not None
+    foreign = is_foreign(case.site.status, case.context.other_site)
+    return case.site.scheduler == "slurm" and not foreign and which("sbatch") is not None
 
 
-def _figures(system: System, request: Request, ground: Ground) -> tuple[ModelFigures | None, str]:
-    """Return what the model needs, or why nobody knows. It is looked at in the environment that the job has here."""
+def _figures(system: System, case: Case) -> tuple[ModelFigures | None, str]:
+    """Return what the model needs, or why it is unknown. It is looked at in the environment that the job has here."""
     from hpclaunch.planner.measured.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
 
-    job, site, around, elsewhere = ground.job, ground.site, ground.around, ground.elsewhere
+    job, other_site = case.job, case.context.other_site
     known = known_figures(job, system.environment)
     if known is not None or job.training is None or job.training.model is None:
         return known, ""
-    from hpclaunch.resolve.python_environment import interior_of
+    from hpclaunch.resolve.python_environment import python_environment_of
 
-    inside = interior_of(site, job, request, ground.settings, around)
-    reason = f"this machine is {elsewhere}'s" if elsewhere else inside.closed
-    looks = [] if reason else [Look(interior=inside, words=f"{inside.words[0]} as at {site.name}")]
-    looks += [look for look in own_python(around.python) if look.interior != inside]
+    environment = python_environment_of(case)
+    reason = f"this machine is {other_site}'s" if other_site else environment.closed
+    words = f"{environment.words[0]} as at {case.site.name}"
+    looks = [] if reason else [Look(environment=environment, words=words)]
+    looks += [look for look in own_python(case.context.python) if look.environment != environment]
     system.tell(f"looking at {job.training.model}, once: what it needs is not in the job file")
     try:
         return find_figures(job, system.environment, looks), ""

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.actions.submit import Prepared, check, ground_of, prepare, submit
+from hpclaunch.actions.load import load
+from hpclaunch.actions.submit import Prepared, check, prepare, submit
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job
@@ -71,7 +72,7 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
 
     Raises Refused if the job's parameters do not say how to shorten it, and where no run is possible.
     """
-    job, place = _ground(system, request)
+    job, place = _job_and_place(system, request)
     work = _workload(job, request)
     assert work.per_rank is not None
     batches = dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])
@@ -96,10 +97,9 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     return Design(job=job, place=place, trials=tuple(trials), remarks=tuple(remarks))
 
 
-def _ground(system: System, request: Request) -> tuple[Job, Path]:
-    known = ground_of(system, request)
-    key = key_of(known.site, known.job, request, known.settings, known.around)
-    return known.job, place_of(system.environment, key)
+def _job_and_place(system: System, request: Request) -> tuple[Job, Path]:
+    case = load(system, request)
+    return case.job, place_of(system.environment, key_of(case))
 
 
 def _workload(job: Job, request: Request) -> Workload:
@@ -194,7 +194,7 @@ def keep(system: System, request: Request, runs: Sequence[Run]) -> Result:
 
     Nothing is kept then: a plan from half of the runs would look as sure as one from all.
     """
-    job, place = _ground(system, request)
+    job, place = _job_and_place(system, request)
     found = [measured(run, job) for run in runs]
     calibration = calibration_of(found)
     store(place, calibration)

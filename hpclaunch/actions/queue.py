@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hpclaunch.actions.submit import Ground, prepare_on
+from hpclaunch.actions.submit import prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.guidelines.queue import Past, Wait, wait_for
@@ -18,11 +18,8 @@ from hpclaunch.schedulers import scheduler_of
 from hpclaunch.schedulers.slurm.history import DAYS, past_jobs, seconds_until
 
 
-def queue_of(system: System, question: Question, known: Ground) -> Queue:
-    """Return the waits of all node counts that the site takes, as far as its scheduler tells.
-
-    ``known``: what the question was made from; no file of it is read again.
-    """
+def queue_of(system: System, question: Question) -> Queue:
+    """Return the waits of all node counts that the site takes, as far as its scheduler tells; no file is read again."""
     trials = [trial for trial in trials_of(question) if not trial.faults]
     system.tell("asking Slurm how long such jobs wait")
     past = past_jobs()
@@ -31,7 +28,7 @@ def queue_of(system: System, question: Question, known: Ground) -> Queue:
     reasons = [wait.reason for wait in found.values()]
     guessed = {}
     for trial in trials:
-        if trial.nodes not in waits and (guess := _guess(system, question, known, trial.nodes)) is not None:
+        if trial.nodes not in waits and (guess := _guess(system, question, trial.nodes)) is not None:
             guessed[trial.nodes] = guess
     reasons += [_guess_reason(nodes, seconds) for nodes, seconds in guessed.items()]
     waits |= guessed
@@ -47,10 +44,11 @@ def _from_history(past: Sequence[Past], trial: Trial) -> Wait | None:
     return wait_for(past, trial.nodes, place.walltime, place.partition, place.qos)
 
 
-def _guess(system: System, question: Question, known: Ground, nodes: int) -> float | None:
+def _guess(system: System, question: Question, nodes: int) -> float | None:
     """Ask the scheduler, which queues nothing, about the script of so many nodes."""
     try:
-        prepared = prepare_on(system, known, replace(question.request, nodes=nodes))
+        case = question.case
+        prepared = prepare_case(system, replace(case, request=replace(case.request, nodes=nodes)))
         if prepared.faults:
             return None
         words = scheduler_of(prepared.spec.scheduler).estimate(prepared.text)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
+from hpclaunch.actions.load import load
 from hpclaunch.actions.states import NEVER_QUEUED, hand_over, not_submitted, start_in_array
-from hpclaunch.actions.submit import Prepared, check, prepare
+from hpclaunch.actions.submit import Prepared, check, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
@@ -38,7 +39,7 @@ def resume(system: System, run: Run, nodes: int | None = None, walltime: int | N
         os.utime(run.script)  # the script counts its restarts from here
         asked = run.spec().get("walltime")
         return hand_over(run, text, asked if isinstance(asked, int) else 0, options, earlier=earlier), []
-    prepared = _anew(system, run, nodes, walltime)
+    prepared = _prepare_again(system, run, nodes, walltime)
     check(prepared)
     _write(run, prepared, len(earlier))
     told = [*prepared.notices, *_changes(run, prepared, len(earlier))]
@@ -77,7 +78,7 @@ def _refuse_unended(run: Run) -> None:
         raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))
 
 
-def _anew(system: System, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
+def _prepare_again(system: System, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
     """Plan and render the run's own request with other nodes or another walltime."""
     recorded = json_object(read_text(run.path / REQUEST))
     known = {field.name for field in fields(Request)}
@@ -91,7 +92,8 @@ def _anew(system: System, run: Run, nodes: int | None, walltime: int | None) -> 
         request, nodes=nodes or _nodes_before(run) or request.nodes, walltime=walltime or request.walltime
     )
     there = replace(system, cwd=Path(recorded["cwd"]))
-    return prepare(there, request, job=_job_of(run), run_dir=str(run.path))
+    case = load(there, request, job=_job_of(run))
+    return prepare_case(there, replace(case, context=replace(case.context, run_dir=str(run.path))))
 
 
 def _nodes_before(run: Run) -> int | None:

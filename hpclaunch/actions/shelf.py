@@ -124,7 +124,7 @@ def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
 
 def usual_site() -> tuple[str, str]:
     """Return the site that a submission would go to if nobody named one, and who chose it. Raises HpclaunchError."""
-    from hpclaunch.actions.submit import choose_site
+    from hpclaunch.actions.load import choose_site
     from hpclaunch.actions.system import System
     from hpclaunch.config.settings import load_settings
 
@@ -165,12 +165,13 @@ def fetch(
     job: str, source: str | None, data_dir: str | None, site: str | None, sha256: str | None, say: Callable[[str], None]
 ) -> Path:
     """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
+    from hpclaunch.actions.load import choose_site, context_of
     from hpclaunch.actions.staging import stage
-    from hpclaunch.actions.submit import choose_site
     from hpclaunch.actions.system import System
     from hpclaunch.config.settings import load_settings
-    from hpclaunch.core.spec import Surroundings
-    from hpclaunch.resolve.decisions import Ledger
+    from hpclaunch.core.spec import Request
+    from hpclaunch.resolve.case import Case
+    from hpclaunch.resolve.decisions import Decisions
     from hpclaunch.resolve.folders import data_folder
 
     system = System()
@@ -179,10 +180,9 @@ def fetch(
         raise Refused(Fault(what=f"{job} reads no data set"))
     settings = load_settings(user_folder(system.environment), system.cwd)
     chosen = choose_site(system, site, settings).site
-    around = Surroundings(
-        now="", cwd=str(system.cwd), run_dir="", python="", version="", environment=system.environment
-    )
-    folder, _ = data_folder(chosen, data_dir, settings, around, Ledger())
+    request = Request(target=job, data_dir=data_dir)
+    case = Case(site=chosen, job=loaded, request=request, settings=settings, context=context_of(system, request))
+    folder, _ = data_folder(case, Decisions())
     if not folder:
         raise Refused(Fault(what=f"no data folder is known at {chosen.name}", next="--data-dir FOLDER"))
     return stage(loaded.data, source, Path(folder), sha256, say)

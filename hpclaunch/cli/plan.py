@@ -52,7 +52,7 @@ def plan(
     from hpclaunch.cli.show import console
 
     typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
-    wishes = _wishes(deadline, budget, weight, prefer)
+    objective = _objective(deadline, budget, weight, prefer)
     if plot is not None:
         from hpclaunch.reports.plan_chart import check_plot
 
@@ -60,7 +60,7 @@ def plan(
     found = plan.plan_job(
         System(warn=console.warn, tell=console.say),
         submit.request_of(typed, ()),
-        wishes,
+        objective,
         global_batch=global_batch,
         calibration=calibration,
     )
@@ -79,8 +79,8 @@ def plan(
         raise typer.Exit(1)
 
 
-def _wishes(deadline: str | None, budget: float | None, weight: float | None, prefer: str | None) -> Any:
-    from hpclaunch.guidelines.choice import Wishes
+def _objective(deadline: str | None, budget: float | None, weight: float | None, prefer: str | None) -> Any:
+    from hpclaunch.guidelines.choice import Objective
 
     if weight is not None and prefer is not None:
         raise _wrong("--weight and --prefer", "exclude each other", next="leave one of them out")
@@ -97,7 +97,7 @@ def _wishes(deadline: str | None, budget: float | None, weight: float | None, pr
         except ValueError as error:
             raise _wrong("--deadline", str(error), allowed=WALLTIME_FORMS) from None
     chosen = PREFERENCES[prefer] if prefer else weight or 0.5
-    return Wishes(weight=chosen, deadline_s=seconds, budget=budget)
+    return Objective(weight=chosen, deadline_s=seconds, budget=budget)
 
 
 def _wrong(where: str, what: str, allowed: str = "", next: str = "") -> InvalidRequest:

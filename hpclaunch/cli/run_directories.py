@@ -11,7 +11,7 @@ import typer
 from hpclaunch.cli import complete
 from hpclaunch.cli.runs import EveryTask, Json, NamedRuns, RunName, Yes
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
-from hpclaunch.core.units import WALLTIME_FORMS, parse_walltime
+from hpclaunch.core.units import WALLTIME_FORMS, count, parse_walltime
 
 app = typer.Typer(help="What earlier submissions left.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -121,7 +121,8 @@ def rebuild(
         if path.exists():
             console.warn(f"{path} is left out: its record cannot be read")
     gone = sum(not path.exists() for path in rebuilt.forgotten)
-    console.say(f"{len(rebuilt.paths)} runs are in the list; {gone} that are gone were forgotten")
+    forgotten = f"{count(gone, 'run')} forgotten, as the directory is gone"
+    console.say(f"the list has {count(len(rebuilt.paths), 'run')}; {forgotten}")
 
 
 def _age(text: str | None) -> timedelta:

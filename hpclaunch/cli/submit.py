@@ -117,8 +117,9 @@ def submit(
 
     system = System(warn=console.warn)
     prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
-    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *submit.remarks(prepared)])
-    console.show_advice(prepared.advice)
+    case, notices = prepared.case, [*prepared.notices, *submit.remarks(prepared)]
+    console.show_choices(prepared.spec, case.context.site_origin, notices)
+    console.show_advice(case.advice.why)
     if test_only:
         console.show_estimate(prepared.spec, submit.estimate(prepared), json)
         return
@@ -179,8 +180,9 @@ def render(
 
     system = System(warn=console.warn)
     prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
-    console.show_choices(prepared.spec, prepared.site_origin, [*prepared.notices, *submit.remarks(prepared)])
-    console.show_advice(prepared.advice)
+    case, notices = prepared.case, [*prepared.notices, *submit.remarks(prepared)]
+    console.show_choices(prepared.spec, case.context.site_origin, notices)
+    console.show_advice(case.advice.why)
     submit.refuse_faulty(prepared)
     console.warn_missing(submit.missing(prepared))
     if output is None:

@@ -47,11 +47,12 @@ class Request:
 
 
 @record
-class Surroundings:
-    """What the program found around it, so that planning itself looks at nothing: clock, folders, environment.
+class Context:
+    """What the program found around it, so that resolving looks at nothing itself: clock, folders, environment.
 
     ``python`` is the interpreter that runs hpclaunch; ``hosts`` are the names in the request's hosts file;
-    ``user_folder`` is that of the user's own files.
+    ``user_folder`` is that of the user's own files. ``site_origin``: who chose the site; ``other_site``: the site that
+    this machine belongs to, if it is another one. ``notices``: what a person should know of the files that were read.
     """
 
     now: str
@@ -62,6 +63,9 @@ class Surroundings:
     cpus: int = 1
     hosts: tuple[str, ...] = ()
     user_folder: str = ""
+    site_origin: str = ""
+    other_site: str = ""
+    notices: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -152,7 +156,7 @@ class DataNeed:
 
 @record
 class Restarts:
-    """How a script goes on after its program has saved its state: at most ``most`` times (0: never), by ``by``.
+    """How a script continues after its program has saved its state: at most ``most`` times (0: never), by ``by``.
 
     ``signal`` comes ``lead`` seconds before the walltime's end; ``passed`` is what the launcher gets in its place.
     """
@@ -198,15 +202,15 @@ def digits_of(count: int) -> int:
 
 @record
 class JobSpec:
-    """The resolved, complete result of planning: everything that the script says. Empty text means "not emitted".
+    """The resolved, complete result: everything that the script says. Empty text means "not emitted".
 
     ``rank_number`` is bash's expression for a rank's number where each writes a log of its own; ``rank_setup`` are
-    bash lines that every rank runs before its command; ``marks`` say which of the site's values are not the centre's
-    own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where their
-    files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the folder of
-    all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job offers a
-    choice; under multiworker the script tells every rank where all others listen. ``parameters``: all of the job's
-    with their values, but those of the sweep; ``command`` holds only what the program must be told.
+    bash lines that every rank runs before its command; ``unverified`` says which of the site's values are not the
+    centre's own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where
+    their files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the
+    folder of all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job
+    offers a choice; under multiworker the script tells every rank where all others listen. ``parameters``: all of the
+    job's with their values, but those of the sweep; ``command`` holds only what the program must be told.
     """
 
     name: str
@@ -243,13 +247,13 @@ class JobSpec:
     restarts: Restarts
     code: Code
     data: DataNeed | None
-    choices: tuple[Choice, ...]
-    declined: tuple[Declined, ...]
-    marks: tuple[str, ...]
-    warnings: tuple[str, ...]
+    unverified: tuple[str, ...]
     sweep: Sweep | None = None
     strategy: str = ""
     parameters: Pairs = ()
+    choices: tuple[Choice, ...] = ()
+    declined: tuple[Declined, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""

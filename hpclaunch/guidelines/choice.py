@@ -23,7 +23,7 @@ HOUR = 3600.0
 
 
 @record
-class Wishes:
+class Objective:
     """What is wanted: weight of time against cost (0 < w < 1), deadline (seconds from now), budget (cost).
 
     ``most_nodes``: what the site's limits allow.
@@ -184,7 +184,7 @@ class Choice:
     reason: Reason
 
 
-def choose(candidates: Sequence[Candidate], wishes: Wishes, *, single: Candidate | None = None) -> Choice:
+def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Candidate | None = None) -> Choice:
     """Return the best feasible candidate: feasible first, then worthwhile, then the least J.
 
     Candidates within 3 % are the same: then fewer nodes, then a batch size per rank that is a multiple of 8, then the
@@ -193,64 +193,64 @@ def choose(candidates: Sequence[Candidate], wishes: Wishes, *, single: Candidate
     """
     if not candidates:
         raise ValueError("there is nothing to choose from")
-    appraised = _appraise(sorted(candidates, key=lambda one: one.nodes), wishes)
+    appraised = _appraise(sorted(candidates, key=lambda one: one.nodes), objective)
     feasible = [one for one in appraised if not one.obstacles]
     worth = [one for one in _up_to_the_first_waste(appraised) if not one.obstacles]
     pool = worth or feasible
-    nearest = min(appraised, key=lambda one: (_excess(one.candidate, wishes), one.trade_off)).candidate
+    nearest = min(appraised, key=lambda one: (_excess(one.candidate, objective), one.trade_off)).candidate
     best = _least(pool) if pool else None
     return Choice(
         best=best.candidate if best else None,
         nearest=best.candidate if best else nearest,
         appraised=tuple(appraised),
-        warnings=tuple(_warnings(best, wishes, single)),
-        reason=_verdict(best, nearest, wishes),
+        warnings=tuple(_warnings(best, objective, single)),
+        reason=_verdict(best, nearest, objective),
     )
 
 
-def _appraise(candidates: Sequence[Candidate], wishes: Wishes) -> list[Appraisal]:
+def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[Appraisal]:
     befores = [None, *candidates[:-1]]
     return [
         Appraisal(
             candidate=one,
-            trade_off=trade_off(one, wishes.weight),
+            trade_off=trade_off(one, objective.weight),
             marginal=None if before is None or before.nodes == one.nodes else marginal_efficiency(before, one),
-            obstacles=tuple(_obstacles(one, wishes)),
+            obstacles=tuple(_obstacles(one, objective)),
         )
         for before, one in zip(befores, candidates, strict=True)
     ]
 
 
-def _obstacles(one: Candidate, wishes: Wishes) -> list[str]:
+def _obstacles(one: Candidate, objective: Objective) -> list[str]:
     found = []
-    if wishes.most_nodes is not None and one.nodes > wishes.most_nodes:
-        found.append(f"{count(one.nodes, 'node')}, the limit is {wishes.most_nodes}")
-    if wishes.deadline_s is not None and one.done_s > wishes.deadline_s:
-        found.append(f"done after {_spelled(one.done_s)}, the deadline is in {_spelled(wishes.deadline_s)}")
-    if wishes.budget is not None and one.cost.middle > wishes.budget:
-        found.append(f"costs {one.cost.middle:.4g} {one.unit}s, the budget is {wishes.budget:.4g}")
+    if objective.most_nodes is not None and one.nodes > objective.most_nodes:
+        found.append(f"{count(one.nodes, 'node')}, the limit is {objective.most_nodes}")
+    if objective.deadline_s is not None and one.done_s > objective.deadline_s:
+        found.append(f"done after {_spelled(one.done_s)}, the deadline is in {_spelled(objective.deadline_s)}")
+    if objective.budget is not None and one.cost.middle > objective.budget:
+        found.append(f"costs {one.cost.middle:.4g} {one.unit}s, the budget is {objective.budget:.4g}")
     return found
 
 
-def _excess(one: Candidate, wishes: Wishes) -> float:
-    """How far a candidate is from the wishes: the logarithms of what it exceeds, added."""
-    late = one.done_s / wishes.deadline_s if wishes.deadline_s else 1.0
-    dear = one.cost.middle / wishes.budget if wishes.budget else 1.0
-    large = one.nodes / wishes.most_nodes if wishes.most_nodes else 1.0
+def _excess(one: Candidate, objective: Objective) -> float:
+    """How far a candidate is from the objective: the logarithms of what it exceeds, added."""
+    late = one.done_s / objective.deadline_s if objective.deadline_s else 1.0
+    dear = one.cost.middle / objective.budget if objective.budget else 1.0
+    large = one.nodes / objective.most_nodes if objective.most_nodes else 1.0
     return sum(math.log(max(1.0, ratio)) for ratio in (late, dear, large))
 
 
-def relaxed(one: Candidate, wishes: Wishes) -> Wishes:
-    """Return the wishes with deadline and budget raised, where they must be, so that the candidate keeps them.
+def relaxed(one: Candidate, objective: Objective) -> Objective:
+    """Return the objective with deadline and budget raised, where they must be, so that the candidate keeps them.
 
     Rounded up by at most 1 %, so that what is printed can be typed; the deadline is in whole seconds.
     """
-    deadline, budget = wishes.deadline_s, wishes.budget
+    deadline, budget = objective.deadline_s, objective.budget
     if deadline is not None and one.done_s > deadline:
         deadline = _whole_time(one.done_s)
     if budget is not None and one.cost.middle > budget:
         budget = _three_digits(one.cost.middle)
-    return replace(wishes, deadline_s=deadline, budget=budget)
+    return replace(objective, deadline_s=deadline, budget=budget)
 
 
 def _whole_time(seconds: float) -> float:
@@ -283,7 +283,7 @@ def _preference(one: Candidate) -> tuple[int, bool, int]:
     return one.nodes, one.batch.per_rank % 8 != 0, one.batch.total
 
 
-def _warnings(best: Appraisal | None, wishes: Wishes, single: Candidate | None) -> list[str]:
+def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | None) -> list[str]:
     if best is None:
         return []
     chosen, found = best.candidate, []
@@ -292,17 +292,17 @@ def _warnings(best: Appraisal | None, wishes: Wishes, single: Candidate | None) 
     if single is not None and chosen is not single and chosen.time_s.middle > single.time_s.middle:
         slower = chosen.time_s.middle / single.time_s.middle
         found.append(f"{slower:.2g} times slower than one process: do not distribute this run")
-    if wishes.deadline_s is not None and chosen.time_s.high + chosen.wait_s > wishes.deadline_s:
+    if objective.deadline_s is not None and chosen.time_s.high + chosen.wait_s > objective.deadline_s:
         found.append("the deadline is met as likely as not, but not in nine cases of ten")
-    if wishes.budget is not None and chosen.cost.high > wishes.budget:
+    if objective.budget is not None and chosen.cost.high > objective.budget:
         found.append("the budget is kept as likely as not, but not in nine cases of ten")
     return found
 
 
-def _verdict(best: Appraisal | None, nearest: Candidate, wishes: Wishes) -> Reason:
+def _verdict(best: Appraisal | None, nearest: Candidate, objective: Objective) -> Reason:
     shown = best.candidate if best else nearest
     numbers = [
-        Number(name="w", value=wishes.weight, origin="given"),
+        Number(name="w", value=objective.weight, origin="given"),
         Number(name="time", value=shown.time_s.middle, unit="s", origin=shown.time_s.origin),
         Number(name="wait", value=shown.wait_s, unit="s"),
         Number(name="cost", value=shown.cost.middle, unit=shown.unit, origin=shown.cost.origin),

@@ -10,7 +10,7 @@ from hpclaunch.planner.values import Row
 
 def assumed_of(predictor: Predictor, row: Row, assumed: tuple[str, ...]) -> tuple[str, ...]:
     """Return the lines for the chosen ``row``, after those (``assumed``) that were known before it was chosen."""
-    timing, found, target = predictor.timing, list(assumed), predictor.question.request.target
+    timing, found, target = predictor.timing, list(assumed), predictor.question.case.request.target
     if timing is None:
         found.insert(0, f"speed of {predictor.node.device}: not known; hpclaunch profile {target} measures it")
     if not predictor.work.optimizer_said:

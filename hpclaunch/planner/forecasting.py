@@ -22,11 +22,11 @@ from hpclaunch.planner.prediction import SMALLEST, Predictor, law_of, timing_of
 from hpclaunch.planner.proposal import command_of, enough_for, infeasible, length_of, shared_evenly
 from hpclaunch.planner.question import Question, Trial, trials_of
 from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, said
-from hpclaunch.planner.strategy import UNLIMITED, elsewhere, split_of, strategy_of, with_nearest
+from hpclaunch.planner.strategy import UNLIMITED, explain_refusal, other_node_type, split_of, strategy_of
 from hpclaunch.planner.values import Forecast, Row, Section
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
-from hpclaunch.resolve.command import words_of
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.command import parameter_words
+from hpclaunch.resolve.decisions import Decisions
 
 
 def forecast(question: Question) -> Forecast:
@@ -34,16 +34,18 @@ def forecast(question: Question) -> Forecast:
     trials = trials_of(question)
     refuse_impossible(question, trials)
     first = next(trial for trial in trials if not trial.faults)
-    if question.job.training is None or question.figures is None:
+    if question.case.job.training is None or question.figures is None:
         return _unknown(question, trials, first)
-    work = workload_of(question.job, question.job.training, question.request.settings)
-    node = node_of(question.site.node_types[first.sizing.kind], first.sizing.layout)
+    work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
+    node = node_of(question.case.site.node_types[first.sizing.node_type], first.sizing.layout)
     try:
         strategy = strategy_of(work, node, question.figures)
     except Refused as refusal:
-        nearest = elsewhere(question, work, question.figures, first.sizing.kind)
+        nearest = other_node_type(question, work, question.figures, first.sizing.node_type)
         bare = _unknown(question, trials, first)
-        return replace(bare, known=True, summary="the model fits no GPU here", refusals=with_nearest(refusal, nearest))
+        return replace(
+            bare, known=True, summary="the model fits no GPU here", refusals=explain_refusal(refusal, nearest)
+        )
     whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
     noise = question.evidence.noise
@@ -74,18 +76,18 @@ def forecast(question: Question) -> Forecast:
 
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
     """Raise Refused with every reason, if no node count is taken, a typed one is not, or a parameter is not known."""
-    ledger = Ledger()
-    words_of(question.job, question.request, ledger)
-    if question.job.training is not None:
-        ledger.faults += nothing_typed(question.job, question.job.training, question.request.settings)
+    decisions = Decisions()
+    parameter_words(question.case.job, question.case.request, decisions)
+    if question.case.job.training is not None:
+        decisions.faults += nothing_typed(question.case.job, question.case.job.training, question.case.request.settings)
     typed = question.typed_nodes
     faulty = [trial for trial in trials if trial.faults and (typed is None or trial.nodes == typed)]
     if typed is not None and faulty:
-        raise Refused([*faulty[-1].faults, *ledger.faults])
+        raise Refused([*faulty[-1].faults, *decisions.faults])
     if len(faulty) == len(trials):
-        raise Refused([*trials[0].faults, *ledger.faults])
-    if ledger.faults:
-        raise Refused(ledger.faults)
+        raise Refused([*trials[0].faults, *decisions.faults])
+    if decisions.faults:
+        raise Refused(decisions.faults)
 
 
 def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forecast:
@@ -93,12 +95,12 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
     nodes = question.typed_nodes or first.nodes
     cap = node_cap(_most(trials), typed=question.typed_nodes)
     kept = _kept_batch(question, next((trial for trial in trials if trial.nodes == nodes), first))
-    missing = "training" if question.job.training is None else "training.model or training.figures"
+    missing = "training" if question.case.job.training is None else "training.model or training.figures"
     why = f"what its model needs is not known ({question.unknown or f'the job file has no {missing}'})"
     return Forecast(
-        job=question.job.name,
-        site=question.site.name,
-        node_type=first.sizing.kind,
+        job=question.case.job.name,
+        site=question.case.site.name,
+        node_type=first.sizing.node_type,
         nodes=nodes,
         typed=question.typed_nodes is not None,
         known=False,
@@ -116,9 +118,9 @@ def _unknown(question: Question, trials: Sequence[Trial], first: Trial) -> Forec
 
 def _kept_batch(question: Question, trial: Trial) -> tuple[Reason, ...]:
     """What typed nodes or a typed batch make of the global batch size, as far as the job says; also without a model."""
-    if question.job.training is None:
+    if question.case.job.training is None:
         return ()
-    work = workload_of(question.job, question.job.training, question.request.settings)
+    work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
     ranks = trial.nodes * trial.sizing.layout.tasks_per_node
     typed = question.typed_nodes is not None or "batch_size_per_rank" in work.typed
     own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
@@ -184,7 +186,9 @@ def _told(
         warnings.append(f"{row.batch.per_rank} samples a rank are few: fewer ranks would each compute more efficiently")
     if row.batch is not None and "batch_size_per_rank" not in work.names:
         given = f"it must itself take {count(row.batch.per_rank, 'sample')} a rank and step"
-        warnings.append(f"{question.job.name} has no parameter for the batch size per rank: {given} (training.names)")
+        warnings.append(
+            f"{question.case.job.name} has no parameter for the batch size per rank: {given} (training.names)"
+        )
     trial = next(trial for trial in trials if trial.nodes == row.nodes)
     length = length_of(question, trial, row.candidate)
     warnings += [length.warning] if length.warning else []
@@ -194,9 +198,9 @@ def _told(
             predictor.strategy, work, predictor.node, predictor.figures, row.batch.replicas, row.batch.per_rank
         )
     return Forecast(
-        job=question.job.name,
-        site=question.site.name,
-        node_type=first.sizing.kind,
+        job=question.case.job.name,
+        site=question.case.site.name,
+        node_type=first.sizing.node_type,
         nodes=row.nodes,
         typed=question.typed_nodes is not None,
         known=True,
@@ -222,7 +226,7 @@ def _told(
 def _number_formats(question: Question, work: Workload) -> tuple[str, ...]:
     """What the job's parameter for the number format allows; nothing where it has none."""
     name = work.names.get("precision")
-    return tuple(map(str, question.job.parameters[name].choices)) if name else ()
+    return tuple(map(str, question.case.job.parameters[name].choices)) if name else ()
 
 
 def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
@@ -244,10 +248,10 @@ def _decide(predictor: Predictor, first: Trial, rows: list[Row]) -> _Decision:
         said_so = "as typed" if typed else f"the speed of {predictor.node.device} is not known"
         return _Decision(row=row, choice=None, summary=f"{count(row.nodes, 'node')}: {said_so}")
     all_candidates = [row.candidate for row in rows if row.candidate is not None]
-    overall = choose(all_candidates, question.wishes)
-    choice = choose(candidates, question.wishes, single=predictor.alone(first))
+    overall = choose(all_candidates, question.objective)
+    choice = choose(candidates, question.objective, single=predictor.alone(first))
     row = next(row for row in possible if row.nodes == choice.nearest.nodes)
-    refusals = () if choice.best else (infeasible(choice, question.wishes),)
+    refusals = () if choice.best else (infeasible(choice, question.objective),)
     told = replace(choice, appraised=overall.appraised)
     return _Decision(row=row, choice=told, summary=_summary(predictor, rows, row, choice), refusals=refusals)
 
@@ -276,7 +280,7 @@ def _summary(predictor: Predictor, rows: list[Row], row: Row, choice: Choice) ->
     if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
         why = rows[-1].obstacles[0]
         return f"{nodes}, B = {batch}: more would leave {why}" if why.startswith("fewer") else f"{nodes}: {why}"
-    weight = predictor.question.wishes.weight
+    weight = predictor.question.objective.weight
     return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {len(tried)} node counts"
 
 

@@ -8,7 +8,7 @@ import shlex
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_memory, format_walltime
-from hpclaunch.guidelines.choice import Candidate, Choice, Wishes, relaxed
+from hpclaunch.guidelines.choice import Candidate, Choice, Objective, relaxed
 from hpclaunch.planner.question import Question, Trial, trial_of
 
 STEP = 300
@@ -19,7 +19,7 @@ def command_of(
     question: Question, nodes: int, settings: tuple[tuple[str, str], ...], walltime: int | None = None
 ) -> str:
     """Return what to type to run the plan: what was typed, the nodes, ``walltime`` (s), and the parameters to set."""
-    request = question.request
+    request = question.case.request
     words = ["hpclaunch", "submit", request.target, "--nodes", str(nodes)]
     flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
     flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
@@ -50,7 +50,7 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
 
     What one job may not run becomes a chain of jobs, if the job can go on where it stopped; else that is said.
     """
-    typed, usual = question.request.walltime, trial.sizing.placement.walltime
+    typed, usual = question.case.request.walltime, trial.sizing.placement.walltime
     if found is None or not usual or found.time_s.high <= (typed or usual):
         return Length()
     needed = math.ceil(found.time_s.high / STEP) * STEP
@@ -58,22 +58,22 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
     asked = None if typed else needed
     if needed <= limit:
         return Length(walltime=asked)
-    if trial.sizing.wish.most:
+    if trial.sizing.restart_request.most:
         return Length(walltime=asked, jobs=math.ceil(needed / limit))
     takes = f"takes up to {format_walltime(needed)}, and one job may run {format_walltime(limit)}"
-    why = f"{question.job.name} cannot go on where it stopped (restarts: docs/job-files.md)"
+    why = f"{question.case.job.name} cannot go on where it stopped (restarts: docs/job-files.md)"
     return Length(walltime=None if typed else limit, warning=f"{takes}; {why}")
 
 
-def infeasible(choice: Choice, wishes: Wishes) -> Fault:
+def infeasible(choice: Choice, objective: Objective) -> Fault:
     """Return why nothing is feasible, and the nearest wishes that are, for the same request otherwise."""
     nearest = choice.nearest
     obstacles = next(one.obstacles for one in choice.appraised if one.candidate.nodes == nearest.nodes)
-    enough = relaxed(nearest, wishes)
+    enough = relaxed(nearest, objective)
     words = []
-    if enough.deadline_s is not None and enough.deadline_s != wishes.deadline_s:
+    if enough.deadline_s is not None and enough.deadline_s != objective.deadline_s:
         words.append(f"--deadline {format_walltime(math.ceil(enough.deadline_s))}")
-    if enough.budget is not None and enough.budget != wishes.budget:
+    if enough.budget is not None and enough.budget != objective.budget:
         words.append(f"--budget {enough.budget:g}")
     return Fault(
         what=f"no node count is as wished; the nearest, {count(nearest.nodes, 'node')}: {'; '.join(obstacles)}",
@@ -91,7 +91,7 @@ def shared_evenly(question: Question, replicas: int) -> str:
     typed = question.global_batch or replicas
     below = typed // replicas * replicas
     nearest = below if below and typed - below <= below + replicas - typed else below + replicas
-    training = question.job.training
+    training = question.case.job.training
     name = training.names.get("global_batch_size", "global_batch_size") if training else ""
-    flag = f"--set {name}=" if name in dict(question.request.settings) else "--global-batch "
+    flag = f"--set {name}=" if name in dict(question.case.request.settings) else "--global-batch "
     return f"{flag}{nearest} can be shared out evenly"

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field, replace
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Request, Surroundings
 from hpclaunch.guidelines.batch import MOST_NODES
 from hpclaunch.guidelines.calibration import Measured
-from hpclaunch.guidelines.choice import HOUR, Bill, Wishes
+from hpclaunch.guidelines.choice import HOUR, Bill, Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.cost import cost_of
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing, sizing_of
 
@@ -53,28 +50,24 @@ class Queue:
 
 @record
 class Question:
-    """A job at a site, what was typed and is wished, and what is known of its queue.
+    """A case, the objective, and what is known of the model, of earlier runs and of the queue.
 
     ``global_batch``: typed. ``figures``: None where nobody knows what the model needs, ``unknown``: why.
     """
 
-    site: Site
-    job: Job
-    request: Request
-    settings: Settings
-    around: Surroundings
+    case: Case
     figures: ModelFigures | None
     unknown: str = ""
     evidence: Evidence = field(default_factory=Evidence)
-    wishes: Wishes = field(default_factory=Wishes)
+    objective: Objective = field(default_factory=Objective)
     queue: Queue = field(default_factory=Queue)
     global_batch: int | None = None
 
     @property
     def typed_nodes(self) -> int | None:
         """Nodes as a person or the job said."""
-        said = self.job.resources.nodes
-        return self.request.nodes or (said if said != "auto" else None)
+        wanted = self.case.job.resources.nodes
+        return self.case.request.nodes or (wanted if wanted != "auto" else None)
 
 
 @record
@@ -117,18 +110,16 @@ def trials_of(question: Question, whole: int = 1) -> list[Trial]:
 
 
 def trial_of(question: Question, nodes: int) -> Trial:
-    """Return the trial of one node count. An account is not asked for: it changes neither place nor price."""
-    site, ledger = question.site, Ledger()
-    request = replace(question.request, nodes=nodes)
-    if site.scheduler == "slurm" and request.account is None:
-        request = replace(request, account="any")
-    sizing = sizing_of(site, question.job, request, question.settings, question.around, ledger)
-    cost = cost_of(site, sizing.kind, sizing.layout, sizing.placement)
+    """Return the trial of one node count. An account is not needed: it changes neither place nor price."""
+    decisions, typed = Decisions(), question.case.request.walltime
+    request = replace(question.case.request, nodes=nodes)
+    sizing = sizing_of(replace(question.case, request=request, needs_account=False), decisions)
+    cost = cost_of(question.case.site, sizing)
     walltime = sizing.placement.walltime
-    limits = [longest_walltime(one.of(sizing.kind), nodes)[0] for one in sizing.placement.limits]
+    limits = [longest_walltime(one.of(sizing.node_type), nodes)[0] for one in sizing.placement.limits]
     longest = min((limit for limit in limits if limit is not None), default=None)
-    if question.request.walltime is not None:
-        longest = min(question.request.walltime, longest or question.request.walltime)
+    if typed is not None:
+        longest = min(typed, longest or typed)
     per_hour = cost.amount / nodes / (walltime / HOUR) if cost and walltime else 1.0
     bill = Bill(per_node_hour=per_hour, unit=cost.unit if cost else "node-hour", walltime_s=longest)
-    return Trial(nodes=nodes, sizing=sizing, bill=bill, faults=tuple(ledger.faults))
+    return Trial(nodes=nodes, sizing=sizing, bill=bill, faults=tuple(decisions.faults))

@@ -128,14 +128,15 @@ def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, links: Links
     )
 
 
-def elsewhere(question: Question, work: Workload, figures: ModelFigures, kind: str) -> str:
+def other_node_type(question: Question, work: Workload, figures: ModelFigures, node_type: str) -> str:
     """Return another node type of the site that can hold the model, as what to type, or nothing."""
-    for name in question.site.node_types:
-        if name == kind:
+    case = question.case
+    for name in case.site.node_types:
+        if name == node_type:
             continue
-        other = replace(question, request=replace(question.request, node_type=name))
+        other = replace(question, case=replace(case, request=replace(case.request, node_type=name)))
         trial = trial_of(other, question.typed_nodes or 1)
-        node = node_of(question.site.node_types[name], trial.sizing.layout)
+        node = node_of(case.site.node_types[name], trial.sizing.layout)
         if trial.faults or node.room is None:
             continue
         try:
@@ -146,7 +147,7 @@ def elsewhere(question: Question, work: Workload, figures: ModelFigures, kind: s
     return ""
 
 
-def with_nearest(refusal: Refused, nearest: str) -> tuple[Fault, ...]:
+def explain_refusal(refusal: Refused, nearest: str) -> tuple[Fault, ...]:
     """Return why the model cannot be held, with what to type instead where a node type of the site can."""
     if not nearest:
         return tuple(refusal.faults)

@@ -2,66 +2,47 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.spec import Request, Surroundings
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.planner.forecasting import forecast
 from hpclaunch.planner.question import Evidence, Question
 from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.workload import divided_batch, workload_of
-
-Planned = tuple[int | None, str, tuple[Fault, ...]]
-"""The number of nodes (None where planning itself finds what is wrong), one line why, and what is objected."""
+from hpclaunch.resolve.case import Advice, Case
 
 
-def planned_for(
-    site: Site,
-    job: Job,
-    request: Request,
-    settings: Settings,
-    around: Surroundings,
-    figures: ModelFigures,
-    evidence: Evidence,
-) -> Planned:
-    """Return the planner's word. A model that must be split is refused: no job can run that way yet."""
-    question = Question(
-        site=site,
-        job=job,
-        request=request,
-        settings=settings,
-        around=around,
-        figures=figures,
-        evidence=evidence,
-        global_batch=divided_batch(job, request),
-    )
+def advice_for(case: Case, figures: ModelFigures, evidence: Evidence) -> Advice:
+    """Return the planner's advice. A model that must be split is refused: no job can run that way yet.
+
+    No node count is advised where a person or the job said it, nor where the request is refused whatever it is.
+    """
+    job, target = case.job, case.request.target
+    question = Question(case=case, figures=figures, evidence=evidence, global_batch=divided_batch(job, case.request))
     try:
         found = forecast(question)
     except Refused:
-        return None, "", ()  # the site's own limits, which are told with every other reason
+        return Advice()  # the site's own limits, which resolve finds with every other reason
     if found.split is not None and found.parallelism is not None:
         fault = Fault(
             what=f"the model needs {found.split.gpus} GPUs for one replica, and {job.name} cannot be split over GPUs",
-            where=f"{site.name} {found.node_type}",
+            where=f"{case.site.name} {found.node_type}",
             allowed="a model that one GPU holds",
-            next=f"try {', '.join(found.split.try_first)}; hpclaunch plan {request.target} --explain",
+            next=f"try {', '.join(found.split.try_first)}; hpclaunch plan {target} --explain",
         )
-        return found.nodes, "", (fault,)
+        return Advice(nodes=found.nodes, objections=(fault,))
     if question.typed_nodes is not None:
-        return None, "", found.refusals
+        return Advice(objections=found.refusals)
     measured = f"; measured: {found.measured}" if found.measured else ""
-    why = f"{found.summary}{_own_batch(found, job, request)}{measured}; next: hpclaunch plan {request.target} --explain"
-    return found.nodes, why, found.refusals
+    why = f"{found.summary}{_own_batch(found, case)}{measured}; next: hpclaunch plan {target} --explain"
+    return Advice(nodes=found.nodes, why=why, objections=found.refusals)
 
 
-def _own_batch(found: Forecast, job: Job, request: Request) -> str:
+def _own_batch(found: Forecast, case: Case) -> str:
     """What the batch is as submitted, where the plan's is another: only the node count is taken from the plan."""
-    row = found.chosen
+    row, job = found.chosen, case.job
     if job.training is None or row is None or row.batch is None:
         return ""
-    work = workload_of(job, job.training, request.settings)
+    work = workload_of(job, job.training, case.request.settings)
     if work.global_batch is not None:
         return ""  # it was planned for
     own = work.per_rank * work.accumulation * row.ranks if work.per_rank else row.batch.total

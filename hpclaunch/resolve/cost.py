@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.site import Charging, Site
+from hpclaunch.config.site import Charging, NodeType, Site
 from hpclaunch.core.spec import Cost, Layout
 from hpclaunch.core.units import count, format_walltime
-from hpclaunch.resolve.placement import Placement
+from hpclaunch.resolve.sizing import Sizing
 
 _HOUR = 3600
 
 
-def cost_of(site: Site, kind: str, layout: Layout, placement: Placement, runs: int = 1) -> Cost | None:
+def cost_of(site: Site, sizing: Sizing, runs: int = 1) -> Cost | None:
     """Return the cost of so many runs in the site's unit, else in hours of what it counts.
 
     None without scheduler or walltime, and where it is not known what the site charges for.
     What else the site says of its charging is shown by ``sites show``.
     Amount = what is counted x hours x rate x the charge factors of partition and QOS (the sites' charging pages).
     """
+    layout, placement = sizing.layout, sizing.placement
     if site.scheduler != "slurm" or not placement.walltime or "charging" in site.unverified:
         return None
-    charging = site.node_types[kind].charging or site.charging or Charging(unit="node-hour", counts="node")
+    charging = site.node_types[sizing.node_type].charging or site.charging or Charging(unit="node-hour", counts="node")
     rate, known = charging.rate, charging.rate is not None or "charging.rate" not in site.unverified
-    counted = _counted(charging.counts, site, kind, layout)
+    counted = _counted(charging.counts, site.node_types[sizing.node_type], layout)
     amount = runs * counted * placement.walltime / _HOUR * (1.0 if rate is None else rate)
     for limits in placement.limits:
         amount *= 1.0 if limits.charge_factor is None else limits.charge_factor
@@ -38,8 +39,7 @@ def cost_of(site: Site, kind: str, layout: Layout, placement: Placement, runs: i
     return Cost(amount=round(amount, 4), unit=unit, note="; ".join(notes))
 
 
-def _counted(counts: str, site: Site, kind: str, layout: Layout) -> float:
-    node = site.node_types[kind]
+def _counted(counts: str, node: NodeType, layout: Layout) -> float:
     part = layout.gpus_per_node / node.gpus_per_node if node.gpus_per_node and not layout.whole_nodes else 1.0
     if counts == "gpu":
         return layout.nodes * (node.gpus_per_node if layout.whole_nodes else layout.gpus_per_node)

@@ -1,4 +1,4 @@
-"""What planning writes down as it goes: who chose what, what is wrong, what to be warned of."""
+"""What resolving writes down as it goes: who chose what, what was declined, what is wrong, what to be warned of."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T", str, int)
 
 
 @dataclass(slots=True)
-class Ledger:
-    """The one mutable thing in planning; it is emptied into the spec, or into the refusal."""
+class Decisions:
+    """The one mutable value of resolving; its lists become part of the spec, or of the refusal."""
 
     choices: list[Choice] = field(default_factory=list)
     declined: list[Declined] = field(default_factory=list)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
-from hpclaunch.core.spec import Layout, Pairs, Request, Restarts, Surroundings, Sweep
+from hpclaunch.core.spec import Layout, Pairs, Restarts, Sweep
 from hpclaunch.core.units import CONTROL, format_memory, format_walltime
-from hpclaunch.resolve.containers import Box
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.containers import ContainerCommand
+from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.placement import Placement
+from hpclaunch.resolve.sizing import Sizing
 
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
 
@@ -46,42 +47,42 @@ OWNED = {
 
 
 def directives_of(
-    site: Site,
-    kind: str,
-    job: Job,
-    request: Request,
-    settings: Settings,
-    layout: Layout,
-    placement: Placement,
+    case: Case,
+    sizing: Sizing,
     restarts: Restarts,
-    box: Box,
-    around: Surroundings,
     sweep: Sweep | None,
-    ledger: Ledger,
+    container: ContainerCommand,
+    decisions: Decisions,
 ) -> Pairs:
     """Return (option, value) pairs in the order of the script; an option without a value has an empty one."""
-    node = site.node_types[kind]
-    places = tuple(option for limits in placement.limits for option in limits.sbatch)
-    extra = [*_passed_on(site.sbatch + places, "site", ledger)]
-    extra += _passed_on(settings.all("sbatch", site.name), "settings", ledger)
-    extra += _passed_on(job.sbatch, "job", ledger)
-    extra += _passed_on(request.sbatch, "--sbatch", ledger)
-    memory = _memory(site, kind, job, request, layout, ledger)
-    pairs = [*_placed(node, job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
+    site, layout, placement = case.site, sizing.layout, sizing.placement
+    node = case.node(sizing.node_type)
+    typed = _typed_options(case, placement, decisions)
+    memory = _memory(case, sizing, decisions)
+    pairs = [*_place(node, case.job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
     pairs = [(name, value) for name, value in pairs if value]
-    pairs += [*_conduct(site, restarts, around, sweep), *_mail(settings, site.name), *box.directives]
-    typed = dict(extra)
+    pairs += [*_conduct(case, restarts, sweep), *_mail(case), *container.directives]
     replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
     dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
     kept = [(name, value) for name, value in pairs if name not in dropped]
     for name in dict([*kept, *typed.items()]):
         if f"--{name}" in site.refuses:
-            ledger.fault(f"{site.name} accepts no job with --{name}", next=f"leave {OWNED.get(name) or name} out")
+            decisions.fault(f"{site.name} accepts no job with --{name}", next=f"leave {OWNED.get(name) or name} out")
     return (*kept, *typed.items())
 
 
-def _placed(node: NodeType, job: Job, placement: Placement) -> list[tuple[str, str]]:
+def _typed_options(case: Case, placement: Placement, decisions: Decisions) -> dict[str, str]:
+    """Return the sbatch options that site, settings, job and request add, the last one of each name."""
+    site, places = case.site, tuple(option for limits in placement.limits for option in limits.sbatch)
+    options = _read_options(site.sbatch + places, "site", decisions)
+    options += _read_options(case.settings.all("sbatch", site.name), "settings", decisions)
+    options += _read_options(case.job.sbatch, "job", decisions)
+    options += _read_options(case.request.sbatch, "--sbatch", decisions)
+    return dict(options)
+
+
+def _place(node: NodeType, job: Job, placement: Placement) -> list[tuple[str, str]]:
     return [
         ("job-name", job.name),
         ("account", placement.account),
@@ -93,12 +94,13 @@ def _placed(node: NodeType, job: Job, placement: Placement) -> list[tuple[str, s
 
 def _tasks(site: Site, layout: Layout) -> list[tuple[str, str]]:
     """Return nodes and tasks, as far as the site admits them in directives (ARCHER2 rejects tasks there)."""
-    said = {
+    numbers = {
         "ntasks": layout.world_size,
         "ntasks-per-node": layout.tasks_per_node,
         "cpus-per-task": layout.cpus_per_task,
     }
-    return [("nodes", str(layout.nodes)), *((name, str(said[name])) for name in said if name in site.task_directives)]
+    admitted = [(name, str(number)) for name, number in numbers.items() if name in site.task_directives]
+    return [("nodes", str(layout.nodes)), *admitted]
 
 
 def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
@@ -120,48 +122,49 @@ def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
     return [(name, values[name]) for name in ((directive, "gpus-per-node") if evenly else (directive,))]
 
 
-def _memory(site: Site, kind: str, job: Job, request: Request, layout: Layout, ledger: Ledger) -> str:
+def _memory(case: Case, sizing: Sizing, decisions: Decisions) -> str:
     """Return the memory of a node to ask for: typed, the job's, or the site's share for the GPUs; else nothing."""
-    node = site.node_types[kind]
+    node, layout, site = case.node(sizing.node_type), sizing.layout, case.site.name
     share = node.request_memory
     if share and not layout.whole_nodes and 0 < layout.gpus_per_node < node.gpus_per_node:
         share = share * layout.gpus_per_node // node.gpus_per_node
-    asked = ledger.pick(
-        "memory", ("--memory", request.memory), ("job", job.resources.memory), (f"site {site.name}", share)
+    asked = decisions.pick(
+        "memory", ("--memory", case.request.memory), ("job", case.job.resources.memory), (f"site {site}", share)
     )
     most = node.request_memory or (node.memory_gb * 1024 if node.memory_gb else None)
     if asked and most and asked > most:
-        ledger.fault(
+        decisions.fault(
             f"{format_memory(asked)} of memory a node asked for",
-            where=f"{site.name} {kind}",
+            where=f"{site} {sizing.node_type}",
             allowed=f"at most {format_memory(most)}",
             next=f"--memory {format_memory(most)}",
         )
     return format_memory(asked) if asked else ""
 
 
-def _mail(settings: Settings, site: str) -> list[tuple[str, str]]:
-    _, mail = settings.offer("mail", site)
+def _mail(case: Case) -> list[tuple[str, str]]:
+    _, mail = case.settings.offer("mail", case.site.name)
     return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
 
 
-def _conduct(site: Site, restarts: Restarts, around: Surroundings, sweep: Sweep | None) -> list[tuple[str, str]]:
+def _conduct(case: Case, restarts: Restarts, sweep: Sweep | None) -> list[tuple[str, str]]:
     """How the job behaves. A % in a path of logs is a pattern, also in what Slurm 22.05 would add from --chdir.
 
-    Slurm may start it again by itself (a node failed, it was preempted) only where it goes on from what it has saved.
+    Slurm may start it again by itself (a node failed, it was preempted) only where it continues from what it has saved.
     The signal goes to the script, which passes it on: only so it reaches the ranks under every launcher.
     """
+    run_dir = case.context.run_dir
     again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
     signal = [("signal", f"B:{restarts.signal}@{restarts.lead}")] if restarts.most else []
     log = "slurm-%A_%a.out" if sweep else "slurm-%j.out"
     return [
         *_array(sweep),
-        ("chdir", around.run_dir),
-        ("output", f"{around.run_dir.replace('%', '%%')}/logs/{log}"),
+        ("chdir", run_dir),
+        ("output", f"{run_dir.replace('%', '%%')}/logs/{log}"),
         ("open-mode", "append"),
         (again, ""),
         *signal,
-        *([("export", "NONE")] if site.export == "none" else []),
+        *([("export", "NONE")] if case.site.export == "none" else []),
     ]
 
 
@@ -172,29 +175,29 @@ def _array(sweep: Sweep | None) -> list[tuple[str, str]]:
     return [("array", f"0-{sweep.count - 1}" + (f"%{sweep.at_once}" if sweep.at_once else ""))]
 
 
-def _shortened(name: str) -> str:
-    """Return the option that sbatch would take this for, if it is one that planning must know (getopt_long)."""
+def _full_name(name: str) -> str:
+    """Return the option that sbatch would take this for, if it is one that resolving must know (getopt_long)."""
     if name in OWNED or name == "signal":
         return ""
     return next((full for full in (*OWNED, "signal") if full.startswith(name)), "")
 
 
-def _passed_on(options: tuple[str, ...], where: str, ledger: Ledger) -> list[tuple[str, str]]:
+def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) -> list[tuple[str, str]]:
     pairs = []
     for option in options:
         match = _OPTION.fullmatch(option.strip())
         if match is not None and match[1] == "gres" and "gpu" in (match[2] or ""):
-            ledger.fault("GPUs belong to hpclaunch", where=where, next="use --gpus-per-node instead")
+            decisions.fault("GPUs belong to hpclaunch", where=where, next="use --gpus-per-node instead")
         elif match is None or CONTROL.search(option):
-            ledger.fault(
+            decisions.fault(
                 f"{option!r} is not one sbatch option", where=where, allowed="the long form, --name or --name=value"
             )
-        elif _shortened(match[1]):
-            full = _shortened(match[1])
-            ledger.fault(f"--{match[1]} is short for --{full}", where=where, next="write sbatch options in full")
+        elif _full_name(match[1]):
+            full = _full_name(match[1])
+            decisions.fault(f"--{match[1]} is short for --{full}", where=where, next="write sbatch options in full")
         elif match[1] in OWNED:
             own = OWNED[match[1]]
-            ledger.fault(
+            decisions.fault(
                 f"--{match[1]} belongs to hpclaunch",
                 where=where,
                 next=f"use {own} instead" if own else "leave it out: hpclaunch writes it itself",

@@ -6,21 +6,19 @@ import re
 from pathlib import PurePosixPath
 from posixpath import join, normpath
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
-from hpclaunch.core.spec import DataNeed, Request, Surroundings
+from hpclaunch.core.spec import Context, DataNeed
 from hpclaunch.core.units import CONTROL
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
 
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
-def expanded(path: str, around: Surroundings) -> str:
-    """Return the path with ``$NAME`` and a leading ``~`` taken from the surroundings; an unknown name stays."""
+def expanded(path: str, context: Context) -> str:
+    """Return the path with ``$NAME`` and a leading ``~`` taken from the environment; an unknown name stays."""
     if path == "~" or path.startswith("~/"):
         path = "$HOME" + path[1:]
-    known = around.environment
+    known = context.environment
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], found[0]), path)
 
 
@@ -29,69 +27,67 @@ def is_open(path: str) -> bool:
     return _VARIABLE.search(path) is not None
 
 
-def data_need(
-    site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, ledger: Ledger
-) -> DataNeed | None:
+def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
     """Return what the job reads, or None where it reads nothing (or makes stand-in images up)."""
-    if job.data is None or is_synthetic(job, request):
-        if request.data_dir is not None:
-            ledger.warnings.append("--data-dir means nothing here: no data set is read")
+    data = case.job.data
+    if data is None or is_synthetic(case):
+        if case.request.data_dir is not None:
+            decisions.warnings.append("--data-dir means nothing here: no data set is read")
         return None
-    folder, origin = data_folder(site, request.data_dir, settings, around, ledger)
-    address = job.data.fetch is not None
-    return DataNeed(name=job.data.name, folder=folder, layouts=job.data.layouts, origin=origin, address=address)
+    folder, origin = data_folder(case, decisions)
+    address = data.fetch is not None
+    return DataNeed(name=data.name, folder=folder, layouts=data.layouts, origin=origin, address=address)
 
 
-def data_folder(
-    site: Site, typed: str | None, settings: Settings, around: Surroundings, ledger: Ledger
-) -> tuple[str, str]:
+def data_folder(case: Case, decisions: Decisions) -> tuple[str, str]:
     """Return the data folder (absolute, or nothing) and who chose it; a typed one is taken as it is."""
-    folder = ledger.pick(
+    typed, site, context = case.request.data_dir, case.site, case.context
+    folder = decisions.pick(
         "data",
         ("--data-dir", typed),
-        ("HPCLAUNCH_DATA_DIR", around.environment.get("HPCLAUNCH_DATA_DIR") or None),
-        settings.offer("data_dir", site.name),
+        ("HPCLAUNCH_DATA_DIR", context.environment.get("HPCLAUNCH_DATA_DIR") or None),
+        case.settings.offer("data_dir", site.name),
         (f"site {site.name}", site.folders.data),
     )
     if not folder:
         return "", ""
-    place = folder if typed is not None else expanded(folder, around)
+    place = folder if typed is not None else expanded(folder, context)
     known = typed is not None or not is_open(place)
-    return normpath(join(around.cwd, place)) if known else "", ledger.choices[-1].origin
+    return normpath(join(context.cwd, place)) if known else "", decisions.choices[-1].origin
 
 
-def is_synthetic(job: Job, request: Request) -> bool:
+def is_synthetic(case: Case) -> bool:
     """Tell whether stand-in images are asked for; ``--set synthetic=…`` wins, as in the command."""
-    default = job.parameters["synthetic"].default if "synthetic" in job.parameters else False
+    parameters, request = case.job.parameters, case.request
+    default = parameters["synthetic"].default if "synthetic" in parameters else False
     typed = dict(request.settings).get("synthetic", "true" if request.synthetic else str(default))
     return typed.lower() == "true"
 
 
-def private_faults(
-    site: Site, job: Job, around: Surroundings, python: str, data: DataNeed | None, ledger: Ledger
-) -> None:
+def private_faults(case: Case, python: str, data: DataNeed | None, decisions: Decisions) -> None:
     """Refuse folders that the nodes do not share with this machine: Slurm fails such a job, at times with no log."""
-    if CONTROL.search(around.run_dir) or CONTROL.search(around.cwd):
-        ledger.fault(
-            f"the path {around.run_dir!r} holds a control character or is not UTF-8",
+    site, context = case.site, case.context
+    if CONTROL.search(context.run_dir) or CONTROL.search(context.cwd):
+        decisions.fault(
+            f"the path {context.run_dir!r} holds a control character or is not UTF-8",
             next="choose another with --runs-dir",
         )
-    if site.scheduler == "slurm" and "\\" in around.run_dir:
-        ledger.fault(
-            f"the run directory {around.run_dir} holds a backslash, after which Slurm expands no %j in the log's name",
+    if site.scheduler == "slurm" and "\\" in context.run_dir:
+        decisions.fault(
+            f"the run directory {context.run_dir} holds a backslash, after which Slurm expands no %j in the log's name",
             next="choose another with --runs-dir",
         )
-    needed = [("run directory", around.run_dir, "choose one with --runs-dir")]
-    needed += [("working folder", around.cwd, "submit from another folder")] if job.source_only else []
+    needed = [("run directory", context.run_dir, "choose one with --runs-dir")]
+    needed += [("working folder", context.cwd, "submit from another folder")] if case.job.source_only else []
     needed += [("data folder", data.folder, "choose one with --data-dir")] if data and data.folder else []
     for folder in site.folders.node_private:
-        root = PurePosixPath(expanded(folder, around))
+        root = PurePosixPath(expanded(folder, context))
         for noun, path, hint in needed:
             if root in (PurePosixPath(path), *PurePosixPath(path).parents):
-                ledger.fault(
+                decisions.fault(
                     f"the {noun} {path} is in {root}, which every node of {site.name} has for itself",
                     allowed="a folder that all nodes share",
                     next=hint,
                 )
         if root in PurePosixPath(python).parents:
-            ledger.warnings.append(f"Python {python} is in {root}, which nodes of {site.name} may not share")
+            decisions.warnings.append(f"Python {python} is in {root}, which nodes of {site.name} may not share")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import NodeType, Site
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import MIRRORED, Layout, Request, Surroundings
-from hpclaunch.resolve.decisions import Ledger
-from hpclaunch.resolve.placement import Placement, implied_kind
+from hpclaunch.core.spec import MIRRORED, Layout
+from hpclaunch.resolve.alternatives import implied_node_type
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.limits import Ask
+from hpclaunch.resolve.placement import Placement
 from hpclaunch.resolve.strategies import takes_several_gpus
 
 
@@ -22,108 +23,98 @@ class Size:
     gpus: int
     walltime: int
 
+    def ask(self, node_type: str) -> Ask:
+        """Return what is compared with the limits of partitions and QOS."""
+        return Ask(node_type=node_type, nodes=self.nodes, gpus=self.gpus, walltime=self.walltime)
 
-def node_type_of(
-    site: Site, job: Job, request: Request, settings: Settings, asked: dict[str, str], ledger: Ledger
-) -> str:
-    """Return the name of the node type; an unknown one is a fault, and the site's default goes on in its place."""
-    partition = asked.get("partition", "")
-    kind = ledger.pick(
+
+def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str:
+    """Return the name of the node type; an unknown one is a fault, and the site's default takes its place.
+
+    ``named``: account, partition and QOS as far as a person named them.
+    """
+    site, partition = case.site, named.get("partition", "")
+    chosen = decisions.pick(
         "node type",
-        ("--node-type", request.node_type),
-        ("job", job.resources.node_type),
-        (f"partition {partition}", implied_kind(site, partition)),
-        settings.offer("node_type", site.name),
+        ("--node-type", case.request.node_type),
+        ("job", case.job.resources.node_type),
+        (f"partition {partition}", implied_node_type(site, partition)),
+        case.settings.offer("node_type", site.name),
         (f"site {site.name}", site.defaults.node_type),
     )
-    if kind not in site.node_types:
-        near = did_you_mean(str(kind), site.node_types)
-        ledger.fault(f"{site.name} has no node type {kind!r}{near}", allowed=", ".join(site.node_types))
+    if chosen not in site.node_types:
+        near = did_you_mean(str(chosen), site.node_types)
+        decisions.fault(f"{site.name} has no node type {chosen!r}{near}", allowed=", ".join(site.node_types))
         return site.defaults.node_type
-    return str(kind)
+    return str(chosen)
 
 
-def size_of(
-    site: Site,
-    kind: str,
-    job: Job,
-    request: Request,
-    settings: Settings,
-    ledger: Ledger,
-    planned_nodes: int | None = None,
-) -> Size:
+def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
     """Return how much is asked for.
 
-    Under MirroredStrategy it is one task with all GPUs of one node. ``nodes: auto`` is what the planner found, else 1;
-    one GPU for every task unless somebody says otherwise.
+    Under MirroredStrategy it is one task with all GPUs of one node. ``nodes: auto`` is what the planner advises,
+    else 1; one GPU for every task unless somebody chose another number.
     """
-    node, wants = site.node_types[kind], job.resources
-    one = 1 if request.strategy == MIRRORED else None
+    site, request, wants = case.site, case.request, case.job.resources
+    node = case.node(node_type)
+    single = 1 if request.strategy == MIRRORED else None
     auto = wants.nodes == "auto"
-    nodes = ledger.pick(
+    nodes = decisions.pick(
         "nodes",
         ("--nodes", request.nodes),
-        ("mirrored", one),
-        ("planner", planned_nodes if auto else None),
+        ("mirrored", single),
+        ("planner", case.advice.nodes if auto else None),
         ("job" if not auto else "default of 'auto'", 1 if wants.nodes == "auto" else wants.nodes),
     )
-    tasks = ledger.pick(
+    tasks = decisions.pick(
         "tasks per node",
         ("--tasks-per-node", request.tasks_per_node),
-        ("mirrored", one),
+        ("mirrored", single),
         ("job", wants.tasks_per_node),
         (f"site {site.name}", node.tasks),
     )
-    walltime = ledger.pick(
+    walltime = decisions.pick(
         "walltime",
         ("--walltime", request.walltime),
         ("job", wants.walltime),
-        settings.offer("walltime", site.name),
+        case.settings.offer("walltime", site.name),
         (f"site {site.name}", site.defaults.walltime),
     )
-    typed = request.gpus_per_node if request.gpus_per_node is not None else wants.gpus_per_node
-    usual = node.gpus_per_node if one else min(tasks or 1, node.gpus_per_node)
-    gpus = usual if typed is None else typed
+    chosen = request.gpus_per_node if request.gpus_per_node is not None else wants.gpus_per_node
+    usual = node.gpus_per_node if single else min(tasks or 1, node.gpus_per_node)
+    gpus = usual if chosen is None else chosen
     return Size(nodes=nodes or 1, tasks=tasks or 1, gpus=gpus, walltime=walltime or 0)
 
 
-def layout_of(
-    site: Site,
-    kind: str,
-    size: Size,
-    job: Job,
-    request: Request,
-    around: Surroundings,
-    placement: Placement,
-    ledger: Ledger,
-) -> Layout:
+def layout_of(case: Case, node_type: str, size: Size, placement: Placement, decisions: Decisions) -> Layout:
     """Return the layout.
 
     CPUs of a task: Slurm's CPUs per core x floor(cores / tasks), the formula that NERSC teaches for Perlmutter and Cori
     (2*floor(64/tasks) on a GPU node); of a shared node only the part that goes with its GPUs. On whole nodes all GPUs
     are asked for, where they are asked for by the node.
     """
-    node, wants = site.node_types[kind], job.resources
+    site, request, wants = case.site, case.request, case.job.resources
+    node = case.node(node_type)
     whole = placement.whole_nodes(node)
     by_node = site.gpus is None or site.gpus.directive not in ("gpus-per-task", "none")
-    gpus = ledger.pick(
+    gpus = decisions.pick(
         "gpus per node",
         ("--gpus-per-node", request.gpus_per_node),
         ("job", wants.gpus_per_node),
         ("whole nodes", node.gpus_per_node if whole and by_node and size.gpus else None),
         ("one per task", size.gpus),
     )
-    cpus = ledger.pick(
+    cpus = decisions.pick(
         "cpus per task",
         ("--cpus-per-task", request.cpus_per_task),
         ("job", wants.cpus_per_task),
         (f"site {site.name}", node.default_cpus_per_task if size.tasks == node.tasks else None),
-        ("formula", _cpus_by_formula(site, node, size, whole, request, around)),
+        ("formula", _cpus_by_formula(case, node_type, size, whole)),
     )
     if cpus is None:
-        ledger.fault(
+        decisions.fault(
             f"how many cores a node has is not known at {site.name}",
-            where=f"{site.name} {kind}",
+            where=f"{site.name} {node_type}",
             next="--cpus-per-task N",
         )
     layout = Layout(
@@ -136,16 +127,22 @@ def layout_of(
         whole_nodes=whole,
         stand_in_gpus=node.stand_in_gpus,
     )
-    _check(site, kind, layout, request, around, ledger)
-    _warn_of_idle(layout, takes_several_gpus(request), "charging" not in site.unverified, ledger)
+    if site.scheduler == "local":
+        _check_hosts(case, layout, decisions)
+    elif request.hosts_file is not None:
+        decisions.fault(
+            "--hosts is for sites without a scheduler; Slurm names the hosts itself", next="leave --hosts out"
+        )
+    _check_cpus(case, node_type, layout, decisions)
+    _check_gpus(site, node_type, layout, decisions)
+    _warn_of_idle_gpus(case, layout, decisions)
     return layout
 
 
-def _cpus_by_formula(
-    site: Site, node: NodeType, size: Size, whole: bool, request: Request, around: Surroundings
-) -> int | None:
-    here = site.scheduler == "local" and not request.hosts_file
-    cores = around.cpus if here else node.cores
+def _cpus_by_formula(case: Case, node_type: str, size: Size, whole: bool) -> int | None:
+    node = case.node(node_type)
+    here = case.site.scheduler == "local" and not case.request.hosts_file
+    cores = case.context.cpus if here else node.cores
     if cores is None:
         return None
     if not whole and size.gpus and node.gpus_per_node:
@@ -153,27 +150,25 @@ def _cpus_by_formula(
     return node.slurm_cpus_per_core * max(1, cores // size.tasks)
 
 
-def _check(site: Site, kind: str, layout: Layout, request: Request, around: Surroundings, ledger: Ledger) -> None:
-    node = site.node_types[kind]
-    place = f"{site.name} {kind}"
-    if site.scheduler == "local":
-        _check_hosts(site, layout, request, around, ledger)
-    elif request.hosts_file is not None:
-        ledger.fault("--hosts is for sites without a scheduler; Slurm names the hosts itself", next="leave --hosts out")
-    most = node.slurm_cpus
-    if site.scheduler == "slurm" and most and layout.tasks_per_node * layout.cpus_per_task > most:
-        ledger.fault(
+def _check_cpus(case: Case, node_type: str, layout: Layout, decisions: Decisions) -> None:
+    most = case.node(node_type).slurm_cpus
+    if case.site.scheduler == "slurm" and most and layout.tasks_per_node * layout.cpus_per_task > most:
+        decisions.fault(
             f"{layout.tasks_per_node} tasks x {layout.cpus_per_task} CPUs do not fit a node",
-            where=place,
+            where=f"{case.site.name} {node_type}",
             allowed=f"at most {most} CPUs a node",
             next="lower --tasks-per-node or --cpus-per-task",
         )
+
+
+def _check_gpus(site: Site, node_type: str, layout: Layout, decisions: Decisions) -> None:
+    node, place = site.node_types[node_type], f"{site.name} {node_type}"
     if layout.gpus_per_node > node.gpus_per_node:
-        ledger.fault(
+        decisions.fault(
             f"{layout.gpus_per_node} GPUs a node asked for", where=place, allowed=f"at most {node.gpus_per_node}"
         )
     if 0 < layout.gpus_per_node < layout.tasks_per_node:
-        ledger.fault(
+        decisions.fault(
             f"{layout.tasks_per_node} tasks would share {layout.gpus_per_node} GPUs",
             where=place,
             allowed=f"at most {node.gpus_per_node} tasks a node, one per GPU",
@@ -181,36 +176,39 @@ def _check(site: Site, kind: str, layout: Layout, request: Request, around: Surr
         )
     by_task = site.gpus is not None and site.gpus.directive == "gpus-per-task"
     if by_task and layout.gpus_per_node % layout.tasks_per_node:
-        ledger.fault(
+        decisions.fault(
             f"{layout.gpus_per_node} GPUs cannot be shared out evenly to {layout.tasks_per_node} tasks",
             where=f"{site.name}, where GPUs are asked for by the task",
             allowed=f"a multiple of {layout.tasks_per_node} GPUs",
         )
 
 
-def _check_hosts(site: Site, layout: Layout, request: Request, around: Surroundings, ledger: Ledger) -> None:
-    if request.hosts_file is None:
+def _check_hosts(case: Case, layout: Layout, decisions: Decisions) -> None:
+    hosts_file, hosts = case.request.hosts_file, case.context.hosts
+    if hosts_file is None:
         if layout.nodes > 1:
-            ledger.fault(
-                f"{layout.nodes} nodes asked for, and {site.name} is one machine",
+            decisions.fault(
+                f"{layout.nodes} nodes asked for, and {case.site.name} is one machine",
                 next="name a Slurm site (--site), or the hosts in a file (--hosts FILE)",
             )
-    elif layout.nodes > len(around.hosts):
-        ledger.fault(
+    elif layout.nodes > len(hosts):
+        decisions.fault(
             f"{layout.nodes} nodes asked for",
-            where=request.hosts_file,
-            allowed=f"the {len(around.hosts)} hosts it names",
+            where=hosts_file,
+            allowed=f"the {len(hosts)} hosts it names",
         )
 
 
-def _warn_of_idle(layout: Layout, several: bool, charged: bool, ledger: Ledger) -> None:
-    """Warn of GPUs that nobody will use, and of which the account may pay; several: a task can use more than one."""
+def _warn_of_idle_gpus(case: Case, layout: Layout, decisions: Decisions) -> None:
+    """Warn of GPUs that no task will use, and of which the account may pay."""
+    several = takes_several_gpus(case.request)
     used = layout.gpus_per_node if several else min(layout.tasks_per_node, layout.gpus_per_node)
     if used == layout.node_gpus:
         return
     what = f"{layout.node_gpus - used} of the {layout.node_gpus} GPUs of every node"
     if layout.whole_nodes or layout.gpus_per_node > used:
+        charged = "charging" not in case.site.unverified
         paid = ", and whole nodes are charged" if charged and layout.whole_nodes else ""
-        ledger.warnings.append(f"{what} will be idle{paid}")
+        decisions.warnings.append(f"{what} will be idle{paid}")
     else:
-        ledger.warnings.append(f"{what} are not asked for")
+        decisions.warnings.append(f"{what} are not asked for")

@@ -1,4 +1,4 @@
-"""What a partition or a QOS refuses, and the nearest request that it would take. Pure: also used for live limits."""
+"""What a partition or a QOS refuses, and the nearest request that it would accept. Also used for live limits."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hpclaunch.core.units import count, format_walltime
 
 @record
 class Ask:
-    """What is held against limits: nodes of a type, GPUs on each, walltime in seconds (0: not said)."""
+    """What is compared with limits: nodes of a type, GPUs on each, walltime in seconds (0: not given)."""
 
-    kind: str
+    node_type: str
     nodes: int
     gpus: int
     walltime: int
 
     def __str__(self) -> str:
         time = f" for {format_walltime(self.walltime)}" if self.walltime else ""
-        return f"{count(self.nodes, f'{self.kind} node')}{time}"
+        return f"{count(self.nodes, f'{self.node_type} node')}{time}"
 
 
 @record
-class Breach:
-    """One limit that is broken: what was asked for, and what is allowed."""
+class Violation:
+    """One limit that a request violates: what was asked for, and what is allowed."""
 
     what: str
     allowed: str
@@ -35,26 +35,28 @@ class Breach:
         return f"{self.what}; allowed: {self.allowed}"
 
 
-def breaches(limits: Limits, ask: Ask) -> list[Breach]:
-    """Return every limit that the request breaks."""
-    limits = limits.of(ask.kind)
-    broken = []
-    if limits.node_types and ask.kind not in limits.node_types:
-        broken.append(Breach(what=f"node type {ask.kind} asked for", allowed=", ".join(limits.node_types)))
+def violations(limits: Limits, ask: Ask) -> list[Violation]:
+    """Return every limit that the request violates."""
+    limits = limits.of(ask.node_type)
+    found = []
+    if limits.node_types and ask.node_type not in limits.node_types:
+        found.append(Violation(what=f"node type {ask.node_type} asked for", allowed=", ".join(limits.node_types)))
     most = most_nodes(limits)
     if most is not None and ask.nodes > most:
-        broken.append(Breach(what=_nodes(ask), allowed=f"at most {count(most, 'node')}"))
+        found.append(Violation(what=_nodes(ask), allowed=f"at most {count(most, 'node')}"))
     if limits.min_nodes is not None and ask.nodes < limits.min_nodes:
-        broken.append(Breach(what=_nodes(ask), allowed=f"at least {count(limits.min_nodes, 'node')}"))
+        found.append(Violation(what=_nodes(ask), allowed=f"at least {count(limits.min_nodes, 'node')}"))
     if limits.max_gpus_per_node is not None and ask.gpus > limits.max_gpus_per_node:
-        broken.append(
-            Breach(what=f"{ask.gpus} GPUs a node asked for", allowed=f"at most {limits.max_gpus_per_node} GPUs a node")
+        found.append(
+            Violation(
+                what=f"{ask.gpus} GPUs a node asked for", allowed=f"at most {limits.max_gpus_per_node} GPUs a node"
+            )
         )
     longest, why = longest_walltime(limits, ask.nodes)
     if longest is not None and ask.walltime > longest:
         what = f"walltime {format_walltime(ask.walltime)} asked for"
-        broken.append(Breach(what=what, allowed=f"at most {format_walltime(longest)}{why}"))
-    return broken
+        found.append(Violation(what=what, allowed=f"at most {format_walltime(longest)}{why}"))
+    return found
 
 
 def _nodes(ask: Ask) -> str:
@@ -76,15 +78,15 @@ def longest_walltime(limits: Limits, nodes: int) -> tuple[int | None, str]:
     return smallest.max_walltime, f" with up to {count(smallest.max_nodes, 'node')}"
 
 
-def nearest(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
+def nearest_allowed(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
     """Return the request closest to this one that all the limits take, or None; the node type is kept."""
-    several = [limits.of(ask.kind) for limits in all_limits]
+    several = [limits.of(ask.node_type) for limits in all_limits]
     nodes = min([ask.nodes, *(most for limits in several if (most := most_nodes(limits)))])
     nodes = max([nodes, *(limits.min_nodes for limits in several if limits.min_nodes)])
     gpus = min([ask.gpus, *(limits.max_gpus_per_node for limits in several if limits.max_gpus_per_node)])
     times = [longest for limits in several if (longest := longest_walltime(limits, nodes)[0])]
     near = replace(ask, nodes=nodes, gpus=gpus, walltime=min([ask.walltime, *times]))
-    return None if any(breaches(limits, near) for limits in several) else near
+    return None if any(violations(limits, near) for limits in several) else near
 
 
 def flags(ask: Ask, near: Ask) -> str:
@@ -108,12 +110,12 @@ def distance(ask: Ask, near: Ask) -> float:
     return ratio
 
 
-def closest(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str | None:
+def suggestion(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str | None:
     """Return what to type for the nearest request that one of the places takes, or None where none takes any.
 
     A place is the flags that name it, and its limits; of equally near ones the first counts.
     """
-    near = [(distance(ask, found), place, found) for place, limits in places if (found := nearest(limits, ask))]
+    near = [(distance(ask, found), place, found) for place, limits in places if (found := nearest_allowed(limits, ask))]
     if not near:
         return None
     _, place, found = min(near, key=lambda one: one[0])

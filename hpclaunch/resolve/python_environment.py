@@ -6,23 +6,22 @@ import shlex
 from collections.abc import Callable
 from dataclasses import field, replace
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Request, Step, Surroundings
-from hpclaunch.resolve.containers import box_of
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.core.spec import Step
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.containers import container_of, container_request
+from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.ranks import launcher_of
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.resolve.software import software_of
 
 
 @record
-class Interior:
-    """Set-up, variables, and the ``words`` that start Python; ``box``: folders that must be seen -> words before it.
+class PythonEnvironment:
+    """Set-up, variables, and the ``words`` that start Python.
 
-    ``closed``: why it cannot be entered from here.
+    ``container``: the folders that must be seen -> the words before Python's. ``closed``: why the environment cannot be
+    entered from here.
     """
 
     words: tuple[str, ...]
@@ -30,12 +29,12 @@ class Interior:
     variables: dict[str, str] = field(default_factory=dict)
     unset: tuple[str, ...] = ()
     shell: tuple[str, ...] = ("/bin/bash",)
-    box: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda folders: ()
+    container: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda folders: ()
     closed: str = ""
 
-    def inside(self, folders: tuple[str, ...]) -> tuple[str, ...]:
+    def command(self, folders: tuple[str, ...]) -> tuple[str, ...]:
         """Return the words that start Python where it sees these folders."""
-        return (*self.box(folders), *self.words)
+        return (*self.container(folders), *self.words)
 
     def script(self, command: str) -> str:
         """Return a script that sets everything up and becomes the command; it says what failed."""
@@ -46,25 +45,26 @@ class Interior:
         return "\n".join([*lines, f"exec {command}", ""])
 
 
-def interior_of(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Interior:
+def python_environment_of(case: Case) -> PythonEnvironment:
     """Return what one rank of the job would have around it on one node."""
-    ledger = Ledger()  # what speaks against a run does not speak against a look
-    request = replace(request, nodes=1, account=request.account or "any")
-    sized = sizing_of(site, job, request, settings, around, ledger)
-    node = site.node_types[sized.kind]
-    launcher = launcher_of(site, job, request, settings, sized.layout, around, ledger)
-    software = software_of(site, sized.kind, job, sized.layout, launcher, settings, around, ledger)
+    decisions = Decisions()  # what is wrong with a run does not matter to a look at its software
+    case = replace(case, request=replace(case.request, nodes=1), needs_account=False)
+    sizing = sizing_of(case, decisions)
+    node = case.node(sizing.node_type)
+    launcher = launcher_of(case, sizing.layout, decisions)
+    software = software_of(case, sizing, launcher, decisions)
 
-    def box(folders: tuple[str, ...]) -> tuple[str, ...]:
-        return box_of(site, node, software.image, folders, launcher, Ledger()).prefix
+    def container(folders: tuple[str, ...]) -> tuple[str, ...]:
+        asked = container_request(software.image, folders, node) if software.image else None
+        return container_of(case.site, launcher, asked, Decisions()).prefix
 
-    entered = not software.image or bool(box(()))
-    return Interior(
+    can_enter = not software.image or bool(container(()))
+    return PythonEnvironment(
         words=(software.python,),
         steps=software.steps,
         variables=software.variables,
         unset=software.unset,
-        shell=("/bin/bash", "-l") if site.login_shell else ("/bin/bash",),
-        box=box,
-        closed="" if entered else f"the container {software.image} can only be entered in a job",
+        shell=("/bin/bash", "-l") if case.site.login_shell else ("/bin/bash",),
+        container=container,
+        closed="" if can_enter else f"the container {software.image} can only be entered in a job",
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
-from hpclaunch.core.spec import Layout, Request, Surroundings
+from hpclaunch.core.spec import Layout, Request
 from hpclaunch.launchers import LAUNCHERS, Launch, rank_number
-from hpclaunch.resolve.containers import Box
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.containers import ContainerCommand
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import takes_several_gpus
 
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
@@ -22,23 +22,16 @@ RANK_LOGS = 512
 """The most ranks that each get a log file of their own, unless somebody says otherwise."""
 
 
-def launcher_of(
-    site: Site,
-    job: Job,
-    request: Request,
-    settings: Settings,
-    layout: Layout,
-    around: Surroundings,
-    ledger: Ledger,
-) -> str:
+def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
     """Return the launcher's name; what it cannot do here is a fault. One rank without a scheduler needs none."""
+    site, request = case.site, case.request
     alone = site.scheduler == "local" and layout.world_size == 1 and request.hosts_file is None
     known = site.launchers
-    launcher = ledger.pick(
+    launcher = decisions.pick(
         "launcher",
         ("--launcher", request.launcher),
-        ("job", job.launcher),
-        settings.offer("launcher", site.name),
+        ("job", case.job.launcher),
+        case.settings.offer("launcher", site.name),
         ("one rank needs none", "direct" if alone else None),
         (f"site {site.name}", known.default if known else None),
         ("not verified", _GENERIC),
@@ -47,29 +40,28 @@ def launcher_of(
     offered = [*known.options] if known else [_GENERIC]
     # torchrun is started by the site's own srun, once on every node.
     if launcher not in (*offered, "direct") and not (launcher == "torchrun" and "srun" in offered):
-        ledger.fault(
+        decisions.fault(
             f"launcher {launcher!r} is not one that {site.name} has",
             allowed=", ".join(offered),
             next="leave --launcher out for the site's own",
         )
     options = _options(site, launcher)
     if options.warn:
-        ledger.warnings.append(f"{launcher} at {site.name}: {options.warn}")
-    _check_reach(site, launcher, layout, options, ledger)
+        decisions.warnings.append(f"{launcher} at {site.name}: {options.warn}")
+    _check_reach(site, launcher, layout, decisions)
     if launcher not in ("srun", "torchrun"):
-        said = (*site.sbatch, *settings.all("sbatch", site.name), *job.sbatch, *request.sbatch)
-        _check_signals(launcher, said, ledger)
+        _check_signals(case, launcher, decisions)
     if launcher == "ibrun":
-        _check_ibrun(request, around, ledger)
+        _check_ibrun(case, decisions)
     return launcher if launcher in LAUNCHERS else offered[0]
 
 
-def _check_ibrun(request: Request, around: Surroundings, ledger: Ledger) -> None:
-    if request.cpus_per_task is not None:
-        ledger.warnings.append("ibrun places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
-    if not _PLAIN_PATH.fullmatch(around.run_dir):
-        ledger.fault(
-            f"the run directory {around.run_dir!r} holds a character that ibrun's shell would take apart",
+def _check_ibrun(case: Case, decisions: Decisions) -> None:
+    if case.request.cpus_per_task is not None:
+        decisions.warnings.append("ibrun places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
+    if not _PLAIN_PATH.fullmatch(case.context.run_dir):
+        decisions.fault(
+            f"the run directory {case.context.run_dir!r} holds a character that ibrun's shell would take apart",
             allowed="letters, digits and _ . / + - = : , @ %",
             next="choose another with --runs-dir",
         )
@@ -80,24 +72,25 @@ def _options(site: Site, launcher: str) -> LauncherOptions:
     return next((options for name, options in known if name == launcher), LauncherOptions())
 
 
-def _check_reach(site: Site, launcher: str, layout: Layout, options: LauncherOptions, ledger: Ledger) -> None:
+def _check_reach(site: Site, launcher: str, layout: Layout, decisions: Decisions) -> None:
     if launcher == "direct" and layout.world_size > 1:
-        ledger.fault(f"launcher 'direct' starts one rank, and {layout.world_size} were asked for")
-    if launcher == "horovodrun" and layout.nodes > 1 and site.scheduler == "slurm" and not options.ssh:
+        decisions.fault(f"launcher 'direct' starts one rank, and {layout.world_size} were asked for")
+    if launcher == "horovodrun" and layout.nodes > 1 and site.scheduler == "slurm" and not _options(site, launcher).ssh:
         others = [name for name in (site.launchers.options if site.launchers else (_GENERIC,)) if name != launcher]
-        ledger.fault(
+        decisions.fault(
             f"horovodrun knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
             next=f"--launcher {others[0]}" if others else "--nodes 1",
         )
     if launcher in ("srun", "ibrun", "torchrun") and site.scheduler == "local":
-        ledger.fault(f"{launcher} needs a Slurm site", next="hpclaunch sites list")
+        decisions.fault(f"{launcher} needs a Slurm site", next="hpclaunch sites list")
 
 
-def _check_signals(launcher: str, sbatch: tuple[str, ...], ledger: Ledger) -> None:
+def _check_signals(case: Case, launcher: str, decisions: Decisions) -> None:
     """Slurm signals its steps: under mpirun the ranks of the first node are children of the script, in no step."""
-    for option in sbatch:
+    own = case.settings.all("sbatch", case.site.name)
+    for option in (*case.site.sbatch, *own, *case.job.sbatch, *case.request.sbatch):
         if option.startswith("--signal=") and not option.startswith(_TO_THE_SCRIPT):
-            ledger.fault(
+            decisions.fault(
                 f"under {launcher} {option} would miss the ranks on the first node, which are in no step of Slurm's",
                 next="say --signal=B:…: then the script gets it, and passes it on to every rank",
             )
@@ -112,59 +105,51 @@ def fills_node(node: NodeType, layout: Layout) -> bool:
     return gpus and layout.tasks_per_node == node.tasks and bool(node.gpus_per_node)
 
 
-def rank_setup_of(
-    node: NodeType, layout: Layout, launcher: str, request: Request, said: dict[str, str]
-) -> tuple[str, ...]:
-    """Return the lines that every rank runs first; a variable that site, settings or job say is not said again.
+def rank_setup_of(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
+    """Return the lines that every rank runs first; a variable that site, settings or job have ``chosen`` is left alone.
 
-    The site's own give a rank its GPU: not where a task shall have several.
-
-    The order of the GPUs stands here because srun sets CUDA_VISIBLE_DEVICES anew for every task.
+    The site's own lines give a rank its GPU: not where a task shall have several. The order of the GPUs stands here
+    because srun sets CUDA_VISIBLE_DEVICES again for every task.
     """
+    node, layout = case.node(sizing.node_type), sizing.layout
     if not layout.gpus_per_node:
         return ()
-    own = node.rank_setup if launcher == "srun" and not _several(request, layout) else ()
+    own = node.rank_setup if launcher == "srun" and not _has_several_gpus(case.request, layout) else ()
     order = node.whole_node.variables if fills_node(node, layout) else {}
-    return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in said))
+    return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in chosen))
 
 
-def _several(request: Request, layout: Layout) -> bool:
+def _has_several_gpus(request: Request, layout: Layout) -> bool:
     return takes_several_gpus(request) and layout.gpus_per_node > layout.tasks_per_node
 
 
-def rank_number_of(site: Site, launcher: str, layout: Layout, job: Job, settings: Settings, ledger: Ledger) -> str:
+def rank_number_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> str:
     """Return how the script knows a rank's number; nothing where ranks get no log of their own.
 
     One rank has the job's log to itself; very many files would burden a shared file system.
     """
-    most = ledger.pick(
+    most = decisions.pick(
         "rank logs",
-        ("job", job.rank_logs),
-        settings.offer("rank_logs", site.name),
+        ("job", case.job.rank_logs),
+        case.settings.offer("rank_logs", case.site.name),
         ("usual", RANK_LOGS),
     )
     return rank_number(launcher) if 1 < layout.world_size <= (most or 0) else ""
 
 
 def launch_of(
-    site: Site,
-    node: NodeType,
-    launcher: str,
-    layout: Layout,
-    job: Job,
-    request: Request,
-    box: Box,
-    around: Surroundings,
-    names: tuple[str, ...],
+    case: Case, sizing: Sizing, launcher: str, container: ContainerCommand, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the launcher's argv; ``names`` are the variables that the script exports."""
+    site, layout, node = case.site, sizing.layout, case.node(sizing.node_type)
     options = _options(site, "srun" if launcher == "torchrun" else launcher)
     over_ssh = launcher == "horovodrun" and site.scheduler == "slurm" and layout.nodes > 1
-    hosts = f"{around.run_dir}/hosts" if request.hosts_file is not None or over_ssh else ""
+    hosts = f"{case.context.run_dir}/hosts" if case.request.hosts_file is not None or over_ssh else ""
     bind = node.whole_node.cpu_bind if layout.whole_nodes and fills_node(node, layout) else None
-    gpu_bind = "none" if options.gpu_bind and _several(request, layout) else options.gpu_bind
+    several = _has_several_gpus(case.request, layout)
+    gpu_bind = "none" if options.gpu_bind and several else options.gpu_bind
     own_transport = any(name in ("OMPI_MCA_btl", "OMPI_MCA_pml") for name in names)
-    contained = site.container.mpi if site.container and (box.prefix or box.srun) else None
+    contained = site.container.mpi if site.container and (container.prefix or container.srun) else None
     launch = Launch(
         layout=layout,
         exported=("PATH", "LD_LIBRARY_PATH", *_BY_THE_SCRIPT, *names),
@@ -172,9 +157,9 @@ def launch_of(
         cpu_bind=bind or options.cpu_bind or "",
         gpu_bind=gpu_bind or "",
         gpus_by=(site.gpus.srun if site.gpus else None) or "",
-        extra=(*box.srun, *options.extra),
+        extra=(*container.srun, *options.extra),
         tcp=bool(layout.gpus_per_node) and not own_transport,
-        exit_wait=job.resources.exit_wait,
+        exit_wait=case.job.resources.exit_wait,
         hosts_file=hosts,
     )
     return LAUNCHERS[launcher](launch)

@@ -7,16 +7,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Request, Restarts
+from hpclaunch.core.spec import Restarts
 from hpclaunch.core.units import format_walltime
-from hpclaunch.resolve.decisions import Ledger
-from hpclaunch.resolve.layout import Size
+from hpclaunch.resolve.alternatives import Wanted, longest_piece
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import Ask
-from hpclaunch.resolve.placement import longest_piece
 
 DEFAULT_SIGNAL = "USR2@120"
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")
@@ -26,122 +23,116 @@ _PASS_TERM_ALONE = ("torchrun", "horovodrun")
 
 
 @record
-class Wish:
+class RestartRequest:
     """How often the script may start again, and the walltime (seconds) that was asked for, of all its jobs together."""
 
     most: int
-    whole: int
+    walltime: int
 
 
-def wish_of(
-    site: Site,
-    kind: str,
-    size: Size,
-    asked: dict[str, str],
-    job: Job,
-    request: Request,
-    settings: Settings,
-    ledger: Ledger,
-) -> tuple[Wish, Ask]:
-    """Return the wish, and what one job asks for: a run that can resume may be longer than the site's limits."""
-    ask = Ask(kind=kind, nodes=size.nodes, gpus=size.gpus, walltime=size.walltime)
-    most = _most(site, job, request, settings, ledger)
-    return Wish(most=most, whole=ask.walltime), replace(ask, walltime=_piece(site, ask, asked, most, ledger))
+def restart_request_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisions) -> tuple[RestartRequest, Ask]:
+    """Return the restarts asked for, and what one job asks for: a run that resumes may outlast the site's limits."""
+    most = _most(case, decisions)
+    walltime = _walltime_of_one_job(Wanted(site=case.site, ask=ask, named=named), most, decisions)
+    return RestartRequest(most=most, walltime=ask.walltime), replace(ask, walltime=walltime)
 
 
-def _most(site: Site, job: Job, request: Request, settings: Settings, ledger: Ledger) -> int:
+def _most(case: Case, decisions: Decisions) -> int:
     """Return how often the script may start again; 0 where the program saves nothing, or nothing could start it."""
-    most = ledger.pick(
+    most = decisions.pick(
         "restarts",
-        ("--restarts", request.restarts),
-        ("job", job.restarts),
-        settings.offer("restarts", site.name),
+        ("--restarts", case.request.restarts),
+        ("job", case.job.restarts),
+        case.settings.offer("restarts", case.site.name),
         ("nobody asked", 0),
     )
-    if site.scheduler != "slurm":
-        if request.restarts:
-            ledger.warnings.append(f"{site.name} has no scheduler to start a run again: hpclaunch resume does")
+    if case.site.scheduler != "slurm":
+        if case.request.restarts:
+            decisions.warnings.append(f"{case.site.name} has no scheduler to start a run again: hpclaunch resume does")
         return 0
     return most or 0
 
 
-def _piece(site: Site, ask: Ask, asked: dict[str, str], most: int, ledger: Ledger) -> int:
+def _walltime_of_one_job(wanted: Wanted, most: int, decisions: Decisions) -> int:
     """Return the walltime (seconds) of one job: all of it, or the longest that the site takes if the run can resume."""
-    longest = longest_piece(site, ask, asked) if most else 0
-    if not longest or longest >= ask.walltime:
-        return ask.walltime
-    jobs, long = math.ceil(ask.walltime / longest), format_walltime(longest)
-    if site.restart == "none":
+    whole = wanted.ask.walltime
+    longest = longest_piece(wanted) if most else 0
+    if not longest or longest >= whole:
+        return whole
+    jobs, long = math.ceil(whole / longest), format_walltime(longest)
+    if wanted.site.restart == "none":
         how = f"this is the first of up to {jobs} jobs of {long}; hpclaunch resume starts the next"
     else:
         how = f"this is a chain of up to {jobs} jobs of {long}, joined by checkpoints"
-    whole = format_walltime(ask.walltime)
-    ledger.warnings.append(f"{whole} is longer than one job may run: {how}; it ends when the program is done")
+    asked = format_walltime(whole)
+    decisions.warnings.append(f"{asked} is longer than one job may run: {how}; it ends when the program is done")
     return longest
 
 
 def restarts_of(
-    site: Site,
-    launcher: str,
-    wish: Wish,
-    walltime: int,
-    job: Job,
-    request: Request,
-    settings: Settings,
-    ledger: Ledger,
+    case: Case, launcher: str, restart_request: RestartRequest, walltime: int, decisions: Decisions
 ) -> Restarts:
-    """Return how the script goes on; ``walltime`` (seconds) is that of one job.
+    """Return how the script continues; ``walltime`` (seconds) is that of one job.
 
     The lead is at most a quarter of the walltime: Slurm would send the signal at once to a job that is shorter.
     """
-    if not wish.most:
-        if request.signal:
-            ledger.fault(
+    if not restart_request.most:
+        if case.request.signal:
+            decisions.fault(
                 "--signal asks a run to save before it is started again, and this one is not",
-                next=f"--restarts 50; or --sbatch=--signal=B:{request.signal} for a program that wants it all the same",
+                next=f"--restarts 50; or --sbatch=--signal=B:{case.request.signal} for a program that wants it all the "
+                "same",
             )
         return Restarts()
-    said = ledger.pick(
-        "signal",
-        ("--signal", request.signal),
-        ("--sbatch", _among(request.sbatch)),
-        ("job", job.signal),
-        ("job", _among(job.sbatch)),
-        settings.offer("signal", site.name),
-        ("settings", _among(settings.all("sbatch", site.name))),
-        (f"site {site.name}", site.signal),
-        (f"site {site.name}", _among(site.sbatch)),
-        ("usual", DEFAULT_SIGNAL),
-    )
-    name, lead = _read(str(said), ledger)
-    usual = ledger.choices[-1].origin == "usual"
+    name, lead = _read_signal(_chosen_signal(case, decisions), decisions)
+    usual = decisions.choices[-1].origin == "usual"
     if walltime and lead >= walltime and not usual:
-        ledger.fault(
+        decisions.fault(
             f"the signal {lead} s before the end is at or before the beginning: the walltime is {walltime} s",
-            where=ledger.choices[-1].origin,
+            where=decisions.choices[-1].origin,
             next=f"--signal {name}@{walltime // 4}",
         )
     elif walltime and usual:
         lead = max(1, min(lead, walltime // 4))
-    jobs = math.ceil(wish.whole / walltime) if walltime else 1
+    jobs = math.ceil(restart_request.walltime / walltime) if walltime else 1
     passed = "TERM" if launcher in _PASS_TERM_ALONE else name
-    return Restarts(most=max(wish.most, jobs - 1), by=site.restart, signal=name, lead=lead, passed=passed)
+    return Restarts(
+        most=max(restart_request.most, jobs - 1), by=case.site.restart, signal=name, lead=lead, passed=passed
+    )
 
 
-def _read(text: str, ledger: Ledger) -> tuple[str, int]:
+def _chosen_signal(case: Case, decisions: Decisions) -> str:
+    """Return the signal as somebody spelled it; the last decision tells who."""
+    site, job = case.site, case.job
+    chosen = decisions.pick(
+        "signal",
+        ("--signal", case.request.signal),
+        ("--sbatch", _signal_among(case.request.sbatch)),
+        ("job", job.signal),
+        ("job", _signal_among(job.sbatch)),
+        case.settings.offer("signal", site.name),
+        ("settings", _signal_among(case.settings.all("sbatch", site.name))),
+        (f"site {site.name}", site.signal),
+        (f"site {site.name}", _signal_among(site.sbatch)),
+        ("usual", DEFAULT_SIGNAL),
+    )
+    return str(chosen)
+
+
+def _read_signal(text: str, decisions: Decisions) -> tuple[str, int]:
     found = _SIGNAL.fullmatch(text)
     if found is None:
         other = _ANY_SIGNAL.fullmatch(text)
-        ledger.fault(
+        decisions.fault(
             f"{other[1] if other else text!r} cannot be the signal before the walltime's end",
-            where=ledger.choices[-1].origin,
+            where=decisions.choices[-1].origin,
             allowed="USR1, USR2 or TERM, with the seconds before the end, as in USR2@120",
         )
         return "USR2", 120
     return found[1], int(found[2] or 60)  # sbatch's own default
 
 
-def _among(options: Iterable[str]) -> str | None:
+def _signal_among(options: Iterable[str]) -> str | None:
     """Return the value of the last --signal among sbatch options."""
     found = [option.partition("=")[2] for option in options if option.startswith("--signal=")]
     return found[-1] if found else None

@@ -1,43 +1,32 @@
-"""How large a run is and where it goes: the first half of planning, which the choice of a node count asks for many."""
+"""How large a run is and where it goes: the first half of resolving, which the planner asks for many node counts."""
 
 from __future__ import annotations
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Layout, Request, Surroundings
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.core.spec import Layout
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.layout import layout_of, node_type_of, size_of
-from hpclaunch.resolve.placement import Placement, asked_names, placement_of
-from hpclaunch.resolve.restarts import Wish, wish_of
+from hpclaunch.resolve.placement import Placement, named_places, placement_of
+from hpclaunch.resolve.restarts import RestartRequest, restart_request_of
 
 
 @record
 class Sizing:
-    """Node type, layout and placement of a request, and its wish to start again."""
+    """Node type, layout and placement of a request, and how often it may start again."""
 
-    kind: str
+    node_type: str
     layout: Layout
     placement: Placement
-    wish: Wish
+    restart_request: RestartRequest
 
 
-def sizing_of(
-    site: Site,
-    job: Job,
-    request: Request,
-    settings: Settings,
-    around: Surroundings,
-    ledger: Ledger,
-    planned_nodes: int | None = None,
-) -> Sizing:
-    """Return them; every reason against them is a fault in the ledger."""
-    asked = asked_names(site, request, settings, around, ledger)
-    kind = node_type_of(site, job, request, settings, asked, ledger)
-    size = size_of(site, kind, job, request, settings, ledger, planned_nodes)
-    wish, ask = wish_of(site, kind, size, asked, job, request, settings, ledger)
-    memory = request.memory or job.resources.memory
-    placement = placement_of(site, ask, asked, memory, request.accept_unverified, ledger)
-    layout = layout_of(site, kind, size, job, request, around, placement, ledger)
-    return Sizing(kind=kind, layout=layout, placement=placement, wish=wish)
+def sizing_of(case: Case, decisions: Decisions) -> Sizing:
+    """Return the sizing; every reason against it is a fault in the decisions."""
+    named = named_places(case, decisions)
+    node_type = node_type_of(case, named, decisions)
+    size = size_of(case, node_type, decisions)
+    restart_request, ask = restart_request_of(case, size.ask(node_type), named, decisions)
+    placement = placement_of(case, ask, named, decisions)
+    layout = layout_of(case, node_type, size, placement, decisions)
+    return Sizing(node_type=node_type, layout=layout, placement=placement, restart_request=restart_request)

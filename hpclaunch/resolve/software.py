@@ -7,13 +7,13 @@ from pathlib import PurePosixPath
 from posixpath import join, normpath
 
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Layout, Step, Surroundings
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.core.spec import Context, Layout, Step
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
+from hpclaunch.resolve.sizing import Sizing
 
 # What a submitting shell may hold that would make the same script do something else. Under Slurm --export=NONE does it.
 _STRAYS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY")
@@ -30,89 +30,99 @@ class Software:
     image: str | None = None
 
 
-def software_of(
-    site: Site,
-    kind: str,
-    job: Job,
-    layout: Layout,
-    launcher: str,
-    settings: Settings,
-    around: Surroundings,
-    ledger: Ledger,
-) -> Software:
+def software_of(case: Case, sizing: Sizing, launcher: str, decisions: Decisions) -> Software:
     """Return the merged environment: a level that names a venv, conda, Python or container replaces a weaker one's."""
-    levels = [
-        (f"site {site.name}", site.node_types[kind].environment or site.environment),
-        ("settings", settings.environment_at(site.name)),
-        ("job", job.environment),
-    ]
-    whole = Environment()
+    site, context = case.site, case.context
+    levels = _levels(case, sizing.node_type)
+    merged = Environment()
     for _, level in levels:
-        whole = whole.under(level)
+        merged = merged.under(level)
     origin = next((name for name, level in reversed(levels) if level.has_python), levels[0][0])
-    steps = [Step(line=f"module load {shlex.quote(name)}", failure=f"module load {name}") for name in whole.modules]
-    steps += _activation(whole.venv, whole.conda, around)
-    in_environment = whole.venv or whole.conda or whole.container
-    asked = whole.python or ("python" if in_environment else "python3")
-    python = around.python if asked == "current" else asked
+    steps = [Step(line=f"module load {shlex.quote(name)}", failure=f"module load {name}") for name in merged.modules]
+    steps += _activation(merged.venv, merged.conda, context)
+    in_environment = merged.venv or merged.conda or merged.container
+    asked = merged.python or ("python" if in_environment else "python3")
+    python = context.python if asked == "current" else asked
     if asked == "current":
-        bin_folder = str(PurePosixPath(around.python).parent)
+        bin_folder = str(PurePosixPath(context.python).parent)
         steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
-    steps += [Step(line=line, failure=line) for line in whole.setup]
-    ledger.pick("python", (origin, python))
-    if (
-        origin == levels[0][0]
-        and not whole.modules[len(levels[0][1].modules) :]
-        and _lacks_horovod(site, job, launcher)
-    ):
-        ledger.warnings.append(
+    steps += [Step(line=line, failure=line) for line in merged.setup]
+    decisions.pick("python", (origin, python))
+    the_sites_own = origin == levels[0][0] and not merged.modules[len(levels[0][1].modules) :]
+    if the_sites_own and _lacks_horovod(case, launcher):
+        decisions.warnings.append(
             f"no TensorFlow with Horovod is known at {site.name}, so its plain {python} runs: "
             "say 'environment:' (modules, venv, conda or container) in the settings or the job file"
         )
-    variables = dict(whole.variables)
-    if whole.container:  # runtimes that show the home folder would else let ~/.local win over the image's own packages
-        variables.setdefault("PYTHONNOUSERSITE", "1")
-    if site.scheduler == "local":
-        gpus = min(layout.gpus_per_node, layout.node_gpus)  # more are refused elsewhere
-        variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
-    _check_values(variables, ledger)
-    # Where Slurm hands out GPUs it sets this one itself, and without a scheduler it is set above.
-    unmanaged = site.gpus is not None and site.gpus.directive == "none"
-    strays = (*_STRAYS, "CUDA_VISIBLE_DEVICES") if unmanaged else _STRAYS
-    leaks = site.scheduler == "local" or site.export == "all"
-    unset = tuple(name for name in strays if name not in variables) if leaks else ()
+    variables = _variables(case, merged, sizing.layout)
+    _check_values(variables, decisions)
     return Software(
-        python=python, steps=tuple(steps), variables=variables, unset=unset, image=_image(whole.container, around)
+        python=python,
+        steps=tuple(steps),
+        variables=variables,
+        unset=_unset(site, variables),
+        image=_image(merged.container, context),
     )
 
 
-def _image(container: str | None, around: Surroundings) -> str | None:
+def _levels(case: Case, node_type: str) -> list[tuple[str, Environment]]:
+    """Return who says something of the environment, and what: the weakest first."""
+    site = case.site
+    return [
+        (f"site {site.name}", case.node(node_type).environment or site.environment),
+        ("settings", case.settings.environment_at(site.name)),
+        ("job", case.job.environment),
+    ]
+
+
+def _variables(case: Case, merged: Environment, layout: Layout) -> dict[str, str]:
+    variables = dict(merged.variables)
+    if merged.container:  # runtimes that show the home folder would else let ~/.local win over the image's own packages
+        variables.setdefault("PYTHONNOUSERSITE", "1")
+    if case.site.scheduler == "local":
+        gpus = min(layout.gpus_per_node, layout.node_gpus)  # more are refused elsewhere
+        variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
+    return variables
+
+
+def _unset(site: Site, variables: dict[str, str]) -> tuple[str, ...]:
+    """Return the variables of the submitting shell that would reach the job and must not.
+
+    Where Slurm hands out GPUs it sets CUDA_VISIBLE_DEVICES itself, and without a scheduler it is among ``variables``.
+    """
+    unmanaged = site.gpus is not None and site.gpus.directive == "none"
+    strays = (*_STRAYS, "CUDA_VISIBLE_DEVICES") if unmanaged else _STRAYS
+    leaks = site.scheduler == "local" or site.export == "all"
+    return tuple(name for name in strays if name not in variables) if leaks else ()
+
+
+def _image(container: str | None, context: Context) -> str | None:
     """Return the image: a name of a registry as it is, a file where it is (the script starts in another folder)."""
     if container is None:
         return None
-    image = expanded(container, around)
-    return normpath(join(around.cwd, image)) if image.startswith(("./", "../")) else image
+    image = expanded(container, context)
+    return normpath(join(context.cwd, image)) if image.startswith(("./", "../")) else image
 
 
-def _lacks_horovod(site: Site, job: Job, launcher: str) -> bool:
+def _lacks_horovod(case: Case, launcher: str) -> bool:
     """Whether a Python job that may want Horovod gets the site's own Python, which has none as far as is known."""
-    wanted = job.script is not None and launcher != "torchrun"
-    return wanted and site.scheduler == "slurm" and "horovod" not in site.provides
+    wanted = case.job.script is not None and launcher != "torchrun"
+    return wanted and case.site.scheduler == "slurm" and "horovod" not in case.site.provides
 
 
-def _activation(venv: str | None, conda: str | None, around: Surroundings) -> list[Step]:
+def _activation(venv: str | None, conda: str | None, context: Context) -> list[Step]:
     if venv:
-        script = f"{expanded(venv, around)}/bin/activate"
+        script = f"{expanded(venv, context)}/bin/activate"
         return [Step(line=f"source {shlex.quote(script)}", failure=f"activating the venv {venv}")]
     if conda:
         return [
             Step(line='eval "$(conda shell.bash hook)"', failure="finding conda (is its module loaded?)"),
-            Step(line=f"conda activate {shlex.quote(expanded(conda, around))}", failure=f"conda activate {conda}"),
+            Step(line=f"conda activate {shlex.quote(expanded(conda, context))}", failure=f"conda activate {conda}"),
         ]
     return []
 
 
-def _check_values(variables: dict[str, str], ledger: Ledger) -> None:
+def _check_values(variables: dict[str, str], decisions: Decisions) -> None:
     for name, value in variables.items():
         if "\0" in value:
-            ledger.fault("a variable cannot hold a NUL character", where=f"environment.variables.{name}")
+            decisions.fault("a variable cannot hold a NUL character", where=f"environment.variables.{name}")

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.job import Job
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
 
 
-def strategy_of(job: Job, request: Request, layout: Layout, launcher: str, ledger: Ledger) -> str:
+def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> str:
     """Return its name; empty where the job offers no choice. What cannot be is a fault.
 
     Never chosen by itself: the guidelines decline multi-worker tf.distribute, which talks gRPC (guidelines.framework).
     """
-    asked = request.strategy
+    job, asked = case.job, case.request.strategy
     if asked is None:
         return HOROVOD if job.strategies else ""
     offered = (HOROVOD, *job.strategies) if job.strategies else ()
-    ledger.pick("strategy", ("--strategy", asked))
+    decisions.pick("strategy", ("--strategy", asked))
     if asked not in offered:
         if offered:
             near = did_you_mean(asked, offered)
-            ledger.fault(f"{job.name} has no strategy {asked!r}{near}", allowed=", ".join(offered))
+            decisions.fault(f"{job.name} has no strategy {asked!r}{near}", allowed=", ".join(offered))
             return HOROVOD
-        ledger.fault(
+        decisions.fault(
             f"{job.name} offers no choice of strategy",
             next="leave --strategy out; a job whose program takes --strategy=NAME says 'strategies' in its job.yaml",
         )
@@ -31,16 +31,16 @@ def strategy_of(job: Job, request: Request, layout: Layout, launcher: str, ledge
     if asked == HOROVOD:
         return asked
     if launcher == "torchrun":
-        ledger.fault(f"torchrun starts no ranks for {asked}", next="leave --launcher out for the site's own")
+        decisions.fault(f"torchrun starts no ranks for {asked}", next="leave --launcher out for the site's own")
     if asked == MIRRORED and layout.world_size > 1:
-        ledger.fault(
+        decisions.fault(
             f"mirrored is one task on one node, with all its GPUs, not {layout.nodes} x {layout.tasks_per_node}",
             next="leave --nodes and --tasks-per-node out, or say --strategy multiworker",
         )
     if asked == MIRRORED and not layout.gpus_per_node:
-        ledger.warnings.append("no GPU is asked for: without one mirrored has one replica, on the CPUs of its task")
+        decisions.warnings.append("no GPU is asked for: without one mirrored has one replica, on the CPUs of its task")
     if asked == MULTIWORKER:
-        ledger.warnings.append(_guidelines_word())
+        decisions.warnings.append(_why_declined())
     return asked
 
 
@@ -54,7 +54,7 @@ def words_of(strategy: str) -> tuple[str, ...]:
     return () if strategy in ("", HOROVOD) else (f"--strategy={strategy}",)
 
 
-def _guidelines_word() -> str:
+def _why_declined() -> str:
     from hpclaunch.guidelines.framework import choose_framework
 
     (grpc,) = [way for way in choose_framework().declined if way.name == "gRPC"]

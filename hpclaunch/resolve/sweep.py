@@ -8,33 +8,35 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import MOST_RUNS, Layout, Request, Restarts, Sweep
+from hpclaunch.core.spec import MOST_RUNS, Layout, Restarts, Sweep
 from hpclaunch.core.units import count
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
 
 FORMS = 'NAME=V1,V2,… or NAME=1..10; a value that holds a comma in quotes: NAME="a,b",c'
 _ITEM = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)', re.DOTALL)
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
 
 
-def sweep_of(site: Site, job: Job, request: Request, launcher: str, layout: Layout, ledger: Ledger) -> Sweep | None:
+def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> Sweep | None:
     """Return the sweep that was asked for, or None. What cannot be swept is a fault, each with what is allowed."""
+    job, request = case.job, case.request
     if not request.sweep:
         if request.at_once is not None:
-            ledger.fault("--at-once is for the runs of a sweep", next="--sweep NAME=V1,V2,…")
+            decisions.fault("--at-once is for the runs of a sweep", next="--sweep NAME=V1,V2,…")
         return None
-    _check_place(site, job, request, launcher, layout, ledger)
+    _check_place(case, launcher, layout, decisions)
     axes: list[tuple[str, tuple[str, ...]]] = []
     before: set[str] = set()
     for key, text in request.sweep:
         where, parameter = f"--sweep {key}", job.parameters.get(key)
         if parameter is None:
-            _unknown(job, key, ledger)
+            _refuse_unknown(job, key, decisions)
         elif key in before:
-            ledger.fault("is named twice", where=where, next="all its values belong into one --sweep")
+            decisions.fault("is named twice", where=where, next="all its values belong into one --sweep")
         elif key in dict(request.settings) or (key == "synthetic" and request.synthetic):
-            ledger.fault("is swept and set as well", where=where, next="leave one of them out")
-        elif values := _values(parameter, text, where, ledger):
+            decisions.fault("is swept and set as well", where=where, next="leave one of them out")
+        elif values := _values(parameter, text, where, decisions):
             axes.append((key, values))
         before.add(key)
     if not axes:
@@ -42,56 +44,59 @@ def sweep_of(site: Site, job: Job, request: Request, launcher: str, layout: Layo
     sweep = Sweep(axes=tuple(axes), at_once=request.at_once or 0)
     if sweep.count > MOST_RUNS:
         sizes = " x ".join(str(len(values)) for _, values in axes)
-        ledger.fault(f"this sweep has {sizes} = {sweep.count} runs", allowed=f"at most {MOST_RUNS}", where="--sweep")
+        decisions.fault(f"this sweep has {sizes} = {sweep.count} runs", allowed=f"at most {MOST_RUNS}", where="--sweep")
     return sweep
 
 
-def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, ledger: Ledger) -> Restarts:
-    """Return how one run of an array goes on: a successor of its own would be no part of the array."""
+def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, decisions: Decisions) -> Restarts:
+    """Return how one run of an array continues: a successor of its own would be no part of the array."""
     if sweep is None or restarts.by != "resubmit":
         return restarts
-    ledger.warnings.append(f"{site.name} requeues no job, so no run of an array starts again by itself: resume does")
+    decisions.warnings.append(f"{site.name} requeues no job, so no run of an array starts again by itself: resume does")
     return Restarts(most=restarts.most, by="none", signal=restarts.signal, lead=restarts.lead, passed=restarts.passed)
 
 
-def _check_place(site: Site, job: Job, request: Request, launcher: str, layout: Layout, ledger: Ledger) -> None:
+def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> None:
+    site, job = case.site, case.job
     if site.scheduler != "slurm":
-        ledger.fault(
+        decisions.fault(
             f"{site.name} has no scheduler, and so no job arrays",
             where="--sweep",
             next="--site with a Slurm site; or one submit --set for each run",
         )
     if any("{run_dir}" in word for word in job.command) and not job.source_only:
-        ledger.fault(
+        decisions.fault(
             "the job's command names {run_dir}, which is another folder for every run of an array",
             where="--sweep",
             next="let the program read HPCLAUNCH_RUN_DIR from its environment",
         )
     if launcher == "horovodrun" and layout.nodes > 1:
-        ledger.fault(
+        decisions.fault(
             "horovodrun over several nodes keeps one list of hosts, and every run of an array has its own",
             where="--sweep",
             next="--launcher srun, or --nodes 1",
         )
 
 
-def _unknown(job: Job, key: str, ledger: Ledger) -> None:
+def _refuse_unknown(job: Job, key: str, decisions: Decisions) -> None:
     if job.parameters:
         near = did_you_mean(key, job.parameters)
-        ledger.fault(f"{job.name} has no parameter {key!r}{near}", allowed=", ".join(job.parameters), where="--sweep")
+        decisions.fault(
+            f"{job.name} has no parameter {key!r}{near}", allowed=", ".join(job.parameters), where="--sweep"
+        )
     else:
-        ledger.fault(
+        decisions.fault(
             f"{job.name} declares no parameters, so {key!r} cannot be swept",
             where="--sweep",
             next="declare it in a job file (parameters: …): hpclaunch jobs new",
         )
 
 
-def _values(parameter: Parameter, text: str, where: str, ledger: Ledger) -> tuple[str, ...]:
+def _values(parameter: Parameter, text: str, where: str, decisions: Decisions) -> tuple[str, ...]:
     """Return the values as the command line spells them; each must be of the parameter's type, and stand there once."""
     items = _items(text)
     if items is None:
-        ledger.fault("a value is empty, or a quotation mark is not closed", where=where, allowed=FORMS)
+        decisions.fault("a value is empty, or a quotation mark is not closed", where=where, allowed=FORMS)
         return ()
     found: dict[str, None] = {}
     for item, quoted in items:
@@ -99,11 +104,11 @@ def _values(parameter: Parameter, text: str, where: str, ledger: Ledger) -> tupl
             values = [item] if quoted else _numbers(parameter, item)
             spelled = [spell(parameter.parse(value)) for value in values]
         except ValueError as error:
-            ledger.fault(str(error), where=where)
+            decisions.fault(str(error), where=where)
             continue
         twice = next((value for value in spelled if value in found), None)
         if twice is not None:
-            ledger.fault(f"{twice!r} stands there twice", where=where, next="every combination is one run")
+            decisions.fault(f"{twice!r} stands there twice", where=where, next="every combination is one run")
         found.update(dict.fromkeys(spelled))
     return tuple(found)
 

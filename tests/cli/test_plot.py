@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.core.errors import InvalidRequest, Refused
-from hpclaunch.guidelines.choice import Wishes
+from hpclaunch.guidelines.choice import Objective
 from hpclaunch.reports import plan_chart
 from tests.builders import bundled_job
 from tests.cli.conftest import Desk
@@ -30,7 +30,7 @@ def texts_of(path: Path) -> list[str]:
     [
         ({}, "s", "chosen: 1"),
         ({"nodes": 4}, "s", "typed: 4"),
-        ({"wishes": Wishes(budget=1e-9)}, "s", "nearest: 1"),
+        ({"objective": Objective(budget=1e-9)}, "s", "nearest: 1"),
         ({"settings": (("epochs", "200000"),)}, "h", "chosen: 1"),
     ],
 )

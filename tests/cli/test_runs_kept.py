@@ -362,7 +362,8 @@ def test_a_run_whose_directory_is_gone_or_damaged_says_so(cluster: Desk) -> None
     told = cluster.type("logs", damaged.name)
     assert (told.code, "the record cannot be read: it has no name, site" in told.err) == (1, True)
     told = cluster.type("runs", "rebuild")
-    assert f"{damaged} is left out" in told.err and "0 runs are in the list; 1 that are gone" in told.err
+    assert f"{damaged} is left out" in told.err
+    assert "the list has 0 runs; 1 run forgotten, as the directory is gone" in told.err
 
 
 def test_a_list_of_one_state(cluster: Desk) -> None:

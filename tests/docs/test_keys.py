@@ -16,9 +16,7 @@ from hpclaunch.config.fileformat import INTERNAL, Environment
 from hpclaunch.config.job import Job
 from hpclaunch.config.settings import Settings, load_settings
 from hpclaunch.config.site import Site, load_site
-from hpclaunch.core.spec import Request
-from hpclaunch.resolve import plan
-from tests.builders import a_job, around, bundled_site
+from tests.builders import bundled_site, planned
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -66,10 +64,10 @@ def test_the_example_of_a_site_can_be_planned_for(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "hypatia.yaml").write_text(example("site-files.md", "site"), encoding="utf-8")
     site = load_site(Catalog(project=tmp_path, user=tmp_path / "user"), "hypatia")
-    spec = plan(site, a_job(), Request(target="train", nodes=2, account="m1"), Settings(), around())
+    spec = planned(site, nodes=2, account="m1")
     assert (spec.partition, spec.layout.world_size) == ("gpu", 8)
     assert [one.value for one in spec.declined] == ["short", "batch"]
-    spec = plan(site, a_job(), Request(target="train", partition="batch", account="m1"), Settings(), around())
+    spec = planned(site, partition="batch", account="m1")
     assert spec.node_type == "cpu"
 
 
@@ -77,7 +75,7 @@ def test_the_example_of_settings_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "settings.yaml").write_text(example("settings.md", "settings"), encoding="utf-8")
     settings = load_settings(tmp_path, tmp_path / "project")
     site = bundled_site("perlmutter")
-    spec = plan(site, a_job(), Request(target="train"), settings, around())
+    spec = planned(site, users=settings)
     directives = dict(spec.directives)
     assert (spec.account, spec.qos, directives["mail-type"]) == ("m1234_g", "debug", "END,FAIL")
     assert "no-requeue" not in directives

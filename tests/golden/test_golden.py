@@ -17,14 +17,11 @@ import pytest
 from hpclaunch.config.catalog import JOB, SITE
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import script_job
-from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Container, Site
 from hpclaunch.core.errors import Refused
-from hpclaunch.core.spec import Request
 from hpclaunch.render import render
-from hpclaunch.resolve import plan
 from hpclaunch.resolve.containers import RUNTIMES
-from tests.builders import AROUND, BUNDLED, ROOTS, around, bundled_job, bundled_site
+from tests.builders import BUNDLED, CONTEXT, ROOTS, a_context, bundled_job, bundled_site, planned
 
 HERE = Path(__file__).parent
 SCRIPT = "my train $(date).py"
@@ -81,21 +78,21 @@ CASES = {f"{site}/{name}": (site, typed) for site, name, typed in cases()}
 
 
 def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
-    """The script for fixed surroundings (.sh); where the site takes no such request, the reasons (.txt)."""
+    """The script for a fixed context (.sh); where the site takes no such request, the reasons (.txt)."""
     site = bundled_site(site_name)
     is_script, runtime = typed["target"] == SCRIPT, typed.get("runtime")
     typed = {key: value for key, value in typed.items() if key != "runtime"}
-    job = script_job(Path(AROUND.cwd, SCRIPT)) if is_script else bundled_job(typed["target"])
+    job = script_job(Path(CONTEXT.cwd, SCRIPT)) if is_script else bundled_job(typed["target"])
     if runtime:  # as if the site ran containers so
         modules = ("gpu", "nccl-plugin") if runtime == "shifter" else ()
         site = replace(site, container=Container(runtime=runtime, modules=modules, mpi="pmi2"))
         job = replace(job, environment=Environment(container="$SCRATCH/images/tensorflow.sif"))
     variables = {"SCRATCH": "/scratch/ada"}
-    surroundings = replace(around(environment=variables), hosts=("node-a", "node-b", "node-c", "node-d"))
+    context = replace(a_context(environment=variables), hosts=("node-a", "node-b", "node-c", "node-d"))
     if site.scheduler == "slurm":
         typed = {"account": "m1234", "accept_unverified": True, **typed}
     try:
-        return ".sh", render(plan(site, job, Request(**typed), Settings(), surroundings), ROOTS)
+        return ".sh", render(planned(site, job, context=context, **typed), ROOTS)
     except Refused as refusal:
         return ".txt", f"{refusal}\n"
 

@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import script_job
-from hpclaunch.config.settings import Settings
 from hpclaunch.core.errors import Refused
-from hpclaunch.core.spec import JobSpec, Request
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.render import directive, render
-from hpclaunch.resolve import plan
-from tests.builders import NOWHERE, ROOTS, a_job, a_site, around, planned
+from tests.builders import NOWHERE, ROOTS, a_context, a_job, a_site, planned
 from tests.property.typed_text import file_names, lines, plain_texts, texts
 
 SBATCH = "x\n#SBATCH --nodes=99"
@@ -68,11 +66,11 @@ def test_nothing_typed_adds_a_directive(
     arguments: list[str], value: str, setup: str, account: str, comment: str, run_dir: str, cwd: str
 ) -> None:
     job = a_job(environment=Environment(setup=(setup,), variables={"A": value}, python="x"))
-    surroundings = around(run_dir=f"/home/{run_dir}", cwd=f"/home/{cwd}")
+    context = a_context(run_dir=f"/home/{run_dir}", cwd=f"/home/{cwd}")
     options = (f"--comment={comment}",)
     try:
         spec = planned(
-            a_site(), job, None, surroundings, arguments=tuple(arguments), account=account or None, sbatch=options
+            a_site(), job, None, context, arguments=tuple(arguments), account=account or None, sbatch=options
         )
     except Refused:
         return
@@ -82,9 +80,8 @@ def test_nothing_typed_adds_a_directive(
 @given(name=file_names, arguments=st.lists(texts, max_size=3), suffix=st.sampled_from([".py", ".sh", ""]))
 def test_no_scripts_name_adds_a_directive(name: str, arguments: list[str], suffix: str) -> None:
     job = script_job(NOWHERE / (name + suffix))
-    request = Request(target=f"./{name}{suffix}", arguments=tuple(arguments))
     try:
-        spec = plan(a_site(), job, request, Settings(), around())
+        spec = planned(job=job, target=f"./{name}{suffix}", arguments=tuple(arguments))
     except Refused:
         return
     check(spec)

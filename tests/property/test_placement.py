@@ -13,11 +13,10 @@ from hpclaunch.config.catalog import SITE
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Limits, Site
 from hpclaunch.core.errors import Fault
-from hpclaunch.core.spec import Request
 from hpclaunch.core.units import parse_walltime
-from hpclaunch.resolve import draft
-from hpclaunch.resolve.limits import Ask, breaches
-from tests.builders import BUNDLED, a_job, around, bundled_site
+from hpclaunch.resolve import resolve
+from hpclaunch.resolve.limits import Ask, violations
+from tests.builders import BUNDLED, a_case, a_context, bundled_site
 
 PROPOSAL = re.compile(r"(?:the same|(?P<flags>.*?)) ?(?:without (?P<family>partition|qos) '[^']+' )?would be taken")
 SITES = sorted(
@@ -74,8 +73,8 @@ def requests(draw: st.DrawFn) -> tuple[Site, dict[str, Any]]:
 
 
 def reasons(site: Site, typed: dict[str, Any], users: Settings | None = None, **variables: str) -> list[Fault]:
-    request = Request(target="train", account="m1234", accept_unverified=True, **typed)
-    return draft(site, a_job(), request, users or Settings(), around(environment=variables))[1]
+    typed = {"account": "m1234", "accept_unverified": True, **typed}
+    return resolve(a_case(site, None, users, a_context(environment=variables), **typed))[1]
 
 
 def of_limits(site: Site, faults: list[Fault]) -> list[Fault]:
@@ -141,19 +140,13 @@ def test_what_is_chosen_takes_the_request_and_every_other_is_declined_with_a_rea
 ) -> None:
     site, drawn = request
     typed = {name: value for name, value in drawn.items() if value is not None and name not in ("partition", "qos")}
-    spec, faults = draft(
-        site,
-        a_job(),
-        Request(target="train", account="m1234", accept_unverified=True, **typed),
-        Settings(),
-        around(),
-    )
+    spec, faults = resolve(a_case(site, account="m1234", accept_unverified=True, **typed))
     if faults:
         event("refused")
         return
     chosen = {choice.key: choice.value for choice in spec.choices}
     ask = Ask(
-        kind=spec.node_type,
+        node_type=spec.node_type,
         nodes=spec.layout.nodes,
         gpus=min(spec.layout.gpus_per_node, spec.layout.tasks_per_node),
         walltime=spec.walltime,
@@ -161,7 +154,7 @@ def test_what_is_chosen_takes_the_request_and_every_other_is_declined_with_a_rea
     for family, known in (("partition", site.partitions), ("qos", site.qos)):
         others = {one.value: one.reason for one in spec.declined if one.key == family}
         if family in chosen and known:
-            assert breaches(known[chosen[family]], ask) == []
+            assert violations(known[chosen[family]], ask) == []
             assert not known[chosen[family]].only_if_asked
             assert others.keys() == known.keys() - {chosen[family]}
             assert all(others.values())

@@ -24,7 +24,7 @@ from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render
 from hpclaunch.runs.sweep_values import decode, encode, values_at, write_values
-from tests.builders import ROOTS, a_desk, a_job, a_site, around, planned
+from tests.builders import ROOTS, a_context, a_desk, a_job, a_site, planned
 from tests.property.typed_text import NASTY, file_names, plain_texts, texts, variable_names
 
 # What every rank runs: it tells its arguments, variables and folder, as bytes.
@@ -84,7 +84,7 @@ def through_bash(bench: Path, launcher: str, arguments: Sequence[str], variables
     spec = planned(
         site,
         job,
-        surroundings=around(run_dir=str(bench / "run"), cwd=str(bench)),
+        context=a_context(run_dir=str(bench / "run"), cwd=str(bench)),
         arguments=tuple(arguments),
         launcher=launcher,
     )
@@ -118,7 +118,7 @@ def test_row_17_parameters_reach_the_program_unchanged(bench: Path, values: list
     spec = planned(
         a_desk(),
         a_job(parameters=parameters, environment=Environment(python=sys.executable)),
-        surroundings=around(run_dir=str(bench / "run"), cwd=str(bench)),
+        context=a_context(run_dir=str(bench / "run"), cwd=str(bench)),
         settings=tuple(zip(parameters, values, strict=True)),
     )
     script = bench / "run/job.sh"
@@ -137,7 +137,7 @@ def swept(bench: Path, *axes: list[str], launcher: str = "srun") -> Path:
     spec = planned(
         a_site(),
         a_job(parameters=parameters, environment=Environment(python=sys.executable)),
-        surroundings=around(run_dir=str(array), cwd=str(bench)),
+        context=a_context(run_dir=str(array), cwd=str(bench)),
         sweep=tuple((f"p{n}", text) for n, text in enumerate(quoted)),
         arguments=("last $HOME",),
         launcher=launcher,
@@ -232,7 +232,7 @@ def test_any_path_of_a_script_a_project_and_its_runs_works_or_is_refused(
 def test_a_line_of_set_up_that_fails_stops_the_script_with_its_own_words(bench: Path) -> None:
     line = "false # $HOME 'it'"
     job = a_job(environment=Environment(setup=(line,), python=sys.executable))
-    spec = planned(a_desk(), job, surroundings=around(run_dir=str(bench / "run"), cwd=str(bench)))
+    spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
     script = bench / "run/job.sh"
     script.write_text(render(spec, ROOTS))
     done = subprocess.run(["bash", script], capture_output=True, text=True, check=False)
@@ -241,7 +241,7 @@ def test_a_line_of_set_up_that_fails_stops_the_script_with_its_own_words(bench: 
 
 def test_row_20_a_missing_interpreter_is_a_clear_stop(bench: Path) -> None:
     job = a_job(environment=Environment(python="/no such/python"))
-    spec = planned(a_desk(), job, surroundings=around(run_dir=str(bench / "run"), cwd=str(bench)))
+    spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
     script = bench / "run/job.sh"
     script.write_text(render(spec, ROOTS))
     done = subprocess.run(["bash", script], capture_output=True, text=True, check=False)
@@ -252,7 +252,7 @@ def test_row_20_a_missing_interpreter_is_a_clear_stop(bench: Path) -> None:
 @pytest.mark.parametrize("code", [0, 1, 7, 255])
 def test_row_18_the_exit_code_of_the_rank_is_the_scripts(bench: Path, code: int) -> None:
     job = a_job(command=("bash", "-c", f"exit {code}"))
-    spec = planned(a_desk(), job, surroundings=around(run_dir=str(bench / "run"), cwd=str(bench)))
+    spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
     script = bench / "run/job.sh"
     script.write_text(render(spec, ROOTS))
     for path in (bench / "run/attempts").glob("*/first-failure"):
@@ -264,8 +264,8 @@ def test_row_06_the_first_failing_ranks_code_wins_over_the_launchers(bench: Path
     (bench / "bin/horovodrun").write_text('#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\n"$@"\nexit 15\n')
     (bench / "bin/horovodrun").chmod(0o755)
     job = a_job(command=("bash", "-c", "exit 7"))
-    surroundings = around(run_dir=str(bench / "run"), cwd=str(bench))
-    spec = planned(a_desk(), job, surroundings=surroundings, tasks_per_node=2)
+    context = a_context(run_dir=str(bench / "run"), cwd=str(bench))
+    spec = planned(a_desk(), job, context=context, tasks_per_node=2)
     script = bench / "run/job.sh"
     script.write_text(render(spec, ROOTS))
     path = {"PATH": f"{bench}/bin:/usr/bin:/bin"}
@@ -275,7 +275,7 @@ def test_row_06_the_first_failing_ranks_code_wins_over_the_launchers(bench: Path
 @pytest.mark.parametrize("stray", ["PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "OMP_PLACES", "SLURM_NTASKS", "PMI_RANK"])
 def test_row_24_strays_of_the_submitting_shell_do_not_reach_the_program(bench: Path, stray: str) -> None:
     job = a_job(command=("bash", "-c", f'[ -z "${{{stray}+set}}" ]'))
-    spec = planned(a_desk(), job, surroundings=around(run_dir=str(bench / "run"), cwd=str(bench)))
+    spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
     script = bench / "run/job.sh"
     script.write_text(render(replace(spec, name="x"), ROOTS))
     strays = {"PATH": "/usr/bin:/bin", stray: "" if stray == "LD_PRELOAD" else "stray"}

@@ -105,7 +105,7 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     if spec.cost:
         say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_plural(spec.cost)} ({spec.cost.note})")
     _show_declined(spec)
-    for notice in (*spec.marks, *notices):
+    for notice in (*spec.unverified, *notices):
         warn(notice)
 
 

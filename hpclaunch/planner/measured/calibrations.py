@@ -12,17 +12,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
 from hpclaunch.core.files import write_text
 from hpclaunch.core.folders import data_folder
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Code, Request, Surroundings
+from hpclaunch.core.spec import Code
 from hpclaunch.planner.measured.evidence import Calibration
 from hpclaunch.planner.workload import CHOSEN_ROLES
+from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import values_of
-from hpclaunch.resolve.decisions import Ledger
+from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs.snapshot import fingerprint
 
@@ -37,14 +35,15 @@ class Key:
     digest: str
 
 
-def key_of(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Key:
+def key_of(case: Case) -> Key:
     """Return the key of a request. Raises OSError or OverflowError if the job's code cannot be read.
 
     The number of nodes does not count, nor do the parameters that a plan itself chooses, such as the batch size, nor
     whether samples are made up. The values of all other parameters (precision, say) count, however they are typed.
     """
-    asked = replace(request, nodes=1, account=request.account or "any")
-    sized = sizing_of(site, job, asked, settings, around, Ledger())
+    job, request = case.job, case.request
+    one_node = replace(case, request=replace(request, nodes=1), needs_account=False)
+    sized = sizing_of(one_node, Decisions())
     names = job.training.names if job.training else {}
     chosen = {"synthetic", *(names.get(role, role) for role in CHOSEN_ROLES)}
     layout = sized.layout
@@ -54,7 +53,7 @@ def key_of(site: Site, job: Job, request: Request, settings: Settings, around: S
         "layout": [layout.tasks_per_node, layout.cpus_per_task, layout.gpus_per_node],
     }
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
-    return Key(site=site.name, node_type=sized.kind, job=job.name, digest=digest[:24])
+    return Key(site=case.site.name, node_type=sized.node_type, job=job.name, digest=digest[:24])
 
 
 def place_of(environment: Mapping[str, str], key: Key) -> Path:

@@ -16,17 +16,16 @@ from statistics import median
 from typing import Any
 
 from hpclaunch.config.job import Job
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, HpclaunchError, NotFound, Refused
 from hpclaunch.core.files import append_line, json_object, read_text, write_text
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import HOROVOD, Request, Surroundings
+from hpclaunch.core.spec import HOROVOD
 from hpclaunch.core.units import count
 from hpclaunch.planner.measured.calibrations import key_of, place_of
 from hpclaunch.planner.measured.evidence import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.planner.measured.measurement import WARM_UP, Measured, measured
 from hpclaunch.planner.question import Evidence
+from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.runs import Run, load
 
@@ -64,32 +63,33 @@ class Taken:
     passed: tuple[tuple[str, str], ...] = ()
 
 
-def expect(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings, run_dir: str) -> None:
+def expect(case: Case, run_dir: str) -> None:
     """Add a run that is about to be submitted to the list of its key, if it is one that a plan would choose.
 
     Not where something was typed that a plan does not know: arguments, sbatch options, a launcher, a strategy beside
     Horovod; nor on stand-in samples. A submission never fails for it.
     """
-    other = request.arguments or request.sbatch or request.launcher or is_synthetic(job, request) or request.sweep
+    job, request = case.job, case.request
+    other = request.arguments or request.sbatch or request.launcher or is_synthetic(case) or request.sweep
     strange = request.strategy not in (None, HOROVOD)
     if job.training is None or other or strange or "\n" in run_dir:
         return
     with contextlib.suppress(OSError, OverflowError, HpclaunchError):
-        place = _list_of(place_of(around.environment, key_of(site, job, request, settings, around)))
+        place = _list_of(place_of(case.context.environment, key_of(case)))
         place.parent.mkdir(parents=True, exist_ok=True)
         append_line(place, run_dir)
 
 
-def evidence_for(site: Site, job: Job, request: Request, settings: Settings, around: Surroundings) -> Evidence:
+def evidence_for(case: Case) -> Evidence:
     """Return what ``profile`` and finished runs of this job measured; no evidence where there is none."""
     try:
-        place = place_of(around.environment, key_of(site, job, request, settings, around))
+        place = place_of(case.context.environment, key_of(case))
     except (OSError, OverflowError):
         return Evidence()
     profiled = None
     with contextlib.suppress(HpclaunchError):
         profiled = read_calibration(place) if place.is_file() else None
-    return _together(profiled, taken_in(place, job))
+    return _together(profiled, taken_in(place, case.job))
 
 
 def taken_in(place: Path, job: Job) -> Taken:

@@ -24,7 +24,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
 from hpclaunch.planner.workload import stored_figures
-from hpclaunch.resolve.python_environment import Interior
+from hpclaunch.resolve.python_environment import PythonEnvironment
 from hpclaunch.runs.snapshot import choose, copy, fingerprint
 
 PROBE = "hpclaunch.training.model_probe"
@@ -42,7 +42,7 @@ class NotFoundOut(Exception):
 class Look:
     """How one Python looks at the model: the environment's set-up, and in words whose it is."""
 
-    interior: Interior
+    environment: PythonEnvironment
     words: str
 
 
@@ -91,7 +91,7 @@ def own_python(python: str) -> list[Look]:
     """Return the look with the Python that runs hpclaunch, if it has TensorFlow: figures are the same everywhere."""
     if importlib.util.find_spec("tensorflow") is None:
         return []
-    return [Look(interior=Interior(words=(python,)), words=f"hpclaunch's own Python {python}")]
+    return [Look(environment=PythonEnvironment(words=(python,)), words=f"hpclaunch's own Python {python}")]
 
 
 def _place(job: Job, environment: Mapping[str, str]) -> Path:
@@ -151,8 +151,8 @@ def _probed(job: Job, model: str, environment: Mapping[str, str], look: Look) ->
     with tempfile.TemporaryDirectory(prefix="look-", dir=cache) as folder:
         copy(choose(_code(job)), Path(folder))
         result = Path(folder) / ".found.json"
-        command = [*look.interior.inside((folder,)), "-m", PROBE, model, str(result)]
-        done, said = _run(look.interior.script(shlex.join(command)), look.interior.shell, folder, environment)
+        command = [*look.environment.command((folder,)), "-m", PROBE, model, str(result)]
+        done, said = _run(look.environment.script(shlex.join(command)), look.environment.shell, folder, environment)
         text = read_text(result)
     if done == 0:
         return _parsed(text)

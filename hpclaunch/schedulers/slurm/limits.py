@@ -19,7 +19,7 @@ from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime
-from hpclaunch.resolve.limits import Ask, breaches, closest
+from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.sites.detect import cluster_name
 
 _SECONDS = 15
@@ -132,8 +132,8 @@ def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]
         return [Fault(what=what, allowed=", ".join(shown), next=would)]
     where = f"Slurm's partition {name}"
     faults = [
-        Fault(where=where, what=breach.what, allowed=breach.allowed, next=would or "ask for less")
-        for breach in breaches(limits_of(known[name]), _ask(spec))
+        Fault(where=where, what=violation.what, allowed=violation.allowed, next=would or "ask for less")
+        for violation in violations(limits_of(known[name]), _ask(spec))
     ]
     return faults + [
         Fault(where=where, what=f"{noun} {asked!r} may not use it", allowed=allowed, next=would)
@@ -142,7 +142,9 @@ def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]
 
 
 def _ask(spec: JobSpec) -> Ask:
-    return Ask(kind=spec.node_type, nodes=spec.layout.nodes, gpus=spec.layout.gpus_per_node, walltime=spec.walltime)
+    return Ask(
+        node_type=spec.node_type, nodes=spec.layout.nodes, gpus=spec.layout.gpus_per_node, walltime=spec.walltime
+    )
 
 
 def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> str:
@@ -161,7 +163,7 @@ def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> 
         if other == name or (other in needed and _is_open(known[other]))
         if not _not_admitted(spec, known[other])
     ]
-    return closest(places, _ask(spec)) or ""
+    return suggestion(places, _ask(spec)) or ""
 
 
 def _is_open(partition: dict[str, str]) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.choice import Bill, Candidate, Wishes, candidate, choose, marginal_efficiency, trade_off
+from hpclaunch.guidelines.choice import Bill, Candidate, Objective, candidate, choose, marginal_efficiency, trade_off
 from hpclaunch.guidelines.efficiency import Pareto
 from hpclaunch.guidelines.reasoning import Interval, combined, spread
 
@@ -49,7 +49,7 @@ def test_a_candidate_by_hand() -> None:
 @pytest.mark.parametrize(("weight", "nodes"), [(0.5, 16), (1 / 3, 8), (2 / 3, 32)])
 def test_the_best_batch_is_w_over_1_minus_w_critical_ones(weight: float, nodes: int) -> None:
     # The sums are flat around the minimum: 3 % take the smaller of two that are alike.
-    found = choose(ideal(), Wishes(weight=weight))
+    found = choose(ideal(), Objective(weight=weight))
     least = min(ideal(), key=lambda one: trade_off(one, weight))
     assert least.nodes == nodes
     assert found.best is not None and found.best.nodes <= nodes
@@ -58,14 +58,14 @@ def test_the_best_batch_is_w_over_1_minus_w_critical_ones(weight: float, nodes: 
 
 def test_equal_trade_offs_take_fewer_nodes() -> None:
     # With hardly any weight on time only the cost counts, and without loss that is the same for all.
-    found = choose(same_batch([1000, 2000, 4000]), Wishes(weight=1e-9))
+    found = choose(same_batch([1000, 2000, 4000]), Objective(weight=1e-9))
     assert found.best is not None and found.best.nodes == 1
 
 
 def test_of_equal_ones_a_multiple_of_8_and_then_the_smaller_batch() -> None:
     flat = Pareto(fewest_epochs=10, critical_batch=1e12)
     alike = [a_candidate(2, 2000, per_rank=batch, law=flat) for batch in (30, 40, 32)]
-    found = choose(alike, Wishes())
+    found = choose(alike, Objective())
     assert found.best is not None and found.best.batch.per_rank == 32
 
 
@@ -82,14 +82,14 @@ def test_marginal_efficiency_is_what_a_doubling_leaves() -> None:
 
 def test_nodes_beyond_a_wasteful_doubling_are_not_recommended() -> None:
     wasteful = same_batch([1000, 2000, 2200, 9000])
-    found = choose(wasteful, Wishes(weight=0.9))
+    found = choose(wasteful, Objective(weight=0.9))
     assert found.best is not None and found.best.nodes == 2
     assert [one.worthwhile for one in found.appraised] == [True, True, False, True]
 
 
 def test_unless_the_deadline_leaves_nothing_else() -> None:
     wasteful = same_batch([1000, 2000, 2200])
-    found = choose(wasteful, Wishes(deadline_s=1700))
+    found = choose(wasteful, Objective(deadline_s=1700))
     assert found.best is not None and found.best.nodes == 4
     assert "left 55% of a node's work" in found.warnings[0]
 
@@ -98,20 +98,20 @@ def test_deadline_budget_and_limit_are_obeyed() -> None:
     assert [one.time_s.middle for one in same_batch([1000, 1900, 3400])] == pytest.approx(
         [3600, 1894.74, 1058.82], rel=1e-4
     )
-    tight = choose(same_batch([1000, 1900, 3400]), Wishes(weight=0.01, deadline_s=2000))
-    cheap = choose(same_batch([1000, 1900, 3400]), Wishes(weight=0.99, budget=1.06))
-    small = choose(same_batch([1000, 1900, 3400]), Wishes(weight=0.99, most_nodes=1))
+    tight = choose(same_batch([1000, 1900, 3400]), Objective(weight=0.01, deadline_s=2000))
+    cheap = choose(same_batch([1000, 1900, 3400]), Objective(weight=0.99, budget=1.06))
+    small = choose(same_batch([1000, 1900, 3400]), Objective(weight=0.99, most_nodes=1))
     assert [found.best and found.best.nodes for found in (tight, cheap, small)] == [2, 2, 1]
 
 
 def test_a_wait_counts_against_the_deadline() -> None:
     quick = a_candidate(1, 1000, law=Pareto(fewest_epochs=10, critical_batch=1e12), wait_s=HOUR)
-    assert choose([quick], Wishes(deadline_s=1.5 * HOUR)).best is None
-    assert choose([quick], Wishes(deadline_s=2.5 * HOUR)).best is quick
+    assert choose([quick], Objective(deadline_s=1.5 * HOUR)).best is None
+    assert choose([quick], Objective(deadline_s=2.5 * HOUR)).best is quick
 
 
 def test_the_impossible_gets_reasons_and_the_nearest() -> None:
-    found = choose(same_batch([1000, 1900, 3400]), Wishes(deadline_s=600, budget=0.5))
+    found = choose(same_batch([1000, 1900, 3400]), Objective(deadline_s=600, budget=0.5))
     assert found.best is None
     assert found.nearest.nodes == 4
     late, dear = found.appraised[1].obstacles
@@ -123,23 +123,23 @@ def test_the_impossible_gets_reasons_and_the_nearest() -> None:
 
 def test_a_distributed_run_slower_than_one_process_is_said_so() -> None:
     single = a_candidate(1, 1000)
-    found = choose([a_candidate(2, 125)], Wishes(), single=single)
+    found = choose([a_candidate(2, 125)], Objective(), single=single)
     assert "times slower than one process" in found.warnings[0]
-    assert not choose([single], Wishes(), single=single).warnings
+    assert not choose([single], Objective(), single=single).warnings
 
 
 def test_a_deadline_that_is_met_by_a_hair_is_told() -> None:
-    found = choose(same_batch([1000]), Wishes(deadline_s=3700, budget=1.01))
+    found = choose(same_batch([1000]), Objective(deadline_s=3700, budget=1.01))
     assert found.best is not None and len(found.warnings) == 2
     assert all("nine cases of ten" in warning for warning in found.warnings)
 
 
 def test_nothing_cannot_be_chosen_and_weights_are_weights() -> None:
     with pytest.raises(ValueError, match="nothing to choose from"):
-        choose([], Wishes())
+        choose([], Objective())
     for weight in (0.0, 1.0):
         with pytest.raises(ValueError, match="between 0 and 1"):
-            Wishes(weight=weight)
+            Objective(weight=weight)
 
 
 @given(
@@ -154,8 +154,8 @@ def test_the_choice_is_feasible_and_there_is_one_whenever_any_is(
     rates = [1000.0]
     for share in kept:
         rates.append(rates[-1] * 2 * share)
-    wishes = Wishes(weight=weight, deadline_s=deadline, budget=budget)
-    found = choose(same_batch(rates), wishes)
+    objective = Objective(weight=weight, deadline_s=deadline, budget=budget)
+    found = choose(same_batch(rates), objective)
     feasible = [one for one in found.appraised if not one.obstacles]
     assert (found.best is None) == (not feasible)
     if found.best is not None:

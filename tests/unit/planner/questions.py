@@ -6,14 +6,12 @@ from typing import Any
 
 from hpclaunch.config.job import Job, Training
 from hpclaunch.config.parameters import Parameter
-from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
-from hpclaunch.core.spec import Request
 from hpclaunch.planner.forecasting import forecast
 from hpclaunch.planner.question import Question
 from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.workload import stored_figures
-from tests.builders import a_job, around, bundled_site
+from tests.builders import a_case, a_context, a_job, bundled_site
 
 RESNET_50: dict[str, float] = {
     "parameters": 25.58e6,
@@ -43,15 +41,16 @@ def a_trained_job(figures: dict[str, float] | None = None, **training: Any) -> J
 
 
 def ask(job: Job | None = None, site: str | Site = "perlmutter", **typed: Any) -> Question:
-    """The question for what was typed; ``wishes``, ``evidence``, ``queue``, ``global_batch`` and ``figures`` too."""
+    """The question for what was typed; ``objective``, ``evidence``, ``queue``, ``global_batch`` and ``figures`` too."""
     job = job or a_trained_job()
-    own = {key: typed.pop(key) for key in ("wishes", "evidence", "queue", "global_batch", "figures") if key in typed}
+    own = {key: typed.pop(key) for key in ("objective", "evidence", "queue", "global_batch", "figures") if key in typed}
     return Question(
-        site=bundled_site(site) if isinstance(site, str) else site,
-        job=job,
-        request=Request(**{"target": job.name, **typed}),
-        settings=Settings(),
-        around=around(environment={"SCRATCH": "/scratch/ada"}),
+        case=a_case(
+            bundled_site(site) if isinstance(site, str) else site,
+            job,
+            context=a_context(environment={"SCRATCH": "/scratch/ada"}),
+            **{"target": job.name, **typed},
+        ),
         **{"figures": stored_figures(job), **own},
     )
 

@@ -19,7 +19,7 @@ from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.calibration import Measured
-from hpclaunch.guidelines.choice import Wishes
+from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import LayerFigures
 from hpclaunch.guidelines.throughput import Shape
@@ -261,48 +261,50 @@ def test_a_model_that_no_gpu_holds_names_the_node_type_that_does() -> None:
     assert "--node-type gpu80 can hold it" in plan.refusals[0].next
 
 
-def proposed(plan: Forecast) -> Wishes:
+def proposed(plan: Forecast) -> Objective:
     """What a refusal proposes, as plan would read it."""
     typed = dict(re.findall(r"--(deadline|budget) (\S+)", plan.refusals[0].next))
     assert plan.refusals[0].next.endswith(" is feasible") and typed
-    return Wishes(
+    return Objective(
         deadline_s=parse_walltime(typed["deadline"]) if "deadline" in typed else None,
         budget=float(typed["budget"]) if "budget" in typed else None,
     )
 
 
 def test_impossible_wishes_get_the_nearest_feasible_plan() -> None:
-    plan = plan_of(wishes=Wishes(deadline_s=60, budget=0.1))
+    plan = plan_of(objective=Objective(deadline_s=60, budget=0.1))
     fault = plan.refusals[0]
     assert "the deadline is in 00:01:00" in fault.what and "the budget is 0.1" in fault.what
-    wishes = proposed(plan)
-    assert wishes.deadline_s is not None and wishes.budget is not None
-    assert plan_of(wishes=wishes).feasible
+    objective = proposed(plan)
+    assert objective.deadline_s is not None and objective.budget is not None
+    assert plan_of(objective=objective).feasible
 
 
 @pytest.mark.parametrize("nodes", [None, 4])
-@pytest.mark.parametrize("wishes", [Wishes(budget=1e-9), Wishes(deadline_s=1), Wishes(deadline_s=1, budget=1e9)])
+@pytest.mark.parametrize(
+    "objective", [Objective(budget=1e-9), Objective(deadline_s=1), Objective(deadline_s=1, budget=1e9)]
+)
 @pytest.mark.parametrize("job", ["cifar", "mnist", "resnet"])
-def test_a_proposal_is_feasible_and_a_little_less_is_not(job: str, wishes: Wishes, nodes: int | None) -> None:
+def test_a_proposal_is_feasible_and_a_little_less_is_not(job: str, objective: Objective, nodes: int | None) -> None:
     asked = {"job": a_trained_job() if job == "resnet" else bundled_job(job), "nodes": nodes}
     asked["evidence"] = Evidence(overhead_s=12.3)  # so that no deadline of a second can be kept
-    plan = plan_of(**asked, wishes=wishes)
+    plan = plan_of(**asked, objective=objective)
     enough = proposed(plan)
-    assert plan_of(**asked, wishes=replace(wishes, deadline_s=enough.deadline_s, budget=enough.budget)).feasible
+    assert plan_of(**asked, objective=replace(objective, deadline_s=enough.deadline_s, budget=enough.budget)).feasible
     tight = replace(
         enough,
         deadline_s=enough.deadline_s and 0.98 * enough.deadline_s - 1,
         budget=enough.budget and 0.98 * enough.budget,
     )
-    assert not plan_of(**asked, wishes=tight).feasible
+    assert not plan_of(**asked, objective=tight).feasible
 
 
 def test_a_deadline_asks_for_more_nodes_and_a_budget_for_fewer() -> None:
-    free = plan_of(wishes=Wishes(weight=0.1))
-    hurried = plan_of(wishes=Wishes(weight=0.1, deadline_s=2 * 3600))
-    thrifty = plan_of(wishes=Wishes(weight=2 / 3, budget=7.3))
+    free = plan_of(objective=Objective(weight=0.1))
+    hurried = plan_of(objective=Objective(weight=0.1, deadline_s=2 * 3600))
+    thrifty = plan_of(objective=Objective(weight=2 / 3, budget=7.3))
     assert hurried.nodes > free.nodes
-    assert thrifty.nodes < plan_of(wishes=Wishes(weight=2 / 3)).nodes
+    assert thrifty.nodes < plan_of(objective=Objective(weight=2 / 3)).nodes
 
 
 def test_a_long_wait_for_many_nodes_makes_them_fewer() -> None:
@@ -429,9 +431,9 @@ def test_measured_points_take_its_place() -> None:
 
 
 def test_adascale_and_a_job_without_rates_get_no_rate() -> None:
-    question = ask()
-    assert question.job.training is not None
-    work = workload_of(question.job, question.job.training, (("scale_learning_rate", "adascale"),))
+    job = ask().case.job
+    assert job.training is not None
+    work = workload_of(job, job.training, (("scale_learning_rate", "adascale"),))
     recipe = recipe_for(Batch(per_rank=256, replicas=8), work, 15_000, None, 90)
     assert not {"learning_rate", "scale_learning_rate"} & set(dict(recipe.settings))
 
@@ -460,9 +462,9 @@ def test_whatever_is_asked_the_choice_is_feasible_or_refused(
     models = {"resnet": a_trained_job(), "huge": a_trained_job(HUGE), "giant": a_trained_job(GIANT)}
     chosen_job = {**bundled, **models, "unknown": a_job()}[job]
     settings = (("precision", precision),) if chosen_job.parameters else ()
-    wishes = Wishes(weight=weight, deadline_s=deadline, budget=budget)
+    objective = Objective(weight=weight, deadline_s=deadline, budget=budget)
     try:
-        plan = plan_of(chosen_job, site, nodes=nodes, wishes=wishes, global_batch=batch, settings=settings)
+        plan = plan_of(chosen_job, site, nodes=nodes, objective=objective, global_batch=batch, settings=settings)
     except Refused as refusal:
         assert refusal.faults
         return

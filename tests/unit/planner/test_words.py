@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.guidelines.choice import Wishes
+from hpclaunch.guidelines.choice import Objective
 from hpclaunch.planner.words import WIDTH, explanation_of, table_of
 from tests.builders import bundled_job
 from tests.unit.planner.questions import a_trained_job, plan_of
@@ -23,7 +23,7 @@ CASES: dict[str, dict[str, Any]] = {
     "cifar-testcluster": {"job": bundled_job("cifar"), "site": "testcluster"},
     "mnist-lumi": {"job": bundled_job("mnist"), "site": "lumi"},
     "resnet-perlmutter": {},
-    "resnet-lumi-hurried": {"site": "lumi", "wishes": Wishes(deadline_s=3600)},
+    "resnet-lumi-hurried": {"site": "lumi", "objective": Objective(deadline_s=3600)},
     "large-perlmutter": {"job": a_trained_job(LARGE)},
     "unknown-leonardo": {"job": a_trained_job({}), "site": "leonardo_booster"},
 }

@@ -10,9 +10,8 @@ import pytest
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Fault
-from hpclaunch.core.spec import Request
-from hpclaunch.resolve.batch import undivided
-from tests.builders import a_site, bundled_job, bundled_site, planned
+from hpclaunch.resolve import resolve
+from tests.builders import a_case, a_site, bundled_job, bundled_site
 
 CHIPS = bundled_job("chips")
 
@@ -21,8 +20,8 @@ def faults_of(job: Job = CHIPS, site: str = "", **typed: Any) -> list[Fault]:
     """What is wrong with the batch; settings: NAME=VALUE words."""
     words = dict(word.split("=") for word in typed.pop("settings", "").split())
     typed["settings"] = (("synthetic", "true"), *words.items())
-    spec = planned(bundled_site(site) if site else a_site(), job, **typed)
-    return undivided(job, Request(**{"target": "chips", **typed}), spec)
+    case = a_case(bundled_site(site) if site else a_site(), job, **{"target": "chips", **typed})
+    return [fault for fault in resolve(case)[1] if "does not divide" in fault.what]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import DataSet
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Folders, GpuRequest
-from tests.builders import AROUND, a_desk, a_job, a_site, around, bundled_job, planned
+from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, bundled_job, planned
 
-CODE = f"{AROUND.run_dir}/code"
+CODE = f"{CONTEXT.run_dir}/code"
 DATA = DataSet(name="cifar10", layouts=("train",))
 
 
@@ -86,7 +86,7 @@ def test_a_bundled_jobs_script_names_nothing_that_was_not_typed(name: str) -> No
 def test_a_command_may_name_its_code_and_its_run_directory() -> None:
     job = a_job(command=("julia", "--project={code}", "{code}/a.jl", "--out={run_dir}/out"))
     spec = planned(job=job)
-    assert spec.command == ("julia", f"--project={CODE}", f"{CODE}/a.jl", f"--out={AROUND.run_dir}/out")
+    assert spec.command == ("julia", f"--project={CODE}", f"{CODE}/a.jl", f"--out={CONTEXT.run_dir}/out")
     assert spec.interpreter == "julia"
     assert spec.code.entry == "a.jl"
 
@@ -113,11 +113,11 @@ def test_synthetic_is_a_parameter_like_another_and_needs_no_data() -> None:
         ("~other/data", "/home/ada/project/~other/data"),
     ],
 )
-def test_a_folder_in_a_file_is_expanded_by_the_surroundings(written: str, folder: str) -> None:
+def test_a_folder_in_a_file_is_expanded_by_the_environment(written: str, folder: str) -> None:
     spec = planned(
         a_site(folders=Folders(data=written)),
         a_job(data=DATA),
-        surroundings=around(environment={"SCRATCH": "/scratch/ada"}),
+        context=a_context(environment={"SCRATCH": "/scratch/ada"}),
     )
     assert spec.data is not None
     assert spec.data.folder == folder
@@ -181,8 +181,8 @@ def test_mpirun_carries_every_variable_that_is_set() -> None:
 
 
 def test_a_job_runs_in_its_run_directory_and_a_script_where_it_was_submitted() -> None:
-    assert planned().chdir == AROUND.run_dir
-    assert planned(job=a_job(source_only=True)).chdir == AROUND.cwd
+    assert planned().chdir == CONTEXT.run_dir
+    assert planned(job=a_job(source_only=True)).chdir == CONTEXT.cwd
 
 
 def test_a_python_that_nodes_may_not_share_is_warned_of() -> None:

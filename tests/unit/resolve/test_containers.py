@@ -14,9 +14,9 @@ from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.render import render
 from hpclaunch.resolve.containers import RUNTIMES
-from tests.builders import AROUND, ROOTS, a_job, a_site, around, bundled_site, planned, refused
+from tests.builders import CONTEXT, ROOTS, a_context, a_job, a_site, bundled_site, planned, refused
 
-RUN = AROUND.run_dir
+RUN, CWD = CONTEXT.run_dir, CONTEXT.cwd
 IMAGE = "nersc/tensorflow:2.12"
 RANK = ("python", f"{RUN}/code/train.py")
 
@@ -172,9 +172,9 @@ def test_row_23_podman_hpc_asks_for_no_gpu_where_there_is_none() -> None:
 @pytest.mark.parametrize(
     ("runtime", "words"),
     [
-        ("apptainer", ("--bind", AROUND.cwd)),
-        ("podman-hpc", ("--volume", f"{AROUND.cwd}:{AROUND.cwd}", "--workdir", AROUND.cwd)),
-        ("pyxis", (f"--container-mounts={RUN}:{RUN},{AROUND.cwd}:{AROUND.cwd}", f"--container-workdir={AROUND.cwd}")),
+        ("apptainer", ("--bind", CONTEXT.cwd)),
+        ("podman-hpc", ("--volume", f"{CONTEXT.cwd}:{CONTEXT.cwd}", "--workdir", CONTEXT.cwd)),
+        ("pyxis", (f"--container-mounts={RUN}:{RUN},{CWD}:{CWD}", f"--container-workdir={CWD}")),
     ],
 )
 def test_row_23_a_persons_own_script_begins_in_the_folder_where_it_was_submitted(
@@ -182,7 +182,7 @@ def test_row_23_a_persons_own_script_begins_in_the_folder_where_it_was_submitted
 ) -> None:
     job = a_job(environment=Environment(container=IMAGE), source_only=True)
     spec = planned(boxed(runtime), job)
-    assert spec.chdir == AROUND.cwd
+    assert spec.chdir == CONTEXT.cwd
     joined = "\0".join([*spec.command, *spec.launch])
     assert "\0".join(words) in joined
 
@@ -199,7 +199,7 @@ def test_row_23_packages_in_the_home_folder_do_not_win_over_the_images() -> None
     [
         ("$HOME/tf.sif", "/home/ada/tf.sif"),
         ("~/tf.sif", "/home/ada/tf.sif"),
-        ("./tf.sif", f"{AROUND.cwd}/tf.sif"),
+        ("./tf.sif", f"{CONTEXT.cwd}/tf.sif"),
         ("docker://tensorflow/tensorflow:2.12.0", "docker://tensorflow/tensorflow:2.12.0"),
         ("nersc/tensorflow:2.12", "nersc/tensorflow:2.12"),
     ],
@@ -231,17 +231,17 @@ def test_row_23_perlmutters_shifter_and_lumis_singularity() -> None:
 @pytest.mark.parametrize("runtime", ["apptainer", "singularity", "pyxis"])
 @pytest.mark.parametrize("folder", ["/runs/a,b", "/runs/a:b"])
 def test_a_folder_that_the_runtime_would_take_apart_is_refused(runtime: str, folder: str) -> None:
-    (fault,) = reasons(boxed(runtime), surroundings=around(run_dir=folder))
+    (fault,) = reasons(boxed(runtime), context=a_context(run_dir=folder))
     assert fault.what == f"{runtime} would take {folder!r} apart at a comma or a colon"
 
 
 def test_a_folder_with_a_blank_is_bound_as_one_word() -> None:
-    spec = contained(boxed("apptainer"), surroundings=around(run_dir="/runs/a b"))
+    spec = contained(boxed("apptainer"), context=a_context(run_dir="/runs/a b"))
     assert spec.command[spec.command.index("--bind") + 1] == "/runs/a b"
 
 
 def test_shifter_binds_nothing_so_every_folder_will_do() -> None:
-    assert contained(boxed("shifter"), surroundings=around(run_dir="/runs/a,b:c")).run_dir == "/runs/a,b:c"
+    assert contained(boxed("shifter"), context=a_context(run_dir="/runs/a,b:c")).run_dir == "/runs/a,b:c"
 
 
 @pytest.mark.parametrize("runtime", sorted(RUNTIMES))

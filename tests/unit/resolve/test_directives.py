@@ -9,7 +9,7 @@ from hpclaunch.config.job import Resources
 from hpclaunch.config.settings import Mail, Settings, SiteSettings
 from hpclaunch.config.site import GpuRequest, Limits, NodeType, Site
 from hpclaunch.resolve.directives import OWNED
-from tests.builders import AROUND, a_job, a_site, around, bundled_site, planned, refused
+from tests.builders import CONTEXT, a_context, a_job, a_site, bundled_site, planned, refused
 
 
 def test_the_directives_are_what_user_job_and_site_asked_for_each_once() -> None:
@@ -22,8 +22,8 @@ def test_the_directives_are_what_user_job_and_site_asked_for_each_once() -> None
         ("cpus-per-task", "8"),
         ("gpus-per-node", "4"),
         ("time", "01:00:00"),
-        ("chdir", AROUND.run_dir),
-        ("output", f"{AROUND.run_dir}/logs/slurm-%j.out"),
+        ("chdir", CONTEXT.run_dir),
+        ("output", f"{CONTEXT.run_dir}/logs/slurm-%j.out"),
         ("open-mode", "append"),
         ("no-requeue", ""),
         ("export", "NONE"),
@@ -67,7 +67,7 @@ def test_row_24_the_submitting_shell_does_not_travel_along() -> None:
 
 
 def test_row_27_a_percent_in_the_run_directory_is_no_pattern() -> None:
-    spec = planned(surroundings=around(run_dir="/home/ada/100%j/run"))
+    spec = planned(context=a_context(run_dir="/home/ada/100%j/run"))
     assert dict(spec.directives)["output"] == "/home/ada/100%%j/run/logs/slurm-%j.out"
 
 

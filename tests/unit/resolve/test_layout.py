@@ -6,7 +6,7 @@ import pytest
 
 from hpclaunch.config.job import Resources
 from hpclaunch.config.site import GpuRequest, Limits, NodeType, Site
-from tests.builders import a_desk, a_job, a_site, around, bundled_site, origin_of, planned, refused
+from tests.builders import a_context, a_desk, a_job, a_site, bundled_site, origin_of, planned, refused
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_row_04_the_ranks_are_told_the_world_size() -> None:
 def test_hosts_of_a_file_carry_the_slots() -> None:
     spec = planned(
         a_desk(),
-        surroundings=around(hosts=("a", "b", "c")),
+        context=a_context(hosts=("a", "b", "c")),
         hosts_file="hosts",
         launcher="mpirun",
         nodes=2,

@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.site import Bin, Limits, Override
-from hpclaunch.resolve.limits import Ask, breaches, closest, distance, flags, longest_walltime, nearest
+from hpclaunch.resolve.limits import Ask, distance, flags, longest_walltime, nearest_allowed, suggestion, violations
 from tests.builders import HOUR
 
-ASK = Ask(kind="gpu", nodes=4, gpus=4, walltime=2 * HOUR)
+ASK = Ask(node_type="gpu", nodes=4, gpus=4, walltime=2 * HOUR)
 BINS = (Bin(max_nodes=2, max_walltime=HOUR), Bin(max_nodes=8, max_walltime=6 * HOUR))
 
 
 def told(limits: Limits, **changes: Any) -> list[str]:
-    return [str(breach) for breach in breaches(limits, asked(**changes))]
+    return [str(violation) for violation in violations(limits, asked(**changes))]
 
 
 def asked(**changes: Any) -> Ask:
-    values = {"kind": ASK.kind, "nodes": ASK.nodes, "gpus": ASK.gpus, "walltime": ASK.walltime}
+    values = {"node_type": ASK.node_type, "nodes": ASK.nodes, "gpus": ASK.gpus, "walltime": ASK.walltime}
     return Ask(**{**values, **changes})
 
 
 @pytest.mark.parametrize(
-    ("limits", "breach"),
+    ("limits", "violation"),
     [
         (Limits(max_nodes=3), "4 nodes asked for; allowed: at most 3 nodes"),
         (Limits(max_nodes=1), "4 nodes asked for; allowed: at most 1 node"),
@@ -39,8 +39,8 @@ def asked(**changes: Any) -> Ask:
         ),
     ],
 )
-def test_each_limit_that_is_broken_is_told(limits: Limits, breach: str) -> None:
-    assert told(limits) == [breach]
+def test_each_limit_that_is_broken_is_told(limits: Limits, violation: str) -> None:
+    assert told(limits) == [violation]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_limit_itself_is_still_allowed(limits: Limits) -> None:
 
 def test_all_broken_limits_are_told() -> None:
     limits = Limits(max_nodes=3, max_walltime=HOUR, max_gpus_per_node=1, node_types=("cpu",))
-    assert [breach.split()[0] for breach in told(limits)] == ["node", "4", "4", "walltime"]
+    assert [violation.split()[0] for violation in told(limits)] == ["node", "4", "4", "walltime"]
 
 
 def test_a_walltime_that_nobody_said_breaks_nothing() -> None:
@@ -72,8 +72,8 @@ def test_a_walltime_that_nobody_said_breaks_nothing() -> None:
 def test_bins_tie_the_walltime_to_the_number_of_nodes(nodes: int, longest: int) -> None:
     assert longest_walltime(Limits(bins=BINS), nodes)[0] == longest
     assert told(Limits(bins=BINS), nodes=nodes, walltime=longest) == []
-    (breach,) = told(Limits(bins=BINS), nodes=nodes, walltime=longest + 1)
-    assert breach.endswith(f"with up to {2 if nodes < 3 else 8} nodes")
+    (violation,) = told(Limits(bins=BINS), nodes=nodes, walltime=longest + 1)
+    assert violation.endswith(f"with up to {2 if nodes < 3 else 8} nodes")
 
 
 def test_more_nodes_than_any_bin_has_are_refused_unless_there_is_a_walltime_for_them() -> None:
@@ -96,10 +96,10 @@ def test_more_nodes_than_any_bin_has_are_refused_unless_there_is_a_walltime_for_
     ],
 )
 def test_the_nearest_request_that_all_take(several: list[Limits], typed: str) -> None:
-    near = nearest(several, ASK)
+    near = nearest_allowed(several, ASK)
     assert near is not None
     assert flags(ASK, near) == typed
-    assert not any(breaches(limits, near) for limits in several)
+    assert not any(violations(limits, near) for limits in several)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_nearest_request_that_all_take(several: list[Limits], typed: str) ->
     [[Limits(node_types=("cpu",))], [Limits(max_nodes=2), Limits(min_nodes=3)], [Limits(min_nodes=9, bins=BINS)]],
 )
 def test_where_nothing_is_taken_nothing_is_near(several: list[Limits]) -> None:
-    assert nearest(several, ASK) is None
+    assert nearest_allowed(several, ASK) is None
 
 
 def test_how_far_apart_two_requests_are() -> None:
@@ -118,14 +118,14 @@ def test_how_far_apart_two_requests_are() -> None:
 
 def test_of_several_places_the_nearest_then_the_first_is_proposed() -> None:
     half, quarter = [Limits(max_nodes=2)], [Limits(max_nodes=1)]
-    assert closest([("-p a", quarter), ("-p b", half), ("-p c", half)], ASK) == "--nodes 2 -p b"
-    assert closest([("-p a", half), ("-p b", [Limits()])], ASK) == "-p b"
-    assert closest([("-p a", [Limits(node_types=("cpu",))])], ASK) is None
+    assert suggestion([("-p a", quarter), ("-p b", half), ("-p c", half)], ASK) == "--nodes 2 -p b"
+    assert suggestion([("-p a", half), ("-p b", [Limits()])], ASK) == "-p b"
+    assert suggestion([("-p a", [Limits(node_types=("cpu",))])], ASK) is None
 
 
 def test_a_place_without_a_name_that_takes_all_is_not_taken_for_none() -> None:
-    assert closest([("", [Limits()])], ASK) == ""
-    assert closest([("", [Limits(node_types=("cpu",))])], ASK) is None
+    assert suggestion([("", [Limits()])], ASK) == ""
+    assert suggestion([("", [Limits(node_types=("cpu",))])], ASK) is None
 
 
 def test_a_request_is_told_as_a_person_would_say_it() -> None:

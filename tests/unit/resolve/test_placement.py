@@ -11,7 +11,7 @@ from hpclaunch.config.job import Resources
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, Limits, NodeType, Override, Site
 from hpclaunch.core.spec import JobSpec
-from tests.builders import HOUR, a_job, a_site, around, bundled_site, origin_of, planned, refused
+from tests.builders import HOUR, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
 
 ANY = Defaults(node_type="gpu", walltime=HOUR)
 
@@ -248,8 +248,8 @@ def test_memory_of_the_node_type_is_enough_where_memory_must_be_said() -> None:
 
 
 def test_row_01_a_partition_from_the_shell_is_chosen_and_named_as_its_origin() -> None:
-    outside = around(environment={"SBATCH_PARTITION": "debug", "SBATCH_QOS": "low"})
-    spec = planned(surroundings=outside, walltime=60)
+    outside = a_context(environment={"SBATCH_PARTITION": "debug", "SBATCH_QOS": "low"})
+    spec = planned(context=outside, walltime=60)
     assert where(spec) == ("debug", "low")
     assert origin_of(spec, "qos") == ("low", "SBATCH_QOS")
 

@@ -12,7 +12,7 @@ from hpclaunch.config.job import DataSet, Resources
 from hpclaunch.config.settings import Settings, SiteSettings
 from hpclaunch.config.site import Defaults, Folders, NodeType
 from hpclaunch.core.spec import JobSpec
-from tests.builders import HOUR, a_desk, a_job, a_site, around, origin_of, planned
+from tests.builders import HOUR, a_context, a_desk, a_job, a_site, origin_of, planned
 
 SITE = a_site(
     defaults=Defaults(node_type="gpu", partition="batch", qos="site-qos", account="site-account", walltime=HOUR),
@@ -54,7 +54,7 @@ def chosen(key: str, by: set[str]) -> tuple[str, str]:
         environment = {name: "debug"}
     job = a_job(resources=Resources(**resources), launcher=launcher, data=DataSet(name="d", layouts=("x",)))
     typed.setdefault("walltime", HOUR // 4) if key in NAMED else None
-    return origin_of(planned(SITE, job, settings, around(environment=environment), **typed), key)
+    return origin_of(planned(SITE, job, settings, a_context(environment=environment), **typed), key)
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_the_first_who_says_something_decides(key: str, by: set[str], value: str
 
 
 def test_row_01_sbatch_variables_of_the_surrounding_job_decide_nothing() -> None:
-    inside = around(environment={"SLURM_JOB_ID": "7", "SBATCH_ACCOUNT": "theirs"})
-    assert origin_of(planned(SITE, surroundings=inside), "account") == ("site-account", "site cluster")
+    inside = a_context(environment={"SLURM_JOB_ID": "7", "SBATCH_ACCOUNT": "theirs"})
+    assert origin_of(planned(SITE, context=inside), "account") == ("site-account", "site cluster")
 
 
 def test_a_node_types_partition_wins_over_the_sites_default() -> None:

@@ -8,32 +8,31 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Container, Site
-from hpclaunch.core.spec import Request, Step
-from hpclaunch.resolve.python_environment import Interior, interior_of
-from tests.builders import a_desk, a_job, a_site, around
+from hpclaunch.core.spec import Step
+from hpclaunch.resolve.python_environment import PythonEnvironment, python_environment_of
+from tests.builders import a_case, a_desk, a_job, a_site
 
 
-def interior(site: Site, **environment: object) -> Interior:
+def environment_of(site: Site, **environment: object) -> PythonEnvironment:
     job = a_job(environment=Environment(**environment))  # type: ignore[arg-type]
-    return interior_of(site, job, Request(target="train"), Settings(), around())
+    return python_environment_of(a_case(site, job))
 
 
 def test_modules_setup_and_python_are_those_of_the_ranks() -> None:
-    found = interior(a_site(), modules=("tensorflow",), python="/opt/python", setup=("ulimit -n 4096",))
+    found = environment_of(a_site(), modules=("tensorflow",), python="/opt/python", setup=("ulimit -n 4096",))
     assert [step.line for step in found.steps] == ["module load tensorflow", "ulimit -n 4096"]
-    assert found.inside(("/x",)) == ("/opt/python",)
+    assert found.command(("/x",)) == ("/opt/python",)
 
 
 def test_the_python_of_this_machine() -> None:
-    assert interior(a_desk()).words == ("/opt/hpc/bin/python",)
+    assert environment_of(a_desk()).words == ("/opt/hpc/bin/python",)
 
 
 def test_a_container_stands_around_it_and_sees_the_folder() -> None:
     site = a_site(container=Container(runtime="apptainer"))
-    found = interior(site, container="/images/tf.sif")
-    assert found.inside(("/cache/look",)) == (
+    found = environment_of(site, container="/images/tf.sif")
+    assert found.command(("/cache/look",)) == (
         *("apptainer", "exec", "--nv", "--bind", "/cache/look", "/images/tf.sif"),
         "python",
     )
@@ -41,7 +40,7 @@ def test_a_container_stands_around_it_and_sees_the_folder() -> None:
 
 
 def test_a_container_that_only_srun_enters_is_closed() -> None:
-    found = interior(a_site(container=Container(runtime="pyxis")), container="/images/tf.sqsh")
+    found = environment_of(a_site(container=Container(runtime="pyxis")), container="/images/tf.sqsh")
     assert found.closed == "the container /images/tf.sqsh can only be entered in a job"
 
 
@@ -49,7 +48,8 @@ def test_a_container_that_only_srun_enters_is_closed() -> None:
     ("line", "code", "out", "err"), [("A=1", 0, "1 b c\n", ""), ("false", 78, "", "my step: failed\n")]
 )
 def test_the_script_sets_up_or_says_what_failed(tmp_path: Path, line: str, code: int, out: str, err: str) -> None:
-    found = Interior(words=("x",), steps=(Step(line=line, failure="my step"),), variables={"B": "b c"}, unset=("C",))
+    steps = (Step(line=line, failure="my step"),)
+    found = PythonEnvironment(words=("x",), steps=steps, variables={"B": "b c"}, unset=("C",))
     script = found.script("/bin/bash -c 'echo $A $B $C' ").replace("A=1", "export A=1")
     done = subprocess.run(["/bin/bash", "-c", script], env={"C": "no"}, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (code, out, err)

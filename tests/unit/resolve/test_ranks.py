@@ -13,7 +13,7 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Container, GpuRequest, LauncherOptions, Launchers, Limits, Site, WholeNode
 from hpclaunch.launchers import LauncherName
 from hpclaunch.render import render
-from tests.builders import AROUND, ROOTS, a_job, a_site, around, bundled_site, origin_of, planned, refused
+from tests.builders import CONTEXT, ROOTS, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
 
 ORDER = "export CUDA_VISIBLE_DEVICES=3,2,1,0"
 MASK = "mask_cpu:ff,ff00,ff0000,ff000000"
@@ -132,7 +132,7 @@ def test_row_05_horovodrun_on_one_node_needs_no_ssh_and_no_list_of_hosts() -> No
 
 def test_row_05_where_ssh_is_allowed_the_script_lists_the_hosts_with_their_slots() -> None:
     spec = planned(launching("horovodrun", ssh=True), nodes=2)
-    hosts = f"{AROUND.run_dir}/hosts"
+    hosts = f"{CONTEXT.run_dir}/hosts"
     assert spec.launch == ("horovodrun", "--gloo", "-np", "8", "--hostfile", hosts)
     lines = render(spec, ROOTS).splitlines()
     listing = lines.index(
@@ -239,10 +239,10 @@ def test_mpirun_keeps_to_tcp_unless_the_site_says_another_transport(variables: d
 @pytest.mark.parametrize("folder", ["/runs/two words", "/runs/a$b", "/runs/it's", "/runs/a;b", "/runs/é"])
 def test_row_17_a_run_directory_that_ibruns_shell_would_take_apart_is_refused(folder: str) -> None:
     site = bundled_site("frontera")
-    (fault,) = refused(site, surroundings=around(run_dir=folder), account="m")
+    (fault,) = refused(site, context=a_context(run_dir=folder), account="m")
     assert "ibrun's shell would take apart" in fault.what
     assert "--runs-dir" in fault.next
-    planned(site, surroundings=around(run_dir="/runs/a-b_c.d/e+f=g:h,i@j%k"), account="m")
+    planned(site, context=a_context(run_dir="/runs/a-b_c.d/e+f=g:h,i@j%k"), account="m")
 
 
 @pytest.mark.parametrize(

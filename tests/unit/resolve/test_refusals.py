@@ -11,7 +11,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Resources
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Folders
-from tests.builders import HOUR, a_desk, a_job, a_site, around, bundled_site, refused
+from tests.builders import HOUR, a_context, a_desk, a_job, a_site, bundled_site, refused
 
 JOB = a_job(parameters={"epochs": Parameter(default=1), "optimizer": Parameter(default="sgd", choices=("sgd", "adam"))})
 
@@ -63,7 +63,7 @@ def test_refusals_at_a_slurm_site(typed: dict[str, Any], message: str) -> None:
     ],
 )
 def test_refusals_at_this_machine(typed: dict[str, Any], message: str) -> None:
-    faults = refused(a_desk(), surroundings=around(hosts=("one",)), **typed)
+    faults = refused(a_desk(), context=a_context(hosts=("one",)), **typed)
     assert message in "\n".join(map(str, faults))
 
 
@@ -112,19 +112,19 @@ def test_a_script_without_parameters_says_where_its_own_options_go() -> None:
 )
 def test_row_07_a_run_directory_that_the_nodes_do_not_share_is_refused(run_dir: str, refusal: str | None) -> None:
     site = a_site(folders=Folders(node_private=("/tmp", "/local/$USER")))
-    surroundings = around(run_dir=run_dir, environment={"USER": "ada"})
+    context = a_context(run_dir=run_dir, environment={"USER": "ada"})
     if refusal:
-        assert refusal in "\n".join(map(str, refused(site, surroundings=surroundings)))
+        assert refusal in "\n".join(map(str, refused(site, context=context)))
     else:
         from tests.builders import planned
 
-        assert planned(site, surroundings=surroundings).run_dir == run_dir
+        assert planned(site, context=context).run_dir == run_dir
 
 
 @pytest.mark.parametrize("character", ["\n", "\t", "\x1b", "\x7f"])
 @pytest.mark.parametrize("place", ["run_dir", "cwd"])
 def test_a_control_character_in_a_path_is_refused(character: str, place: str) -> None:
-    assert "control character" in str(refused(surroundings=around(**{place: f"/home/a{character}b"}))[0])
+    assert "control character" in str(refused(context=a_context(**{place: f"/home/a{character}b"}))[0])
 
 
 def test_a_variable_with_nul_is_refused() -> None:

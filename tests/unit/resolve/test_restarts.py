@@ -12,7 +12,7 @@ import pytest
 
 from hpclaunch.config.settings import Settings, SiteSettings
 from hpclaunch.render import render
-from tests.builders import AROUND, HOUR, ROOTS, a_desk, a_job, a_site, origin_of, planned, refused
+from tests.builders import CONTEXT, HOUR, ROOTS, a_desk, a_job, a_site, origin_of, planned, refused
 
 RESUMES = a_job(restarts=5)
 
@@ -100,7 +100,7 @@ def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNIN
     (folder / "bin").mkdir()
     (folder / "run/code").mkdir(parents=True)
     job = a_job(restarts=5, command=("bash", "-c", "exit 75"))
-    spec = planned(job=job, surroundings=replace(AROUND, run_dir=str(folder / "run"), cwd=str(folder)), **typed)
+    spec = planned(job=job, context=replace(CONTEXT, run_dir=str(folder / "run"), cwd=str(folder)), **typed)
     programs = {
         "srun": '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\nexec "$@"\n',
         "sleep": SLEEP.format(folder=folder),
@@ -185,7 +185,7 @@ def test_secrets_are_named_and_their_values_are_nowhere() -> None:
 
 
 def test_a_secrets_file_is_looked_for_where_the_submitting_shell_has_it() -> None:
-    spec = planned(job=a_job(secret_env=("TOKEN",)), surroundings=replace(AROUND, user_folder="/home/ada's/hpclaunch"))
+    spec = planned(job=a_job(secret_env=("TOKEN",)), context=replace(CONTEXT, user_folder="/home/ada's/hpclaunch"))
     assert spec.secrets_folder == "/home/ada's/hpclaunch/secrets"
     text = render(spec, ROOTS)
     assert f'local file={shlex.quote(spec.secrets_folder)}"/$1" mode\n' in text

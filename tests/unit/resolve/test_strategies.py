@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.settings import Settings
-from hpclaunch.core.spec import JobSpec, Request
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.render import render
-from hpclaunch.resolve import plan
-from tests.builders import ROOTS, a_desk, a_job, a_site, around, bundled_job, bundled_site, planned, refused
+from tests.builders import ROOTS, a_desk, a_job, a_site, bundled_job, bundled_site, planned, refused
 
 JOB = a_job(strategies=("mirrored", "multiworker"))
 
@@ -107,8 +105,8 @@ def test_mpirun_carries_the_workers() -> None:
 
 
 def of(site: str, **typed: Any) -> JobSpec:
-    request = Request(target="cifar", account="m1234", accept_unverified=True, **typed)
-    return plan(bundled_site(site), bundled_job("cifar"), request, Settings(), around())
+    typed = {"target": "cifar", "account": "m1234", "accept_unverified": True, **typed}
+    return planned(bundled_site(site), bundled_job("cifar"), **typed)
 
 
 def test_a_task_with_several_gpus_is_bound_to_none_of_them() -> None:

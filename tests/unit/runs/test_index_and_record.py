@@ -15,7 +15,7 @@ from hpclaunch.core.errors import NotFound, Refused
 from hpclaunch.core.spec import Code
 from hpclaunch.runs import Run
 from hpclaunch.runs.snapshot import choose
-from tests.builders import AROUND, planned
+from tests.builders import CONTEXT, planned
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def create(tmp_path: Path, index: Path, name: str = "train-1", **changes: str) -
     source = tmp_path / "job"
     source.mkdir(exist_ok=True)
     (source / "train.py").write_text("print()")
-    spec = planned(surroundings=replace(AROUND, run_dir=str(tmp_path / "runs" / name), **changes))
+    spec = planned(context=replace(CONTEXT, run_dir=str(tmp_path / "runs" / name), **changes))
     spec = replace(spec, code=Code(folder=str(source), entry="train.py"))
     runs.remember(index, Path(spec.run_dir))
     return runs.create(spec, "#!/bin/bash\n", choose(spec.code), "host")

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.settings import Settings
-from hpclaunch.core.spec import Request
 from hpclaunch.planner.measured.calibrations import Key, key_of
-from tests.builders import around, bundled_job, bundled_site
+from tests.builders import a_case, a_context, bundled_job, bundled_site
 
 RESNET = bundled_job("resnet50")
 
@@ -18,9 +16,8 @@ RESNET = bundled_job("resnet50")
 def key(*settings: str, job: Any = RESNET, **typed: Any) -> Key:
     """The key for ``--set`` with these words."""
     pairs = tuple((name, value) for name, _, value in (word.partition("=") for word in settings))
-    request = Request(**{"target": job.name, "settings": pairs, **typed})
-    here = around(environment={"SCRATCH": "/scratch"})
-    return key_of(bundled_site("perlmutter"), job, request, Settings(), here)
+    here = a_context(environment={"SCRATCH": "/scratch"})
+    return key_of(a_case(bundled_site("perlmutter"), job, context=here, settings=pairs, **typed))
 
 
 @pytest.mark.parametrize(

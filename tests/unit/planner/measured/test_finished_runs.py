@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.config.settings import Settings
-from hpclaunch.core.spec import Request
 from hpclaunch.planner.measured.calibrations import Key, place_of, store
 from hpclaunch.planner.measured.evidence import Calibration, Noise, Point
 from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _together, expect, taken_in
 from hpclaunch.planner.question import Evidence
 from hpclaunch.runs import Run
-from tests.builders import around, bundled_job, bundled_site
+from tests.builders import a_case, a_context, bundled_job, bundled_site
 from tests.unit.planner.measured.test_measurement import NOISE, a_run, the_job
 
 KEY = Key(site="s", node_type="gpu", job="train", digest="0" * 24)
@@ -211,23 +209,24 @@ def test_what_cannot_be_written_is_found_anew(place: Path, folder: Path) -> None
 def test_a_run_with_other_settings_is_on_another_list_or_none(
     tmp_path: Path, typed: dict[str, Any], listed: bool
 ) -> None:
-    here = around(environment={"HOME": str(tmp_path), "SCRATCH": "/scratch"})
+    here = a_context(environment={"HOME": str(tmp_path), "SCRATCH": "/scratch"})
     site, job = bundled_site("perlmutter"), bundled_job("cifar")
 
     def lists() -> dict[str, str]:
         return {str(path): path.read_text() for path in tmp_path.rglob("*.runs")}
 
-    expect(site, job, Request(target="cifar"), Settings(), here, "/runs/plain")
+    expect(a_case(site, job, context=here, target="cifar"), "/runs/plain")
     ((plain, text),) = lists().items()
     assert text == "/runs/plain\n"
-    expect(site, job, Request(**{"target": "cifar", **typed}), Settings(), here, "/runs/other")
+    expect(a_case(site, job, context=here, **{"target": "cifar", **typed}), "/runs/other")
     assert ("/runs/other" in lists()[plain]) is listed
 
 
 def test_a_list_that_cannot_be_written_keeps_nobody_from_submitting(tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("")
-    here = around(environment={"HOME": str(tmp_path), "SCRATCH": "/scratch"})
-    expect(bundled_site("perlmutter"), bundled_job("cifar"), Request(target="cifar"), Settings(), here, "/runs/one")
+    here = a_context(environment={"HOME": str(tmp_path), "SCRATCH": "/scratch"})
+    case = a_case(bundled_site("perlmutter"), bundled_job("cifar"), context=here, target="cifar")
+    expect(case, "/runs/one")
 
 
 def test_a_stored_calibration_names_its_runs(place: Path) -> None:

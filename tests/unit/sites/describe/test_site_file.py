@@ -13,15 +13,12 @@ from hypothesis import strategies as st
 
 from hpclaunch.actions.detect import Written, write
 from hpclaunch.config.fileformat import read
-from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site
-from hpclaunch.core.spec import Request
-from hpclaunch.resolve import plan
 from hpclaunch.sites.describe import Answers, Described, Here, describe
 from hpclaunch.sites.describe.answers import Node
 from hpclaunch.sites.describe.node_types import kinds_of
 from hpclaunch.sites.describe.writing import text_of
-from tests.builders import AROUND, a_job, refused
+from tests.builders import planned, refused
 from tests.unit.sites.describe.texts import answers
 
 ADA = Here(user="ada", groups=frozenset({"users"}), hostname="login03.hypatia.org", known_cluster="Hypatia")
@@ -59,7 +56,7 @@ def test_the_test_cluster(tmp_path: Path) -> None:
 
 def test_a_run_is_planned_with_it_unedited_and_refused_beyond_it(tmp_path: Path) -> None:
     site = site_of(described("22.05", ROOT), tmp_path)
-    spec = plan(site, a_job(), Request(target="train", nodes=4), Settings(), AROUND)
+    spec = planned(site, nodes=4)
     assert ("gpus-per-node", "4") in spec.directives
     assert "--mpi=pmix" in spec.launch
     faults = refused(site, nodes=5)

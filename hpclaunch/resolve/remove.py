@@ -5,52 +5,51 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Site
-from hpclaunch.core.errors import Fault
-from hpclaunch.core.spec import JobSpec, Request
+from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import VALUES
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
 
 _OURS = "HPCLAUNCH_"
 
 
-def unwanted_lines(site: Site, request: Request, settings: Settings) -> list[str]:
+def unwanted_lines(case: Case) -> list[str]:
     """Return what site, user and project do not want, in their order; what is typed outlives it."""
-    typed = {option.partition("=")[0] for option in request.sbatch}
-    return [item for item in (*site.remove, *settings.all("remove", site.name)) if item not in typed]
+    typed = {option.partition("=")[0] for option in case.request.sbatch}
+    unwanted = (*case.site.remove, *case.settings.all("remove", case.site.name))
+    return [item for item in unwanted if item not in typed]
 
 
-def without(spec: JobSpec, unwanted: Iterable[str]) -> tuple[JobSpec, list[Fault], list[str]]:
-    """Return the spec without the unwanted lines, the faults, and a warning for each that is in no line.
+def remove_lines(spec: JobSpec, unwanted: Iterable[str], decisions: Decisions) -> JobSpec:
+    """Return the spec without the unwanted lines; note a fault for each that must stay, a warning for each unknown.
 
     ``--option`` takes it from the directives and from the launcher's words, ``NAME`` is a variable, anything else the
     text of a line of set-up.
     """
-    faults, warnings = [], []
     for item in unwanted:
         if item.startswith(_OURS):
             what = f"{item} cannot be removed: the ranks need it (docs/contract.md)"
-            faults.append(Fault(where="remove", what=what, next="leave it in"))
+            decisions.fault(what, where="remove", next="leave it in")
             continue
-        lesser = _without(spec, item)
-        if lesser == spec:
-            warnings.append(f"remove: there is no line {item!r} in this script")
-        spec = lesser
-    return spec, faults, warnings
+        smaller = _remove_line(spec, item)
+        if smaller == spec:
+            decisions.warnings.append(f"remove: there is no line {item!r} in this script")
+        spec = smaller
+    return spec
 
 
-def _without(spec: JobSpec, item: str) -> JobSpec:
+def _remove_line(spec: JobSpec, item: str) -> JobSpec:
     return replace(
         spec,
         directives=tuple(pair for pair in spec.directives if f"--{pair[0]}" != item),
-        launch=_words_without(spec.launch, item),
+        launch=_remove_words(spec.launch, item),
         environment=tuple(pair for pair in spec.environment if pair[0] != item),
         steps=tuple(step for step in spec.steps if step.line != item),
         rank_setup=tuple(line for line in spec.rank_setup if line != item and not line.startswith(f"export {item}=")),
     )
 
 
-def _words_without(launch: tuple[str, ...], item: str) -> tuple[str, ...]:
+def _remove_words(launch: tuple[str, ...], item: str) -> tuple[str, ...]:
     """Return the launcher's words without an option and its values, or without mpirun's ``-x`` of a variable."""
     kept: list[str] = []
     position = 0

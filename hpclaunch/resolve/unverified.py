@@ -5,20 +5,21 @@ from __future__ import annotations
 from hpclaunch.config.provenance import longest
 from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Layout
-from hpclaunch.resolve.decisions import Ledger
-from hpclaunch.resolve.placement import Placement
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.sizing import Sizing
 
 
-def unverified_of(site: Site, layout: Layout, accepted: bool, ledger: Ledger) -> list[str]:
+def unverified_of(case: Case, layout: Layout, decisions: Decisions) -> list[str]:
     """Return how essential keys that the site file lacks were filled in; without consent each is a fault."""
-    gaps = []
+    site, gaps = case.site, []
     if site.scheduler == "slurm" and site.launchers is None:
         gaps.append(("the launcher", "srun", site.unverified.get("launchers", "")))
     if site.scheduler == "slurm" and site.gpus is None and layout.gpus_per_node:
         gaps.append(("how GPUs are asked for", "--gpus-per-node", site.unverified.get("gpus", "")))
-    if not accepted:
+    if not case.request.accept_unverified:
         for what, taken, why in gaps:
-            ledger.fault(
+            decisions.fault(
                 f"{what} is not verified for {site.name}" + (f" ({why})" if why else ""),
                 next=f"--accept-unverified takes Slurm's usual way ({taken}); or a site file of your own that says it",
             )
@@ -26,10 +27,11 @@ def unverified_of(site: Site, layout: Layout, accepted: bool, ledger: Ledger) ->
     return [f"Not verified for this site: {what}; Slurm's usual way is taken ({taken})." for what, taken, _ in gaps]
 
 
-def third_party_of(site: Site, kind: str, launcher: str, placement: Placement, image: str | None) -> list[str]:
+def third_party_of(site: Site, sizing: Sizing, launcher: str, image: str | None) -> list[str]:
     """Return the third-party values among those that this script uses."""
-    used = [f"node_types.{kind}", "required", "charging", "gpus", "task_directives", "environment", "folders", "sbatch"]
-    used += ["defaults", "login_shell", "launchers.default", f"launchers.options.{launcher}"]
+    placement = sizing.placement
+    used = [f"node_types.{sizing.node_type}", "required", "charging", "gpus", "task_directives", "environment"]
+    used += ["folders", "sbatch", "defaults", "login_shell", "launchers.default", f"launchers.options.{launcher}"]
     used += ["launchers.options.srun"] if launcher == "torchrun" else []  # which starts it
     used += [f"partitions.{placement.partition}"] if placement.partition else []
     used += [f"qos.{placement.qos}"] if placement.qos else []

@@ -43,18 +43,18 @@ def test_with_consent_slurms_usual_way_is_taken_and_marked() -> None:
     spec = planned(lacking(launchers="", gpus=""), accept_unverified=True)
     assert spec.launch[0] == "srun"
     assert dict(spec.directives)["gpus-per-node"] == "4"
-    assert spec.marks == (LAUNCHER, GPUS)
+    assert spec.unverified == (LAUNCHER, GPUS)
     header = render(spec, ROOTS).split("#SBATCH")[0].splitlines()
     assert {f"# {LAUNCHER}", f"# {GPUS}"} <= set(header)
 
 
 def test_how_gpus_are_asked_for_does_not_matter_where_none_are() -> None:
-    assert planned(lacking(gpus=""), node_type="cpu").marks == ()
-    assert planned(lacking(gpus=""), gpus_per_node=0, tasks_per_node=1).marks == ()
+    assert planned(lacking(gpus=""), node_type="cpu").unverified == ()
+    assert planned(lacking(gpus=""), gpus_per_node=0, tasks_per_node=1).unverified == ()
 
 
 def test_a_site_without_a_scheduler_has_no_usual_way() -> None:
-    assert planned(a_desk(launchers=None), launcher="direct").marks == ()
+    assert planned(a_desk(launchers=None), launcher="direct").unverified == ()
 
 
 @pytest.mark.parametrize(
@@ -76,34 +76,34 @@ def test_a_site_without_a_scheduler_has_no_usual_way() -> None:
 def test_third_party_values_are_marked_where_the_script_uses_them(third_party: tuple[str, ...], marked: str) -> None:
     site = a_site(third_party=third_party, qos={"low": Limits(), "high": Limits()})
     spec = planned(site, qos="low")
-    assert spec.marks == ((THIRD + marked,) if marked else ())
+    assert spec.unverified == ((THIRD + marked,) if marked else ())
     assert (f"# {THIRD}" in render(spec, ROOTS)) is bool(marked)
 
 
 def test_torchrun_is_started_as_the_sites_srun_is() -> None:
     site = a_site(third_party=("launchers.options.srun",))
-    assert planned(site, launcher="torchrun").marks == (f"{THIRD}launchers.options.srun",)
+    assert planned(site, launcher="torchrun").unverified == (f"{THIRD}launchers.options.srun",)
 
 
 def test_a_third_party_container_is_marked_where_one_is_used() -> None:
     site = a_site(third_party=("container",), container=Container(runtime="apptainer"))
-    assert planned(site).marks == ()
-    assert planned(site, a_job(environment=Environment(container="x.sif"))).marks == (f"{THIRD}container",)
+    assert planned(site).unverified == ()
+    assert planned(site, a_job(environment=Environment(container="x.sif"))).unverified == (f"{THIRD}container",)
 
 
 def test_marks_are_part_of_the_spec() -> None:
     document = planned(a_site(third_party=("gpus",))).to_json()
-    assert document["marks"] == (f"{THIRD}gpus",)
+    assert document["unverified"] == (f"{THIRD}gpus",)
 
 
 def test_perlmutters_script_says_what_only_users_files_say() -> None:
     site = bundled_site("perlmutter")
-    (mark,) = planned(site, account="m1").marks
+    (mark,) = planned(site, account="m1").unverified
     assert "qos.regular.max_walltime" in mark and "qos.debug" not in mark
-    (mark,) = planned(site, account="m1", qos="debug").marks
+    (mark,) = planned(site, account="m1", qos="debug").unverified
     assert "qos.debug.max_nodes" in mark and "qos.regular" not in mark
 
 
 def test_a_mark_cannot_end_the_comment_that_it_stands_in() -> None:
-    spec = replace(planned(), marks=("a\n#SBATCH --nodes=99",))
+    spec = replace(planned(), unverified=("a\n#SBATCH --nodes=99",))
     assert "# a #SBATCH --nodes=99\n" in render(spec, ROOTS)

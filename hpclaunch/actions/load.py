@@ -1,0 +1,98 @@
+"""Loads the case of a request: site, job and settings from their files, and the context from the machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+
+from hpclaunch import __version__
+from hpclaunch.actions.system import System
+from hpclaunch.config.job import Job, load_job, looks_like_path
+from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
+from hpclaunch.config.site import Site
+from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.folders import user_folder
+from hpclaunch.core.spec import Context, Request
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.folders import expanded, is_open
+from hpclaunch.sites.detect import Choice, check_settings, choice_of, machine
+
+_COMPACT = str.maketrans({"-": "", ":": "", "T": "-", "Z": ""})
+"""2026-01-02T03:04:05Z -> 20260102-030405"""
+
+
+def load(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Case:
+    """Return the case of a request; ``job`` takes the place of the one that the request names.
+
+    No program is asked, and nothing is written. Raises HpclaunchError for a file that cannot be used.
+    """
+    settings = load_settings(user_folder(system.environment), system.cwd)
+    check_settings(system.catalog, settings)
+    chosen = choose_site(system, request.site, settings)
+    job = job or load_job(system.catalog, request.target, system.cwd)
+    context = replace(
+        context_of(system, request),
+        site_origin=chosen.origin,
+        other_site=chosen.elsewhere,
+        notices=tuple(_own_files(system, request, chosen.site)),
+    )
+    case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context)
+    return replace(case, context=replace(context, run_dir=_run_dir(system, case, runs_dir)))
+
+
+def choose_site(system: System, asked: str | None, settings: Settings) -> Choice:
+    """Return the site of a request, and who chose it. Raises NotFound or InvalidFile."""
+    here = machine(system.environment, os.uname().nodename)
+    return choice_of(system.catalog, here, asked, settings)
+
+
+def context_of(system: System, request: Request) -> Context:
+    """Return clock, folders and environment; no run directory yet. Raises InvalidRequest for a bad hosts file."""
+    return Context(
+        now=system.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        cwd=str(system.cwd),
+        run_dir="",
+        python=sys.executable,
+        version=__version__,
+        cpus=len(os.sched_getaffinity(0)),
+        hosts=_hosts(system, request),
+        user_folder=os.path.abspath(user_folder(system.environment)),
+        environment=system.environment,
+    )
+
+
+def _run_dir(system: System, case: Case, runs_dir: str | None) -> str:
+    """Return the path of a new run directory: in the first known folder of flag, variable, settings and site."""
+    offers = [system.environment.get("HPCLAUNCH_RUNS_DIR"), case.settings.offer("runs_dir", case.site.name)[1]]
+    offers.append(case.site.folders.runs)
+    spelled = [expanded(offer, case.context) for offer in offers if offer]
+    folder = runs_dir or next((offer for offer in spelled if not is_open(offer)), "runs")
+    root = os.path.realpath(os.path.join(system.cwd, folder))
+    when = case.context.now.translate(_COMPACT)
+    return f"{root}/{case.job.name}-{when}-{system.unique()}"
+
+
+def _hosts(system: System, request: Request) -> tuple[str, ...]:
+    if request.hosts_file is None:
+        return ()
+    path = system.cwd / request.hosts_file
+    try:
+        lines = [line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(Fault(where=str(path), what=f"the hosts file cannot be read: {error}")) from None
+    return tuple(words[0] for words in lines if words)
+
+
+def _own_files(system: System, request: Request, site: Site) -> list[str]:
+    """Return a notice for each file that a person's own folders put in the place of a bundled one."""
+    from hpclaunch.config.catalog import JOB, SITE, Kind
+
+    wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
+    if not looks_like_path(request.target):
+        wanted.append((JOB, request.target))
+    found = [(kind.noun, system.catalog.find(kind, name)) for kind, name in wanted]
+    notices = [f"the {noun} is the {one.origin}'s own: {one.path}" for noun, one in found if one.origin != "bundled"]
+    if (system.cwd / PROJECT_FILE).is_file():
+        notices.append(f"the project's settings count: {system.cwd / PROJECT_FILE}")
+    return notices

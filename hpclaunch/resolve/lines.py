@@ -1,0 +1,84 @@
+"""What of a run becomes lines of its script: directives, variables, the rank's command, and the launch line."""
+
+from __future__ import annotations
+
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import MULTIWORKER, Pairs
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.command import command_of
+from hpclaunch.resolve.containers import ContainerRequest, container_of, container_request
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.directives import directives_of
+from hpclaunch.resolve.parts import Parts
+from hpclaunch.resolve.ranks import launch_of, rank_number_of, rank_setup_of
+
+
+@record
+class Lines:
+    """The lines; every name is that of the spec's field (core.spec.JobSpec)."""
+
+    directives: Pairs
+    environment: Pairs
+    interpreter: str
+    rank_number: str
+    rank_setup: tuple[str, ...]
+    command: tuple[str, ...]
+    launch: tuple[str, ...]
+
+
+def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
+    """Return the lines; every reason against them is a fault in the decisions."""
+    sizing, launcher, software = parts.sizing, parts.launcher, parts.software
+    slurm = case.site.scheduler == "slurm"
+    environment = _environment(parts)
+    exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts))
+    container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
+    program = command_of(case, parts.strategy, software.python, decisions)
+    directives = directives_of(case, sizing, parts.restarts, parts.sweep, container, decisions)
+    contained = bool(container.prefix or container.srun)
+    return Lines(
+        directives=directives if slurm else (),
+        environment=tuple(environment.items()),
+        interpreter=program[0] if not contained else container.prefix[0] if container.prefix else "",
+        rank_number=rank_number_of(case, launcher, sizing.layout, decisions),
+        rank_setup=rank_setup_of(case, sizing, launcher, software.variables) if slurm else (),
+        command=(*container.prefix, *program),
+        launch=launch_of(case, sizing, launcher, container, exported),
+    )
+
+
+def secrets_of(case: Case) -> tuple[str, ...]:
+    """Return the names of the variables that the job needs and nobody may read."""
+    return tuple(dict.fromkeys((*case.site.secret_env, *case.job.secret_env)))
+
+
+def _environment(parts: Parts) -> dict[str, str]:
+    """Return what the script exports: the usual, the software's, and hpclaunch's contract with the ranks.
+
+    The contract is docs/contract.md; the template adds what only the job knows.
+    """
+    layout, restarts, data = parts.sizing.layout, parts.restarts, parts.data
+    variables = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task), **parts.software.variables}
+    variables["HPCLAUNCH_WORLD_SIZE"] = str(layout.world_size)
+    variables["HPCLAUNCH_EXPECT_GPU"] = "1" if layout.gpus_per_node and not layout.stand_in_gpus else "0"
+    if restarts.most:
+        variables["HPCLAUNCH_SIGNAL"] = restarts.signal
+    if data and data.folder:
+        variables["HPCLAUNCH_DATA_DIR"] = data.folder
+    return variables
+
+
+def _variables_of_the_job(parts: Parts) -> tuple[str, ...]:
+    """Return the names of variables whose values only the job knows."""
+    swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if parts.sweep else ()
+    several = parts.strategy == MULTIWORKER and parts.sizing.layout.world_size > 1
+    return (*swept, *(("HPCLAUNCH_WORKERS",) if several else ()))
+
+
+def _container_request(case: Case, parts: Parts, exported: tuple[str, ...]) -> ContainerRequest | None:
+    if not parts.software.image:
+        return None
+    context, folder = case.context, parts.data.folder if parts.data else ""
+    start = context.cwd if case.job.source_only else context.run_dir
+    seen = (context.run_dir, *([folder] if folder else []))
+    return container_request(parts.software.image, seen, case.node(parts.sizing.node_type), start, exported)

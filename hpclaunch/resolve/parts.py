@@ -1,0 +1,54 @@
+"""What is decided of a run, in the order in which the decisions depend on each other; no line of a script yet."""
+
+from __future__ import annotations
+
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import DataNeed, Restarts, Sweep
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.folders import data_need, private_faults
+from hpclaunch.resolve.ranks import launcher_of
+from hpclaunch.resolve.restarts import restarts_of
+from hpclaunch.resolve.sizing import Sizing, sizing_of
+from hpclaunch.resolve.software import Software, software_of
+from hpclaunch.resolve.strategies import strategy_of
+from hpclaunch.resolve.sweep import restarts_in_array, sweep_of
+from hpclaunch.resolve.unverified import third_party_of, unverified_of
+
+
+@record
+class Parts:
+    """What was decided of a run. ``unverified``: remarks on values of the site that are not the centre's own word."""
+
+    sizing: Sizing
+    launcher: str
+    software: Software
+    data: DataNeed | None
+    unverified: tuple[str, ...]
+    sweep: Sweep | None
+    strategy: str
+    restarts: Restarts
+
+
+def parts_of(case: Case, decisions: Decisions) -> Parts:
+    """Return the parts; every reason against them is a fault in the decisions."""
+    sizing = sizing_of(case, decisions)
+    launcher = launcher_of(case, sizing.layout, decisions)
+    software = software_of(case, sizing, launcher, decisions)
+    data = data_need(case, decisions)
+    private_faults(case, software.python, data, decisions)
+    third_party = third_party_of(case.site, sizing, launcher, software.image)
+    unverified = unverified_of(case, sizing.layout, decisions)
+    sweep = sweep_of(case, launcher, sizing.layout, decisions)
+    strategy = strategy_of(case, sizing.layout, launcher, decisions)
+    restarts = restarts_of(case, launcher, sizing.restart_request, sizing.placement.walltime, decisions)
+    return Parts(
+        sizing=sizing,
+        launcher=launcher,
+        software=software,
+        data=data,
+        unverified=(*third_party, *unverified),
+        sweep=sweep,
+        strategy=strategy,
+        restarts=restarts_in_array(case.site, restarts, sweep, decisions),
+    )
