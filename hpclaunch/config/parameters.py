@@ -193,11 +193,12 @@ def _group(name: str, place: Place, faults: Faults) -> _Rows:
         return {}
     rows: _Rows = {}
     for part in _parts(groups, name):
-        where = Place(str(catalogue), ("groups", part))
-        found = value_of(dict[ParameterName, Parameter], groups[part], where, faults)
-        heading = part.replace("_", " ")
-        # A faulty row is no Parameter, and then the whole file is refused.
-        rows |= {key: replace(row, group=heading, builtin=row.default) for key, row in found.items() if not faults}
+        for key, row in groups[part].items():
+            ours = {"choices": tuple(row.get("choices", ())), "group": part.replace("_", " ")}
+            try:  # quicker than value_of; tests read the catalogue as a person's file
+                rows[key] = Parameter(**{**row, **ours, "builtin": row.get("default")})
+            except (TypeError, ValueError) as error:  # the catalogue of a run's code may be of another version
+                faults.append(Place(str(catalogue), ("groups", part, key)).fault(str(error)))
     return rows
 
 
@@ -232,7 +233,9 @@ def _file(name: str, place: Place, faults: Faults) -> _Rows:
         return {}
     before = len(faults)
     rows = read_parameters(content, inside, faults)
-    return {} if len(faults) > before else {key: replace(row, builtin=row.default) for key, row in rows.items()}
+    if len(faults) > before:
+        return {}
+    return {key: row if row.builtin == row.default else replace(row, builtin=row.default) for key, row in rows.items()}
 
 
 def _with_own(value: Mapping[str, Any], rows: _Rows, place: Place, faults: Faults) -> _Rows:

@@ -108,6 +108,20 @@ def test_a_typed_choice_that_is_nearly_one_is_guessed() -> None:
 # --- from a job file
 
 
+def test_the_catalogue_is_written_as_a_job_file_would_be(tmp_path: Path) -> None:
+    for name, rows in GROUPS.items():
+        if isinstance(rows, dict):
+            assert list(parameters_of(tmp_path, rows)) == list(parameters_of(tmp_path, {"from": name}))
+
+
+def test_a_catalogue_of_another_version_is_refused_where_it_cannot_be_understood(tmp_path: Path) -> None:
+    other = {"groups": {"training": {"epochs": {"type": "int", "default": 5, "unit": "passes"}}}}
+    (tmp_path / "hpclaunch" / "training").mkdir(parents=True)
+    (tmp_path / "hpclaunch" / CATALOGUE).write_text(json.dumps(other))
+    (fault,) = faults_of(tmp_path, {"from": "training"})
+    assert fault.startswith("hpclaunch/training/parameters.json: groups.training.epochs: ") and "unit" in fault
+
+
 def test_a_group_of_the_catalogue_and_the_jobs_own_defaults(tmp_path: Path) -> None:
     found = parameters_of(tmp_path, {"from": "images", "epochs": 12, "learning_rate": 1})
     assert {name for group in ("training", "colour") for name in GROUPS[group]} < set(found)
