@@ -21,7 +21,8 @@ from hpclaunch.config.fileformat import (
     Walltime,
     read,
 )
-from hpclaunch.config.parameters import Parameter, ParameterName, read_parameters
+from hpclaunch.config.parameter_files import read_parameters
+from hpclaunch.config.parameters import Parameter, ParameterName
 from hpclaunch.core.records import record
 from hpclaunch.launchers import LauncherName
 
@@ -113,7 +114,7 @@ class Training:
 
 @record
 class Job:
-    """A job: a script with hyper-parameters (config/parameters.py), or any command, and what it needs.
+    """A job: a script with hyper-parameters (config/parameter_files.py), or any command, and what it needs.
 
     ``restarts``: how often its script may start it again after it has saved its state; ``signal`` asks it to.
     ``rank_logs``: up to so many ranks each has a log file of its own. ``strategies``: those of TensorFlow that the

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Mapping, Sequence
 from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.rank import strategies
 
-CATALOGUE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parameters.json")
+TRAINING_PARAMETERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parameters.json")
 OF_A_JOB = "parameters.json"  # beside a job's script; its job.yaml says "parameters: {from: parameters.json}"
 FROM = "from"
 _NOT_TYPED = object()
@@ -28,8 +28,8 @@ def job_parser(description: str, script: str) -> argparse.ArgumentParser:
 def parser(description: str, parameters: Mapping[str, Any]) -> argparse.ArgumentParser:
     """A parser with these parameters, and with the options that hpclaunch itself passes to a program.
 
-    parameters: as in a job file, such as {"from": "images", "epochs": 12}: groups of the catalogue, defaults over it,
-    and parameters of the program's own, such as {"size": {"default": 64, "at_least": 1, "help": "pixels of a side"}}.
+    parameters: as in a job file, such as {"from": "images", "epochs": 12}: groups of the training techniques, defaults
+    over them, and parameters of the program's own, such as {"size": {"default": 64, "help": "pixels of a side"}}.
     """
     made = argparse.ArgumentParser(
         description=description, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
@@ -49,13 +49,13 @@ def parser(description: str, parameters: Mapping[str, Any]) -> argparse.Argument
 def rows_of(parameters: Mapping[str, Any]) -> Dict[str, Row]:
     """What parameters say, a row for each: its default, type, bounds, choices, help and group.
 
-    Raises KeyError for a group that the catalogue lacks. hpclaunch checks a job's file before it submits the job.
+    Raises KeyError for a group that is not there. hpclaunch checks a job's file before it submits the job.
     """
-    catalogue = _read(CATALOGUE)["groups"]
+    groups = _read(TRAINING_PARAMETERS)["groups"]
     named = parameters.get(FROM, [])
     rows: Dict[str, Row] = {}
     for name in [named] if isinstance(named, str) else named:
-        rows.update(_group(catalogue, name))
+        rows.update(_group(groups, name))
     for name, value in parameters.items():
         if name != FROM:
             rows[name] = {**rows.get(name, {}), **(value if isinstance(value, dict) else {"default": value})}
@@ -142,11 +142,11 @@ def _reader(row: Row) -> Callable[[str], Any]:
     return readers[kind]
 
 
-def _group(catalogue: Mapping[str, Any], name: str) -> Dict[str, Row]:
+def _group(groups: Mapping[str, Any], name: str) -> Dict[str, Row]:
     """The rows of a group, or of all the groups that it names."""
-    held = catalogue[name]
+    held = groups[name]
     if isinstance(held, list):
-        return {key: row for part in held for key, row in _group(catalogue, part).items()}
+        return {key: row for part in held for key, row in _group(groups, part).items()}
     return {key: {**row, "group": name.replace("_", " ")} for key, row in held.items()}
 
 

@@ -68,7 +68,7 @@ def test_a_default_fixes_the_type_unless_the_row_says_it(row, words, value) -> N
     assert (asked.a, type(asked.a)) == (value, type(value))
 
 
-def test_defaults_and_help_of_the_catalogue_can_be_changed() -> None:
+def test_defaults_and_help_can_be_changed() -> None:
     given = {"from": ["training", "colour"], "epochs": 7, "saturation": {"help": "50 % at most"}}
     rows = options.rows_of(given)
     assert (rows["epochs"]["default"], rows["epochs"]["at_least"], rows["epochs"]["group"]) == (7, 1, "training")

@@ -67,8 +67,8 @@ def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: 
         assert parameter.kind == row.get("type", parameter.kind), key
 
 
-def test_every_row_of_the_catalogue_has_a_type_that_is_its_defaults() -> None:
-    groups = json.loads(Path(options.CATALOGUE).read_text())["groups"]
+def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
+    groups = json.loads(Path(options.TRAINING_PARAMETERS).read_text())["groups"]
     rows = {name: row for held in groups.values() if isinstance(held, dict) for name, row in held.items()}
     assert len(rows) == sum(len(held) for held in groups.values() if isinstance(held, dict))
     assert set(rows) == set(options.rows_of({"from": ["images", "batch_norm"]}))
