@@ -9,7 +9,7 @@ from string import Template
 
 HERE = Path(__file__).resolve().parent
 MAX_NODES = 64
-MAX_SLOTS = 9
+MAX_SLOTS = 19
 SLURMCTLD_PORT = 26817
 SLURMD_PORT = 26818
 SLURMDBD_PORT = 26819

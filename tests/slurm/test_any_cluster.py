@@ -18,8 +18,7 @@ from tests.slurm.desk import Desk, new_desk
 
 pytestmark = pytest.mark.timeout(1200)
 CLUSTER_PY = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"
-ROOT = Path("/var/tmp/hpclaunch-elsewhere")
-ELSEWHERE = ("--slot", "2", "--cluster-name", "elsewhere", "--nodes", "3", "--gpus", "2", "--cpus", "4")
+ELSEWHERE = ("--cluster-name", "elsewhere", "--nodes", "3", "--gpus", "2", "--cpus", "4")
 BARE = ("--partitions", "work,quick", "--no-accounting", "--no-preempt")
 SMALL = ("--synthetic", "--set", "synthetic_samples=64", "--set", "epochs=1", "--set", "batch_size_per_rank=8")
 SMALL += ("--set", "noise_scale=false")  # which costs more than all the rest of so small a run
@@ -58,12 +57,16 @@ def _ranks() -> None:
 
 @pytest.fixture(scope="module")
 def elsewhere(cluster: Any) -> Iterator[Desk]:
-    """A desk on a second cluster: three nodes of two GPUs, other partitions, no accounting."""
-    start = [sys.executable, str(CLUSTER_PY), "start", "--root", str(ROOT), *ELSEWHERE, *BARE]
+    """A desk on a second cluster, in a slot of its own: three nodes of two GPUs, other partitions, no accounting."""
+    slot = (
+        10 + json.loads((cluster.root / "cluster.json").read_text())["slot"]
+    )
+    root = Path(f"/var/tmp/hpclaunch-elsewhere-{slot}")
+    start = [sys.executable, str(CLUSTER_PY), "start", "--root", str(root), "--slot", str(slot), *ELSEWHERE, *BARE]
     done = subprocess.run(start, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    yield new_desk(ROOT, ROOT / "etc" / "slurm.conf", "any_cluster")
-    subprocess.run([sys.executable, str(CLUSTER_PY), "stop", "--root", str(ROOT)], check=True, capture_output=True)
+    yield new_desk(root, root / "etc" / "slurm.conf", "any_cluster")
+    subprocess.run([sys.executable, str(CLUSTER_PY), "stop", "--root", str(root)], check=True, capture_output=True)
 
 
 def detected(desk: Desk, name: str) -> dict[str, Any]:
@@ -166,7 +169,7 @@ def test_row_23_code_and_training_reach_ranks_that_have_only_tensorflow_and_horo
     image.write_text("".join(f"{folder}\n" for folder in dict.fromkeys(folder.resolve() for folder in folders)))
     setup = [elsewhere.program("apptainer", APPTAINER)]
     # PMIx keeps what the ranks of a node share below SlurmdSpoolDir.
-    container = {"runtime": "apptainer", "options": ["--bind", str(ROOT / "nodes")]}
+    container = {"runtime": "apptainer", "options": ["--bind", str(elsewhere.folder.parents[1] / "nodes")]}
     python = str(Path(sys.prefix).resolve() / "bin" / "python")
     environment = {"container": str(image), "python": python, "setup": setup}
     wrong(elsewhere, "boxed", site, container=container, environment=environment)
