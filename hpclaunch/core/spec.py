@@ -217,7 +217,8 @@ class JobSpec:
     centre's own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where
     their files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the
     folder of all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job
-    offers a choice; under multiworker the script tells every rank where all others listen.
+    offers a choice; under multiworker the script tells every rank where all others listen. ``parameters``: all of the
+    job's with their values, but those of the sweep; ``command`` holds only what the program must be told.
     """
 
     name: str
@@ -257,6 +258,7 @@ class JobSpec:
     unverified: tuple[str, ...] = field(metadata=OWN)
     sweep: Sweep | None = field(default=None, metadata=OWN)
     strategy: str = ""
+    parameters: Pairs = field(default=(), metadata=OWN)
     choices: tuple[Choice, ...] = field(default=(), metadata=OWN)
     declined: tuple[Declined, ...] = field(default=(), metadata=OWN)
     warnings: tuple[str, ...] = field(default=(), metadata=OWN)

@@ -9,6 +9,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Code, JobSpec
 from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.command import values_of
 from hpclaunch.resolve.cost import cost_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.lines import Lines, lines_of, secrets_of
@@ -91,6 +92,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         unverified=parts.unverified,
         sweep=replace(sweep, position=len(lines.command) - len(case.request.arguments)) if sweep else None,
         strategy=parts.strategy,
+        parameters=tuple(values_of(job, case.request).items()),
     )
 
 

@@ -30,7 +30,7 @@ def is_open(path: str) -> bool:
 def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
     """Return what the job reads, or None where it reads nothing (or makes stand-in images up)."""
     data = case.job.data
-    if data is None or _is_synthetic(case):
+    if data is None or is_synthetic(case):
         if case.request.data_dir is not None:
             decisions.warnings.append("--data-dir means nothing here: no data set is read")
         return None
@@ -56,7 +56,7 @@ def data_folder(case: Case, decisions: Decisions) -> tuple[str, str]:
     return normpath(join(context.cwd, place)) if known else "", decisions.choices[-1].origin
 
 
-def _is_synthetic(case: Case) -> bool:
+def is_synthetic(case: Case) -> bool:
     """Tell whether stand-in images are asked for; ``--set synthetic=…`` wins, as in the command."""
     parameters, request = case.job.parameters, case.request
     default = parameters["synthetic"].default if "synthetic" in parameters else False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hpclaunch.config.job import Job, Parameter, spell
+from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import MOST_RUNS, Layout, Restarts, Sweep
@@ -131,7 +132,7 @@ def _items(text: str) -> list[tuple[str, bool]] | None:
 def _numbers(parameter: Parameter, item: str) -> list[str]:
     """Return the whole numbers of ``1..10``, for a parameter that is a number, else the item itself."""
     found = _RANGE.fullmatch(item)
-    if found is None or isinstance(parameter.default, bool | str):
+    if found is None or parameter.kind not in ("int", "float"):
         return [item]
     first, last = int(found[1]), int(found[2])
     if last < first:

@@ -108,6 +108,12 @@ class Run:
         """Return what the script was rendered from, as plain values; empty where it cannot be read."""
         return json_object(read_text(self.home / "spec.json"))
 
+    def parameters(self) -> dict[str, str]:
+        """Return the job's parameters with their values, by name; those of a sweep are not among them (``swept``)."""
+        pairs = self.spec().get("parameters")
+        known = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
+        return {str(name): str(value) for name, value in known}
+
     def history(self) -> list[dict[str, Any]]:
         """Return every state that was recorded, with its time, oldest first."""
         return json_lines(self.path / HISTORY)

@@ -20,7 +20,6 @@ ALLOWED = {
     ("config/catalog.py", "local"): "the name of the bundled site of this machine, not of a scheduler",
     ("sites/describe/__init__.py", "slurm"): "writes the site files of Slurm clusters",
     ("training/optimization/batch_norm.py", "local"): "a kind of batch normalization",
-    ("training/optimization/techniques.py", "local"): "a kind of batch normalization",
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.catalog import SITE, Catalog
-from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.provenance import useless, values
 from hpclaunch.config.site import Source, load_site
 from hpclaunch.core.errors import InvalidFile

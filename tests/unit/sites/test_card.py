@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.catalog import SITE, Catalog
-from hpclaunch.config.fileformat import INTERNAL, Environment, read_yaml
+from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.fileformat import INTERNAL, Environment
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import BOOK, LauncherOptions, Limits, NodeType, Site, Source, load_site
 from hpclaunch.sites.card import sections_of
