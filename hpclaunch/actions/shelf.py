@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.config.catalog import JOB, NAME, SITE, Catalog, Found
-from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import load_site

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hpclaunch import runs
 from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
 from hpclaunch.core.files import read_text
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
 from hpclaunch.runs.retry_policy import Ending, decide, merged
@@ -230,7 +231,7 @@ def cancel(found: Sequence[Run]) -> list[Run]:
     for name in {run.scheduler for run in doomed}:
         mine = [job for run in doomed if run.scheduler == name for job in runs.jobs_of(run)]
         ended = bool(mine) and scheduler_of(name).cancel(mine)
-        if name == "local" and ended:
+        if ended and not scheduler_row(name).remembers_cancelled:
             found = [runs.change(run, state="CANCELLED") if run in mine else run for run in found]
     waited = {run.path for run in doomed if run.index >= 0 and run.state == "PENDING"}
     return [_dropped(run) if run.path in waited else run for run in refreshed(found)]
@@ -268,10 +269,10 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         next_step = f"hpclaunch status {run.label} tells; hpclaunch cancel {run.label} ends it"
         what = f"interrupted while {run.label} was handed over: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
-    state = "PENDING" if run.scheduler == "slurm" else "RUNNING"
-    if state == "PENDING" and not run.tasks:
+    row = scheduler_row(run.scheduler)
+    if row.has_queue and not run.tasks:
         runs.reserve(run, job_id)
-    return runs.change(started, job_id=job_id, state=state, submission="hpclaunch")
+    return runs.change(started, job_id=job_id, state=row.first_state, submission="hpclaunch")
 
 
 def retry(run: Run, tell: Callable[[str], None]) -> Run:
@@ -288,7 +289,7 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     text = script_of(run)
     directives, walltime = asked_of(run)
     excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
-    options = [f"--exclude={excluded}"] if excluded and run.scheduler == "slurm" else []
+    options = scheduler_row(run.scheduler).excluding(excluded)
     tell(f"{run.label}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
@@ -337,7 +338,7 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
         runs.release(task)
     directives, walltime = asked_of(run)
     part = "" if len(indices) == array.tasks else runs.spelled(indices)
-    options = [f"--exclude={excluded}"] if excluded else []
+    options = scheduler_row(run.scheduler).excluding(excluded)
     at_once = directives.get("array", "").partition("%")[2]
     if part:
         options.append(f"--array={part}" + (f"%{at_once}" if at_once else ""))

@@ -12,6 +12,7 @@ from hpclaunch.actions.load import load
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec, Request, Script
 from hpclaunch.resolve.case import Case
 
@@ -108,8 +109,9 @@ def check(prepared: Prepared) -> None:
         what=f"{spec.site} is retired: its scripts can be rendered, not submitted",
         next="--dry-run shows the script; hpclaunch sites list",
     )
+    program = scheduler_row(spec.scheduler).start_command
     astray = Fault(
-        what=f"this machine is {other_site}'s: its sbatch does not lead to {spec.site}",
+        what=f"this machine is {other_site}'s: its {program} does not lead to {spec.site}",
         next=f"log in at {spec.site}; or --dry-run shows the script",
     )
     faults = [retired] if spec.site_status == "retired" else [astray] if other_site else []
@@ -127,7 +129,7 @@ def estimate(prepared: Prepared) -> str:
     from hpclaunch.schedulers import scheduler_of
 
     check(prepared)
-    return scheduler_of(prepared.spec.scheduler).estimate(prepared.text)
+    return scheduler_of(prepared.spec.scheduler).estimate(prepared.text).words
 
 
 def remarks(prepared: Prepared) -> list[str]:
@@ -193,8 +195,7 @@ def write_script(path: Path, text: str) -> None:
 
 
 def strays(system: System, prepared: Prepared) -> list[str]:
-    """Return the variables of this shell that would override the script if a person gave it to sbatch by hand."""
-    from hpclaunch.schedulers.slurm.states import leaking
+    """Return the variables of this shell that would override the script if a person started it by hand."""
+    from hpclaunch.schedulers import scheduler_of
 
-    names = leaking(system.environment) if prepared.spec.scheduler == "slurm" else []
-    return [name for name in names if name.startswith("SBATCH_") or system.environment.get("SLURM_JOB_ID")]
+    return scheduler_of(prepared.spec.scheduler).overriding(system.environment)

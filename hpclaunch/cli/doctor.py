@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import submit
+from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 app = typer.Typer()
@@ -40,7 +41,7 @@ def doctor(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, doctor_report
 
-    if local and site not in (None, "local"):
+    if local and site not in (None, THIS_MACHINE):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
     system = System(warn=console.warn, tell=console.say)
     typed = {
@@ -63,7 +64,7 @@ def doctor(
         (run,) = states.refreshed([runs.find(system.index, from_, system.run_folders)])
         report = story.report_of(run)
     else:
-        request = story.request_for("local" if local else site, **typed)
+        request = story.request_for(THIS_MACHINE if local else site, **typed)
         report = story.examine(system, request, runs_dir)
     doctor_report.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)

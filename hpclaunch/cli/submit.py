@@ -11,8 +11,10 @@ import typer
 
 from hpclaunch.cli import complete
 from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.launchers import LAUNCHERS
 
 app = typer.Typer()
 _NAMED = 5
@@ -32,7 +34,7 @@ Nodes = Annotated[int | None, typer.Option(min=1, help="How many nodes.")]
 TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks on every node [default: one per GPU].")]
 CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) of every rank.")]
 GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to ask for on every node.")]
-Launcher = Annotated[str | None, typer.Option(help="What starts the ranks: srun, mpirun, ibrun, horovodrun, torchrun.")]
+Launcher = Annotated[str | None, typer.Option(help=f"What starts the ranks: {', '.join(LAUNCHERS)}.")]
 Strategy = Annotated[
     str | None,
     typer.Option(
@@ -200,10 +202,11 @@ def render(
     submit.check_output(Path(output))
     run = submit.write_run(system, prepared)
     submit.write_script(Path(output), prepared.text)
+    start_command = scheduler_row(run.scheduler).start_command
     stray = submit.strays(system, prepared)
     if stray:
-        console.warn(f"sbatch would let these override the script; unset them first: {', '.join(stray)}")
-    console.say(f"rendered; submit it with: {'sbatch' if run.scheduler == 'slurm' else 'bash'} {output}")
+        console.warn(f"{start_command} would let these override the script; unset them first: {', '.join(stray)}")
+    console.say(f"rendered; submit it with: {start_command} {output}")
     console.show_run(run, json)
 
 

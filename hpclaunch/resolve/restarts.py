@@ -10,6 +10,7 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout, Restarts
 from hpclaunch.core.units import format_walltime
+from hpclaunch.launchers import LAUNCHERS, SIGNALS
 from hpclaunch.resolve.alternatives import Wanted, longest_piece
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -18,8 +19,6 @@ from hpclaunch.resolve.limits import Ask
 DEFAULT_SIGNAL = "USR2@120"
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")
 _ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
-# These end when they get USR1 or USR2; the others pass every signal on.
-_PASS_TERM_ALONE = ("torchrun", "horovodrun")
 
 
 @record
@@ -46,7 +45,7 @@ def _most(case: Case, decisions: Decisions) -> int:
         case.settings.offer("restarts", case.site.name),
         ("nobody asked", 0),
     )
-    if case.site.scheduler != "slurm":
+    if not case.site.scheduler_row.has_queue:
         if case.request.restarts:
             decisions.warnings.append(f"{case.site.name} has no scheduler to start a run again: hpclaunch resume does")
         return 0
@@ -97,16 +96,13 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
 
 
 def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:
-    """Return the restarts with how a signal that the script gets reaches the ranks.
-
-    One rank without a launcher is a group of processes. horovodrun sends SIGTERM to the ranks' shells alone, and kills
-    them 5 s later (horovod/runner/common/util/safe_shell_exec.py): on one node the script itself signals the ranks.
-    """
-    if launcher == "direct":
-        return replace(restarts, passed=restarts.signal, passed_to="group")
-    if launcher == "horovodrun" and layout.nodes == 1:
-        return replace(restarts, passed=restarts.signal, passed_to="ranks")
-    return replace(restarts, passed="TERM" if launcher in _PASS_TERM_ALONE else restarts.signal)
+    """Return the restarts with how a signal that the script gets reaches the ranks."""
+    row = LAUNCHERS[launcher]
+    if row.signalled and layout.nodes == 1:
+        return replace(restarts, passed=restarts.signal, passed_to=row.signalled)
+    if restarts.signal:
+        return replace(restarts, passed=row.passed(restarts.signal))
+    return replace(restarts, passed="" if all(row.passed(name) == name for name in SIGNALS) else "TERM")
 
 
 def _chosen_signal(case: Case, decisions: Decisions) -> str:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hpclaunch.actions.submit import prepare, write_run
 from hpclaunch.actions.system import System
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.job import Parameter
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
 from hpclaunch.runs.sweep_values import decode, encode, values_at, write_values

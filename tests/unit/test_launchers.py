@@ -4,8 +4,19 @@ import subprocess
 
 import pytest
 
+from hpclaunch.core.errors import NotFound
 from hpclaunch.core.spec import Layout
-from hpclaunch.launchers import LAUNCHERS, Launch, direct, horovodrun, ibrun, mpirun, rank_number, srun, torchrun
+from hpclaunch.launchers import (
+    LAUNCHERS,
+    Launch,
+    direct,
+    horovodrun,
+    ibrun,
+    launcher_row,
+    mpirun,
+    srun,
+    torchrun,
+)
 
 TWO_BY_FOUR = Layout(nodes=2, tasks_per_node=4, cpus_per_task=8, gpus_per_node=4)
 SRUN = "srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=8"
@@ -95,12 +106,31 @@ def test_horovodrun(hosts_file: str, hosts: str) -> None:
     assert horovodrun(launch) == tuple(f"horovodrun --gloo -np 8 {hosts}".split())
 
 
+@pytest.mark.parametrize(
+    ("launcher", "signal", "passed"),
+    [
+        ("srun", "USR2", "USR2"),
+        ("mpirun", "USR1", "USR1"),
+        ("mpirun", "TERM", "TERM"),
+        ("horovodrun", "USR2", "TERM"),
+        ("torchrun", "USR1", "TERM"),
+    ],
+)
+def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, signal: str, passed: str) -> None:
+    assert launcher_row(launcher).passed(signal) == passed
+
+
+def test_a_launcher_that_is_no_row_is_not_found() -> None:
+    with pytest.raises(NotFound, match="no launcher is called 'jsrun'; did you mean 'srun'"):
+        launcher_row("jsrun")
+
+
 def test_one_rank_needs_no_launcher() -> None:
     assert direct(Launch(layout=Layout(nodes=1, tasks_per_node=1, cpus_per_task=1))) == ()
 
 
 def test_the_table_names_every_launcher_as_its_program_is_called() -> None:
-    assert {name: start(Launch(layout=TWO_BY_FOUR))[:1] for name, start in LAUNCHERS.items()} == {
+    assert {name: row.argv(Launch(layout=TWO_BY_FOUR))[:1] for name, row in LAUNCHERS.items()} == {
         "direct": (),
         "srun": ("srun",),
         "mpirun": ("mpirun",),
@@ -126,6 +156,6 @@ def test_the_table_names_every_launcher_as_its_program_is_called() -> None:
     ],
 )
 def test_a_ranks_number_is_what_its_own_launcher_tells_it(launcher: str, told: dict[str, str], number: str) -> None:
-    command = ["/bin/bash", "-uc", f"printf %s {rank_number(launcher)}"]
+    command = ["/bin/bash", "-uc", f"printf %s {launcher_row(launcher).rank_number}"]
     done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
     assert done.stdout == number

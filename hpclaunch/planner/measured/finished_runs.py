@@ -26,6 +26,7 @@ from hpclaunch.planner.measured.evidence import Calibration, Noise, Point, evide
 from hpclaunch.planner.measured.measurement import WARM_UP, Measured, measured
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.runs import Run, load
 
 LOOKED_AT = 64
@@ -69,7 +70,7 @@ def expect(case: Case, run_dir: str) -> None:
     Horovod; nor on stand-in samples. A submission never fails for it.
     """
     job, request = case.job, case.request
-    other = request.arguments or request.sbatch or request.launcher or request.synthetic or request.sweep
+    other = request.arguments or request.sbatch or request.launcher or is_synthetic(case) or request.sweep
     strange = request.strategy not in (None, HOROVOD)
     if job.training is None or other or strange or "\n" in run_dir:
         return
