@@ -124,7 +124,7 @@ class LauncherRow:
     signals: tuple[str, ...] = SIGNALS
     """The signals that it passes on to the ranks; others end it."""
     signalled: str = ""
-    """Who gets a signal of the script's where all ranks are on its node, in the words of the script's library: ``group``
+    """Who gets a signal of the script's where all ranks are on its node, in the words of the library: ``group``
     (the processes that it started) or ``ranks`` (each of them); empty: the launcher."""
     starts_one_rank: bool = False
     """It starts one rank, and no more."""
