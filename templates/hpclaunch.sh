@@ -10,6 +10,7 @@ restart_lead=0     # seconds from the signal that asks the ranks to save to the 
 pass_on=           # the signal that is passed on, whichever comes; empty: the one that came
 signal_to=launcher # who gets it: the launcher, for all ranks; group: all that was started; ranks: each, if all are here
 walltime=0         # seconds after which the script ends its ranks, where no scheduler does; 0: never
+asked=             # when the first signal came, in seconds since the script began
 
 # --- Messages and checks
 
@@ -337,6 +338,7 @@ start_ranks() { # start_ranks COMMAND...: in the background, because bash runs a
     code=$?
     [ "$interrupted" = yes ] || break
   done
+  launcher='' # whatever has its number now is another process
   [ -z "$clock" ] || { kill -s KILL -- "-$clock" && wait "$clock"; } 2> /dev/null
 }
 

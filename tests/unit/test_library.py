@@ -1,0 +1,64 @@
+"""Functions of the library that no whole script shows alone: signals at awkward moments, programs, settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.builders import with_library
+
+
+@pytest.mark.parametrize(("asked_for", "got"), [("", "USR2"), ("TERM", "TERM")])
+def test_row_25_a_signal_that_comes_while_the_launcher_starts_is_passed_on_when_it_has(
+    tmp_path: Path, asked_for: str, got: str
+) -> None:
+    launcher = f"trap 'echo {got}; exit 4' {got}; : > {tmp_path}/up; while :; do sleep 0.05; done"
+    done = with_library(
+        "rank() { :; }\n"
+        f"cd {tmp_path}; pass_on={asked_for}\n"
+        'start_apart() { kill -s USR2 $$; "$@" & until [ -e up ]; do sleep 0.05; done; }\n'
+        f'launch bash -c "{launcher}"; echo "$code"\n'
+    )
+    assert (done.stdout, done.stderr) == (f"{got}\n4\n", "")
+
+
+def test_a_signal_after_the_end_of_the_launcher_goes_to_nobody() -> None:
+    done = with_library('rank() { :; }; launch true; kill() { echo "$@"; }; pass_signal TERM; echo $received')
+    assert done.stdout == "TERM\n"
+
+
+def test_a_variable_of_the_shell_is_no_setting() -> None:
+    names = ("restarts", "restart_by", "restart_lead", "pass_on", "signal_to", "walltime", "asked")
+    done = with_library(f"echo {' '.join(f'${name},' for name in names)}", **dict.fromkeys(names, "7"))
+    assert done.stdout == "0, none, 0, , launcher, 0, ,\n"
+
+
+def test_begin_takes_settings_and_leaves_the_marks_of_a_start(tmp_path: Path) -> None:
+    done = with_library(
+        'begin slurm restarts=3 pass_on=USR1; echo "$restarts $pass_on $job $HPCLAUNCH_RESTART_COUNT"; exit 5',
+        HPCLAUNCH_RUN_DIR=str(tmp_path),
+        SLURM_JOB_ID="7",
+        SLURM_RESTART_COUNT="2",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (5, "3 USR1 7 0\n", "")
+    assert (tmp_path / "attempts/7.2/exit-code").read_text() == "5\n"
+    assert (tmp_path / "attempts/7.2/started").exists() and (tmp_path / "checkpoints").is_dir()
+
+
+def test_every_program_that_is_needed_is_looked_for() -> None:
+    assert with_library("need bash cat").returncode == 0
+    done = with_library("need bash no-such-program", HOSTNAME="n1")
+    assert (done.returncode, done.stderr[:58]) == (78, "hpclaunch: there is no program no-such-program on n1: load")
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o640])
+def test_a_secret_is_read_from_a_file_that_nobody_else_can_read(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "TOKEN").write_text("hunter2 \\ x\n")
+    (tmp_path / "TOKEN").chmod(mode)
+    done = with_library(f'secret {tmp_path}/TOKEN; env | grep "^TOKEN"')
+    if mode == 0o640:
+        assert (done.returncode, "can be read by others (mode 640): chmod 600 it" in done.stderr) == (78, True)
+    else:
+        assert (done.returncode, done.stdout) == (0, "TOKEN=hunter2 \\ x\n")
+    assert with_library(f'secret {tmp_path}/OTHER; echo "$OTHER"', OTHER="set").stdout == "set\n"
