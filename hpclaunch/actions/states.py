@@ -256,6 +256,7 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
     with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
         (run.path / "logs").mkdir(exist_ok=True)
+    runs.release(run)
     try:
         job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
     except Unanswered as error:
@@ -268,8 +269,10 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         next_step = f"hpclaunch status {run.label} tells; hpclaunch cancel {run.label} ends it"
         what = f"interrupted while {run.label} was handed over: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
-    state = scheduler_row(run.scheduler).first_state
-    return runs.change(started, job_id=job_id, state=state, submission="hpclaunch")
+    row = scheduler_row(run.scheduler)
+    if row.has_queue and not run.tasks:
+        runs.reserve(run, job_id)
+    return runs.change(started, job_id=job_id, state=row.first_state, submission="hpclaunch")
 
 
 def retry(run: Run, tell: Callable[[str], None]) -> Run:
@@ -331,6 +334,8 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
 def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
     """Submit some runs of an array again, with one sbatch; return the run, or the array, that was asked for."""
     array = runs.whole_of(run)
+    for task in runs.tasks_of(array, indices):
+        runs.release(task)
     directives, walltime = asked_of(run)
     part = "" if len(indices) == array.tasks else runs.spelled(indices)
     options = scheduler_row(run.scheduler).excluding(excluded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import JobSpec, Request
+from hpclaunch.core.spec import JobSpec, Request, Script
 from hpclaunch.resolve.case import Case
 
 if TYPE_CHECKING:
@@ -30,9 +30,14 @@ class Prepared:
 
     case: Case
     spec: JobSpec
-    text: str
+    script: Script
     notices: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The script: what is shown, and submitted."""
+        return self.script.text
 
 
 def prepare(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Prepared:
@@ -53,18 +58,28 @@ def prepare_case(system: System, case: Case) -> Prepared:
     notices = [*spec.warnings, *case.context.notices]
     if case.context.other_site:
         notices.append(f"this machine is {case.context.other_site}'s, and the script is for {spec.site}")
-    text, from_templates = ("", []) if faults else _render(system, spec)
-    return Prepared(case=case, spec=spec, text=text, notices=(*notices, *from_templates), faults=tuple(faults))
+    script, from_templates = (Script(text="", library=""), []) if faults else _render(system, spec)
+    return Prepared(case=case, spec=spec, script=script, notices=(*notices, *from_templates), faults=tuple(faults))
 
 
-def _render(system: System, spec: JobSpec) -> tuple[str, list[str]]:
-    """Return the script, and a notice if it is from a person's own template."""
-    from hpclaunch.render import override_of, render  # 40 ms, which a refusal does not need
+def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
+    """Return the script with its library, and a notice if either is a person's own."""
+    from hpclaunch.render import library, override_of, render  # 40 ms, which a refusal does not need
 
     roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
     notices = [f"the template {override} takes the place of the bundled one"] if override else []
-    return render(spec, roots), notices
+    return Script(text=render(spec, roots), library=library(roots)), notices
+
+
+def standalone(system: System, prepared: Prepared) -> Prepared:
+    """Return the same with a script that holds its library; with faults there is none. Raises InvalidFile."""
+    from hpclaunch.render import render
+
+    if not prepared.text:
+        return prepared
+    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True)
+    return replace(prepared, script=replace(prepared.script, text=text))
 
 
 def missing(prepared: Prepared) -> list[Fault]:
@@ -144,7 +159,7 @@ def write_run(system: System, prepared: Prepared) -> Run:
     code = choose(prepared.spec.code)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
     expect(prepared.case, prepared.spec.run_dir)
-    return runs.create(prepared.spec, prepared.text, code, os.uname().nodename, system.environment, request)
+    return runs.create(prepared.spec, prepared.script, code, os.uname().nodename, system.environment, request)
 
 
 def submit(system: System, prepared: Prepared) -> Run:

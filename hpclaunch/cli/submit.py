@@ -106,6 +106,9 @@ def submit(
     accept_unverified: AcceptUnverified = False,
     runs_dir: RunsDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; write and submit nothing.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --dry-run: the script with the functions of hpclaunch.sh in it.")
+    ] = False,
     test_only: Annotated[
         bool, typer.Option("--test-only", help="Check everything, and ask Slurm when it would start; submit nothing.")
     ] = False,
@@ -117,6 +120,8 @@ def submit(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
+    if full and not dry_run:
+        raise InvalidRequest(Fault(where="--full", what="is how --dry-run prints", next="--dry-run --full"))
     system = System(warn=console.warn)
     prepared = submit.prepare(system, request_of(locals(), context.obj), runs_dir)
     case, notices = prepared.case, [*prepared.notices, *submit.remarks(prepared)]
@@ -128,7 +133,7 @@ def submit(
     if dry_run:
         submit.refuse_faulty(prepared)
         console.warn_missing(submit.missing(prepared))
-        _show_script(prepared, json)
+        _show_script(submit.standalone(system, prepared) if full else prepared, json)
         return
     run = submit.submit(system, prepared)
     if not wait:
@@ -173,6 +178,9 @@ def render(
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Write it to FILE and make its run directory, for sbatch FILE.")
     ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="One file: the functions of hpclaunch.sh stand in the script.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Print the script that submit would submit."""
@@ -187,6 +195,7 @@ def render(
     console.show_advice(case.advice.why)
     submit.refuse_faulty(prepared)
     console.warn_missing(submit.missing(prepared))
+    prepared = submit.standalone(system, prepared) if standalone else prepared
     if output is None:
         _show_script(prepared, json)
         return

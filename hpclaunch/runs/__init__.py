@@ -15,6 +15,7 @@ from hpclaunch.runs.arrays import (
     whole_of,
 )
 from hpclaunch.runs.arrays import record as record_tasks
+from hpclaunch.runs.claims import holder_of, release, reserve
 from hpclaunch.runs.create import create
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
@@ -35,6 +36,7 @@ __all__ = [
     "find_all",
     "forget",
     "going_on",
+    "holder_of",
     "index_file",
     "indexed",
     "inside",
@@ -46,7 +48,9 @@ __all__ = [
     "numbers",
     "rebuild",
     "record_tasks",
+    "release",
     "remember",
+    "reserve",
     "save",
     "spelled",
     "swept",

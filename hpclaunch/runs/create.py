@@ -14,7 +14,7 @@ from typing import Any
 
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import write_text
-from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec import LIBRARY, JobSpec, Script
 from hpclaunch.runs.record import Run, save
 from hpclaunch.runs.snapshot import Snapshot, copy
 from hpclaunch.runs.sweep_values import write_values
@@ -27,7 +27,7 @@ _TOLD = ("CONDA_DEFAULT_ENV", "CONDA_PREFIX", "LMOD_SYSTEM_NAME", "LOADEDMODULES
 
 def create(
     spec: JobSpec,
-    text: str,
+    script: Script,
     snapshot: Snapshot,
     host: str,
     environment: Mapping[str, str] | None = None,
@@ -56,7 +56,7 @@ def create(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
         run = save(run)
-        _fill(spec, text, snapshot, environment or {}, request or {})
+        _fill(spec, script, snapshot, environment or {}, request or {})
         return save(replace(run, state="RENDERED", reason=""))
     except FileExistsError:
         if path.parent.is_dir():
@@ -72,7 +72,7 @@ def _wrong_folder(path: Path, what: str) -> Fault:
 
 
 def _fill(
-    spec: JobSpec, text: str, snapshot: Snapshot, environment: Mapping[str, str], request: Mapping[str, Any]
+    spec: JobSpec, script: Script, snapshot: Snapshot, environment: Mapping[str, str], request: Mapping[str, Any]
 ) -> None:
     path = Path(spec.run_dir)
     for folder in FOLDERS[:2] if spec.sweep else FOLDERS:
@@ -80,7 +80,8 @@ def _fill(
     if spec.sweep:
         write_values(path, spec.sweep)
     copy(snapshot, path / "code")
-    write_text(path / "job.sh", text)
+    write_text(path / LIBRARY, script.library)
+    write_text(path / "job.sh", script.text)
     if spec.hosts:
         write_text(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
     write_text(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
