@@ -107,6 +107,10 @@ def ibrun(launch: Launch) -> tuple[str, ...]:
     return ("ibrun", *launch.extra)
 
 
+SIGNALS = ("TERM", "USR1", "USR2")
+"""What a script passes on to its ranks."""
+
+
 @record
 class LauncherRow:
     """One launcher: what starts the ranks, and what else differs from launcher to launcher."""
@@ -117,12 +121,11 @@ class LauncherRow:
     rank_variables: tuple[str, ...] = ()
     """What tells a rank its number: the first of these that is set, and no other. Under torchrun, say, SLURM_PROCID is
     the number of a node."""
-    signals: tuple[str, ...] = ("TERM", "USR1", "USR2")
+    signals: tuple[str, ...] = SIGNALS
     """The signals that it passes on to the ranks; others end it."""
-    signals_to: str = ""
-    """Where the script itself sends a signal on one node, as the launcher would not: to the ``ranks``, or to the whole
-    ``group`` of processes. horovodrun sends SIGTERM to the ranks' shells alone, and kills them 5 s later
-    (horovod/runner/common/util/safe_shell_exec.py)."""
+    signalled: str = ""
+    """Who gets a signal of the script's where all ranks are on its node, in the words of the library: ``group``
+    (the processes that it started) or ``ranks`` (each of them); empty: the launcher."""
     starts_one_rank: bool = False
     """It starts one rank, and no more."""
     everywhere: bool = False
@@ -169,7 +172,7 @@ NO_LAUNCHER = "direct"
 """The row for one rank that the script starts by itself."""
 
 LAUNCHERS: Mapping[str, LauncherRow] = {
-    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signals_to="group", starts_one_rank=True, everywhere=True),
+    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signalled="group", starts_one_rank=True, everywhere=True),
     "srun": LauncherRow(
         argv=srun,
         programs=("srun",),
@@ -191,7 +194,9 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         programs=("horovodrun",),
         rank_variables=("HOROVOD_RANK",),
         signals=("TERM",),
-        signals_to="ranks",
+        # It sends SIGTERM to the ranks' shells alone, not to the programs in them, and kills both 5 s later
+        # (horovod/runner/common/util/safe_shell_exec.py).
+        signalled="ranks",
         over_ssh=True,
         install_hint="make setup in a checkout builds Horovod (README)",
     ),

@@ -15,6 +15,7 @@ from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import LIBRARY, JobSpec
 from hpclaunch.core.units import CONTROL, count, format_walltime
+from hpclaunch.launchers import LAUNCHERS
 
 _PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -43,7 +44,8 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False) -> str:
     inside = text.removeprefix("# shellcheck shell=bash\n")  # which may stand at the beginning of a file only
     about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
     try:
-        return environment.get_template(spec.template).render(spec=spec, library=about, standalone=standalone)
+        template = environment.get_template(spec.template)
+        return template.render(spec=spec, launcher=LAUNCHERS[spec.launcher], library=about, standalone=standalone)
     except RecursionError:
         what = f'extends itself; to build on the bundled one, extend "bundled/{spec.template}"'
         raise InvalidFile(Fault(where=f"template {spec.template}", what=what)) from None

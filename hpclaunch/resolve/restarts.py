@@ -10,7 +10,7 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout, Restarts
 from hpclaunch.core.units import format_walltime
-from hpclaunch.launchers import LAUNCHERS
+from hpclaunch.launchers import LAUNCHERS, SIGNALS
 from hpclaunch.resolve.alternatives import Wanted, longest_piece
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -98,9 +98,11 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
 def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:
     """Return the restarts with how a signal that the script gets reaches the ranks."""
     row = LAUNCHERS[launcher]
-    if row.signals_to and (layout.nodes == 1 or not row.over_ssh):
-        return replace(restarts, passed=restarts.signal, passed_to=row.signals_to)
-    return replace(restarts, passed=row.passed(restarts.signal))
+    if row.signalled and layout.nodes == 1:
+        return replace(restarts, passed=restarts.signal, passed_to=row.signalled)
+    if restarts.signal:
+        return replace(restarts, passed=row.passed(restarts.signal))
+    return replace(restarts, passed="" if all(row.passed(name) == name for name in SIGNALS) else "TERM")
 
 
 def _chosen_signal(case: Case, decisions: Decisions) -> str:
