@@ -32,6 +32,8 @@ MARK = "HPCLAUNCH_DOCTOR_MARK"
 """A variable of the submitting shell alone; rank_probe.py looks for it."""
 FOLDER = PACKAGE / "training" / "doctor"
 SCRIPT = "rank_probe.py"
+PROBE = str(FOLDER / SCRIPT)
+"""The target of a probe's request."""
 WALLTIME = 10 * 60
 NODES = 2
 _LATE_S = 15
@@ -83,11 +85,6 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     finally:
         del os.environ[MARK]
     return Report(site=prepared.spec.site, checks=(*before, *findings(run)), run=run)
-
-
-def request_for(site: str | None, **typed: Any) -> Request:
-    """Return the request of a probe job; its target is the probe's own file."""
-    return Request(target=str(FOLDER / SCRIPT), site=site, **typed)
 
 
 def probe_job() -> Job:

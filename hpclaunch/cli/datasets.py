@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import complete
+from hpclaunch.cli import flags
 
 app = typer.Typer(help="Data sets, fetched before a job is queued.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -18,7 +18,7 @@ def _data() -> None:
 
 @app.command()
 def fetch(
-    job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)],
+    job: flags.Job,
     source: Annotated[
         str | None, typer.Option("--from", metavar="PATH", help="A file or folder that holds it.")
     ] = None,

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import complete
+from hpclaunch.cli import flags
 
 if TYPE_CHECKING:
     from hpclaunch.config.job import Parameter
 
 app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
-Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: flags.Json = False) -> None:
     """List the jobs: the project's, yours, and the bundled ones."""
     from hpclaunch.actions import shelf
     from hpclaunch.cli.show import console
@@ -30,7 +29,7 @@ def list_(json: Json = False) -> None:
 
 
 @app.command()
-def show(job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)], json: Json = False) -> None:
+def show(job: flags.Job, json: flags.Json = False) -> None:
     """Show what a job needs, and its hyper-parameters."""
     from hpclaunch.actions import shelf
     from hpclaunch.cli.show import console

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import complete
-from hpclaunch.cli.runs import EveryTask, Json, NamedRuns, RunName, Yes
+from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count, parse_walltime
 
@@ -19,8 +18,8 @@ app = typer.Typer(help="What earlier submissions left.", no_args_is_help=True, r
 @app.command("list")
 def list_(
     state: Annotated[str | None, typer.Option(help="Only those in this state, as it was last recorded.")] = None,
-    all_: EveryTask = False,
-    json: Json = False,
+    all_: flags.EveryTask = False,
+    json: flags.Json = False,
 ) -> None:
     """List the runs as they were last recorded, newest first; no scheduler is asked."""
     from hpclaunch import runs
@@ -38,7 +37,7 @@ def list_(
 
 
 @app.command()
-def show(run: RunName = None, json: Json = False) -> None:
+def show(run: flags.RunName = None, json: flags.Json = False) -> None:
     """Show all that a run's directory tells: states, starts, logs, checkpoints, result."""
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
@@ -51,7 +50,7 @@ def show(run: RunName = None, json: Json = False) -> None:
 @app.command()
 def compare(
     run: Annotated[list[str], typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Two runs or more.")],
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Show what differs between runs: what was asked for, code, software, result."""
     from hpclaunch import runs
@@ -67,11 +66,11 @@ def compare(
 
 @app.command()
 def clean(
-    run: NamedRuns = None,
+    run: flags.NamedRuns = None,
     older_than: Annotated[str | None, typer.Option(help=f"Only runs made before: {WALLTIME_FORMS}.")] = None,
     keep: Annotated[int, typer.Option(min=0, help="Leave this many of the newest.")] = 0,
-    yes: Yes = False,
-    json: Json = False,
+    yes: flags.Yes = False,
+    json: flags.Json = False,
 ) -> None:
     """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
     from hpclaunch.actions import inspect, states
@@ -103,7 +102,7 @@ def rebuild(
     folder: Annotated[
         list[Path] | None, typer.Argument(metavar="FOLDER...", help="Folders that hold run directories.")
     ] = None,
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
     from hpclaunch.actions import inspect, states

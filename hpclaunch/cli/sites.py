@@ -7,15 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from hpclaunch.cli import complete
+from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 app = typer.Typer(help="The clusters that hpclaunch knows.", no_args_is_help=True, rich_markup_mode=None)
-Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: flags.Json = False) -> None:
     """List the sites: the project's, yours, and the bundled ones."""
     from hpclaunch.actions import shelf
     from hpclaunch.cli.show import console
@@ -44,7 +43,7 @@ def show(
         str | None, typer.Argument(metavar="[SITE]", autocompletion=complete.sites, help="[default: detected]")
     ] = None,
     yaml: Annotated[bool, typer.Option("--yaml", help="Print the site file as it is, to copy and change.")] = False,
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Show a site's nodes, limits and launchers, each value with its sources."""
     from hpclaunch.actions import shelf
@@ -75,7 +74,7 @@ def detect(
     file: Annotated[
         str | None, typer.Option("--write", metavar="FILE", help="Write its site file to FILE, to look at first.")
     ] = None,
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Tell which site this machine belongs to; describe an unknown Slurm cluster as a site file.
 
