@@ -14,7 +14,8 @@ from typing import Any
 
 from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import Check, Evidence, diagnose, refusals
-from hpclaunch.actions.submit import Prepared, prepare, submit
+from hpclaunch.actions.start import start
+from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
@@ -71,7 +72,7 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     run: Run | None = None
     os.environ[MARK] = "set where the probe was submitted"
     try:
-        run = submit(system, prepared)
+        run = start(system, prepared)
         system.tell(
             f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C leaves it alone; "
             f"hpclaunch doctor --from {run.path.name} reads it later)"

@@ -106,6 +106,7 @@ def _facts(run: Run) -> dict[str, str]:
         "unverified",
         "code",
         "sweep",
+        "calibration_key",
     }
     for key, value in spec.items():
         if key in unequal_by_nature:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.actions.load import load
-from hpclaunch.actions.submit import Prepared, check, prepare, submit
+from hpclaunch.actions.preflight import check
+from hpclaunch.actions.start import start
+from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job
@@ -16,10 +18,11 @@ from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
-from hpclaunch.planner.measured.calibrations import key_of, place_of, store
-from hpclaunch.planner.measured.evidence import Calibration
+from hpclaunch.planner.measured.calibration_file import Calibration, store
+from hpclaunch.planner.measured.calibrations import place_of, with_key
 from hpclaunch.planner.measured.measurement import WARM_UP, Measured, calibration_of, measured
 from hpclaunch.planner.workload import Workload, workload_of
+from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
 
 STEPS, EPOCHS = 100, WARM_UP + 3
@@ -44,10 +47,9 @@ class Trial:
 
 @record
 class Design:
-    """Which runs measure a job, where the result is kept, and what was left out."""
+    """Which runs measure a case, and what was left out."""
 
-    job: Job
-    place: Path
+    case: Case
     trials: tuple[Trial, ...]
     remarks: tuple[str, ...]
 
@@ -64,7 +66,8 @@ class Design:
         ]
         cost = self.cost()
         most = {"amount": cost[0], "unit": cost[1]} if cost else None
-        return {"runs": rows, "cost_at_most": most, "place": str(self.place), "remarks": list(self.remarks)}
+        place = str(_place_of(self.case))
+        return {"runs": rows, "cost_at_most": most, "place": place, "remarks": list(self.remarks)}
 
 
 def design(system: System, request: Request, steps: int = STEPS, runs_dir: str | None = None) -> Design:
@@ -72,8 +75,8 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
 
     Raises Refused if the job's parameters do not say how to shorten it, and where no run is possible.
     """
-    job, place = _job_and_place(system, request)
-    work = _workload(job, request)
+    case = keyed_case(system, request)
+    work = _workload(case.job, request)
     assert work.per_rank is not None
     batches = dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])
     one = prepare(system, replace(request, nodes=1), runs_dir)
@@ -94,12 +97,20 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
         raise Refused(list(faults))
-    return Design(job=job, place=place, trials=tuple(trials), remarks=tuple(remarks))
+    return Design(case=case, trials=tuple(trials), remarks=tuple(remarks))
 
 
-def _job_and_place(system: System, request: Request) -> tuple[Job, Path]:
-    case = load(system, request)
-    return case.job, place_of(system.environment, key_of(case))
+def keyed_case(system: System, request: Request) -> Case:
+    """Return the case of a request, with the key under which its measurements are kept. Raises HpclaunchError."""
+    case = with_key(load(system, request))
+    if not case.calibration_key:
+        what = f"the code of {case.job.name} cannot be read, so that measurements of it cannot be kept"
+        raise Refused(Fault(where=case.job.folder, what=what))
+    return case
+
+
+def _place_of(case: Case) -> Path:
+    return place_of(case.context.environment, case.calibration_key)
 
 
 def _workload(job: Job, request: Request) -> Workload:
@@ -140,14 +151,14 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
         for group in groups:
             begun = []
             for trial in group:
-                run = submit(system, trial.prepared)
+                run = start(system, trial.prepared)
                 runs.append(run)
                 begun.append(run)
                 system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
             ended = _waited(system, begun)
             runs = [next((one for one in ended if one.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
-        raise _interrupted(found.job, runs) from None
+        raise _interrupted(found.case.job, runs) from None
     except HpclaunchError as error:
         if runs:
             system.warn(f"these runs go on: {_names(runs)}")
@@ -189,13 +200,12 @@ class Result:
     place: Path
 
 
-def keep(system: System, request: Request, runs: Sequence[Run]) -> Result:
-    """Read what the runs tell and keep it for later plans of the request. Raises Refused with every run that is silent.
+def keep(case: Case, runs: Sequence[Run]) -> Result:
+    """Read what the runs tell and keep it for later plans of the case. Raises Refused with every run that is silent.
 
     Nothing is kept then: a plan from half of the runs would look as sure as one from all.
     """
-    job, place = _job_and_place(system, request)
-    found = [measured(run, job) for run in runs]
-    calibration = calibration_of(found)
+    found = [measured(run, case.job) for run in runs]
+    calibration, place = calibration_of(found), _place_of(case)
     store(place, calibration)
     return Result(runs=tuple(found), calibration=calibration, place=place)

@@ -78,11 +78,12 @@ def profile(
         accept_unverified=accept_unverified,
     )
     if from_:
+        case = profile.keyed_case(system, request)
         found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))
     else:
         design = profile.design(system, request, steps, runs_dir)
         profile_tables.show_design(design, json and dry_run)
         if dry_run:
             return
-        found = profile.measure(system, design, one_by_one)
-    profile_tables.show_result(profile.keep(system, request, found), target, json)
+        case, found = design.case, profile.measure(system, design, one_by_one)
+    profile_tables.show_result(profile.keep(case, found), target, json)

@@ -53,7 +53,7 @@ def submit(
     json: flags.Json = False,
 ) -> None:
     """Submit a job, or any script, as a sized multi-node run."""
-    from hpclaunch.actions import submit
+    from hpclaunch.actions import preflight
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -87,10 +87,10 @@ def submit(
     system = System(warn=console.warn)
     prepared = _prepare(system, request, runs_dir)
     if test_only:
-        console.show_estimate(prepared.spec, submit.estimate(prepared), json)
+        console.show_estimate(prepared.spec, preflight.estimate(prepared), json)
     elif dry_run:
-        submit.refuse_faulty(prepared)
-        console.warn_missing(submit.missing(prepared))
+        preflight.check_resolved(prepared)
+        console.warn_missing(preflight.missing(prepared.spec))
         _show_script(prepared, json)
     else:
         _start(system, prepared, wait, json)
@@ -130,7 +130,8 @@ def render(
     json: flags.Json = False,
 ) -> None:
     """Print the script that submit would submit."""
-    from hpclaunch.actions import submit
+    from hpclaunch.actions import preflight, script_file
+    from hpclaunch.actions.start import create_run
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -163,15 +164,15 @@ def render(
     )
     system = System(warn=console.warn)
     prepared = _prepare(system, request, runs_dir)
-    submit.refuse_faulty(prepared)
-    console.warn_missing(submit.missing(prepared))
+    preflight.check_resolved(prepared)
+    console.warn_missing(preflight.missing(prepared.spec))
     if output is None:
         _show_script(prepared, json)
         return
-    submit.check_output(Path(output))
-    run = submit.write_run(system, prepared)
-    submit.write_script(Path(output), prepared.text)
-    stray = submit.strays(system, prepared)
+    script_file.check_output(Path(output))
+    run = create_run(system, prepared)
+    script_file.write_script(Path(output), prepared.text)
+    stray = script_file.strays(system, prepared)
     if stray:
         console.warn(f"sbatch would let these override the script; unset them first: {', '.join(stray)}")
     console.say(f"rendered; submit it with: {'sbatch' if run.scheduler == 'slurm' else 'bash'} {output}")
@@ -180,11 +181,12 @@ def render(
 
 def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared:
     """Prepare the submission, and show who chose what of it."""
-    from hpclaunch.actions import submit
+    from hpclaunch.actions import preflight
+    from hpclaunch.actions.submit import prepare
     from hpclaunch.cli.show import console
 
-    prepared = submit.prepare(system, request, runs_dir)
-    notices = [*prepared.notices, *submit.remarks(prepared)]
+    prepared = prepare(system, request, runs_dir)
+    notices = [*prepared.notices, *preflight.remarks(prepared.spec)]
     console.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     console.show_advice(prepared.case.advice.why)
     return prepared
@@ -192,11 +194,11 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
 
 def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
     """Submit, and show the run, or follow it to its end and exit with 0 if it completed."""
-    from hpclaunch.actions import submit
+    from hpclaunch.actions.start import start
     from hpclaunch.cli.show import console
     from hpclaunch.cli.watch import watch, watch_all
 
-    run = submit.submit(system, prepared)
+    run = start(system, prepared)
     if not wait:
         console.show_run(run, json)
         console.show_next(run)

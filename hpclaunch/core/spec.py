@@ -209,7 +209,8 @@ class JobSpec:
     centre's own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where
     their files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the
     folder of all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job
-    offers a choice; under multiworker the script tells every rank where all others listen.
+    offers a choice; under multiworker the script tells every rank where all others listen. ``calibration_key``: where a
+    later plan finds what this run measures; empty for a run that a plan would not choose.
     """
 
     name: str
@@ -249,6 +250,7 @@ class JobSpec:
     unverified: tuple[str, ...]
     sweep: Sweep | None = None
     strategy: str = ""
+    calibration_key: str = ""
     choices: tuple[Choice, ...] = ()
     declined: tuple[Declined, ...] = ()
     warnings: tuple[str, ...] = ()

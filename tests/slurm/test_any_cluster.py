@@ -58,9 +58,7 @@ def _ranks() -> None:
 @pytest.fixture(scope="module")
 def elsewhere(cluster: Any) -> Iterator[Desk]:
     """A desk on a second cluster, in a slot of its own: three nodes of two GPUs, other partitions, no accounting."""
-    slot = (
-        10 + json.loads((cluster.root / "cluster.json").read_text())["slot"]
-    )
+    slot = 10 + json.loads((cluster.root / "cluster.json").read_text())["slot"]
     root = Path(f"/var/tmp/hpclaunch-elsewhere-{slot}")
     start = [sys.executable, str(CLUSTER_PY), "start", "--root", str(root), "--slot", str(slot), *ELSEWHERE, *BARE]
     done = subprocess.run(start, capture_output=True, text=True)
