@@ -18,6 +18,7 @@ from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
+from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.measured.calibration_file import Calibration, store
 from hpclaunch.planner.measured.calibrations import place_of, with_key
 from hpclaunch.planner.measured.measurement import WARM_UP, Measured, calibration_of, measured
@@ -92,7 +93,8 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
             shapes.append((more, work.per_rank))
     trials = []
     for nodes, per_rank in shapes:
-        short = _shortened(request, work, nodes, nodes * ranks * per_rank * work.accumulation, per_rank, steps)
+        shape = Shape(nodes=nodes, ranks_per_node=ranks, per_rank=per_rank, accumulation=work.accumulation)
+        short = _shorten(request, work, shape, steps)
         trials.append(Trial(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
@@ -126,15 +128,19 @@ def _workload(job: Job, request: Request) -> Workload:
     return work
 
 
-def _shortened(request: Request, work: Workload, nodes: int, batch: int, per_rank: int, steps: int) -> Request:
-    """A few epochs of whole steps; of the whole data set where the job cannot take less of it, or has too little."""
-    ours = {work.names["epochs"]: EPOCHS, work.names["batch_size_per_rank"]: per_rank}
+def _shorten(request: Request, work: Workload, shape: Shape, steps: int) -> Request:
+    """Return the request of a short run: a few epochs of whole steps.
+
+    They are of the whole data set where the job cannot take less of it, or has too little.
+    """
+    ours = {work.names["epochs"]: EPOCHS, work.names["batch_size_per_rank"]: shape.per_rank}
+    batch = shape.nodes * shape.ranks_per_node * shape.per_rank * shape.accumulation
     whole = min(steps, work.samples // batch)
     if "train_samples" in work.names and whole:
         ours[work.names["train_samples"]] = whole * batch
     kept = tuple(pair for pair in request.settings if pair[0] not in ours)
     settings = (*kept, *((name, str(value)) for name, value in ours.items()))
-    return replace(request, nodes=nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
+    return replace(request, nodes=shape.nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
 
 
 def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:

@@ -47,7 +47,8 @@ def create_run(system: System, prepared: Prepared) -> Run:
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
-    return runs.create(spec, prepared.text, choose(spec.code), os.uname().nodename, system.environment, request)
+    submission = runs.Submission(host=os.uname().nodename, environment=system.environment, request=request)
+    return runs.create(spec, prepared.text, choose(spec.code), submission)
 
 
 def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:

@@ -27,8 +27,12 @@ def fetch(
     sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,
 ) -> None:
     """Put a job's data set into the data folder, checked and all at once (compute nodes have no internet)."""
-    from hpclaunch.actions import shelf
+    from hpclaunch.actions.datasets import fetch as fetch_dataset
+    from hpclaunch.actions.staging import Source
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
+    from hpclaunch.core.spec import Request
 
-    folder = shelf.fetch(job, source, data_dir, site, sha256, console.say)
+    request = Request(target=job, site=site, data_dir=data_dir)
+    folder = fetch_dataset(System(tell=console.say), request, Source(path=source, sha256=sha256))
     console.write(f"{folder}\n")

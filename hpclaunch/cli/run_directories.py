@@ -73,7 +73,8 @@ def clean(
     json: flags.Json = False,
 ) -> None:
     """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
-    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions import clean as cleaning
+    from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -85,16 +86,16 @@ def clean(
         )
     system = System(warn=console.warn)
     found = states.find(system, run) if run else states.all_runs(system)
-    ended, staying = inspect.cleanable(found, _age(older_than), keep, system.now())
+    ended, staying = cleaning.cleanable(found, _age(older_than), keep, system.now())
     if run and staying:
-        raise Refused([inspect.why_it_stays(one) for one in staying])
-    doomed = inspect.measure(ended)
+        raise Refused([cleaning.why_it_stays(one) for one in staying])
+    doomed = cleaning.measure(ended)
     run_tables.show_doomed(doomed, staying, json)
     if not doomed and not json:
         return
     if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
         raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
-    run_tables.show_cleaned(doomed, inspect.delete(system, ended, console.say), json)
+    run_tables.show_cleaned(doomed, cleaning.delete(system, ended, console.say), json)
 
 
 @app.command()
@@ -105,12 +106,13 @@ def rebuild(
     json: flags.Json = False,
 ) -> None:
     """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
-    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions import clean as cleaning
+    from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     system = System(warn=console.warn)
-    rebuilt = inspect.rebuild(system, folder or [])
+    rebuilt = cleaning.rebuild(system, folder or [])
     states.warn_not_permitted(system, rebuilt.not_permitted)
     if json:
         plain = {"runs": rebuilt.paths, "forgotten": rebuilt.forgotten, "not_permitted": rebuilt.not_permitted}

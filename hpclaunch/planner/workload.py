@@ -66,7 +66,7 @@ class Workload:
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
 
     @property
-    def law_origin(self) -> Origin:
+    def epochs_origin(self) -> Origin:
         """Who said B_crit: the job, hpclaunch's table of tasks, or the measured noise scale in their place."""
         return self.critical_origin if self.critical_batch else "profile"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hpclaunch import runs
-from hpclaunch.actions import inspect
+from hpclaunch.actions import clean
 from hpclaunch.actions.system import System
 from tests.builders import a_run
 
@@ -20,6 +20,6 @@ def test_a_run_that_another_cleaned_meanwhile_keeps_no_other_from_being_deleted_
         runs.remember(world.index, run.path)
     shutil.rmtree(found[0].path)
     told: list[str] = []
-    assert inspect.delete(world, found, told.append) == [found[1]]
+    assert clean.delete(world, found, told.append) == [found[1]]
     assert (len(told), found[0].label in told[0]) == (1, True)
     assert runs.indexed(world.index) == [found[0].path], "the one that was deleted here is forgotten"
