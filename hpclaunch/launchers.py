@@ -1,14 +1,15 @@
-"""From a layout to the argv of the program that starts the ranks: a table of small pure functions, and no decision."""
+"""What differs between launchers: one row each, with a small pure function from a layout to its argv; no decision."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
+from hpclaunch.core.errors import Fault, NotFound, did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Layout
 
-LauncherName = Literal["direct", "srun", "mpirun", "horovodrun", "ibrun", "torchrun"]
+if TYPE_CHECKING:
+    from hpclaunch.core.spec import Layout
 
 
 @record
@@ -106,34 +107,119 @@ def ibrun(launch: Launch) -> tuple[str, ...]:
     return ("ibrun", *launch.extra)
 
 
-LAUNCHERS: dict[str, Callable[[Launch], tuple[str, ...]]] = {
-    "direct": direct,
-    "srun": srun,
-    "mpirun": mpirun,
-    "horovodrun": horovodrun,
-    "ibrun": ibrun,
-    "torchrun": torchrun,
+@record
+class LauncherRow:
+    """One launcher: what starts the ranks, and what else differs from launcher to launcher."""
+
+    argv: Callable[[Launch], tuple[str, ...]]
+    programs: tuple[str, ...]
+    """What must be on PATH where the script runs."""
+    rank_variables: tuple[str, ...] = ()
+    """What tells a rank its number: the first of these that is set, and no other. Under torchrun, say, SLURM_PROCID is
+    the number of a node."""
+    signals: tuple[str, ...] = ("TERM", "USR1", "USR2")
+    """The signals that it passes on to the ranks; others end it."""
+    starts_one_rank: bool = False
+    """It starts one rank, and no more."""
+    everywhere: bool = False
+    """It works at every site, whether or not the site's file has it."""
+    scheduler: str = ""
+    """The scheduler without which it cannot start anything."""
+    started_by: str = ""
+    """The launcher that starts it on every node, whose options in the site file count."""
+    is_step: bool = False
+    """What it starts is a step of Slurm's: it gets Slurm's signals, and is told the type of MPI (``--mpi``)."""
+    ranks_are_tasks: bool = False
+    """Each rank is a task of a step: Slurm itself gives it number, CPUs and GPU, and containers by options."""
+    places_ranks: bool = False
+    """It places ranks by itself: nobody can tell it how many CPUs each has."""
+    over_ssh: bool = False
+    """It knows nothing of a scheduler's nodes: it needs their names in a file, and ssh to each but the first."""
+    command_is_text: bool = False
+    """It puts the ranks' command together as text for a shell: the command stands in a file with a plain path."""
+    names_variables: bool = False
+    """It carries variables to other nodes by name (-x), and complains of one that is not set."""
+    has_rendezvous: bool = False
+    """Its nodes meet at an address that the script tells them (PET_RDZV_*)."""
+    trains_tensorflow: bool = True
+    """Its ranks can be Horovod's or those of a strategy of TensorFlow."""
+    needs_mpi: bool = False
+    """Horovod's ranks find each other by MPI under it."""
+    install_hint: str = "install it"
+    """What to do where its program is missing on this machine."""
+
+    @property
+    def rank_number(self) -> str:
+        """Bash's expression for a rank's number, from what its launcher tells it; empty there, empty here."""
+        text = ""
+        for name in reversed(self.rank_variables):
+            text = f"${{{name}:-{text}}}" if text else f"${{{name}-}}"
+        return text
+
+    def passed(self, signal: str) -> str:
+        """Return what the launcher gets in a signal's place, so that the ranks hear of it: TERM always reaches them."""
+        return signal if signal in self.signals else "TERM"
+
+
+NO_LAUNCHER = "direct"
+"""The row for one rank that the script starts by itself."""
+
+LAUNCHERS: Mapping[str, LauncherRow] = {
+    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), starts_one_rank=True, everywhere=True),
+    "srun": LauncherRow(
+        argv=srun,
+        programs=("srun",),
+        rank_variables=("SLURM_PROCID",),
+        scheduler="slurm",
+        is_step=True,
+        ranks_are_tasks=True,
+        needs_mpi=True,
+    ),
+    "mpirun": LauncherRow(
+        argv=mpirun,
+        programs=("mpirun",),
+        rank_variables=("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"),
+        names_variables=True,
+        needs_mpi=True,
+    ),
+    "horovodrun": LauncherRow(
+        argv=horovodrun,
+        programs=("horovodrun",),
+        rank_variables=("HOROVOD_RANK",),
+        signals=("TERM",),
+        over_ssh=True,
+        install_hint="make setup in a checkout builds Horovod (README)",
+    ),
+    "ibrun": LauncherRow(
+        argv=ibrun,
+        programs=("ibrun",),
+        # TACC's takes the MPI library that is loaded: Intel's and MPICH, MVAPICH, Open MPI.
+        rank_variables=("PMI_RANK", "MV2_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"),
+        scheduler="slurm",
+        places_ranks=True,
+        command_is_text=True,
+        needs_mpi=True,
+    ),
+    "torchrun": LauncherRow(
+        argv=torchrun,
+        programs=("srun", "torchrun"),
+        rank_variables=("RANK",),
+        signals=("TERM",),
+        scheduler="slurm",
+        started_by="srun",
+        is_step=True,
+        has_rendezvous=True,
+        trains_tensorflow=False,
+    ),
 }
 
-_RANK_VARIABLES = {
-    "srun": ("SLURM_PROCID",),
-    "mpirun": ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"),
-    "horovodrun": ("HOROVOD_RANK",),
-    # TACC's takes the MPI library that is loaded: Intel's and MPICH, MVAPICH, Open MPI.
-    "ibrun": ("PMI_RANK", "MV2_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"),
-    "torchrun": ("RANK",),
-}
 
-
-def rank_number(launcher: str) -> str:
-    """Return bash's expression for a rank's number, from what its launcher tells it; empty there, empty here.
-
-    Under torchrun SLURM_PROCID is a node's number: so each launcher's own variables, and no others.
-    """
-    text = ""
-    for name in reversed(_RANK_VARIABLES.get(launcher, ())):
-        text = f"${{{name}:-{text}}}" if text else f"${{{name}-}}"
-    return text
+def launcher_row(name: str) -> LauncherRow:
+    """Return the launcher of that name. Raises NotFound."""
+    if name not in LAUNCHERS:
+        what = f"no launcher is called {name!r}{did_you_mean(name, LAUNCHERS)}"
+        raise NotFound(Fault(what=what, allowed=", ".join(LAUNCHERS)))
+    return LAUNCHERS[name]
 
 
 VALUES = {"-np": 1, "--map-by": 1, "--bind-to": 1, "-mca": 2, "--hostfile": 1, "-H": 1, "-x": 1}

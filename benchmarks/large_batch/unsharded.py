@@ -23,16 +23,16 @@ from hpclaunch.training.rank import failure
 from hpclaunch.training.rank.start import start
 from hpclaunch.training.rank.world import World
 
+CIFAR = str(Path(__file__).resolve().parents[2] / "jobs" / "cifar" / "train.py")  # its parameters are those here
 BUFFER = 10_000
 # The order of Keras's file, which mixes the classes; class folders hold one class after the other.
 FILE_ORDER_SEED = 0
 
 
 def parse() -> argparse.Namespace:
-    parser = options.parser("Mini-ResNet on CIFAR-10, unsharded.", seed=1337)
-    techniques.add_options(parser, epochs=12, batch_size=512, batch_norm=True)
+    parser = options.job_parser("Mini-ResNet on CIFAR-10, unsharded.", CIFAR)
     parser.add_argument("--own-order", type=options.boolean, default=False, help="every rank shuffles differently")
-    return parser.parse_args()
+    return techniques.parse(parser)
 
 
 def batches(images: Any, labels: Any, batch_size: int, seed: int, drawer: int) -> Any:

@@ -16,11 +16,12 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import NAME, SITE, Found
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
-from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused, SchedulerError
+from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
-from hpclaunch.schedulers.slurm.describe import answers, has_pyxis
-from hpclaunch.sites.describe import Described, Here, describe
+from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.schedulers import Scheduler, scheduler_of
+from hpclaunch.sites.describe import Described, Here
 from hpclaunch.sites.describe.writing import text_of
 from hpclaunch.sites.detect import cluster_name, detect_own_site, detect_site, machine
 
@@ -46,29 +47,32 @@ def recognized(system: System) -> Found | None:
 
 def survey(system: System) -> Written:
     """Return the site file of the cluster that this machine belongs to. Raises SchedulerError where there is none."""
-    user = pwd.getpwuid(os.geteuid()).pw_name
-    told = answers(user)  # first: without a Slurm that answers there is nothing to look for here
-    here = _here(system, user)
-    described = describe(told, here)
-    if described is None:
-        what = "Slurm shows you no node in any partition, so that there is nothing to describe"
-        raise SchedulerError(Fault(where="scontrol show node, sinfo", what=what, next="ask the site's staff"))
+    scheduler = _scheduler_here()
+    here = _here(system, scheduler)
+    described = scheduler.describe(here)
     words = (
         f"Described by hpclaunch {__version__} (sites detect) on {here.today}. What may stand here: docs/site-files.md"
     )
     return Written(described=described, text=text_of(described, words))
 
 
-def _here(system: System, user: str) -> Here:
+def _scheduler_here() -> Scheduler:
+    """Return the scheduler whose programs are on this machine; where there are none, the one that says so."""
+    queued = [name for name, row in SCHEDULERS.items() if row.has_queue]
+    present = [name for name in queued if shutil.which(SCHEDULERS[name].start_command)]
+    return scheduler_of((present or queued)[0])
+
+
+def _here(system: System, scheduler: Scheduler) -> Here:
     programs = [name for name in _PROGRAMS if shutil.which(name)]
     return Here(
-        user=user,
+        user=pwd.getpwuid(os.geteuid()).pw_name,
         groups=frozenset(_groups()),
         is_root=os.geteuid() == 0,
         hostname=os.uname().nodename,
         known_cluster=cluster_name(system.environment),
         python=sys.executable if _trains() else "",
-        runtimes=(*programs, *(["pyxis"] if has_pyxis() else [])),
+        runtimes=(*programs, *scheduler.container_runtimes()),
         module_setup=next((name for name in _MODULES if system.environment.get(name)), ""),
         today=system.now().strftime("%Y-%m-%d"),
     )

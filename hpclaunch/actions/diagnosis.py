@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
+from hpclaunch.launchers import LauncherRow, launcher_row
 
 Verdict = Literal["PASS", "WARN", "FAIL"]
 Facts = Mapping[str, Any]
@@ -48,42 +49,11 @@ class Evidence:
     mpi_types: Sequence[str] = ()
 
 
-_SUBJECTS = (
-    (r"\bGPUs?\b|(?i:gres|generic resource)", "GPUs"),  # not "gpu": node types and partitions are called so
-    (r"(?i:run directory|folder|chdir|\blog\b|node_private|has for itself)", "shared paths"),
-    (r"(?i:mpi|launcher)", "MPI"),
-    (r"(?i:account|qos)", "account"),
-    (r"(?i:sbatch on this machine|slurmctld|controller|configuration file)", "scheduler"),
-)
-_HINTS = {
+HINTS = {
     "GPUs": "'gpus' and gpu_type in the site file; sinfo --format='%P %G' shows what Slurm hands out",
     "shared paths": "--runs-dir FOLDER on a file system that all nodes share",
 }
-
-
-def refusals(faults: Sequence[Fault], directives: Sequence[tuple[str, str]], offered: Sequence[str]) -> list[Check]:
-    """Return why the probe job could not be submitted, each reason under what it is about.
-
-    ``offered`` are the types of GPUs that Slurm hands out (empty texts: without a type).
-    """
-    asked = [(name, value) for name, value in directives if name.startswith("gpus") or name == "gres"]
-    kinds = [":".join(value.removeprefix("gpu:").split(":")[:-1]) for _, value in asked]
-    wrong = [kind for kind in kinds if kind and kind not in offered]
-    found = []
-    for fault in faults:
-        text = f"{fault.where} {fault.what}"
-        name = next((name for form, name in _SUBJECTS if re.search(form, text)), "request")
-        what = f"{fault.where}: {fault.what}" if fault.where else fault.what
-        what += f"; allowed: {fault.allowed}" if fault.allowed else ""
-        advice = fault.next
-        if fault.where == "sbatch" and wrong and name in ("request", "GPUs"):
-            name, advice = "GPUs", _HINTS["GPUs"]
-            has = ", ".join(filter(None, offered)) or "GPUs without a type"
-            what += f" (the script asks for GPUs of type {wrong[0]}, and Slurm hands out {has})"
-        elif fault.where == "sbatch" and name in _HINTS:
-            advice = _HINTS[name]
-        found.append(Check(name=name, verdict="FAIL", what=what, next=advice))
-    return found
+"""What helps against what is wrong with a subject."""
 
 
 def diagnose(evidence: Evidence) -> list[Check]:
@@ -145,7 +115,7 @@ def _complaint(log: str) -> str:
 
 def _paths(evidence: Evidence) -> Check:
     run = evidence.spec["run_dir"]
-    shared = f"{_HINTS['shared paths']}; folders.runs in the site file keeps it"
+    shared = f"{HINTS['shared paths']}; folders.runs in the site file keeps it"
     if _unopened(evidence):
         what = f"the log folder {run}/logs is not there on the nodes: nothing of the job could run"
         return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
@@ -181,6 +151,10 @@ def _ranks(evidence: Evidence) -> Check:
     return Check(name="ranks", verdict="FAIL", what=what, next=hint)
 
 
+def _launcher(evidence: Evidence) -> LauncherRow:
+    return launcher_row(evidence.spec["launcher"])
+
+
 def _mpi_type(evidence: Evidence) -> str:
     told = [word.removeprefix("--mpi=") for word in evidence.spec["launch"] if word.startswith("--mpi=")]
     seen = [one.get("told", {}).get("SLURM_MPI_TYPE", "") for one in evidence.ranks]
@@ -188,7 +162,7 @@ def _mpi_type(evidence: Evidence) -> str:
 
 
 def _mpi_hint(evidence: Evidence) -> str:
-    if evidence.spec["launcher"] != "srun":
+    if not _launcher(evidence).is_step:
         return "the site file's launchers; hpclaunch submit --launcher tries another"
     types = ", ".join(name for name in evidence.mpi_types if name not in (_mpi_type(evidence), "none"))
     others = f"srun has {types}" if types else "srun --mpi=list shows the types"
@@ -196,8 +170,8 @@ def _mpi_hint(evidence: Evidence) -> str:
 
 
 def _mpi(evidence: Evidence) -> Check:
-    launcher, kind = evidence.spec["launcher"], _mpi_type(evidence)
-    way = f"{launcher} --mpi={kind}" if kind and launcher in ("srun", "torchrun") else launcher
+    launcher, mpi_type = evidence.spec["launcher"], _mpi_type(evidence)
+    way = f"{launcher} --mpi={mpi_type}" if mpi_type and _launcher(evidence).is_step else launcher
     size = evidence.spec["layout"]["nodes"] * evidence.spec["layout"]["tasks_per_node"]
     worlds = [one["world"] for one in evidence.ranks if "world" in one]
     hint = _mpi_hint(evidence)
@@ -248,7 +222,7 @@ def _gpus(evidence: Evidence) -> Check:
     asked, tasks, stand_in = layout["gpus_per_node"], layout["tasks_per_node"], layout["stand_in_gpus"]
     if not asked:
         return Check(name="GPUs", verdict="PASS", what="none asked for")
-    request = _HINTS["GPUs"]
+    request = HINTS["GPUs"]
     blind = [one for one in evidence.ranks if not _given(one, stand_in)]
     if blind:
         seen = "TensorFlow sees none" if _visible(blind[0]) else "Slurm gave none"
@@ -286,11 +260,11 @@ def _given(one: Facts, stand_in: bool) -> bool:
 
 
 def _cpus(evidence: Evidence) -> list[Check]:
-    layout, slurm = evidence.spec["layout"], evidence.spec["scheduler"] == "slurm"
+    layout = evidence.spec["layout"]
     asked, tasks = layout["cpus_per_task"], layout["tasks_per_node"]
     said = {one["told"]["SLURM_CPUS_PER_TASK"] for one in evidence.ranks if "SLURM_CPUS_PER_TASK" in one["told"]}
     checks = []
-    if slurm and evidence.spec["launcher"] == "srun":
+    if _launcher(evidence).ranks_are_tasks:
         right = said == {str(asked)}
         what = (
             f"{asked} for every task, as asked" if right else f"{', '.join(sorted(said)) or 'none'}; {asked} asked for"
@@ -313,7 +287,7 @@ def _binding(evidence: Evidence, asked: int, tasks: int) -> Check:
         what = f"{here[0]['host']} has {whole} CPUs, and {tasks} tasks x {asked} were given out"
         hint = "its Slurm counts more CPUs than there are; ranks wait for each other"
         return Check(name="CPU binding", verdict="WARN", what=what, next=hint)
-    if len(sets) > 1 and not apart and evidence.spec["scheduler"] == "slurm":
+    if len(sets) > 1 and not apart and scheduler_row(evidence.spec["scheduler"]).binds_cpus:
         what = f"not bound: {len(sets)} ranks on {here[0]['host']} share {len(frozenset().union(*sets))} CPUs"
         return Check(name="CPU binding", verdict="WARN", what=what, next=bind)
     own = "to itself" if apart else f"and shares them; each has {count(asked, 'thread')}"
@@ -386,7 +360,7 @@ def _horovod(evidence: Evidence) -> Check:
     one, layout = built[0], evidence.spec["layout"]
     parts = [word for word, key in (("MPI", "mpi"), ("Gloo", "gloo"), ("NCCL", "nccl")) if one[key]]
     what = f"{one['version']}, built with {', '.join(parts) or 'nothing to talk with'}"
-    if evidence.spec["launcher"] in ("srun", "mpirun", "ibrun") and not one["mpi"]:
+    if _launcher(evidence).needs_mpi and not one["mpi"]:
         hint = "build it with HOROVOD_WITH_MPI=1, or --launcher horovodrun on one node"
         return Check(name="Horovod", verdict="FAIL", what=f"{what}: {evidence.spec['launcher']} needs MPI", next=hint)
     if layout["gpus_per_node"] and not layout["stand_in_gpus"] and not one["nccl"]:

@@ -7,13 +7,14 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from hpclaunch import __version__
-from hpclaunch.actions.diagnosis import Check, Evidence, diagnose, refusals
+from hpclaunch.actions.diagnosis import Check, Evidence, Verdict, diagnose
+from hpclaunch.actions.refusals import refusals
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
@@ -23,11 +24,12 @@ from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
+from hpclaunch.launchers import launcher_row
 from hpclaunch.runs import Run
-from hpclaunch.schedulers.slurm.programs import ask
-from hpclaunch.sites.describe.answers import gpus_of, mpi_types
+from hpclaunch.schedulers import scheduler_of
 
 MARK = "HPCLAUNCH_DOCTOR_MARK"
 """A variable of the submitting shell alone; rank_probe.py looks for it."""
@@ -40,7 +42,6 @@ NODES = 2
 _LATE_S = 15
 """How long files of other nodes may be on their way (the attribute cache of NFS is 3 to 60 s)."""
 _LONGEST_LOG = 200_000
-_PROGRAMS = {"slurm": ("sbatch", "squeue", "scontrol", "srun"), "local": ("horovodrun", "mpirun")}
 
 
 @record
@@ -81,8 +82,7 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     except KeyboardInterrupt:
         raise _interrupted(run) from None
     except HpclaunchError as error:
-        found = (*before, *refusals(error.faults, prepared.spec.directives, _gpu_types(prepared)))
-        return Report(site=prepared.spec.site, checks=found, run=run)
+        return Report(site=prepared.spec.site, checks=(*before, *_refusals(prepared, error)), run=run)
     finally:
         del os.environ[MARK]
     return Report(site=prepared.spec.site, checks=(*before, *findings(run)), run=run)
@@ -99,11 +99,11 @@ def _prepared(system: System, request: Request, runs_dir: str | None) -> tuple[P
     """Plan the probe: two nodes where the site has so many, as problems between nodes need two; two ranks without."""
     asked = replace(request, restarts=0)
     first = prepare(system, replace(asked, nodes=request.nodes or 1), runs_dir, probe_job())
-    if first.spec.scheduler == "local":
-        pair = first.spec.layout.world_size == 1 and request.tasks_per_node is None and _launcher(first)
-        return (
-            prepare(system, replace(asked, nodes=1, tasks_per_node=2), runs_dir, probe_job()) if pair else first
-        ), []
+    if not scheduler_row(first.spec.scheduler).has_queue:
+        if first.spec.layout.world_size > 1 or request.tasks_per_node is not None:
+            return first, []
+        pair = prepare(system, replace(asked, nodes=1, tasks_per_node=2), runs_dir, probe_job())
+        return (pair if _has_launcher(pair) else first), []
     if request.nodes is not None:
         return first, []
     several = prepare(system, replace(asked, nodes=NODES), runs_dir, probe_job())
@@ -113,36 +113,36 @@ def _prepared(system: System, request: Request, runs_dir: str | None) -> tuple[P
     return several, []
 
 
-def _launcher(prepared: Prepared) -> bool:
-    """Whether Horovod's own launcher is beside the Python that the probe would run with."""
+def _has_launcher(prepared: Prepared) -> bool:
+    """Whether the launcher's program is beside the Python that the probe would run with."""
     python = prepared.spec.command[0]
     beside = str(Path(python).parent) if "/" in python else None
-    return shutil.which("horovodrun", path=beside) is not None
+    return all(shutil.which(name, path=beside) for name in launcher_row(prepared.spec.launcher).programs)
 
 
 def _installation(prepared: Prepared) -> list[Check]:
     """Return what there is on this machine, for a look at the whole."""
     version = platform.python_version()
     checks = [Check(name="hpclaunch", verdict="PASS", what=f"{__version__} with Python {version} ({sys.executable})")]
-    scheduler = prepared.spec.scheduler
+    row = scheduler_row(prepared.spec.scheduler)
     near = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    found = [name for name in _PROGRAMS[scheduler] if shutil.which(name, path=near)]
-    missing = [name for name in _PROGRAMS[scheduler] if name not in found]
-    if scheduler == "slurm":
-        verdict = "FAIL" if missing else "PASS"
-        hint = "log in to the site; or put Slurm's bin folder on PATH" if missing else ""
-    else:
-        verdict, hint = ("PASS", "") if found else ("WARN", "a Horovod in this environment brings horovodrun")
+    found = [name for name in row.programs if shutil.which(name, path=near)]
+    missing = [name for name in row.programs if name not in found]
+    verdict: Verdict = "PASS"
+    if missing and row.needs_all_programs:
+        verdict = "FAIL"
+    elif not found:
+        verdict = "WARN"
     what = f"{', '.join(found)}" + (f"; not here: {', '.join(missing)}" if missing else "")
-    return [*checks, Check(name="programs", verdict=verdict, what=what.removeprefix("; "), next=hint)]  # type: ignore[arg-type]
+    hint = "" if verdict == "PASS" else row.programs_hint
+    return [*checks, Check(name="programs", verdict=verdict, what=what.removeprefix("; "), next=hint)]
 
 
-def _gpu_types(prepared: Prepared) -> list[str]:
-    """Return the types of GPUs that Slurm hands out somewhere; nothing where it cannot be asked."""
-    if prepared.spec.scheduler != "slurm":
-        return []
-    answer = ask(["sinfo", "--noheader", "--all", "--format=%G"])
-    return sorted({kind for line in answer.text.splitlines() for kind, _ in gpus_of(line)})
+def _refusals(prepared: Prepared, error: HpclaunchError) -> list[Check]:
+    """Return why the probe was refused, by subject."""
+    name = prepared.spec.scheduler
+    offered = scheduler_of(name).gpu_types()
+    return refusals(error.faults, prepared.spec.directives, offered, scheduler_row(name))
 
 
 def _ended(system: System, run: Run) -> Run:
@@ -192,14 +192,14 @@ def findings(run: Run) -> list[Check]:
             log=log,
             ranks=ranks,
             mark=MARK,
-            mpi_types=_mpi_types() if spec["launcher"] == "srun" else (),
+            mpi_types=_mpi_types(spec),
         )
     )
 
 
-def _mpi_types() -> list[str]:
-    answer = ask(["srun", "--mpi=list"])
-    return mpi_types(f"{answer.text}\n{answer.said}") if answer.ok else []
+def _mpi_types(spec: Mapping[str, Any]) -> list[str]:
+    """Return the types of MPI that the run's launcher could be told."""
+    return scheduler_of(spec["scheduler"]).mpi_types() if launcher_row(spec["launcher"]).is_step else []
 
 
 def _ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:

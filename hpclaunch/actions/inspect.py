@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
 from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.spec import OWN, JobSpec
 from hpclaunch.runs import Run
 
 _STARTS = 1000
@@ -75,21 +77,11 @@ def _facts(run: Run) -> dict[str, str]:
     environment = json_object(read_text(run.home / "environment.json"))
     facts = {"site": run.site, "state": run.state, "exit code": run.exit_code, "git": run.git}
     facts |= {f"environment.{name}": _flat(value) for name, value in environment.items() if name != "folder"}
-    unequal_by_nature = {
-        "run_dir",
-        "created",
-        "chdir",
-        "directives",
-        "choices",
-        "declined",
-        "warnings",
-        "unverified",
-        "code",
-        "sweep",
-        "calibration_key",
-    }
+    # Before the command, in which an argument of the program's own may say otherwise.
+    facts |= {f"--{name.replace('_', '-')}": value for name, value in run.parameters().items()}
+    own = {one.name for one in fields(JobSpec) if one.metadata == OWN}
     for key, value in spec.items():
-        if key in unequal_by_nature:
+        if key in own:
             continue
         if isinstance(value, dict):
             facts |= {f"{key}.{inner}": _flat(content) for inner, content in value.items()}
@@ -109,8 +101,8 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def _options(command: list[Any], run: Run) -> dict[str, str]:
-    """Return a command's --name=value words one by one, and the others as one text."""
-    words = [str(word).replace(str(run.home), "RUN") for word in command]
+    """Return a command's --name=value words one by one, and the others as one text; --default is told above."""
+    words = [str(word).replace(str(run.home), "RUN") for word in command if not str(word).startswith("--default=")]
     named = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
     return {**named, "command": " ".join(word for word in words if word.partition("=")[0] not in named)}
 

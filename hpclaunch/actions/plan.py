@@ -29,8 +29,8 @@ def plan_job(
 ) -> Forecast:
     """Load what the files say and return the plan. Raises HpclaunchError.
 
-    No program is asked, but for a look at a model that nobody has looked at, and the site's own Slurm about its queue.
-    Nothing is written but what that look, and a look at finished runs, found.
+    No program is asked, but for a look at a model that nobody has looked at, and the site's own scheduler about its
+    queue. Nothing is written but what that look, and a look at finished runs, found.
     """
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.calibration_file import read_evidence
@@ -62,9 +62,10 @@ def plan_job(
 
 
 def _has_a_queue_here(case: Case) -> bool:
-    """Whether Slurm's programs are here, and are the site's own."""
+    """Whether the scheduler's programs are here, and are the site's own."""
+    row = case.site.scheduler_row
     foreign = is_foreign(case.site.status, case.context.other_site)
-    return case.site.scheduler == "slurm" and not foreign and which("sbatch") is not None
+    return row.has_queue and not foreign and which(row.start_command) is not None
 
 
 def _figures(system: System, case: Case) -> tuple[ModelFigures | None, str]:

@@ -9,7 +9,9 @@ from pathlib import Path
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.config.job import layout_in
 from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import DataNeed, JobSpec
+from hpclaunch.launchers import launcher_row
 from hpclaunch.runs.snapshot import choose, faults_of
 
 
@@ -40,7 +42,8 @@ def _foreign_faults(spec: JobSpec, other_site: str) -> list[Fault]:
         what = f"{spec.site} is retired: its scripts can be rendered, not submitted"
         return [Fault(what=what, next="--dry-run shows the script; hpclaunch sites list")]
     if other_site:
-        what = f"this machine is {other_site}'s: its sbatch does not lead to {spec.site}"
+        program = scheduler_row(spec.scheduler).start_command
+        what = f"this machine is {other_site}'s: its {program} does not lead to {spec.site}"
         return [Fault(what=what, next=f"log in at {spec.site}; or --dry-run shows the script")]
     return []
 
@@ -56,7 +59,7 @@ def estimate(prepared: Prepared) -> str:
     from hpclaunch.schedulers import scheduler_of
 
     check(prepared)
-    return scheduler_of(prepared.spec.scheduler).estimate(prepared.text)
+    return scheduler_of(prepared.spec.scheduler).estimate(prepared.text).words
 
 
 def missing(spec: JobSpec) -> list[Fault]:
@@ -132,18 +135,21 @@ def _secrets(spec: JobSpec) -> list[Fault]:
 
 
 def _programs(spec: JobSpec) -> list[Fault]:
-    if spec.scheduler == "slurm" and shutil.which("sbatch") is None:
+    row = scheduler_row(spec.scheduler)
+    if row.has_queue and shutil.which(row.start_command) is None:
         return [
             Fault(
-                what=f"there is no sbatch on this machine, so nothing can be submitted to {spec.site}",
+                what=f"there is no {row.start_command} on this machine, so nothing can be submitted to {spec.site}",
                 next="log in there, or --dry-run to see the script, or --site local",
+                subject="scheduler",
             )
         ]
     program = spec.launch[0] if spec.launch else ""
     # Only an interpreter with a path is there already; what a venv, conda or a module brings is checked by the script.
-    if spec.scheduler == "local" and program and "/" in spec.interpreter:
+    if not row.has_queue and program and "/" in spec.interpreter:
         beside = shutil.which(program, path=str(Path(spec.interpreter).parent))
         if not beside and shutil.which(program) is None:
-            hint = "make setup in a checkout builds Horovod (README)" if program == "horovodrun" else "install it"
-            return [Fault(what=f"the launcher {program} is not on this machine", next=f"{hint}; or --tasks-per-node 1")]
+            hint = launcher_row(spec.launcher).install_hint
+            what, next_step = f"the launcher {program} is not on this machine", f"{hint}; or --tasks-per-node 1"
+            return [Fault(what=what, next=next_step, subject="MPI")]
     return []

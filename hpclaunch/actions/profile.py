@@ -16,6 +16,7 @@ from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted, Refused
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.throughput import Shape
@@ -146,11 +147,11 @@ def _shorten(request: Request, work: Workload, shape: Shape, steps: int) -> Requ
 def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
     """Submit all runs, or each when the one before has ended, and wait for their ends. Raises HpclaunchError.
 
-    Without a scheduler they never run at once. Interrupted while it waits: raises Interrupted, and the runs go on.
+    Without a queue they never run at once. Interrupted while it waits: raises Interrupted, and the runs go on.
     """
     for trial in found.trials:
         check(trial.prepared)
-    alone = one_by_one or any(trial.prepared.spec.scheduler == "local" for trial in found.trials)
+    alone = one_by_one or not all(scheduler_row(trial.prepared.spec.scheduler).has_queue for trial in found.trials)
     groups = [[trial] for trial in found.trials] if alone else [list(found.trials)]
     runs: list[Run] = []
     try:

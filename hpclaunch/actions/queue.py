@@ -11,18 +11,22 @@ from dataclasses import replace
 from hpclaunch.actions.submit import prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import HpclaunchError
+from hpclaunch.core.scheduler_rows import SchedulerRow
 from hpclaunch.guidelines.queue import Past, Wait, wait_for
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.question import Question, Queue, Trial, trials_of
 from hpclaunch.schedulers import scheduler_of
-from hpclaunch.schedulers.slurm.history import DAYS, past_jobs, seconds_until
+
+DAYS = 14
+"""How far back the history of the queue is asked for."""
 
 
 def queue_of(system: System, question: Question) -> Queue:
     """Return the waits of all node counts that the site takes, as far as its scheduler tells; no file is read again."""
     trials = [trial for trial in trials_of(question) if not trial.faults]
-    system.tell("asking Slurm how long such jobs wait")
-    past = past_jobs()
+    row = question.case.site.scheduler_row
+    system.tell(f"asking {row.title} how long such jobs wait")
+    past = scheduler_of(question.case.site.scheduler).past_jobs(DAYS)
     found = {trial.nodes: wait for trial in trials if (wait := _from_history(past, trial)) is not None}
     waits = {nodes: wait.middle_s for nodes, wait in found.items()}
     reasons = [wait.reason for wait in found.values()]
@@ -30,12 +34,12 @@ def queue_of(system: System, question: Question) -> Queue:
     for trial in trials:
         if trial.nodes not in waits and (guess := _guess(system, question, trial.nodes)) is not None:
             guessed[trial.nodes] = guess
-    reasons += [_guess_reason(nodes, seconds) for nodes, seconds in guessed.items()]
+    reasons += [_guess_reason(row, nodes, seconds) for nodes, seconds in guessed.items()]
     waits |= guessed
     return Queue(
         waits=waits,
         reasons=tuple(reasons),
-        words=_words(found, guessed, len(past)),
+        words=_words(row, found, guessed, len(past)),
     )
 
 
@@ -51,22 +55,23 @@ def _guess(system: System, question: Question, nodes: int) -> float | None:
         prepared = prepare_case(system, replace(case, request=replace(case.request, nodes=nodes)))
         if prepared.faults:
             return None
-        words = scheduler_of(prepared.spec.scheduler).estimate(prepared.text)
+        start = scheduler_of(prepared.spec.scheduler).estimate(prepared.text).start
     except HpclaunchError:
         return None
-    return seconds_until(words, system.now().astimezone().replace(tzinfo=None))  # Slurm writes local times
+    now = system.now().astimezone().replace(tzinfo=None)  # an estimate is in local time
+    return None if start is None else max(0.0, (start - now).total_seconds())
 
 
-def _guess_reason(nodes: int, seconds: float) -> Reason:
+def _guess_reason(row: SchedulerRow, nodes: int, seconds: float) -> Reason:
     return Reason(
         rule="where too few jobs have run, the scheduler's own guess",
         numbers=(Number(name="nodes", value=nodes, origin="given"), Number(name="wait", value=seconds, unit="s")),
-        verdict=f"{nodes} node{'s' * (nodes != 1)}: Slurm would start it in {seconds:.0f} s",
-        source="sbatch --test-only (of what runs now; jobs that come later or end earlier change it)",
+        verdict=f"{nodes} node{'s' * (nodes != 1)}: {row.title} would start it in {seconds:.0f} s",
+        source=f"{row.estimate_command} (of what runs now; jobs that come later or end earlier change it)",
     )
 
 
-def _words(found: Mapping[int, Wait], guessed: Mapping[int, float], jobs: int) -> str:
+def _words(row: SchedulerRow, found: Mapping[int, Wait], guessed: Mapping[int, float], jobs: int) -> str:
     """One line for the table."""
     told = []
     if found:
@@ -74,5 +79,5 @@ def _words(found: Mapping[int, Wait], guessed: Mapping[int, float], jobs: int) -
         told.append(f"half of such jobs wait at most ({jobs} jobs of {DAYS} days; by nodes) {each}")
     if guessed:
         each = ", ".join(f"{nodes}: {seconds:.0f} s" for nodes, seconds in sorted(guessed.items()))
-        told.append(f"sbatch's guess (by nodes) {each}")
+        told.append(f"{row.start_command}'s guess (by nodes) {each}")
     return "; ".join(told)

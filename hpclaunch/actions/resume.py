@@ -19,6 +19,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 from hpclaunch.runs import Run
 from hpclaunch.runs.create import REQUEST
@@ -34,7 +35,7 @@ def resume(system: System, run: Run, nodes: int | None = None, walltime: int | N
         return _resume_in_array(run, nodes, walltime), []
     _refuse_unended(run)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
-    options = [f"--exclude={run.excluded}"] if run.excluded and run.scheduler == "slurm" else []
+    options = scheduler_row(run.scheduler).excluding(run.excluded)
     if nodes is None and walltime is None:
         text = read_text(run.script)
         if not text:

@@ -33,8 +33,7 @@ def write_script(path: Path, text: str) -> None:
 
 
 def strays(system: System, prepared: Prepared) -> list[str]:
-    """Return the variables of this shell that would override the script if a person gave it to sbatch by hand."""
-    from hpclaunch.schedulers.slurm.states import leaking
+    """Return the variables of this shell that would override the script if a person started it by hand."""
+    from hpclaunch.schedulers import scheduler_of
 
-    names = leaking(system.environment) if prepared.spec.scheduler == "slurm" else []
-    return [name for name in names if name.startswith("SBATCH_") or system.environment.get("SLURM_JOB_ID")]
+    return scheduler_of(prepared.spec.scheduler).overriding(system.environment)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.config.catalog import SITE, Catalog, Found
-from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.provenance import values
 from hpclaunch.config.site import load_site
 from hpclaunch.core.errors import InvalidFile

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
 from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run
 from hpclaunch.runs.snapshot import choose
 from hpclaunch.schedulers import scheduler_of
@@ -73,5 +74,5 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         next_step = f"hpclaunch status {run.label} tells; hpclaunch cancel {run.label} ends it"
         what = f"interrupted while {run.label} was handed over: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
-    state = "PENDING" if run.scheduler == "slurm" else "RUNNING"
+    state = scheduler_row(run.scheduler).first_state
     return runs.change(started, job_id=job_id, state=state, submission="hpclaunch")

@@ -13,6 +13,7 @@ from hpclaunch import runs
 from hpclaunch.actions.start import hand_over
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_text
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
 from hpclaunch.runs.retry_policy import Ending, decide, merged
@@ -230,7 +231,7 @@ def cancel(found: Sequence[Run]) -> list[Run]:
     for name in {run.scheduler for run in doomed}:
         mine = [job for run in doomed if run.scheduler == name for job in runs.jobs_of(run)]
         ended = bool(mine) and scheduler_of(name).cancel(mine)
-        if name == "local" and ended:
+        if ended and not scheduler_row(name).remembers_cancelled:
             found = [runs.change(run, state="CANCELLED") if run in mine else run for run in found]
     waited = {run.path for run in doomed if run.index >= 0 and run.state == "PENDING"}
     return [_dropped(run) if run.path in waited else run for run in refreshed(found)]
@@ -259,7 +260,7 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     text = script_of(run)
     directives, walltime = asked_of(run)
     excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
-    options = [f"--exclude={excluded}"] if excluded and run.scheduler == "slurm" else []
+    options = scheduler_row(run.scheduler).excluding(excluded)
     tell(f"{run.label}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
@@ -306,7 +307,7 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
     array = runs.whole_of(run)
     directives, walltime = asked_of(run)
     part = "" if len(indices) == array.tasks else runs.spelled(indices)
-    options = [f"--exclude={excluded}"] if excluded else []
+    options = scheduler_row(run.scheduler).excluding(excluded)
     at_once = directives.get("array", "").partition("%")[2]
     if part:
         options.append(f"--array={part}" + (f"%{at_once}" if at_once else ""))

@@ -9,11 +9,11 @@ from typing import Any
 
 from hpclaunch.actions.states import NEVER_QUEUED, refreshed, retry
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
+from hpclaunch.core.scheduler_rows import longest_pause, scheduler_row
 from hpclaunch.runs import Run
 
 _PATIENCE = 6
 """Answers of UNKNOWN in a row before following a run ends."""
-_LONGEST_PAUSE = 15.0
 TIMED_OUT = 124
 """What ``wait`` ends with when its time is over: the exit code of timeout(1)."""
 _WAITS_OWN = (2, TIMED_OUT, 130)
@@ -30,7 +30,7 @@ def follow(
     questions in a row.
     """
     tail = Tail(run, rank)
-    pause = since = 0.5 if run.scheduler == "local" else 1.0
+    pause = since = scheduler_row(run.scheduler).first_pause_s
     unknown = 0
     while True:
         if since >= pause:
@@ -47,7 +47,7 @@ def follow(
 
 
 def _longer(pause: float, found: Sequence[Run]) -> float:
-    return 0.5 if all(run.scheduler == "local" for run in found) else min(_LONGEST_PAUSE, pause * 1.5)
+    return min(longest_pause(run.scheduler for run in found), pause * 1.5)
 
 
 def _lost(run: Run) -> SchedulerError:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from hpclaunch.cli import flags
+from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.spec import Request
 
@@ -41,12 +42,12 @@ def doctor(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, doctor_report
 
-    if local and site not in (None, "local"):
+    if local and site not in (None, THIS_MACHINE):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
     system = System(warn=console.warn, tell=console.say)
     request = Request(
         target=story.PROBE,
-        site="local" if local else site,
+        site=THIS_MACHINE if local else site,
         node_type=node_type,
         nodes=nodes,
         tasks_per_node=tasks_per_node,

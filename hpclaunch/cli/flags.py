@@ -11,6 +11,7 @@ import typer
 from hpclaunch.cli import complete
 from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.launchers import LAUNCHERS
 
 
 def seconds_of(text: str | None, flag: str = "--walltime") -> int | None:
@@ -65,7 +66,7 @@ Nodes = Annotated[int | None, typer.Option(min=1, help="How many nodes.")]
 TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks on every node [default: one per GPU].")]
 CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) of every rank.")]
 GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to ask for on every node.")]
-Launcher = Annotated[str | None, typer.Option(help="What starts the ranks: srun, mpirun, ibrun, horovodrun, torchrun.")]
+Launcher = Annotated[str | None, typer.Option(help=f"What starts the ranks: {', '.join(LAUNCHERS)}.")]
 Strategy = Annotated[
     str | None,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from hpclaunch.cli import flags
 
 if TYPE_CHECKING:
-    from hpclaunch.config.job import Parameter
+    from hpclaunch.config.parameters import Parameter
 
 app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -43,11 +44,20 @@ def show(job: flags.Job, json: flags.Json = False) -> None:
         return
     offered = f"--strategy {', '.join((HOROVOD, *loaded.strategies))}\n" if loaded.strategies else ""
     console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n{offered}\n")
-    rows = [
-        (key, type(one.default).__name__, str(one.default), one.help + _allowed(one))
-        for key, one in loaded.parameters.items()
-    ]
-    console.table(("--set", "type", "default", "what it is"), rows)
+    console.table(("--set", "type", "default", "what it is"), _rows(loaded.parameters))
+
+
+def _rows(parameters: Mapping[str, Parameter]) -> list[tuple[str, ...]]:
+    """Return a row for each parameter, under the heading of its group where there are groups."""
+    from hpclaunch.config.parameters import spell
+
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    for key, one in parameters.items():
+        row = (key, one.kind, spell(one.default), one.help + _allowed(one))
+        groups.setdefault(one.group or "this job", []).append(row)
+    if len(groups) == 1:
+        return next(iter(groups.values()))
+    return [row for group, rows in groups.items() for row in [(f"[{group}]", "", "", ""), *rows]]
 
 
 def _allowed(parameter: Parameter) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.cli import flags
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:
@@ -172,10 +173,11 @@ def render(
     script_file.check_output(Path(output))
     run = create_run(system, prepared)
     script_file.write_script(Path(output), prepared.text)
+    start_command = scheduler_row(run.scheduler).start_command
     stray = script_file.strays(system, prepared)
     if stray:
-        console.warn(f"sbatch would let these override the script; unset them first: {', '.join(stray)}")
-    console.say(f"rendered; submit it with: {'sbatch' if run.scheduler == 'slurm' else 'bash'} {output}")
+        console.warn(f"{start_command} would let these override the script; unset them first: {', '.join(stray)}")
+    console.say(f"rendered; submit it with: {start_command} {output}")
     console.show_run(run, json)
 
 

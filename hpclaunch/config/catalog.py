@@ -24,6 +24,8 @@ class Kind:
 
 SITE = Kind(noun="site", folder="site_configs", entry="{}.yaml", listing="hpclaunch sites list")
 JOB = Kind(noun="job", folder="jobs", entry="{}/job.yaml", listing="hpclaunch jobs list")
+THIS_MACHINE = "local"
+"""The bundled site of a machine that belongs to no cluster."""
 
 
 @record

@@ -1,4 +1,4 @@
-"""What all files that a person writes have in common: strict YAML, frozen dataclasses, faults with file and key."""
+"""What all files that a person writes have in common: frozen dataclasses, faults with file and key."""
 
 import dataclasses
 import re
@@ -9,86 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
-
+from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.wording import shown
 from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.launchers import LAUNCHERS
 
-_LARGEST_FILE = 256 * 1024
-_CORE_SCALARS = {
-    "bool": ("true|false", "tf"),
-    "int": ("[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
-    "float": (r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
-    "null": ("~|null|", "~n"),
-}
 _NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-
-
-# --- YAML
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The C loader with YAML 1.2's core scalars only, so that ``1:30:00``, ``no`` and dates stay text."""
-
-    yaml_implicit_resolvers: typing.ClassVar[dict[str, Any]] = {}
-
-
-for _tag, (_pattern, _first) in _CORE_SCALARS.items():
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), [*_first])
-_Loader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile("^$"), [""])
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file. Raises InvalidFile for unreadable, oversized, aliased or repeated content."""
-    try:
-        raw = path.read_bytes()
-        if len(raw) > _LARGEST_FILE:
-            raise InvalidFile(Fault(where=str(path), what=f"larger than {_LARGEST_FILE // 1024} KB"))
-        content = _construct(raw.decode("utf-8"))
-    except OSError as error:
-        raise InvalidFile(Fault(where=str(path), what=f"cannot be read: {error.strerror}")) from None
-    except UnicodeDecodeError:
-        raise InvalidFile(Fault(where=str(path), what="is not UTF-8 text")) from None
-    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise InvalidFile(Fault(where=str(path), what=" ".join(f"is not valid YAML: {error}".split()))) from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise InvalidFile(Fault(where=str(path), what="must be a mapping of keys to values"))
-    return content
-
-
-def _construct(text: str) -> Any:
-    loader = _Loader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _refuse_surprises(node)
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _refuse_surprises(root: yaml.Node) -> None:
-    """Refuse aliases (a small file can stand for a huge one) and keys said twice (YAML would keep the last)."""
-    seen: set[int] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        line = node.start_mark.line + 1
-        if id(node) in seen:
-            raise yaml.YAMLError(f"line {line}: anchors and aliases (& and *) are not supported")
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting.extend(node.value)
-        elif isinstance(node, yaml.MappingNode):
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            repeated = sorted({key for key in keys if keys.count(key) > 1})
-            if repeated:
-                raise yaml.YAMLError(f"line {line}: the key {repeated[0]!r} is said twice")
-            waiting.extend(part for pair in node.value for part in pair)
 
 
 # --- the kinds of value that the files share
@@ -99,6 +28,13 @@ class Before:
     """Marks a type: the written value goes through ``convert`` first. It raises ValueError for a fault."""
 
     convert: Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBy:
+    """Marks a type: ``read`` takes the written value, its place and the faults so far, and notes its own there."""
+
+    read: Callable[[Any, "Place", "Faults"], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +57,13 @@ class AtMost:
     """Marks a number."""
 
     most: int
+
+
+@record
+class OneOf:
+    """Marks a text that must be one of the names of a table."""
+
+    names: tuple[str, ...]
 
 
 def _walltime(value: Any) -> int:
@@ -164,6 +107,8 @@ ScalarLine = Annotated[str, Before(_scalar), _ONE_LINE]
 """Text or a number that stays on one line of a script."""
 VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "letters, digits and _, no digit first")]
 """A name that a shell can export."""
+LauncherName = Annotated[str, OneOf(names=tuple(LAUNCHERS))]
+SchedulerName = Annotated[str, OneOf(names=tuple(SCHEDULERS))]
 
 
 @record
@@ -173,12 +118,12 @@ class Environment:
     ``python: current`` means the interpreter that runs hpclaunch. ``container`` is an image, run as the site runs them.
     """
 
-    modules: tuple[Line, ...] = ()
-    container: Line | None = None
-    venv: Line | None = None
-    conda: Line | None = None
-    python: Line | None = None
-    setup: tuple[Line, ...] = ()
+    modules: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
+    container: Line | None = field(default=None, metadata=shown("{}"))
+    venv: Line | None = field(default=None, metadata=shown("{}"))
+    conda: Line | None = field(default=None, metadata=shown("{}"))
+    python: Line | None = field(default=None, metadata=shown("{}"))
+    setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; "))
     variables: dict[VariableName, Scalar] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -211,6 +156,7 @@ INTERNAL = {"internal": True}
 """Marks a field (``metadata=INTERNAL``) that the program fills in and a file may not."""
 Faults = list[Fault]
 _FAULTY = object()
+_NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 
 
 def read(path: Path, kind: type[T], **extra: Any) -> T:
@@ -223,32 +169,34 @@ def read(path: Path, kind: type[T], **extra: Any) -> T:
     taken = "this key is set by hpclaunch itself"
     faults = [Fault(where=f"{path}: {key}", what=taken, next="leave it out") for key in content if key in own]
     rest = {key: member for key, member in content.items() if key not in own}
-    value = _value(kind, {**rest, **extra}, _Place(str(path), ()), faults)
+    value = _record(kind, rest, Place(str(path), ()), faults, extra)
     if faults:
         raise InvalidFile(faults)
     return typing.cast(T, value)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
+    """Where a value is written: the file, and the keys that lead to it."""
+
     file: str
     keys: tuple[str, ...]
 
-    def __truediv__(self, key: object) -> "_Place":
-        return _Place(self.file, (*self.keys, str(key)))
+    def __truediv__(self, key: object) -> "Place":
+        return Place(self.file, (*self.keys, str(key)))
 
     def fault(self, what: str, allowed: str = "") -> Fault:
         where = f"{self.file}: {'.'.join(self.keys)}" if self.keys else self.file
         return Fault(where=where, what=what, allowed=allowed)
 
 
-def _value(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+def value_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     """Return ``value`` as ``kind``, or note why not and return something that is only good for looking further."""
     reader = _READERS.get(typing.get_origin(kind)) or (_record if dataclasses.is_dataclass(kind) else _plain)
     return reader(kind, value, place, faults)
 
 
-def _plain(kind: type, value: Any, place: _Place, faults: Faults) -> Any:
+def _plain(kind: type, value: Any, place: Place, faults: Faults) -> Any:
     if kind is float and type(value) is int:
         try:
             return float(value)
@@ -265,9 +213,11 @@ def _shown(value: Any) -> str:
     return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value)) or repr(value)[:80]
 
 
-def _marked(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+def _marked(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     base, *marks = typing.get_args(kind)
     for mark in marks:
+        if isinstance(mark, ReadBy):
+            return mark.read(value, place, faults)
         if isinstance(mark, Before):
             try:
                 value = mark.convert(value)
@@ -275,21 +225,30 @@ def _marked(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
                 faults.append(place.fault(str(error)))
                 return _FAULTY
     before = len(faults)
-    value = _value(base, value, place, faults)
+    value = value_of(base, value, place, faults)
     if len(faults) > before:
         return value
     for mark in marks:
-        if isinstance(mark, Matching) and not mark.pattern.fullmatch(value):
-            faults.append(place.fault(f"{value!r} may not stand here", allowed=mark.what))
-        if isinstance(mark, AtLeast) and (value if isinstance(value, int | float) else len(value)) < mark.least:
-            shown = f"{value} is too small" if isinstance(value, int | float) else "has too few members"
-            faults.append(place.fault(shown, allowed=f"at least {mark.least}"))
-        if isinstance(mark, AtMost) and value > mark.most:
-            faults.append(place.fault(f"{value} is too large", allowed=f"at most {mark.most}"))
+        faults += _violations(mark, value, place)
     return value
 
 
-def _either(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+def _violations(mark: Any, value: Any, place: Place) -> Faults:
+    """Return what a value that has the right type breaks of one mark."""
+    found: Faults = []
+    if isinstance(mark, Matching) and not mark.pattern.fullmatch(value):
+        found.append(place.fault(f"{value!r} may not stand here", allowed=mark.what))
+    if isinstance(mark, OneOf) and value not in mark.names:
+        found.append(_not_allowed(value, mark.names, place))
+    if isinstance(mark, AtLeast) and (value if isinstance(value, int | float) else len(value)) < mark.least:
+        shown = f"{value} is too small" if isinstance(value, int | float) else "has too few members"
+        found.append(place.fault(shown, allowed=f"at least {mark.least}"))
+    if isinstance(mark, AtMost) and value > mark.most:
+        found.append(place.fault(f"{value} is too large", allowed=f"at most {mark.most}"))
+    return found
+
+
+def _either(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     """Take the first kind that accepts the value; where none does, say what the last one (the most telling) said."""
     arms = typing.get_args(kind)
     if value is None and type(None) in arms:
@@ -299,54 +258,64 @@ def _either(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
         if arm is type(None) or (arm is float and int in arms and type(value) is int):
             continue
         attempt = []
-        found = _value(arm, value, place, attempt)
+        found = value_of(arm, value, place, attempt)
         if not attempt:
             return found
     faults += attempt
     return _FAULTY
 
 
-def _one_of(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+def _one_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     allowed = typing.get_args(kind)
     if value not in allowed or type(value) is not type(allowed[0]):
-        near = did_you_mean(value, allowed) if isinstance(value, str) else ""
-        faults.append(place.fault(f"{_shown(value)} is not allowed{near}", allowed=", ".join(map(str, allowed))))
+        faults.append(_not_allowed(value, allowed, place))
     return value
 
 
-def _list(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+def _not_allowed(value: Any, allowed: tuple[Any, ...], place: Place) -> Fault:
+    near = did_you_mean(value, allowed) if isinstance(value, str) else ""
+    return place.fault(f"{_shown(value)} is not allowed{near}", allowed=", ".join(map(str, allowed)))
+
+
+def _list(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     if not isinstance(value, list | tuple):
         faults.append(place.fault(f"{_shown(value)} is not a list"))
         return ()
-    return tuple(_value(typing.get_args(kind)[0], member, place / index, faults) for index, member in enumerate(value))
+    return tuple(
+        value_of(typing.get_args(kind)[0], member, place / index, faults) for index, member in enumerate(value)
+    )
 
 
-def _mapping(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
+def _mapping(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     if not isinstance(value, Mapping):
         faults.append(place.fault(f"{_shown(value)} is not a mapping"))
         return {}
     key_kind, member_kind = typing.get_args(kind)
     return {
-        _value(key_kind, key, place / key, faults): _value(member_kind, member, place / key, faults)
+        value_of(key_kind, key, place / key, faults): value_of(member_kind, member, place / key, faults)
         for key, member in value.items()
     }
 
 
-def _record(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
-    """Return a dataclass. Its module must keep its annotations as types (no ``from __future__ import annotations``)."""
+def _record(kind: Any, value: Any, place: Place, faults: Faults, extra: Mapping[str, Any] = _NOTHING) -> Any:
+    """Return a dataclass; ``extra``: what the program fills in.
+
+    Its module must keep its annotations as types (no ``from __future__ import annotations``).
+    """
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
         faults.append(place.fault(f"{_shown(value)} is not a mapping"))
         return _FAULTY
     before = len(faults)
-    known = {one.name: one for one in dataclasses.fields(kind)}
-    allowed = sorted(name for name, one in known.items() if one.metadata != INTERNAL)
+    known = {one.name: one for one in dataclasses.fields(kind) if one.metadata != INTERNAL}
     for key in value:
         if key not in known:
+            allowed = sorted(known)
             near = did_you_mean(str(key), allowed)
             faults.append((place / key).fault(f"unknown key{near}", allowed=", ".join(allowed)))
-    given = {key: _value(known[key].type, member, place / key, faults) for key, member in value.items() if key in known}
+    ours = {key: member for key, member in value.items() if key in known}
+    given = {key: value_of(known[key].type, member, place / key, faults) for key, member in ours.items()} | {**extra}
     for name, one in known.items():
         if name not in given and one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
             faults.append((place / name).fault("this key is needed and not there"))
@@ -359,7 +328,7 @@ def _record(kind: Any, value: Any, place: _Place, faults: Faults) -> Any:
         return _FAULTY
 
 
-_READERS: dict[Any, Callable[[Any, Any, _Place, Faults], Any]] = {
+_READERS: dict[Any, Callable[[Any, Any, Place, Faults], Any]] = {
     Annotated: _marked,
     types.UnionType: _either,
     typing.Union: _either,

@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import field
 from glob import iglob
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,77 +11,20 @@ from hpclaunch.config.catalog import JOB, Catalog
 from hpclaunch.config.fileformat import (
     INTERNAL,
     AtLeast,
-    Before,
     Environment,
+    LauncherName,
     Line,
     Matching,
     Memory,
     PositiveInt,
+    ReadBy,
     VariableName,
     Walltime,
     read,
 )
+from hpclaunch.config.parameter_files import read_parameters
+from hpclaunch.config.parameters import Parameter, ParameterName
 from hpclaunch.core.records import record
-from hpclaunch.launchers import LauncherName
-
-Value = bool | int | float | str
-ParameterName = Annotated[str, Matching(re.compile("[a-z][a-z0-9_]*"), "small letters, digits and _")]
-
-
-def _spelled_out(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"default": value}
-
-
-@record
-class Parameter:
-    """A hyper-parameter: its default fixes its type. ``choices`` are all that is allowed.
-
-    A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; one that has some is finite.
-    """
-
-    default: bool | int | float | str
-    help: str = ""
-    choices: tuple[Value, ...] = ()
-    at_least: int | float | None = None
-    above: int | float | None = None
-    below: int | float | None = None
-    at_most: int | float | None = None
-
-    def __post_init__(self) -> None:
-        if not self.bounds:
-            return
-        if isinstance(self.default, bool) or not isinstance(self.default, int | float):
-            raise ValueError("only a number has bounds (at_least, above, below, at_most)")
-        limits = (self.at_least, self.above, self.below, self.at_most)
-        if not all(-inf < limit < inf for limit in limits if limit is not None):
-            raise ValueError("a bound is a finite number")
-        for value in (self.default, *self.choices):
-            if not self._is_within(value):
-                raise ValueError(f"{spell(value)}, the default or a choice, is not {self.bounds}")
-
-    @property
-    def bounds(self) -> str:
-        """What a number must be, such as ``at least 0 and below 1``; empty without bounds."""
-        said = {"at least": self.at_least, "above": self.above, "below": self.below, "at most": self.at_most}
-        return " and ".join(f"{word} {bound}" for word, bound in said.items() if bound is not None)
-
-    def parse(self, text: str) -> Value:
-        """Return typed text as this parameter's type. Raises ValueError saying what is allowed."""
-        value = _as_type(type(self.default), text)
-        if self.choices and value not in self.choices:
-            raise ValueError(f"{text!r} is not one of {', '.join(map(spell, self.choices))}")
-        if self.bounds and not self._is_within(value):
-            raise ValueError(f"{text!r} is not a number that is {self.bounds}")
-        return value
-
-    def _is_within(self, value: Any) -> bool:
-        return (
-            -inf < value < inf
-            and (self.at_least is None or value >= self.at_least)
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
-            and (self.at_most is None or value <= self.at_most)
-        )
 
 
 @record
@@ -172,7 +114,7 @@ class Training:
 
 @record
 class Job:
-    """A job: a script with hyper-parameters, or any command, and what it needs.
+    """A job: a script with hyper-parameters (config/parameter_files.py), or any command, and what it needs.
 
     ``restarts``: how often its script may start it again after it has saved its state; ``signal`` asks it to.
     ``rank_logs``: up to so many ranks each has a log file of its own. ``strategies``: those of TensorFlow that the
@@ -184,7 +126,7 @@ class Job:
     summary: str
     script: Line | None = None
     command: tuple[str, ...] = ()
-    parameters: dict[ParameterName, Annotated[Parameter, Before(_spelled_out)]] = field(default_factory=dict)
+    parameters: Annotated[dict[str, Parameter], ReadBy(read_parameters)] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)
     data: DataSet | None = None
     training: Training | None = None
@@ -252,21 +194,3 @@ def script_job(path: Path) -> Job:
 
 def _command_for(path: Path) -> tuple[str, ...]:
     return ("bash", "{code}/" + path.name) if path.suffix == ".sh" else ("{code}/" + path.name,)
-
-
-def spell(value: Value) -> str:
-    """Return a value as a job's command line takes it: ``true`` and ``false`` for booleans."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _as_type(kind: type, text: str) -> Value:
-    if kind is bool:
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        raise ValueError(f"{text!r} is not true or false")
-    if kind is str:
-        return text
-    try:
-        return int(text) if kind is int else float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not {'a whole number' if kind is int else 'a number'}") from None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from typing import Any
 
-from hpclaunch.config.site import Site
+from hpclaunch.config.site import BOOK, Site
 from hpclaunch.core.records import record
 
-_BOOKS = frozenset({"sources", "origins", "third_party", "derived", "unverified"})
+_BOOKS = frozenset(one.name for one in fields(Site) if one.metadata == BOOK)
 
 
 @record

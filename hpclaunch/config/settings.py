@@ -5,13 +5,12 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
-from hpclaunch.config.fileformat import INTERNAL, AtLeast, Environment, Line, Walltime, read
+from hpclaunch.config.fileformat import INTERNAL, AtLeast, Environment, LauncherName, Line, Walltime, read
 from hpclaunch.core.records import record
-from hpclaunch.launchers import LauncherName
+from hpclaunch.core.scheduler_rows import SchedulerRow
 
 SETTINGS_FILE = "settings.yaml"
 PROJECT_FILE = "hpclaunch.yaml"
-_SBATCH_VARIABLES = {"account": "SBATCH_ACCOUNT", "partition": "SBATCH_PARTITION", "qos": "SBATCH_QOS"}
 
 
 @record
@@ -102,11 +101,11 @@ def _read(path: Path) -> Settings:
     return read(path, Settings) if path.is_file() else Settings()
 
 
-def sbatch_variables(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return key -> (variable, value) for the SBATCH_* variables that say what the user wants.
+def shell_choices(scheduler: SchedulerRow, environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return key -> (variable, value) for the scheduler's variables that say what the user wants.
 
-    They count only outside a job: inside one they are Slurm's own echo of how that job was started.
+    They count only outside a job: inside one they are the scheduler's own echo of how that job was started.
     """
-    if "SLURM_JOB_ID" in environment:
+    if scheduler.inside_job in environment:
         return {}
-    return {key: (name, environment[name]) for key, name in _SBATCH_VARIABLES.items() if environment.get(name)}
+    return {key: (name, environment[name]) for key, name in scheduler.shell_choices if environment.get(name)}

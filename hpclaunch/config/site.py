@@ -3,51 +3,43 @@
 What a file leaves out is not known, and is neither assumed nor checked. Bandwidths are GB/s in one direction.
 """
 
-import re
 from dataclasses import field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from hpclaunch.config.catalog import SITE, Catalog
+from hpclaunch.config.detection import Detect
 from hpclaunch.config.fileformat import (
     INTERNAL,
     AtLeast,
     AtMost,
-    Before,
     Environment,
+    LauncherName,
     Line,
     Memory,
     NotNegative,
     PositiveInt,
-    Scalar,
     ScalarLine,
+    SchedulerName,
     VariableName,
     Walltime,
     read,
 )
+from hpclaunch.config.wording import shown
 from hpclaunch.core.records import record
-from hpclaunch.launchers import LauncherName
+from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
 
-SchedulerName = Literal["slurm", "local"]
 TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
+HEAD = "head"
+"""The section at the top of a site's card."""
+ALWAYS_USED = {"always_used": True}
+"""Marks a field whose value every script of the site uses."""
+BOOK = {"book": True}
+"""Marks a field that says where the values of others are from."""
+_ASKING, _EVERY_SCRIPT = "How resources are asked for", "In every script"
+_WHOLE_NODES = {"yes": "whole nodes only", "no": "nodes may be shared"}
+_SSH = "nodes of a job {} be entered with ssh"
+
 Runtime = Literal["shifter", "podman-hpc", "apptainer", "singularity", "pyxis"]
-
-
-def _pattern(value: Any) -> Any:
-    """Refuse what is not a regular expression when the file is read, not when a host name is looked at."""
-    try:
-        re.compile(str(value))
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {error}") from None
-    return value
-
-
-@record
-class Detect:
-    """How a login node of the site is known: every key that is given must hold; ``hostname`` must match all of it."""
-
-    environment: dict[VariableName, Scalar] = field(default_factory=dict)
-    cluster_name: str | None = None
-    hostname: Annotated[str, Before(_pattern)] | None = None
 
 
 @record
@@ -62,19 +54,21 @@ class Source:
 class GpuLinks:
     """How the GPUs of a node are joined. ``slowest_pair`` where pairs differ; ``gpu`` is all links of one GPU."""
 
-    type: str
-    pair_gbytes_per_s: NotNegative | None = None
-    slowest_pair_gbytes_per_s: NotNegative | None = None
-    gpu_gbytes_per_s: NotNegative | None = None
+    type: str = field(metadata=shown("{}"))
+    pair_gbytes_per_s: NotNegative | None = field(default=None, metadata=shown("{} GB/s between a pair"))
+    slowest_pair_gbytes_per_s: NotNegative | None = field(
+        default=None, metadata=shown("{} GB/s between the slowest pair")
+    )
+    gpu_gbytes_per_s: NotNegative | None = field(default=None, metadata=shown("{} GB/s out of a GPU"))
 
 
 @record
 class Nics:
     """The network cards of a node."""
 
-    model: str
-    count: PositiveInt | None = None
-    gbytes_per_s_each: NotNegative | None = None
+    model: str = field(metadata=shown("{}"))
+    count: PositiveInt | None = field(default=None, metadata=shown(noun="card"))
+    gbytes_per_s_each: NotNegative | None = field(default=None, metadata=shown("{} GB/s each"))
 
 
 @record
@@ -85,7 +79,7 @@ class WholeNode:
     """
 
     variables: dict[VariableName, ScalarLine] = field(default_factory=dict)
-    cpu_bind: Line | None = None
+    cpu_bind: Line | None = field(default=None, metadata=shown("--cpu-bind={}", none="--cpu-bind=none"))
 
 
 @record
@@ -95,10 +89,10 @@ class Charging:
     Whole nodes count as all that is in them. Without ``rate`` it is not known, unless the unit is the hour itself.
     """
 
-    unit: str
-    counts: Literal["node", "gpu", "core"]
-    rate: NotNegative | None = None
-    note: str = ""
+    unit: str = field(metadata=shown("{}", row="unit"))
+    counts: Literal["node", "gpu", "core"] = field(metadata=shown("for every {} and hour", row="unit"))
+    rate: NotNegative | None = field(default=None, metadata=shown("x {}", row="unit"))
+    note: str = field(default="", metadata=shown("{}"))
 
 
 @record
@@ -112,33 +106,43 @@ class NodeType:
     ``stand_in_gpus``: the scheduler hands GPUs out, but nothing can compute on them (a test cluster).
     """
 
-    title: str
-    nodes: PositiveInt | None = None
-    sockets: PositiveInt | None = None
-    cpu: str | None = None
-    cores_per_node: PositiveInt | None = None
-    usable_cores: PositiveInt | None = None
-    threads_per_core: PositiveInt = 1
-    cpus_per_core: PositiveInt | None = None
-    numa_domains: PositiveInt | None = None
-    memory_gb: PositiveInt | None = None
-    request_memory: Memory | None = None
-    local_storage: str | None = None
-    gpus_per_node: Annotated[int, AtLeast(0), AtMost(1024)] = 0
-    gpu_model: str | None = None
-    gpu_memory_gb: PositiveInt | None = None
-    gpu_type: Line | None = None
-    gpu_links: GpuLinks | None = None
-    stand_in_gpus: bool = False
-    nics: Nics | None = None
-    whole_nodes: bool = False
-    constraint: Line | None = None
-    partition: Line | None = None
-    qos: Line | None = None
-    default_tasks_per_node: PositiveInt | None = None
-    default_cpus_per_task: PositiveInt | None = None
-    whole_node: WholeNode = field(default_factory=WholeNode)
-    rank_setup: tuple[Line, ...] = ()
+    title: str = field(metadata=shown("{}"))
+    nodes: PositiveInt | None = field(default=None, metadata=shown(noun="node", row="nodes"))
+    constraint: Line | None = field(default=None, metadata=shown(row="nodes"))
+    partition: Line | None = field(default=None, metadata=shown(row="nodes"))
+    qos: Line | None = field(default=None, metadata=shown("QOS {}", row="nodes"))
+    cpu: str | None = field(default=None, metadata=shown("{}", row="CPUs"))
+    sockets: PositiveInt | None = field(default=None, metadata=shown(noun="socket", row="CPUs"))
+    cores_per_node: PositiveInt | None = field(default=None, metadata=shown(noun="core", row="CPUs"))
+    usable_cores: PositiveInt | None = field(default=None, metadata=shown("{} for jobs", noun="core", row="CPUs"))
+    threads_per_core: PositiveInt = field(default=1, metadata=shown("{} a core", noun="thread", row="CPUs"))
+    cpus_per_core: PositiveInt | None = field(
+        default=None, metadata=shown("{} a core in Slurm", noun="CPU", row="CPUs")
+    )
+    numa_domains: PositiveInt | None = field(default=None, metadata=shown(noun="NUMA domain", row="CPUs"))
+    memory_gb: PositiveInt | None = field(default=None, metadata=shown("{} GB", row="memory"))
+    request_memory: Memory | None = field(
+        default=None, metadata=shown("{} is asked for with a whole node", row="memory")
+    )
+    local_storage: str | None = field(default=None, metadata=shown("{}", row="memory"))
+    gpus_per_node: Annotated[int, AtLeast(0), AtMost(1024)] = field(default=0, metadata=shown(noun="GPU", row="GPUs"))
+    gpu_model: str | None = field(default=None, metadata=shown("{}", row="GPUs"))
+    gpu_memory_gb: PositiveInt | None = field(default=None, metadata=shown("{} GB each", row="GPUs"))
+    gpu_type: Line | None = field(default=None, metadata=shown("type {} in --gres", row="GPUs"))
+    stand_in_gpus: bool = field(
+        default=False, metadata=shown(yes="stand-ins that compute nothing", no="real ones", row="GPUs")
+    )
+    gpu_links: GpuLinks | None = field(default=None, metadata=shown(row="GPU links"))
+    nics: Nics | None = field(default=None, metadata=shown(row="network"))
+    whole_nodes: bool = field(default=False, metadata=shown(**_WHOLE_NODES, row="jobs"))
+    default_tasks_per_node: PositiveInt | None = field(
+        default=None, metadata=shown("usually {} a node", noun="task", row="jobs")
+    )
+    default_cpus_per_task: PositiveInt | None = field(
+        default=None, metadata=shown("usually {} a task", noun="CPU", row="jobs")
+    )
+    whole_node: WholeNode = field(default_factory=WholeNode, metadata=shown(row="all GPUs used"))
+    rank_setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; ", row="every rank"))
     environment: Environment | None = None
     charging: Charging | None = None
 
@@ -167,16 +171,16 @@ class NodeType:
 class Bin:
     """Up to ``max_nodes`` nodes may run for ``max_walltime`` seconds."""
 
-    max_nodes: PositiveInt
-    max_walltime: Walltime
+    max_nodes: PositiveInt = field(metadata=shown(noun="node"))
+    max_walltime: Walltime = field(metadata=shown("{}"))
 
 
 @record
 class Override:
     """A limit that differs for one node type."""
 
-    max_nodes: PositiveInt | None = None
-    max_walltime: Walltime | None = None
+    max_nodes: PositiveInt | None = field(default=None, metadata=shown("at most {}", noun="node"))
+    max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
 
 
 @record
@@ -188,21 +192,21 @@ class Limits:
     ``sbatch`` options come with it. ``max_jobs`` and ``max_running`` are per user.
     """
 
-    min_nodes: PositiveInt | None = None
-    max_nodes: PositiveInt | None = None
-    max_walltime: Walltime | None = None
-    bins: tuple[Bin, ...] = ()
-    by_node_type: dict[str, Override] = field(default_factory=dict)
-    max_gpus_per_node: PositiveInt | None = None
-    max_jobs: PositiveInt | None = None
-    max_running: PositiveInt | None = None
-    node_types: tuple[str, ...] = ()
-    whole_nodes: bool | None = None
-    only_if_asked: bool = False
-    implicit: bool = False
-    charge_factor: NotNegative | None = None
-    sbatch: tuple[Line, ...] = ()
-    note: str = ""
+    min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
+    max_nodes: PositiveInt | None = field(default=None, metadata=shown("at most {}", noun="node"))
+    max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
+    bins: tuple[Bin, ...] = field(default=(), metadata=shown(each="{max_walltime} with up to {max_nodes}", joiner="; "))
+    by_node_type: dict[str, Override] = field(default_factory=dict, metadata=shown(member="{}: {}"))
+    max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} a node", noun="GPU"))
+    max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} a user", noun="job"))
+    max_running: PositiveInt | None = field(default=None, metadata=shown("{} a user", noun="running job"))
+    node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))
+    whole_nodes: bool | None = field(default=None, metadata=shown(**_WHOLE_NODES))
+    only_if_asked: bool = field(default=False, metadata=shown(yes="only if asked for", no="may be chosen for you"))
+    implicit: bool = field(default=False, metadata=shown(yes="in force without a directive", no="needs its directive"))
+    charge_factor: NotNegative | None = field(default=None, metadata=shown("costs x {}"))
+    sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
+    note: str = field(default="", metadata=shown("{}"))
 
     def of(self, kind: str) -> "Limits":
         """Return the limits as they hold for a node type."""
@@ -220,19 +224,21 @@ class Limits:
 class Defaults:
     """What the site chooses where nobody else does."""
 
-    node_type: str
-    partition: Line | None = None
-    qos: Line | None = None
-    account: Line | None = None
-    walltime: Walltime | None = None
+    node_type: str = field(metadata=shown("node type {}"))
+    partition: Line | None = field(default=None, metadata=shown("partition {}"))
+    qos: Line | None = field(default=None, metadata=shown("QOS {}"))
+    account: Line | None = field(default=None, metadata=shown("account {}"))
+    walltime: Walltime | None = field(default=None, metadata=shown("walltime {}"))
 
 
 @record
 class GpuRequest:
     """How GPUs are asked for: by which directive (``none``: they come with the nodes), and what srun says again."""
 
-    directive: Literal["gpus-per-node", "gpus-per-task", "gpus", "gres", "none"]
-    srun: Literal["gpus-per-node", "gpus-per-task"] | None = None
+    directive: Literal["gpus-per-node", "gpus-per-task", "gpus", "gres", "none"] = field(
+        metadata=shown("--{}", none="no directive: they come with the nodes")
+    )
+    srun: Literal["gpus-per-node", "gpus-per-task"] | None = field(default=None, metadata=shown("srun says --{} again"))
 
 
 @record
@@ -242,19 +248,19 @@ class LauncherOptions:
     ``warn`` is told to whoever chooses it.
     """
 
-    mpi: Line | None = None
-    cpu_bind: Line | None = None
-    gpu_bind: Line | None = None
-    extra: tuple[Line, ...] = ()
-    ssh: bool = False
-    warn: Line | None = None
+    mpi: Line | None = field(default=None, metadata=shown("--mpi={}"))
+    cpu_bind: Line | None = field(default=None, metadata=shown("--cpu-bind={}", none="--cpu-bind=none"))
+    gpu_bind: Line | None = field(default=None, metadata=shown("--gpu-bind={}", none="--gpu-bind=none"))
+    extra: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner=" "))
+    ssh: bool = field(default=False, metadata=shown(yes=_SSH.format("may"), no=_SSH.format("may not")))
+    warn: Line | None = field(default=None, metadata=shown("{}"))
 
 
 @record
 class Launchers:
     """The launchers that work at the site, and the one to use."""
 
-    default: LauncherName
+    default: LauncherName = field(metadata=shown("{}", row="usual"))
     options: dict[LauncherName, LauncherOptions]
 
     def __post_init__(self) -> None:
@@ -269,19 +275,19 @@ class Container:
     ``modules`` are those of shifter and podman-hpc: what the site puts into the container (GPU libraries, its MPI).
     """
 
-    runtime: Runtime
-    modules: tuple[Line, ...] = ()
-    options: tuple[Line, ...] = ()
-    mpi: Line | None = None
+    runtime: Runtime = field(metadata=shown("{}"))
+    modules: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
+    options: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner=" "))
+    mpi: Line | None = field(default=None, metadata=shown("--mpi={}"))
 
 
 @record
 class Folders:
     """Paths in which ``$NAME`` is taken from the submitting environment. ``node_private`` ones are not shared."""
 
-    runs: Line | None = None
-    data: Line | None = None
-    node_private: tuple[Line, ...] = ()
+    runs: Line | None = field(default=None, metadata=shown("{}"))
+    data: Line | None = field(default=None, metadata=shown("{}"))
+    node_private: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
 
 
 @record
@@ -297,38 +303,58 @@ class Site:
     """
 
     name: str = field(metadata=INTERNAL)
-    title: str
-    status: Literal["production", "retired", "test"] = "production"
-    scheduler: SchedulerName
-    interconnect: str | None = None
-    login_shell: bool = False
-    export: Literal["none", "all"] = "none"
-    detect: Detect | None = None
-    defaults: Defaults
-    required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = ()
-    node_types: Annotated[dict[Line, NodeType], AtLeast(1)]
-    partitions: dict[Line, Limits] = field(default_factory=dict)
-    qos: dict[Line, Limits] = field(default_factory=dict)
-    charging: Charging | None = None
-    gpus: GpuRequest | None = None
-    launchers: Launchers | None = None
-    task_directives: tuple[TaskDirective, ...] = ("ntasks-per-node", "cpus-per-task")
-    container: Container | None = None
-    environment: Environment = field(default_factory=Environment)
-    provides: tuple[Literal["tensorflow", "horovod"], ...] = ()
-    restart: Literal["requeue", "resubmit", "none"] = "requeue"
-    signal: Line | None = None
-    secret_env: tuple[VariableName, ...] = ()
-    folders: Folders = field(default_factory=Folders)
-    sbatch: tuple[Line, ...] = ()
-    refuses: tuple[Line, ...] = ()
-    remove: tuple[Line, ...] = ()
-    notes: tuple[str, ...] = ()
-    sources: dict[str, Source] = field(default_factory=dict)
-    origins: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    third_party: tuple[str, ...] = ()
-    derived: dict[str, str] = field(default_factory=dict)
-    unverified: dict[str, str] = field(default_factory=dict)
+    title: str = field(metadata=shown("{}", section=HEAD, row="what it is"))
+    status: Literal["production", "retired", "test"] = field(default="production", metadata=shown("{}", section=HEAD))
+    scheduler: SchedulerName = field(metadata=shown("{}", section=HEAD))
+    interconnect: str | None = field(default=None, metadata=shown("{}", section=HEAD))
+    detect: Detect | None = field(default=None, metadata=shown(section=HEAD, row="detected by"))
+    defaults: Defaults = field(metadata=shown(section=HEAD, row="usual choices") | ALWAYS_USED)
+    required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = field(
+        default=(), metadata=shown("{}", section=HEAD, row="must be said") | ALWAYS_USED
+    )
+    login_shell: bool = field(
+        default=False,
+        metadata=shown(yes="login shell (bash -l)", no="no login shell", section=HEAD, row="script") | ALWAYS_USED,
+    )
+    export: Literal["none", "all"] = field(
+        default="none",
+        metadata=shown(
+            "no --export=NONE: the submitting environment comes along ({})",
+            none="--export=NONE",
+            section=HEAD,
+            row="script",
+        ),
+    )
+    node_types: Annotated[dict[Line, NodeType], AtLeast(1)] = field(metadata=shown(section="Node types"))
+    partitions: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="Partitions"))
+    qos: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="QOS"))
+    charging: Charging | None = field(default=None, metadata=shown(section="Charging") | ALWAYS_USED)
+    gpus: GpuRequest | None = field(default=None, metadata=shown(section=_ASKING, row="GPUs") | ALWAYS_USED)
+    task_directives: tuple[TaskDirective, ...] = field(
+        default=("ntasks-per-node", "cpus-per-task"),
+        metadata=shown("{}", none="none: the launcher alone says them", section=_ASKING, row="tasks") | ALWAYS_USED,
+    )
+    launchers: Launchers | None = field(default=None, metadata=shown(section="Launchers"))
+    container: Container | None = field(default=None, metadata=shown(section="Containers"))
+    environment: Environment = field(default_factory=Environment, metadata=shown(section="Environment") | ALWAYS_USED)
+    provides: tuple[Literal["tensorflow", "horovod"], ...] = field(
+        default=(), metadata=shown("{}", section="Environment", row="brings")
+    )
+    folders: Folders = field(default_factory=Folders, metadata=shown(section="Folders") | ALWAYS_USED)
+    sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}", section=_EVERY_SCRIPT) | ALWAYS_USED)
+    refuses: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
+    remove: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
+    restart: Literal["requeue", "resubmit", "none"] = field(
+        default="requeue", metadata=shown("{}", section=_EVERY_SCRIPT)
+    )
+    signal: Line | None = field(default=None, metadata=shown("{}", section=_EVERY_SCRIPT))
+    secret_env: tuple[VariableName, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
+    notes: tuple[str, ...] = field(default=(), metadata=shown("{}", section="Notes"))
+    sources: dict[str, Source] = field(default_factory=dict, metadata=BOOK)
+    origins: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=BOOK)
+    third_party: tuple[str, ...] = field(default=(), metadata=BOOK)
+    derived: dict[str, str] = field(default_factory=dict, metadata=BOOK)
+    unverified: dict[str, str] = field(default_factory=dict, metadata=BOOK)
 
     def __post_init__(self) -> None:
         wrong = [
@@ -338,6 +364,11 @@ class Site:
         ]
         if wrong:
             raise ValueError("; ".join(wrong))
+
+    @property
+    def scheduler_row(self) -> SchedulerRow:
+        """What is known of its scheduler."""
+        return scheduler_row(self.scheduler)
 
     def _references(self) -> list[tuple[str, str, list[str]]]:
         kinds, sources = list(self.node_types), [*self.sources, OURS]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from hpclaunch.core.records import record
+
+Subject = Literal["", "GPUs", "shared paths", "MPI", "account", "scheduler"]
+"""What a fault is about, where that is one of the things that ``doctor`` looks at."""
 
 
 @record
@@ -13,12 +17,14 @@ class Fault:
 
     ``what`` is a clause without a full stop, ``where`` a place such as ``site_configs/x.yaml: partitions.gpu``,
     ``allowed`` what would have been right and ``next`` the command or edit that mends it.
+    ``subject`` is what it is about, for who sorts faults; nobody need look for that in the words.
     """
 
     what: str
     where: str = ""
     allowed: str = ""
     next: str = ""
+    subject: Subject = ""
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.what}" if self.where else self.what

@@ -15,6 +15,10 @@ STRATEGIES = HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworke
 """What can average the gradients of a job: Horovod, or a strategy of TensorFlow."""
 
 
+WITH_QUEUE = {"with_queue": True}
+"""Marks a field of a request that means nothing at a site without a queue."""
+
+
 @record
 class Request:
     """What a person typed, and nothing else: None means "as the files say". Walltime in seconds, memory in MB."""
@@ -28,11 +32,11 @@ class Request:
     gpus_per_node: int | None = None
     launcher: str | None = None
     strategy: str | None = None
-    account: str | None = None
-    partition: str | None = None
-    qos: str | None = None
+    account: str | None = field(default=None, metadata=WITH_QUEUE)
+    partition: str | None = field(default=None, metadata=WITH_QUEUE)
+    qos: str | None = field(default=None, metadata=WITH_QUEUE)
     walltime: int | None = None
-    memory: int | None = None
+    memory: int | None = field(default=None, metadata=WITH_QUEUE)
     data_dir: str | None = None
     synthetic: bool = False
     hosts_file: str | None = None
@@ -41,7 +45,7 @@ class Request:
     settings: Pairs = ()
     sweep: Pairs = ()
     at_once: int | None = None
-    sbatch: tuple[str, ...] = ()
+    sbatch: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
     arguments: tuple[str, ...] = ()
     accept_unverified: bool = False
 
@@ -200,6 +204,10 @@ def digits_of(count: int) -> int:
     return max(4, len(str(count - 1)))
 
 
+OWN = {"own": True}
+"""Marks a field that differs from run to run, or follows from others: runs are not compared by it."""
+
+
 @record
 class JobSpec:
     """The resolved, complete result: everything that the script says. Empty text means "not emitted".
@@ -209,8 +217,9 @@ class JobSpec:
     centre's own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where
     their files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the
     folder of all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job
-    offers a choice; under multiworker the script tells every rank where all others listen. ``calibration_key``: where a
-    later plan finds what this run measures; empty for a run that a plan would not choose.
+    offers a choice; under multiworker the script tells every rank where all others listen. ``parameters``: all of the
+    job's with their values, but those of the sweep; ``command`` holds only what the program must be told.
+    ``calibration_key``: where a later plan finds what this run measures; empty for a run that a plan would not choose.
     """
 
     name: str
@@ -227,12 +236,12 @@ class JobSpec:
     qos: str
     walltime: int
     cost: Cost | None
-    run_dir: str
-    created: str
+    run_dir: str = field(metadata=OWN)
+    created: str = field(metadata=OWN)
     version: str
     shell: str
-    chdir: str
-    directives: Pairs
+    chdir: str = field(metadata=OWN)
+    directives: Pairs = field(metadata=OWN)
     steps: tuple[Step, ...]
     environment: Pairs
     unset: tuple[str, ...]
@@ -245,15 +254,16 @@ class JobSpec:
     secrets: tuple[str, ...]
     secrets_folder: str
     restarts: Restarts
-    code: Code
+    code: Code = field(metadata=OWN)
     data: DataNeed | None
-    unverified: tuple[str, ...]
-    sweep: Sweep | None = None
+    unverified: tuple[str, ...] = field(metadata=OWN)
+    sweep: Sweep | None = field(default=None, metadata=OWN)
     strategy: str = ""
-    calibration_key: str = ""
-    choices: tuple[Choice, ...] = ()
-    declined: tuple[Declined, ...] = ()
-    warnings: tuple[str, ...] = ()
+    parameters: Pairs = field(default=(), metadata=OWN)
+    calibration_key: str = field(default="", metadata=OWN)
+    choices: tuple[Choice, ...] = field(default=(), metadata=OWN)
+    declined: tuple[Declined, ...] = field(default=(), metadata=OWN)
+    warnings: tuple[str, ...] = field(default=(), metadata=OWN)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""

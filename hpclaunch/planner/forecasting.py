@@ -25,7 +25,7 @@ from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, said
 from hpclaunch.planner.strategy import UNLIMITED, explain_refusal, other_node_type, split_of, strategy_of
 from hpclaunch.planner.values import Forecast, Row, Section
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
-from hpclaunch.resolve.command import parameters_of
+from hpclaunch.resolve.command import parameter_words
 from hpclaunch.resolve.decisions import Decisions
 
 
@@ -75,7 +75,7 @@ def forecast(question: Question) -> Forecast:
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
     """Raise Refused with every reason, if no node count is taken, a typed one is not, or a parameter is not known."""
     decisions = Decisions()
-    parameters_of(question.case.job, question.case.request, decisions)
+    parameter_words(question.case.job, question.case.request, decisions)
     if question.case.job.training is not None:
         decisions.faults += nothing_typed(question.case.job, question.case.job.training, question.case.request.settings)
     typed = question.typed_nodes

@@ -9,13 +9,13 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import HOROVOD, Code, JobSpec
 from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.command import values_of
 from hpclaunch.resolve.cost import cost_of
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.resolve.lines import Lines, lines_of, secrets_of
 from hpclaunch.resolve.parts import Parts, parts_of
 from hpclaunch.resolve.remove import remove_lines, unwanted_lines
-
-TEMPLATES = {"slurm": "slurm.sh.j2", "local": "mpirun.sh.j2"}
 
 
 def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
@@ -62,7 +62,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         site_status=site.status,
         node_type=parts.sizing.node_type,
         scheduler=site.scheduler,
-        template=TEMPLATES[site.scheduler],
+        template=site.scheduler_row.template,
         launcher=parts.launcher,
         layout=layout,
         account=placement.account,
@@ -93,6 +93,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         unverified=parts.unverified,
         sweep=replace(sweep, position=len(lines.command) - len(case.request.arguments)) if sweep else None,
         strategy=parts.strategy,
+        parameters=tuple(values_of(job, case.request).items()),
         calibration_key=_calibration_key(case),
     )
 
@@ -104,7 +105,7 @@ def _calibration_key(case: Case) -> str:
     beside Horovod), of a sweep, and of stand-in samples.
     """
     request = case.request
-    unknown = request.arguments or request.sbatch or request.launcher or request.synthetic or request.sweep
+    unknown = request.arguments or request.sbatch or request.launcher or is_synthetic(case) or request.sweep
     return "" if unknown or request.strategy not in (None, HOROVOD) else case.calibration_key
 
 

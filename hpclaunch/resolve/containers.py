@@ -7,6 +7,7 @@ from collections.abc import Callable
 from hpclaunch.config.site import Container, NodeType, Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Pairs
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.decisions import Decisions
 
 
@@ -94,6 +95,9 @@ RUNTIMES: dict[str, Callable[[Container, ContainerRequest], ContainerCommand]] =
 }
 
 
+_TASK_LAUNCHER = next(name for name, row in LAUNCHERS.items() if row.ranks_are_tasks)
+
+
 def container_request(
     image: str, folders: tuple[str, ...], node: NodeType, workdir: str = "", variables: tuple[str, ...] = ()
 ) -> ContainerRequest:
@@ -115,9 +119,10 @@ def container_of(site: Site, launcher: str, asked: ContainerRequest | None, deci
             next="'container: {runtime: …}' in a site file of your own (docs/site-files.md)",
         )
         return ContainerCommand()
-    if site.container.runtime == "pyxis" and launcher != "srun":
+    if site.container.runtime == "pyxis" and not LAUNCHERS[launcher].ranks_are_tasks:
         decisions.fault(
-            f"at {site.name} containers are an option of srun, and the launcher is {launcher}", next="--launcher srun"
+            f"at {site.name} containers are an option of {_TASK_LAUNCHER}, and the launcher is {launcher}",
+            next=f"--launcher {_TASK_LAUNCHER}",
         )
     for folder in asked.folders if site.container.runtime != "shifter" else ():
         if "," in folder or ":" in folder:

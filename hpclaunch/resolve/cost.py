@@ -18,7 +18,7 @@ def cost_of(site: Site, sizing: Sizing, runs: int = 1) -> Cost | None:
     Amount = what is counted x hours x rate x the charge factors of partition and QOS (the sites' charging pages).
     """
     layout, placement = sizing.layout, sizing.placement
-    if site.scheduler != "slurm" or not placement.walltime or "charging" in site.unverified:
+    if not site.scheduler_row.has_queue or not placement.walltime or "charging" in site.unverified:
         return None
     charging = site.node_types[sizing.node_type].charging or site.charging or Charging(unit="node-hour", counts="node")
     rate, known = charging.rate, charging.rate is not None or "charging.rate" not in site.unverified

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from hpclaunch.core.errors import Fault
+from hpclaunch.core.errors import Fault, Subject
 from hpclaunch.core.spec import Choice, Declined
 
 T = TypeVar("T", str, int)
@@ -28,6 +28,6 @@ class Decisions:
                 return value
         return None
 
-    def fault(self, what: str, *, where: str = "", allowed: str = "", next: str = "") -> None:
+    def fault(self, what: str, *, where: str = "", allowed: str = "", next: str = "", subject: Subject = "") -> None:
         """Note one reason for refusing."""
-        self.faults.append(Fault(what=what, where=where, allowed=allowed, next=next))
+        self.faults.append(Fault(what=what, where=where, allowed=allowed, next=next, subject=subject))

@@ -30,7 +30,7 @@ def is_open(path: str) -> bool:
 def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
     """Return what the job reads, or None where it reads nothing (or makes stand-in images up)."""
     data = case.job.data
-    if data is None or _is_synthetic(case):
+    if data is None or is_synthetic(case):
         if case.request.data_dir is not None:
             decisions.warnings.append("--data-dir means nothing here: no data set is read")
         return None
@@ -56,7 +56,7 @@ def data_folder(case: Case, decisions: Decisions) -> tuple[str, str]:
     return normpath(join(context.cwd, place)) if known else "", decisions.choices[-1].origin
 
 
-def _is_synthetic(case: Case) -> bool:
+def is_synthetic(case: Case) -> bool:
     """Tell whether stand-in images are asked for; ``--set synthetic=…`` wins, as in the command."""
     parameters, request = case.job.parameters, case.request
     default = parameters["synthetic"].default if "synthetic" in parameters else False
@@ -71,12 +71,15 @@ def private_faults(case: Case, python: str, data: DataNeed | None, decisions: De
         decisions.fault(
             f"the path {context.run_dir!r} holds a control character or is not UTF-8",
             next="choose another with --runs-dir",
+            subject="shared paths",
         )
-    if site.scheduler == "slurm" and "\\" in context.run_dir:
-        decisions.fault(
-            f"the run directory {context.run_dir} holds a backslash, after which Slurm expands no %j in the log's name",
-            next="choose another with --runs-dir",
-        )
+    for character, what in site.scheduler_row.path_faults:
+        if character in context.run_dir:
+            decisions.fault(
+                f"the run directory {context.run_dir} holds {what}",
+                next="choose another with --runs-dir",
+                subject="shared paths",
+            )
     needed = [("run directory", context.run_dir, "choose one with --runs-dir")]
     needed += [("working folder", context.cwd, "submit from another folder")] if case.job.source_only else []
     needed += [("data folder", data.folder, "choose one with --data-dir")] if data and data.folder else []
@@ -88,6 +91,7 @@ def private_faults(case: Case, python: str, data: DataNeed | None, decisions: De
                     f"the {noun} {path} is in {root}, which every node of {site.name} has for itself",
                     allowed="a folder that all nodes share",
                     next=hint,
+                    subject="shared paths",
                 )
         if root in PurePosixPath(python).parents:
             decisions.warnings.append(f"Python {python} is in {root}, which nodes of {site.name} may not share")

@@ -127,11 +127,12 @@ def layout_of(case: Case, node_type: str, size: Size, placement: Placement, deci
         whole_nodes=whole,
         stand_in_gpus=node.stand_in_gpus,
     )
-    if site.scheduler == "local":
+    if not site.scheduler_row.has_queue:
         _check_hosts(case, layout, decisions)
     elif request.hosts_file is not None:
         decisions.fault(
-            "--hosts is for sites without a scheduler; Slurm names the hosts itself", next="leave --hosts out"
+            f"--hosts is for sites without a scheduler; {site.scheduler_row.title} names the hosts itself",
+            next="leave --hosts out",
         )
     _check_cpus(case, node_type, layout, decisions)
     _check_gpus(site, node_type, layout, decisions)
@@ -141,7 +142,7 @@ def layout_of(case: Case, node_type: str, size: Size, placement: Placement, deci
 
 def _cpus_by_formula(case: Case, node_type: str, size: Size, whole: bool) -> int | None:
     node = case.node(node_type)
-    here = case.site.scheduler == "local" and not case.request.hosts_file
+    here = not case.site.scheduler_row.has_queue and not case.request.hosts_file
     cores = case.context.cpus if here else node.cores
     if cores is None:
         return None
@@ -152,7 +153,7 @@ def _cpus_by_formula(case: Case, node_type: str, size: Size, whole: bool) -> int
 
 def _check_cpus(case: Case, node_type: str, layout: Layout, decisions: Decisions) -> None:
     most = case.node(node_type).slurm_cpus
-    if case.site.scheduler == "slurm" and most and layout.tasks_per_node * layout.cpus_per_task > most:
+    if case.site.scheduler_row.has_queue and most and layout.tasks_per_node * layout.cpus_per_task > most:
         decisions.fault(
             f"{layout.tasks_per_node} tasks x {layout.cpus_per_task} CPUs do not fit a node",
             where=f"{case.site.name} {node_type}",
@@ -165,7 +166,10 @@ def _check_gpus(site: Site, node_type: str, layout: Layout, decisions: Decisions
     node, place = site.node_types[node_type], f"{site.name} {node_type}"
     if layout.gpus_per_node > node.gpus_per_node:
         decisions.fault(
-            f"{layout.gpus_per_node} GPUs a node asked for", where=place, allowed=f"at most {node.gpus_per_node}"
+            f"{layout.gpus_per_node} GPUs a node asked for",
+            where=place,
+            allowed=f"at most {node.gpus_per_node}",
+            subject="GPUs",
         )
     if 0 < layout.gpus_per_node < layout.tasks_per_node:
         decisions.fault(
@@ -173,6 +177,7 @@ def _check_gpus(site: Site, node_type: str, layout: Layout, decisions: Decisions
             where=place,
             allowed=f"at most {node.gpus_per_node} tasks a node, one per GPU",
             next="lower --tasks-per-node, or --gpus-per-node 0 for a run without GPUs",
+            subject="GPUs",
         )
     by_task = site.gpus is not None and site.gpus.directive == "gpus-per-task"
     if by_task and layout.gpus_per_node % layout.tasks_per_node:
@@ -180,6 +185,7 @@ def _check_gpus(site: Site, node_type: str, layout: Layout, decisions: Decisions
             f"{layout.gpus_per_node} GPUs cannot be shared out evenly to {layout.tasks_per_node} tasks",
             where=f"{site.name}, where GPUs are asked for by the task",
             allowed=f"a multiple of {layout.tasks_per_node} GPUs",
+            subject="GPUs",
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hpclaunch.config.site import Limits
+from hpclaunch.core.errors import Subject
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 
@@ -30,6 +31,7 @@ class Violation:
 
     what: str
     allowed: str
+    subject: Subject = ""
 
     def __str__(self) -> str:
         return f"{self.what}; allowed: {self.allowed}"
@@ -49,7 +51,9 @@ def violations(limits: Limits, ask: Ask) -> list[Violation]:
     if limits.max_gpus_per_node is not None and ask.gpus > limits.max_gpus_per_node:
         found.append(
             Violation(
-                what=f"{ask.gpus} GPUs a node asked for", allowed=f"at most {limits.max_gpus_per_node} GPUs a node"
+                what=f"{ask.gpus} GPUs a node asked for",
+                allowed=f"at most {limits.max_gpus_per_node} GPUs a node",
+                subject="GPUs",
             )
         )
     longest, why = longest_walltime(limits, ask.nodes)

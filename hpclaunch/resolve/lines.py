@@ -29,7 +29,7 @@ class Lines:
 def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     """Return the lines; every reason against them is a fault in the decisions."""
     sizing, launcher, software = parts.sizing, parts.launcher, parts.software
-    slurm = case.site.scheduler == "slurm"
+    scheduler = case.site.scheduler_row
     environment = _environment(parts)
     exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts))
     container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
@@ -37,11 +37,11 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     directives = directives_of(case, parts, container, decisions)
     contained = bool(container.prefix or container.srun)
     return Lines(
-        directives=directives if slurm else (),
+        directives=directives if scheduler.has_queue else (),
         environment=tuple(environment.items()),
         interpreter=program[0] if not contained else container.prefix[0] if container.prefix else "",
         rank_number=rank_number_of(case, launcher, sizing.layout, decisions),
-        rank_setup=rank_setup_of(case, sizing, launcher, software.variables) if slurm else (),
+        rank_setup=rank_setup_of(case, sizing, launcher, software.variables) if scheduler.assigns_gpus else (),
         command=(*container.prefix, *program),
         launch=launch_of(case, sizing, launcher, container, exported),
     )

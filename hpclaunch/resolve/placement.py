@@ -7,12 +7,13 @@ default, then the first in the site file. Why each other one was not is kept.
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 
-from hpclaunch.config.settings import sbatch_variables
+from hpclaunch.config.settings import shell_choices
 from hpclaunch.config.site import Limits, NodeType
-from hpclaunch.core.errors import did_you_mean
+from hpclaunch.core.errors import Subject, did_you_mean
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Declined
+from hpclaunch.core.spec import WITH_QUEUE, Declined, Request
 from hpclaunch.resolve.alternatives import Family, Wanted, alternative
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -20,7 +21,6 @@ from hpclaunch.resolve.limits import Ask, violations
 
 SETTINGS_HINT = "~/.config/hpclaunch/settings.yaml"
 _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")
-_SLURM_ONLY = ("account", "partition", "qos", "memory")
 
 
 @record
@@ -44,10 +44,10 @@ class Placement:
 
 def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
     """Return account, partition and QOS as far as a person named them."""
-    if case.site.scheduler != "slurm":
-        _refuse_slurm_flags(case, decisions)
+    if not case.site.scheduler_row.has_queue:
+        _refuse_flags_of_a_queue(case, decisions)
         return {}
-    request, variables = case.request, sbatch_variables(case.context.environment)
+    request, variables = case.request, shell_choices(case.site.scheduler_row, case.context.environment)
     named = {}
     for key, typed in (("account", request.account), ("partition", request.partition), ("qos", request.qos)):
         variable, from_shell = variables.get(key, ("", None))
@@ -57,7 +57,8 @@ def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
             continue
         named[key] = value
         if not _NAME.fullmatch(value):
-            decisions.fault(f"{key} {value!r} holds a character that no Slurm {key} has", where=f"--{key}")
+            what = f"{key} {value!r} holds a character that no {case.site.scheduler_row.title} {key} has"
+            decisions.fault(what, where=f"--{key}", subject=_subject_of(key))
     return named
 
 
@@ -67,7 +68,7 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
     With ``--accept-unverified`` names that the site file does not know are taken as they are.
     """
     site, wanted = case.site, Wanted(site=case.site, ask=ask, named=named)
-    if site.scheduler != "slurm":
+    if not site.scheduler_row.has_queue:
         _check_available(wanted, decisions)
         return Placement(walltime=ask.walltime)
     account = named.get("account") or site.defaults.account or ""
@@ -122,7 +123,8 @@ def _check_required(case: Case, placement: Placement, node: NodeType, decisions:
     for key in case.site.required:
         if not chosen[key] and f"{case.site.name} {key}" not in refused:
             in_settings = f", or '{key}: …' in the settings file ({SETTINGS_HINT})" if key != "memory" else ""
-            decisions.fault(f"{case.site.name} needs {key} to be said", next=f"--{key}{in_settings}")
+            what = f"{case.site.name} needs {key} to be said"
+            decisions.fault(what, next=f"--{key}{in_settings}", subject=_subject_of(key))
 
 
 def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
@@ -182,6 +184,7 @@ def _refuse_all(family: Family, wanted: Wanted, decisions: Decisions) -> None:
         f"no {family.name} takes {ask}" + (f": {', '.join(refused)}" if refused else ""),
         where=f"{wanted.site.name} {family.name}",
         next=alternative(wanted),
+        subject=_subject_of(family.name),
     )
 
 
@@ -204,6 +207,7 @@ def _check_named(family: Family, wanted: Wanted, accept_unverified: bool, decisi
             where=f"{site.name} {family.name}",
             allowed=", ".join(known),
             next=f"{alternative(instead)}; --accept-unverified takes {one!r} as it is",
+            subject=_subject_of(family.name),
         )
     refusals = [violations(known[one], wanted.ask) for one in names if one in known]
     for violation in refusals[0] if refusals and not unknown and all(refusals) else ():
@@ -212,14 +216,19 @@ def _check_named(family: Family, wanted: Wanted, accept_unverified: bool, decisi
             where=f"{site.name} {family.name} {named}",
             allowed=violation.allowed,
             next=alternative(wanted),
+            subject=violation.subject or _subject_of(family.name),
         )
 
 
-def _refuse_slurm_flags(case: Case, decisions: Decisions) -> None:
-    typed = [key for key in _SLURM_ONLY if getattr(case.request, key)]
-    typed += ["sbatch"] if case.request.sbatch else []
+def _subject_of(key: str) -> Subject:
+    return "account" if key in ("account", "qos") else ""
+
+
+def _refuse_flags_of_a_queue(case: Case, decisions: Decisions) -> None:
+    typed = [one.name for one in fields(Request) if one.metadata == WITH_QUEUE and getattr(case.request, one.name)]
     for key in typed:
         decisions.fault(
             f"--{key} means nothing at {case.site.name}, which has no scheduler",
             next=f"leave --{key} out, or name a Slurm site (hpclaunch sites list)",
+            subject=_subject_of(key),
         )

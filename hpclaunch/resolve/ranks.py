@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import Layout, Request
-from hpclaunch.launchers import LAUNCHERS, Launch, rank_number
+from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
@@ -17,7 +19,6 @@ from hpclaunch.resolve.strategies import takes_several_gpus
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
 _BY_THE_SCRIPT = ("HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", "HPCLAUNCH_CHECKPOINT_DIR", "HPCLAUNCH_RESTART_COUNT")
-_GENERIC = "srun"  # where a site file does not say which
 RANK_LOGS = 512
 """The most ranks that each get a log file of their own, unless somebody says otherwise."""
 
@@ -25,64 +26,80 @@ RANK_LOGS = 512
 def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
     """Return the launcher's name; what it cannot do here is a fault. One rank without a scheduler needs none."""
     site, request = case.site, case.request
-    alone = site.scheduler == "local" and layout.world_size == 1 and request.hosts_file is None
-    known = site.launchers
+    alone = not site.scheduler_row.has_queue and layout.world_size == 1 and request.hosts_file is None
+    known, usual = site.launchers, site.scheduler_row.usual_launcher
     launcher = decisions.pick(
         "launcher",
         ("--launcher", request.launcher),
         ("job", case.job.launcher),
         case.settings.offer("launcher", site.name),
-        ("one rank needs none", "direct" if alone else None),
+        ("one rank needs none", NO_LAUNCHER if alone else None),
         (f"site {site.name}", known.default if known else None),
-        ("not verified", _GENERIC),
+        ("not verified", usual),
     )
-    launcher = launcher or _GENERIC
-    offered = [*known.options] if known else [_GENERIC]
-    # torchrun is started by the site's own srun, once on every node.
-    if launcher not in (*offered, "direct") and not (launcher == "torchrun" and "srun" in offered):
+    launcher = launcher or usual
+    offered = [*known.options] if known else [usual]
+    if not _is_offered(launcher, offered):
         decisions.fault(
             f"launcher {launcher!r} is not one that {site.name} has",
             allowed=", ".join(offered),
             next="leave --launcher out for the site's own",
+            subject="MPI",
         )
+    if launcher not in LAUNCHERS:
+        return offered[0]
+    _check_launcher(case, launcher, layout, decisions)
+    return launcher
+
+
+def _is_offered(launcher: str, offered: Sequence[str]) -> bool:
+    """Whether a site that offers these launchers has this one: by itself, or by the launcher that starts it."""
+    row = LAUNCHERS.get(launcher)
+    return launcher in offered or (row is not None and (row.everywhere or row.started_by in offered))
+
+
+def _check_launcher(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> None:
+    """Note what the launcher cannot do here."""
+    site, row = case.site, LAUNCHERS[launcher]
     options = _options(site, launcher)
     if options.warn:
         decisions.warnings.append(f"{launcher} at {site.name}: {options.warn}")
     _check_reach(site, launcher, layout, decisions)
-    if launcher not in ("srun", "torchrun"):
+    if not row.is_step:
         _check_signals(case, launcher, decisions)
-    if launcher == "ibrun":
-        _check_ibrun(case, decisions)
-    return launcher if launcher in LAUNCHERS else offered[0]
-
-
-def _check_ibrun(case: Case, decisions: Decisions) -> None:
-    if case.request.cpus_per_task is not None:
-        decisions.warnings.append("ibrun places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
-    if not _PLAIN_PATH.fullmatch(case.context.run_dir):
+    if row.places_ranks and case.request.cpus_per_task is not None:
+        decisions.warnings.append(f"{launcher} places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
+    if row.command_is_text and not _PLAIN_PATH.fullmatch(case.context.run_dir):
         decisions.fault(
-            f"the run directory {case.context.run_dir!r} holds a character that ibrun's shell would take apart",
+            f"the run directory {case.context.run_dir!r} holds a character that {launcher}'s shell would take apart",
             allowed="letters, digits and _ . / + - = : , @ %",
             next="choose another with --runs-dir",
+            subject="shared paths",
         )
 
 
 def _options(site: Site, launcher: str) -> LauncherOptions:
-    known = site.launchers.options.items() if site.launchers else ()
-    return next((options for name, options in known if name == launcher), LauncherOptions())
+    known = site.launchers.options if site.launchers else {}
+    return known.get(launcher, LauncherOptions())
 
 
 def _check_reach(site: Site, launcher: str, layout: Layout, decisions: Decisions) -> None:
-    if launcher == "direct" and layout.world_size > 1:
-        decisions.fault(f"launcher 'direct' starts one rank, and {layout.world_size} were asked for")
-    if launcher == "horovodrun" and layout.nodes > 1 and site.scheduler == "slurm" and not _options(site, launcher).ssh:
-        others = [name for name in (site.launchers.options if site.launchers else (_GENERIC,)) if name != launcher]
+    row, scheduler = LAUNCHERS[launcher], site.scheduler_row
+    if row.starts_one_rank and layout.world_size > 1:
+        what = f"launcher {launcher!r} starts one rank, and {layout.world_size} were asked for"
+        decisions.fault(what, subject="MPI")
+    several = layout.nodes > 1 and scheduler.has_queue
+    if row.over_ssh and several and not _options(site, launcher).ssh:
+        offered = site.launchers.options if site.launchers else (scheduler.usual_launcher,)
+        others = [name for name in offered if name != launcher]
         decisions.fault(
-            f"horovodrun knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
+            f"{launcher} knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
             next=f"--launcher {others[0]}" if others else "--nodes 1",
+            subject="MPI",
         )
-    if launcher in ("srun", "ibrun", "torchrun") and site.scheduler == "local":
-        decisions.fault(f"{launcher} needs a Slurm site", next="hpclaunch sites list")
+    if row.scheduler not in ("", site.scheduler):
+        needed = SCHEDULERS[row.scheduler].title
+        decisions.fault(f"{launcher} needs a {needed} site", next="hpclaunch sites list", subject="MPI")
 
 
 def _check_signals(case: Case, launcher: str, decisions: Decisions) -> None:
@@ -114,7 +131,7 @@ def rank_setup_of(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, s
     node, layout = case.node(sizing.node_type), sizing.layout
     if not layout.gpus_per_node:
         return ()
-    own = node.rank_setup if launcher == "srun" and not _has_several_gpus(case.request, layout) else ()
+    own = node.rank_setup if LAUNCHERS[launcher].ranks_are_tasks and not _has_several_gpus(case.request, layout) else ()
     order = node.whole_node.variables if fills_node(node, layout) else {}
     return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in chosen))
 
@@ -134,7 +151,7 @@ def rank_number_of(case: Case, launcher: str, layout: Layout, decisions: Decisio
         case.settings.offer("rank_logs", case.site.name),
         ("usual", RANK_LOGS),
     )
-    return rank_number(launcher) if 1 < layout.world_size <= (most or 0) else ""
+    return LAUNCHERS[launcher].rank_number if 1 < layout.world_size <= (most or 0) else ""
 
 
 def launch_of(
@@ -142,8 +159,9 @@ def launch_of(
 ) -> tuple[str, ...]:
     """Return the launcher's argv; ``names`` are the variables that the script exports."""
     site, layout, node = case.site, sizing.layout, case.node(sizing.node_type)
-    options = _options(site, "srun" if launcher == "torchrun" else launcher)
-    over_ssh = launcher == "horovodrun" and site.scheduler == "slurm" and layout.nodes > 1
+    row = LAUNCHERS[launcher]
+    options = _options(site, row.started_by or launcher)
+    over_ssh = row.over_ssh and site.scheduler_row.has_queue and layout.nodes > 1
     hosts = f"{case.context.run_dir}/hosts" if case.request.hosts_file is not None or over_ssh else ""
     bind = node.whole_node.cpu_bind if layout.whole_nodes and fills_node(node, layout) else None
     several = _has_several_gpus(case.request, layout)
@@ -162,4 +180,4 @@ def launch_of(
         exit_wait=case.job.resources.exit_wait,
         hosts_file=hosts,
     )
-    return LAUNCHERS[launcher](launch)
+    return row.argv(launch)

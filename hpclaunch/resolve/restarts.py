@@ -10,6 +10,7 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Restarts
 from hpclaunch.core.units import format_walltime
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.alternatives import Wanted, longest_piece
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -18,8 +19,6 @@ from hpclaunch.resolve.limits import Ask
 DEFAULT_SIGNAL = "USR2@120"
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")
 _ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
-# These end when they get USR1 or USR2, and pass SIGTERM on to the ranks; the others pass every signal on.
-_PASS_TERM_ALONE = ("torchrun", "horovodrun")
 
 
 @record
@@ -46,7 +45,7 @@ def _most(case: Case, decisions: Decisions) -> int:
         case.settings.offer("restarts", case.site.name),
         ("nobody asked", 0),
     )
-    if case.site.scheduler != "slurm":
+    if not case.site.scheduler_row.has_queue:
         if case.request.restarts:
             decisions.warnings.append(f"{case.site.name} has no scheduler to start a run again: hpclaunch resume does")
         return 0
@@ -95,7 +94,7 @@ def restarts_of(
     elif walltime and usual:
         lead = max(1, min(lead, walltime // 4))
     jobs = math.ceil(restart_request.walltime / walltime) if walltime else 1
-    passed = "TERM" if launcher in _PASS_TERM_ALONE else name
+    passed = LAUNCHERS[launcher].passed(name)
     return Restarts(
         most=max(restart_request.most, jobs - 1), by=case.site.restart, signal=name, lead=lead, passed=passed
     )

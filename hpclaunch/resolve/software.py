@@ -10,6 +10,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Context, Layout, Step
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
@@ -79,7 +80,7 @@ def _variables(case: Case, merged: Environment, layout: Layout) -> dict[str, str
     variables = dict(merged.variables)
     if merged.container:  # runtimes that show the home folder would else let ~/.local win over the image's own packages
         variables.setdefault("PYTHONNOUSERSITE", "1")
-    if case.site.scheduler == "local":
+    if not case.site.scheduler_row.assigns_gpus:
         gpus = min(layout.gpus_per_node, layout.node_gpus)  # more are refused elsewhere
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     return variables
@@ -88,11 +89,11 @@ def _variables(case: Case, merged: Environment, layout: Layout) -> dict[str, str
 def _unset(site: Site, variables: dict[str, str]) -> tuple[str, ...]:
     """Return the variables of the submitting shell that would reach the job and must not.
 
-    Where Slurm hands out GPUs it sets CUDA_VISIBLE_DEVICES itself, and without a scheduler it is among ``variables``.
+    A scheduler that assigns GPUs sets CUDA_VISIBLE_DEVICES itself; where it does not, it is among ``variables``.
     """
     unmanaged = site.gpus is not None and site.gpus.directive == "none"
     strays = (*_STRAYS, "CUDA_VISIBLE_DEVICES") if unmanaged else _STRAYS
-    leaks = site.scheduler == "local" or site.export == "all"
+    leaks = not site.scheduler_row.keeps_shell_out or site.export == "all"
     return tuple(name for name in strays if name not in variables) if leaks else ()
 
 
@@ -106,8 +107,8 @@ def _image(container: str | None, context: Context) -> str | None:
 
 def _lacks_horovod(case: Case, launcher: str) -> bool:
     """Whether a Python job that may want Horovod gets the site's own Python, which has none as far as is known."""
-    wanted = case.job.script is not None and launcher != "torchrun"
-    return wanted and case.site.scheduler == "slurm" and "horovod" not in case.site.provides
+    wanted = case.job.script is not None and LAUNCHERS[launcher].trains_tensorflow
+    return wanted and case.site.scheduler_row.has_queue and "horovod" not in case.site.provides
 
 
 def _activation(venv: str | None, conda: str | None, context: Context) -> list[Step]:

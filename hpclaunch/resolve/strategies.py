@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 
@@ -30,8 +31,8 @@ def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions)
         return ""
     if asked == HOROVOD:
         return asked
-    if launcher == "torchrun":
-        decisions.fault(f"torchrun starts no ranks for {asked}", next="leave --launcher out for the site's own")
+    if not LAUNCHERS[launcher].trains_tensorflow:
+        decisions.fault(f"{launcher} starts no ranks for {asked}", next="leave --launcher out for the site's own")
     if asked == MIRRORED and layout.world_size > 1:
         decisions.fault(
             f"mirrored is one task on one node, with all its GPUs, not {layout.nodes} x {layout.tasks_per_node}",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from hpclaunch.config.job import Job, Parameter, spell
+from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import MOST_RUNS, Layout, Restarts, Sweep
 from hpclaunch.core.units import count
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 
@@ -57,7 +59,7 @@ def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, decis
 
 def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> None:
     site, job = case.site, case.job
-    if site.scheduler != "slurm":
+    if not site.scheduler_row.array_index:
         decisions.fault(
             f"{site.name} has no scheduler, and so no job arrays",
             where="--sweep",
@@ -69,11 +71,11 @@ def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions
             where="--sweep",
             next="let the program read HPCLAUNCH_RUN_DIR from its environment",
         )
-    if launcher == "horovodrun" and layout.nodes > 1:
+    if LAUNCHERS[launcher].over_ssh and layout.nodes > 1:
         decisions.fault(
-            "horovodrun over several nodes keeps one list of hosts, and every run of an array has its own",
+            f"{launcher} over several nodes keeps one list of hosts, and every run of an array has its own",
             where="--sweep",
-            next="--launcher srun, or --nodes 1",
+            next=f"--launcher {site.scheduler_row.usual_launcher}, or --nodes 1",
         )
 
 
@@ -130,7 +132,7 @@ def _items(text: str) -> list[tuple[str, bool]] | None:
 def _numbers(parameter: Parameter, item: str) -> list[str]:
     """Return the whole numbers of ``1..10``, for a parameter that is a number, else the item itself."""
     found = _RANGE.fullmatch(item)
-    if found is None or isinstance(parameter.default, bool | str):
+    if found is None or parameter.kind not in ("int", "float"):
         return [item]
     first, last = int(found[1]), int(found[2])
     if last < first:

@@ -2,37 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from hpclaunch.config.provenance import longest
-from hpclaunch.config.site import Site
+from hpclaunch.config.site import ALWAYS_USED, Site
+from hpclaunch.core.errors import Subject
+from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import Sizing
 
 
+@record
+class _Gap:
+    """An essential key that a site file lacks: what it would say, and what is usual."""
+
+    key: str
+    what: str
+    usual: str
+    subject: Subject
+
+
 def unverified_of(case: Case, layout: Layout, decisions: Decisions) -> list[str]:
     """Return how essential keys that the site file lacks were filled in; without consent each is a fault."""
-    site, gaps = case.site, []
-    if site.scheduler == "slurm" and site.launchers is None:
-        gaps.append(("the launcher", "srun", site.unverified.get("launchers", "")))
-    if site.scheduler == "slurm" and site.gpus is None and layout.gpus_per_node:
-        gaps.append(("how GPUs are asked for", "--gpus-per-node", site.unverified.get("gpus", "")))
-    if not case.request.accept_unverified:
-        for what, taken, why in gaps:
-            decisions.fault(
-                f"{what} is not verified for {site.name}" + (f" ({why})" if why else ""),
-                next=f"--accept-unverified takes Slurm's usual way ({taken}); or a site file of your own that says it",
-            )
-        return []
-    return [f"Not verified for this site: {what}; Slurm's usual way is taken ({taken})." for what, taken, _ in gaps]
+    site, scheduler = case.site, case.site.scheduler_row
+    gaps: list[_Gap] = []
+    if scheduler.has_queue and site.launchers is None:
+        gaps.append(_Gap(key="launchers", what="the launcher", usual=scheduler.usual_launcher, subject="MPI"))
+    if scheduler.has_queue and site.gpus is None and layout.gpus_per_node:
+        gaps.append(_Gap(key="gpus", what="how GPUs are asked for", usual="--gpus-per-node", subject="GPUs"))
+    way = f"{scheduler.title}'s usual way"
+    if case.request.accept_unverified:
+        return [f"Not verified for this site: {gap.what}; {way} is taken ({gap.usual})." for gap in gaps]
+    for gap in gaps:
+        why = f" ({site.unverified[gap.key]})" if site.unverified.get(gap.key) else ""
+        decisions.fault(
+            f"{gap.what} is not verified for {site.name}{why}",
+            next=f"--accept-unverified takes {way} ({gap.usual}); or a site file of your own that says it",
+            subject=gap.subject,
+        )
+    return []
 
 
 def third_party_of(site: Site, sizing: Sizing, launcher: str, image: str | None) -> list[str]:
     """Return the third-party values among those that this script uses."""
     placement = sizing.placement
-    used = [f"node_types.{sizing.node_type}", "required", "charging", "gpus", "task_directives", "environment"]
-    used += ["folders", "sbatch", "defaults", "login_shell", "launchers.default", f"launchers.options.{launcher}"]
-    used += ["launchers.options.srun"] if launcher == "torchrun" else []  # which starts it
+    used = [one.name for one in fields(Site) if ALWAYS_USED.items() <= one.metadata.items()]
+    used += [f"node_types.{sizing.node_type}", "launchers.default", f"launchers.options.{launcher}"]
+    used += [f"launchers.options.{starter}"] if (starter := LAUNCHERS[launcher].started_by) else []
     used += [f"partitions.{placement.partition}"] if placement.partition else []
     used += [f"qos.{placement.qos}"] if placement.qos else []
     used += ["container"] if image else []

@@ -65,13 +65,13 @@ def create(spec: JobSpec, text: str, snapshot: Snapshot, submission: Submission)
         if path.parent.is_dir():
             raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
         what = "the folder of the run directories is no folder"
-        raise Refused(Fault(where=str(path.parent), what=what, next="--runs-dir FOLDER")) from None
+        raise Refused(_wrong_folder(path.parent, what)) from None
     except OSError as error:
-        raise Refused(
-            Fault(
-                where=str(path), what=f"the run directory cannot be written: {error.strerror}", next="--runs-dir FOLDER"
-            )
-        ) from None
+        raise Refused(_wrong_folder(path, f"the run directory cannot be written: {error.strerror}")) from None
+
+
+def _wrong_folder(path: Path, what: str) -> Fault:
+    return Fault(where=str(path), what=what, next="--runs-dir FOLDER", subject="shared paths")
 
 
 def _fill(spec: JobSpec, text: str, snapshot: Snapshot, submission: Submission) -> None:

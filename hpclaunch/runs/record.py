@@ -7,13 +7,14 @@ import os
 import re
 import shlex
 import time
-from dataclasses import replace
+from dataclasses import MISSING, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.errors import Fault, NotFound, NotPermitted
 from hpclaunch.core.files import append_line, json_lines, json_object, locked, read_text, write_text
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS
 
 FINAL = frozenset(
@@ -28,13 +29,8 @@ HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
 STATE = re.compile("[A-Z_]{1,40}")
 _PART = re.compile("[0-9,-]*")
-_TEXTS = (
-    *("name", "site", "scheduler", "created", "state", "job_id", "exit_code", "reason", "host", "git"),
-    *("submission", "nodes", "excluded"),
-)
-_MUST = ("name", "site", "scheduler", "created")
-_HEARD = ("state", "exit_code", "reason", "nodes")
-"""What a scheduler tells of a job, again and again: a line of the history is enough to record it."""
+_HEARD_OF = {"heard": True}
+"""Marks what a scheduler tells of a job, again and again: a line of the history is enough to record it."""
 _LINES = json.JSONEncoder(separators=(",\n  ", ": "))
 
 
@@ -55,14 +51,14 @@ class Run:
     site: str
     scheduler: str
     created: str
-    state: str = "RENDERED"
+    state: str = field(default="RENDERED", metadata=_HEARD_OF)
     job_id: str = ""
-    exit_code: str = ""
-    reason: str = ""
+    exit_code: str = field(default="", metadata=_HEARD_OF)
+    reason: str = field(default="", metadata=_HEARD_OF)
     host: str = ""
     git: str = ""
     submission: str = ""
-    nodes: str = ""
+    nodes: str = field(default="", metadata=_HEARD_OF)
     excluded: str = ""
     earlier: tuple[str, ...] = ()
     tasks: int = 0
@@ -92,8 +88,8 @@ class Run:
 
     @property
     def start_command(self) -> str:
-        """What a person types to start the script by hand."""
-        return shlex.join(["sbatch" if self.scheduler == "slurm" else "bash", str(self.script)])
+        """What a person types to start the script by hand. Raises NotFound for a scheduler that is not known."""
+        return shlex.join([scheduler_row(self.scheduler).start_command, str(self.script)])
 
     def logs(self, rank: int | None = None) -> list[Path]:
         """Return the log files of all starts, oldest first: the job's; or the one of a rank, which all starts share."""
@@ -111,6 +107,12 @@ class Run:
     def spec(self) -> dict[str, Any]:
         """Return what the script was rendered from, as plain values; empty where it cannot be read."""
         return json_object(read_text(self.home / "spec.json"))
+
+    def parameters(self) -> dict[str, str]:
+        """Return the job's parameters with their values, by name; those of a sweep are not among them (``swept``)."""
+        pairs = self.spec().get("parameters")
+        known = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
+        return {str(name): str(value) for name, value in known}
 
     def history(self) -> list[dict[str, Any]]:
         """Return every state that was recorded, with its time, oldest first."""
@@ -147,6 +149,11 @@ class Run:
         fields = {name: getattr(self, name) for name in _TEXTS}
         told = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
         return {**told, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else told
+
+
+_TEXTS = tuple(one.name for one in fields(Run) if one.type == "str")
+_MUST = tuple(one.name for one in fields(Run) if one.name in _TEXTS and one.default is MISSING)
+_HEARD = tuple(one.name for one in fields(Run) if one.metadata == _HEARD_OF)
 
 
 def load(path: Path) -> Run:

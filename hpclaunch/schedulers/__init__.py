@@ -1,18 +1,22 @@
-"""A table of schedulers, each a module with the same functions; nothing here knows a particular one."""
+"""What every scheduler can do, and the module that does it for a name; nothing here knows a particular scheduler."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from hpclaunch.core.errors import Fault, NotFound
+from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
 
-MODULES = {"slurm": "hpclaunch.schedulers.slurm.states", "local": "hpclaunch.schedulers.local"}
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe import Described, Here
 
 
 @record
@@ -46,36 +50,69 @@ class Search:
     words: str = ""
 
 
-class Scheduler(Protocol):
-    """The seam. ``states`` and ``search`` answer for many runs with one call to each of the scheduler's programs.
+@record
+class Estimate:
+    """What a scheduler says of a script that it was shown: in its own ``words``, and when the script would ``start``.
 
-    ``objections`` are reasons for which the scheduler itself would refuse the run or let it wait for ever, as far as it
-    can tell; ``estimate`` is its own word on when a script would start. ``submit`` raises Unanswered where nobody knows
-    whether the run was queued, any other SchedulerError where it was not. ``explain`` puts a reason for waiting into
-    words, with what to do. ``unwell`` are nodes out of a list that the scheduler calls broken.
+    ``start`` is in local time; None where the words do not tell.
     """
 
-    def objections(self, spec: JobSpec) -> list[Fault]: ...
+    words: str
+    start: datetime | None = None
 
-    def estimate(self, text: str) -> str: ...
 
-    def submit(self, run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str: ...
+class Scheduler(Protocol):
+    """The seam. ``states`` and ``search`` answer for many runs with one call to each of the scheduler's programs."""
 
-    def search(self, runs: Sequence[Run]) -> Search: ...
+    def objections(self, spec: JobSpec) -> list[Fault]:
+        """Return why it would refuse the run or let it wait for ever, as far as it can tell."""
 
-    def states(self, runs: Sequence[Run]) -> dict[str, Status]: ...
+    def estimate(self, text: str) -> Estimate:
+        """Return when a script would start; queues nothing. Raises SchedulerError."""
 
-    def cancel(self, runs: Sequence[Run]) -> bool: ...
+    def submit(self, run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
+        """Queue a script and return its job id.
 
-    def cancel_command(self, run: Run) -> str: ...
+        Raises Unanswered if it is unknown whether the run was queued, another SchedulerError if it was not.
+        """
 
-    def explain(self, reason: str) -> str: ...
+    def search(self, runs: Sequence[Run]) -> Search:
+        """Return the jobs that carry these runs' directories."""
 
-    def unwell(self, nodes: str) -> tuple[str, ...]: ...
+    def states(self, runs: Sequence[Run]) -> dict[str, Status]:
+        """Return job id -> status."""
+
+    def cancel(self, runs: Sequence[Run]) -> bool:
+        """End the runs and return whether there was anything to end. Raises SchedulerError."""
+
+    def cancel_command(self, run: Run) -> str:
+        """Return what a person would type to end a run."""
+
+    def explain(self, reason: str) -> str:
+        """Put a reason for waiting into words, with what to do; nothing for one that is not known."""
+
+    def unwell(self, nodes: str) -> tuple[str, ...]:
+        """Return which nodes of a list it calls broken."""
+
+    def overriding(self, environment: Mapping[str, str]) -> list[str]:
+        """Return the variables of a shell that would override a script that a person starts from it."""
+
+    def past_jobs(self, days: int) -> list[Past]:
+        """Return the jobs that have started within so many days; nothing where it keeps no history."""
+
+    def gpu_types(self) -> list[str]:
+        """Return the types of GPUs that it hands out (an empty text: without a type); nothing if it does not say."""
+
+    def mpi_types(self) -> list[str]:
+        """Return the types of MPI that its steps can start with."""
+
+    def container_runtimes(self) -> tuple[str, ...]:
+        """Return the container runtimes that are a part of it."""
+
+    def describe(self, here: Here) -> Described:
+        """Return the cluster that this machine belongs to. Raises SchedulerError where it does not tell."""
 
 
 def scheduler_of(name: str) -> Scheduler:
-    """Return the module for that scheduler, imported only now. Raises NotFound."""
-    if name not in MODULES:
-        raise NotFound(Fault(what=f"no scheduler is called {name!r}", allowed=", ".join(MODULES)))
-    return cast(Scheduler, import_module(MODULES[name]))
+    """Return the scheduler of that name; its module is imported only now. Raises NotFound."""
+    return cast(Scheduler, import_module(f"{__name__}.{scheduler_row(name).module}"))

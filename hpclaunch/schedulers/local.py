@@ -7,13 +7,18 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
-from hpclaunch.schedulers import Search, Status
+from hpclaunch.schedulers import Estimate, Search, Status
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe import Described, Here
 
 _BACKSTOP_MINUTES = 10
 _YEAR_MINUTES = 365 * 24 * 60
@@ -26,9 +31,9 @@ def objections(spec: JobSpec) -> list[Fault]:
     return []
 
 
-def estimate(text: str) -> str:
+def estimate(text: str) -> Estimate:
     """Return when it would start."""
-    return "It would start at once: there is no scheduler."
+    return Estimate(words="It would start at once: there is no scheduler.")
 
 
 def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
@@ -163,3 +168,33 @@ def explain(reason: str) -> str:
 def unwell(nodes: str) -> tuple[str, ...]:
     """Return nothing: there is one machine, and it answered."""
     return ()
+
+
+def overriding(environment: Mapping[str, str]) -> list[str]:
+    """Return nothing: the script itself unsets what would mislead it."""
+    return []
+
+
+def past_jobs(days: int) -> list[Past]:
+    """Return nothing: here nothing waits."""
+    return []
+
+
+def gpu_types() -> list[str]:
+    """Return nothing: nobody hands out GPUs."""
+    return []
+
+
+def mpi_types() -> list[str]:
+    """Return nothing: there are no steps."""
+    return []
+
+
+def container_runtimes() -> tuple[str, ...]:
+    """Return nothing: runtimes are programs of their own here."""
+    return ()
+
+
+def describe(here: Here) -> Described:
+    """Raise SchedulerError: there is no cluster."""
+    raise SchedulerError(Fault(what="there is no scheduler that could be asked what this cluster is"))

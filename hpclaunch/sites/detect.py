@@ -6,9 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hpclaunch.config.catalog import SITE, Catalog
+from hpclaunch.config.catalog import SITE, THIS_MACHINE, Catalog
+from hpclaunch.config.detection import Detect
 from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Detect, Site, load_site
+from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import Fault, InvalidFile, NotFound, did_you_mean
 from hpclaunch.core.records import record
 
@@ -104,14 +105,14 @@ def choice_of(catalog: Catalog, here: Machine, asked: str | None, settings: Sett
         (usual, chooser),
         (detected, "detected"),
     ]
-    name, origin = next(((name, origin) for name, origin in offers if name), ("local", "no cluster was detected"))
+    name, origin = next(((name, origin) for name, origin in offers if name), (THIS_MACHINE, "no cluster was detected"))
     try:
         site = load_site(catalog, name)
     except NotFound as error:
         raise NotFound([replace(fault, where=origin) for fault in error.faults]) from None
     # A site file of one's own may describe this very machine without saying how it is known.
     own = catalog.find(SITE, name).origin != "bundled"
-    meant = own or site.scheduler == "local" or (site.detect is not None and holds(site.detect, here))
+    meant = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
     return Choice(site, origin, "" if meant or detected in (None, name) else str(detected))
 
 

@@ -1,9 +1,84 @@
-"""Options of a training script, in the launcher's style (--name=value, true/false); reads no file and no TensorFlow."""
+"""Options of a training script (--name=value, true/false), made of parameters.json; it needs no TensorFlow."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import operator
 import os
+import sys
+from typing import Any, Callable, Dict, Mapping, Sequence
+
+from hpclaunch.training.optimization import learning_rate
+from hpclaunch.training.rank import strategies
+
+TRAINING_PARAMETERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "parameters.json")
+OF_A_JOB = "parameters.json"  # beside a job's script; its job.yaml says "parameters: {from: parameters.json}"
+FROM = "from"
+_NOT_TYPED = object()
+Row = Dict[str, Any]
+_BOUNDS = (("at_least", operator.ge), ("above", operator.gt), ("below", operator.lt), ("at_most", operator.le))
+
+
+def job_parser(description: str, script: str) -> argparse.ArgumentParser:
+    """A parser with the parameters of the job whose `script` this is: of the file parameters.json beside it."""
+    return parser(description, _read(os.path.join(os.path.dirname(os.path.abspath(script)), OF_A_JOB)))
+
+
+def parser(description: str, parameters: Mapping[str, Any]) -> argparse.ArgumentParser:
+    """A parser with these parameters, and with the options that hpclaunch itself passes to a program.
+
+    parameters: as in a job file, such as {"from": "images", "epochs": 12}: groups of the training techniques, defaults
+    over them, and parameters of the program's own, such as {"size": {"default": 64, "help": "pixels of a side"}}.
+    """
+    made = argparse.ArgumentParser(
+        description=description, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    made.add_argument("--data-dir", default="", help="the data set's folder or its parent (empty: HPCLAUNCH_DATA_DIR)")
+    made.add_argument("--default", metavar="NAME=VALUE", action="append", help="a default in place of the one below")
+    strategies.add_option(made)
+    groups: Dict[str, Any] = {}
+    for name, row in rows_of(parameters).items():
+        title = row.get("group", "of this program")
+        if title not in groups:
+            groups[title] = made.add_argument_group(title)
+        _add(groups[title], name, row)
+    return made
+
+
+def rows_of(parameters: Mapping[str, Any]) -> Dict[str, Row]:
+    """What parameters say, a row for each: its default, type, bounds, choices, help and group.
+
+    Raises KeyError for a group that is not there. hpclaunch checks a job's file before it submits the job.
+    """
+    groups = _read(TRAINING_PARAMETERS)["groups"]
+    named = parameters.get(FROM, [])
+    rows: Dict[str, Row] = {}
+    for name in [named] if isinstance(named, str) else named:
+        rows.update(_group(groups, name))
+    for name, value in parameters.items():
+        if name != FROM:
+            rows[name] = {**rows.get(name, {}), **(value if isinstance(value, dict) else {"default": value})}
+    return rows
+
+
+def parse(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> tuple[argparse.Namespace, set[str]]:
+    """Read the command line: the values, and the names of those that were typed, whatever their value.
+
+    What --default says is a default: it was not typed.
+    """
+    words = sys.argv[1:] if words is None else words
+    names = vars(made.parse_args(words))
+    defaults = ["--" + word for word in names.pop("default") or ()]
+    asked = made.parse_args([*defaults, *words])
+    del asked.default
+    typed = made.parse_args(words, argparse.Namespace(**dict.fromkeys(names, _NOT_TYPED)))
+    return asked, {name for name in names if getattr(typed, name) is not _NOT_TYPED}
+
+
+def data_dir(typed: str) -> str:
+    """The data folder: what was typed, else HPCLAUNCH_DATA_DIR, else empty."""
+    return typed or os.environ.get("HPCLAUNCH_DATA_DIR", "")
 
 
 def boolean(text: str) -> bool:
@@ -15,70 +90,66 @@ def boolean(text: str) -> bool:
     raise argparse.ArgumentTypeError("{!r}: true or false is expected".format(text))
 
 
-def at_least(low: int, kind: type = int):  # type: ignore[no-untyped-def]
-    """A type for argparse: a number of `kind` that is not below `low`."""
+def epochs(text: str) -> tuple[float, ...]:
+    """Read epochs such as 30,60,80; raises for anything else."""
+    try:
+        return learning_rate.epochs_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
-    def number(text: str):  # type: ignore[no-untyped-def]
+
+def number(kind: Callable[[str], Any], row: Row) -> Callable[[str], Any]:
+    """A type for argparse: a number of `kind` (int or float) within the row's bounds; with bounds it is finite."""
+    bounds = [(name, row[name], holds) for name, holds in _BOUNDS if row.get(name) is not None]
+    allowed = " and ".join("{} {}".format(name.replace("_", " "), bound) for name, bound, _ in bounds)
+
+    def read(text: str) -> Any:
         try:
             value = kind(text)
         except ValueError:
             value = None
-        if value is None or not low <= value < float("inf"):
-            raise argparse.ArgumentTypeError("{!r}: a number from {} is expected".format(text, low))
+        finite = value is not None and (not bounds or float("-inf") < value < float("inf"))
+        if not finite or not all(holds(value, bound) for _, bound, holds in bounds):
+            raise argparse.ArgumentTypeError("{!r}: a number {} is expected".format(text, allowed).replace("  ", " "))
         return value
 
-    return number
+    return read
 
 
-def positive(text: str) -> float:
-    """A finite number above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("{!r}: a number above 0 is expected".format(text))
-    return value
-
-
-def below_one(text: str) -> float:
-    """A number from 0 and below 1."""
-    value = at_least(0, float)(text)
-    if value >= 1:
-        raise argparse.ArgumentTypeError("{!r}: a number from 0 and below 1 is expected".format(text))
-    return float(value)
-
-
-def parser(description: str, seed: int) -> argparse.ArgumentParser:
-    """A parser with the options that every bundled job has: seed and data. `seed`: the default."""
-    made = argparse.ArgumentParser(
-        description=description, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+def _add(group: Any, name: str, row: Row) -> None:
+    default, reader = row["default"], _reader(row)
+    if row.get("type") in ("float", "epochs"):  # JSON's 5 is 5.0, and its "30,60" is (30.0, 60.0)
+        default = reader(str(default))
+    group.add_argument(
+        "--" + name.replace("_", "-"),
+        type=reader,
+        default=default,
+        choices=row.get("choices"),
+        help=row.get("help", "").replace("%", "%%") or " ",
     )
-    made.add_argument("--seed", type=at_least(0), default=seed, help="decides weights, shuffling and dropout")
-    made.add_argument(
-        "--data-dir",
-        default="",
-        help="the data set's folder or the one above it (empty: HPCLAUNCH_DATA_DIR)",
-    )
-    made.add_argument("--synthetic", type=boolean, default=False, help="train on made-up images instead of data")
-    made.add_argument(
-        "--synthetic-samples",
-        type=at_least(1),
-        default=4096,
-        help="made-up training images; a quarter more for testing",
-    )
-    made.add_argument(
-        "--train-samples", type=at_least(0), default=0, help="use only so many of the shuffled training images (0: all)"
-    )
-    made.add_argument(
-        "--record-shards",
-        type=boolean,
-        default=False,
-        help="write every rank's sample numbers to shards/ in the run directory",
-    )
-    return made
 
 
-def data_dir(typed: str) -> str:
-    """The data folder: what was typed, else HPCLAUNCH_DATA_DIR, else empty."""
-    return typed or os.environ.get("HPCLAUNCH_DATA_DIR", "")
+def _reader(row: Row) -> Callable[[str], Any]:
+    """How the text of an option becomes its value: by the row's type, which its default fixes where it has none."""
+    kind = row.get("type") or {bool: "bool", int: "int", float: "float"}.get(type(row["default"]), "text")
+    readers: Dict[str, Callable[[str], Any]] = {
+        "bool": boolean,
+        "int": number(int, row),
+        "float": number(float, row),
+        "text": str,
+        "epochs": epochs,
+    }
+    return readers[kind]
+
+
+def _group(groups: Mapping[str, Any], name: str) -> Dict[str, Row]:
+    """The rows of a group, or of all the groups that it names."""
+    held = groups[name]
+    if isinstance(held, list):
+        return {key: row for part in held for key, row in _group(groups, part).items()}
+    return {key: {**row, "group": name.replace("_", " ")} for key, row in held.items()}
+
+
+def _read(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)

@@ -17,17 +17,8 @@ from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:
-    """The options; the launcher passes a job's parameters as --name=value."""
-    parser = options.parser("The article's CNN on potato chips, over Horovod ranks.", seed=123)
-    techniques.add_options(parser, epochs=50, batch_size=64, batch_norm=False)
-    resuming.add_options(parser)
-    parser.set_defaults(learning_rate=0.0005, synthetic_samples=769)
-    add = parser.add_argument
-    add("--image-size", type=options.at_least(32), default=500, help="pixels of a side; images are not resized")
-    add("--validation-part", type=options.below_one, default=0.15, help="of the photographs, not trained on")
-    add("--distribution", choices=["shards", "generator"], default="shards", help="own samples, or own order of all")
-    add("--global-batch-size", type=options.at_least(0), default=0, help="divided among the ranks (0: per rank)")
-    return techniques.parse(parser)
+    """The options: those of parameters.json, which hpclaunch reads too."""
+    return techniques.parse(options.job_parser("The article's CNN on potato chips, over Horovod ranks.", __file__))
 
 
 def photographs_of(asked: argparse.Namespace, world: World) -> object:

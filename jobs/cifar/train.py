@@ -17,11 +17,8 @@ from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:
-    """The options; the launcher passes a job's parameters as --name=value."""
-    parser = options.parser("Mini-ResNet on CIFAR-10, sharded over Horovod ranks.", seed=1337)
-    techniques.add_options(parser, epochs=12, batch_size=512, batch_norm=True)
-    resuming.add_options(parser)
-    return techniques.parse(parser)
+    """The options: those of parameters.json, which hpclaunch reads too."""
+    return techniques.parse(options.job_parser("Mini-ResNet on CIFAR-10, sharded over Horovod ranks.", __file__))
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

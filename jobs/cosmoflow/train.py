@@ -17,15 +17,8 @@ from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:
-    """The options; the launcher passes a job's parameters as --name=value."""
-    parser = options.parser("CosmoFlow's 3D CNN, its volumes sharded over Horovod ranks.", seed=1)
-    techniques.add_options(parser, epochs=50, batch_size=4, batch_norm=False, images=False)
-    resuming.add_options(parser)
-    # MLPerf HPC's reference, for a global batch of 64.
-    parser.set_defaults(optimizer="sgd", learning_rate=0.001, warmup_epochs=4.0, input="stream", synthetic_samples=64)
-    parser.set_defaults(decay="step", decay_epochs=(32.0, 64.0), decay_factor=0.25)
-    parser.add_argument("--volume-size", type=options.at_least(32), default=128, help="voxels of a side")
-    return techniques.parse(parser)
+    """The options: those of parameters.json, which hpclaunch reads too."""
+    return techniques.parse(options.job_parser("CosmoFlow's 3D CNN, its volumes sharded over Horovod ranks.", __file__))
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

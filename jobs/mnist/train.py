@@ -17,11 +17,8 @@ from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:
-    """The options; the launcher passes a job's parameters as --name=value."""
-    parser = options.parser("CNN on MNIST, sharded over Horovod ranks.", seed=1337)
-    techniques.add_options(parser, epochs=6, batch_size=256, batch_norm=False, colours=False)
-    resuming.add_options(parser)
-    return techniques.parse(parser)
+    """The options: those of parameters.json, which hpclaunch reads too."""
+    return techniques.parse(options.job_parser("CNN on MNIST, sharded over Horovod ranks.", __file__))
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

@@ -17,19 +17,8 @@ from hpclaunch.training.rank.world import World
 
 
 def parse() -> argparse.Namespace:
-    """The options; the launcher passes a job's parameters as --name=value."""
-    parser = options.parser("ResNet-50, its images sharded over Horovod ranks.", seed=1)
-    techniques.add_options(parser, epochs=90, batch_size=32, batch_norm=True)
-    resuming.add_options(parser)
-    # Goyal et al. 2017: 0.1 for a global batch of 256, so 0.0125 for the 32 images of a rank.
-    parser.set_defaults(optimizer="sgd", learning_rate=0.0125, scale_learning_rate="linear", warmup_epochs=5.0)
-    parser.set_defaults(decay="step", decay_epochs=(30.0, 60.0, 80.0), input="stream", flip_horizontal=True)
-    parser.set_defaults(crop=16, synthetic_samples=1024)
-    add = parser.add_argument
-    add("--image-size", type=options.at_least(32), default=224, help="pixels of a side, of the middle of an image")
-    add("--classes", type=options.at_least(2), default=1000, help="of the data")
-    add("--first-class", type=options.at_least(0), default=1, help="the number of the first class in the files")
-    return techniques.parse(parser)
+    """The options: those of parameters.json, which hpclaunch reads too."""
+    return techniques.parse(options.job_parser("ResNet-50, its images sharded over Horovod ranks.", __file__))
 
 
 def train(asked: argparse.Namespace, world: World) -> object:

@@ -22,7 +22,7 @@ DOORS: dict[str, set[str]] = {
     "rich": {"cli/show/console"},
     "jinja2": {"render"},
     "submitit": {"schedulers/slurm/submit", "schedulers/local"},
-    "yaml": {"config/fileformat"},
+    "yaml": {"config/documents"},
     "matplotlib": {"reports/plan_chart"},
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)

@@ -16,6 +16,26 @@ def test_jobs_are_listed_and_shown(desk: Desk) -> None:
     shown = desk.type("jobs", "show", "cifar").out
     assert "epochs\tint\t12\t" in shown
     assert "\n--strategy horovod, mirrored, multiworker\n" in shown
+    assert "\n[training]\t\t\t\nepochs\t" in shown and "\n[learning rate]\t\t\t\nlearning_rate\tfloat\t0.001\t" in shown
+    assert "\n[this job]\t\t\t\nimage_size\tint\t500\tpixels of a side" in desk.type("jobs", "show", "chips").out
+
+
+def test_only_what_is_typed_stands_in_the_script_of_a_bundled_job(desk: Desk) -> None:
+    words = ("submit", "cifar", "--synthetic", "--dry-run", "--site", "local")
+    script = desk.type(*words).out.replace(" \\\n ", "")
+    assert "train.py --synthetic=true\n" in script
+    script = desk.type(*words, "--set", "epochs=12").out.replace(" \\\n ", "")
+    assert "train.py --epochs=12 --synthetic=true\n" in script
+
+
+def test_a_fault_in_a_jobs_parameters_names_file_key_and_what_is_allowed(desk: Desk) -> None:
+    desk.write("jobs/mine/job.yaml", "summary: x\nscript: a.py\nparameters: {from: parameters.json}\n")
+    desk.write("jobs/mine/parameters.json", '{"from": "training", "epoch": 3, "seed": -1}')
+    done = desk.type("submit", "mine", "--dry-run", "--site", "local")
+    assert (done.code, done.out) == (1, "")
+    path = desk.project / "jobs/mine/parameters.json"
+    assert f"{path}: epoch: 'from' brings no parameter of this name; did you mean 'epochs'?; allowed: epo" in done.err
+    assert f"{path}: seed: -1 is not a number that is at least 0" in done.err
 
 
 def test_a_new_job_can_be_submitted_at_once(desk: Desk) -> None:

@@ -100,6 +100,27 @@ def test_compare_tells_what_differs(cluster: Desk) -> None:
     assert cluster.type("runs", "compare", "1").code == 2
 
 
+def test_show_and_compare_tell_every_parameter_however_it_reached_the_program(cluster: Desk) -> None:
+    cluster.write("jobs/mine/job.yaml", "summary: x\nscript: train.py\nparameters: {from: training, epochs: 12}\n")
+    cluster.write("jobs/mine/train.py", "")
+    runs = []
+    for number, words in enumerate([[], ["--set", "epochs=12"], ["--set", "epochs=12", "--set", "seed=1"]], start=1):
+        cluster.fake("sbatch", out=f"Submitted batch job {number}\n")
+        runs.append(Path(cluster.type("submit", "mine", "--json", *words).json["run_dir"]))
+    specs = [json.loads((run / "spec.json").read_text()) for run in runs]
+    assert [spec["command"][2:] for spec in specs] == [
+        ["--default=epochs=12"],
+        ["--epochs=12"],
+        ["--epochs=12", "--seed=1"],
+    ]
+    chosen = [[one["key"] for one in spec["choices"] if one["origin"] == "--set"] for spec in specs]
+    assert chosen == [[], ["parameters.epochs"], ["parameters.epochs", "parameters.seed"]]
+    assert specs[0]["parameters"] == specs[1]["parameters"] == specs[2]["parameters"]
+    (line,) = [line for line in cluster.type("runs", "show", "1").out.splitlines() if line.startswith("parameters\t")]
+    assert line.split("\t")[1].split()[:2] == ["epochs=12", "batch_size_per_rank=32"]
+    assert "--epochs" not in cluster.type("runs", "compare", "1", "3", "--json").json["differences"]
+
+
 def test_clean_asks_first_and_never_touches_what_may_run(cluster: Desk) -> None:
     done, running, unknown = submit(cluster, 1), submit(cluster, 2), submit(cluster, 3)
     ended(cluster, j1="COMPLETED|0:0")

@@ -25,6 +25,7 @@ def shipped() -> set[str]:
 def test_the_wheel_holds_the_three_folders_under_bundled(distributions: tuple[Path, Path]) -> None:
     names = set(zipfile.ZipFile(distributions[0]).namelist())
     assert {f"hpclaunch/_bundled/{name}" for name in shipped()} <= names
+    assert "hpclaunch/training/parameters.json" in names
 
 
 def test_the_wheel_holds_nothing_else(distributions: tuple[Path, Path]) -> None:

@@ -40,7 +40,7 @@ from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render
-from hpclaunch.schedulers.slurm import states, submit
+from hpclaunch.schedulers.slurm import scheduler, states, submit
 from hpclaunch.schedulers.slurm.programs import Answer
 from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.property.guard import Guard
@@ -487,7 +487,7 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
     found = two_runs_and_an_array(place)
     given_out = iter([first, second] * 20)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (states, submit):
+        for module in (scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: next(given_out))
         with met("answers of Slurm's programs", guard, place / "project/runs"):
             now = tracking.refreshed(found)
@@ -497,7 +497,7 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
             assert all(runs.load(run.path) for run in now)
             for run in now:
                 tracking.ending_of(run)
-            states.unwell("n1")
+            scheduler.unwell("n1")
             tracking.cancel([run for run in now if run.job_id])
     shutil.rmtree(place / "project/runs")
 
@@ -542,9 +542,9 @@ def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: byt
 def read_everything(place: Path, guard: Guard, path: Path) -> None:
     world = System(cwd=place / "project")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (states, submit):
+        for module in (scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
-        patch.setattr(states, "submit", lambda *_: "4")
+        patch.setattr(scheduler, "submit", lambda *_: "4")
         with met("run records", guard, place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)
             run_tables.show_status(found, as_json=False)

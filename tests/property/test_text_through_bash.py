@@ -20,7 +20,7 @@ from hpclaunch.actions.start import create_run
 from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.job import Parameter
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render

@@ -5,7 +5,17 @@ import subprocess
 import pytest
 
 from hpclaunch.core.spec import Layout
-from hpclaunch.launchers import LAUNCHERS, Launch, direct, horovodrun, ibrun, mpirun, rank_number, srun, torchrun
+from hpclaunch.launchers import (
+    LAUNCHERS,
+    Launch,
+    direct,
+    horovodrun,
+    ibrun,
+    launcher_row,
+    mpirun,
+    srun,
+    torchrun,
+)
 
 TWO_BY_FOUR = Layout(nodes=2, tasks_per_node=4, cpus_per_task=8, gpus_per_node=4)
 SRUN = "srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=8"
@@ -100,7 +110,7 @@ def test_one_rank_needs_no_launcher() -> None:
 
 
 def test_the_table_names_every_launcher_as_its_program_is_called() -> None:
-    assert {name: start(Launch(layout=TWO_BY_FOUR))[:1] for name, start in LAUNCHERS.items()} == {
+    assert {name: row.argv(Launch(layout=TWO_BY_FOUR))[:1] for name, row in LAUNCHERS.items()} == {
         "direct": (),
         "srun": ("srun",),
         "mpirun": ("mpirun",),
@@ -126,6 +136,6 @@ def test_the_table_names_every_launcher_as_its_program_is_called() -> None:
     ],
 )
 def test_a_ranks_number_is_what_its_own_launcher_tells_it(launcher: str, told: dict[str, str], number: str) -> None:
-    command = ["/bin/bash", "-uc", f"printf %s {rank_number(launcher)}"]
+    command = ["/bin/bash", "-uc", f"printf %s {launcher_row(launcher).rank_number}"]
     done = subprocess.run(command, env=told, capture_output=True, text=True, check=True)
     assert done.stdout == number

@@ -3,7 +3,6 @@ from __future__ import annotations
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -11,7 +10,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.core.errors import InvalidFile
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.launchers import LAUNCHERS, LauncherName
+from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
 from hpclaunch.render import Roots, argv, directive, oneline, override_of, quote, render
 from tests.builders import ROOTS, a_desk, a_job, a_site, planned
 
@@ -157,7 +156,7 @@ def test_a_template_that_is_not_text_is_named(tmp_path: Path, mine: Roots) -> No
 
 def everywhere() -> Site:
     """A Slurm site with every launcher, where nodes may be entered by ssh."""
-    names = [name for name in get_args(LauncherName) if name != "direct"]
+    names = [name for name in LAUNCHERS if name != NO_LAUNCHER]
     return a_site(launchers=Launchers(default="srun", options={name: LauncherOptions(ssh=True) for name in names}))
 
 

@@ -98,6 +98,9 @@ def _show_request(run: Run, spec: dict[str, Any]) -> None:
     if isinstance(layout, dict) and layout:
         _line("asked for", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
     _line("command", " ".join(_command(run, spec)))
+    parameters = run.parameters()
+    if parameters:
+        _line("parameters", " ".join(f"{name}={value}" for name, value in parameters.items()))
     if run.tasks:
         _line("sweep", _sweep(spec))
 

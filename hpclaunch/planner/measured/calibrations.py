@@ -18,6 +18,7 @@ from hpclaunch.core.files import append_line
 from hpclaunch.core.folders import data_folder
 from hpclaunch.core.spec import Code
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.command import values_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs.snapshot import fingerprint
@@ -39,19 +40,19 @@ def with_key(case: Case) -> Case:
 def key_of(case: Case) -> str:
     """Return the key ``SITE/NODE_TYPE/JOB-DIGEST``. Raises OSError or OverflowError if the job's code cannot be read.
 
-    The digest is of the job's code, the typed settings and the layout of a node. The number of nodes does not count,
-    nor do the parameters that a plan itself chooses, such as the batch size; all other typed parameters (precision,
-    say) may change the speed, and do.
+    The digest is of the job's code, its parameters and the layout of a node. The number of nodes does not count, nor do
+    the parameters that a plan itself chooses, such as the batch size, nor whether samples are made up. The values of
+    all other parameters (precision, say) count, however they are typed.
     """
     job, request = case.job, case.request
     one_node = replace(case, request=replace(request, nodes=1), needs_account=False)
     sized = sizing_of(one_node, Decisions())
     names = job.training.names if job.training else {}
-    chosen = {names.get(role, role) for role in CHOSEN_ROLES}
+    chosen = {"synthetic", *(names.get(role, role) for role in CHOSEN_ROLES)}
     layout = sized.layout
     words = {
         "code": fingerprint(Code(folder=job.folder, entry=job.script or "", source_only=job.source_only)),
-        "settings": sorted(pair for pair in request.settings if pair[0] not in chosen),
+        "parameters": {name: value for name, value in values_of(job, request).items() if name not in chosen},
         "layout": [layout.tasks_per_node, layout.cpus_per_task, layout.gpus_per_node],
     }
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
-from hpclaunch.config.job import Job, Role
+from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
@@ -69,14 +69,14 @@ def measured(run: Run, job: Job) -> Measured:
     if spec.get("strategy") in (MIRRORED, MULTIWORKER):
         what = f"trained under {spec['strategy']}; what is planned are Horovod's runs"
         raise Refused(Fault(where=str(run.path), what=what))
-    command = [*command, *(f"--{name.replace('_', '-')}={value}" for name, value in swept(run).items())]
-    per_rank = _parameter(job, command, "batch_size_per_rank")
+    parameters = {**run.parameters(), **_options(command), **swept(run)}
+    per_rank = _whole_number(parameters, job.parameter_for("batch_size_per_rank"))
     if per_rank is None:
-        raise Refused(Fault(where=str(run.path), what="its command says no batch size per rank"))
+        raise Refused(Fault(where=str(run.path), what="its parameters name no batch size per rank"))
     events = run.metrics()
     epochs = [event for event in events if event.get("event") == "epoch"]
     rates = [rate for event in epochs if (rate := _rate(event)) is not None]
-    accumulation = _parameter(job, command, "accumulation") or 1
+    accumulation = _whole_number(parameters, job.parameter_for("accumulation")) or 1
     nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
     ranks = nodes * ranks_per_node
     per_rank = _told_batch(events, ranks * accumulation) or per_rank
@@ -124,12 +124,16 @@ def _silence(run: Run) -> Fault:
     return Fault(where=run.label, what=what, next=f"hpclaunch logs {run.label}; or a longer --walltime")
 
 
-def _parameter(job: Job, command: Sequence[Any], role: Role) -> int | None:
-    """A whole number that the command sets, above zero; the last one counts."""
-    name = job.parameter_for(role)
-    option = f"--{name.replace('_', '-')}="
-    said = [str(word).removeprefix(option) for word in command if str(word).startswith(option)]
-    return int(said[-1]) if said and said[-1].isascii() and said[-1].isdigit() and int(said[-1]) > 0 else None
+def _options(command: Sequence[Any]) -> dict[str, str]:
+    """Return the --name=value words of a command as parameters: what was typed after ``--`` is among them."""
+    words = [str(word)[2:] for word in command if str(word).startswith("--") and "=" in str(word)]
+    return {name.replace("-", "_"): value for name, _, value in (word.partition("=") for word in words)}
+
+
+def _whole_number(parameters: Mapping[str, str], name: str) -> int | None:
+    """Return a parameter that is a whole number above zero."""
+    text = parameters.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
 
 
 def _rate(event: dict[str, Any]) -> float | None:

@@ -9,19 +9,18 @@ from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.queue import Past
 from hpclaunch.schedulers.slurm.programs import ask
 
-DAYS = 14
 _FIELDS = "Submit,Eligible,Start,NNodes,Timelimit,Partition,QOS"
 _START = re.compile(r"to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
 
 
-def past_jobs() -> list[Past]:
-    """Return the jobs of the last two weeks that have started: all users' where the site lets one see them.
+def past_jobs(days: int) -> list[Past]:
+    """Return the jobs of the last so many days that have started: all users' where the site lets one see them.
 
     Nothing where there is no accounting. A job waits from the time at which it may start: dependencies, and a time
     before which it shall not, do not count.
     """
     options = ["--allusers", "--allocations", "--noheader", "--parsable2", f"--format={_FIELDS}"]
-    answer = ask(["sacct", *options, f"--starttime=now-{DAYS}days", "--endtime=now"], without=("SLURM_TIME_FORMAT",))
+    answer = ask(["sacct", *options, f"--starttime=now-{days}days", "--endtime=now"], without=("SLURM_TIME_FORMAT",))
     return [job for line in answer.text.splitlines() if (job := _parsed(line.split("|"))) is not None]
 
 
@@ -53,8 +52,7 @@ def _walltime(word: str) -> int | None:
         return None  # UNLIMITED, Partition_Limit
 
 
-def seconds_until(words: str, now: datetime) -> float | None:
-    """Return the seconds to the start that ``sbatch --test-only`` names, from ``now`` (local time); None without."""
+def start_in(words: str) -> datetime | None:
+    """Return the start that ``sbatch --test-only`` names, in local time; None without."""
     found = _START.search(words)
-    start = _time(found[1]) if found else None
-    return None if start is None else max(0.0, (start - now).total_seconds())
+    return _time(found[1]) if found else None

@@ -132,11 +132,17 @@ def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]
         return [Fault(what=what, allowed=", ".join(shown), next=would)]
     where = f"Slurm's partition {name}"
     faults = [
-        Fault(where=where, what=violation.what, allowed=violation.allowed, next=would or "ask for less")
+        Fault(
+            where=where,
+            what=violation.what,
+            allowed=violation.allowed,
+            next=would or "ask for less",
+            subject=violation.subject,
+        )
         for violation in violations(limits_of(known[name]), _ask(spec))
     ]
     return faults + [
-        Fault(where=where, what=f"{noun} {asked!r} may not use it", allowed=allowed, next=would)
+        Fault(where=where, what=f"{noun} {asked!r} may not use it", allowed=allowed, next=would, subject="account")
         for noun, asked, allowed in _not_admitted(spec, known[name])
     ]
 
@@ -209,13 +215,15 @@ def _of_account(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
         usable = sorted({one.account for one in allowed if not qos or not one.qos or qos in one.qos}) or accounts
         what = f"you have no account {spec.account!r}{did_you_mean(account, accounts)}"
         said = ", ".join(accounts)
-        faults.append(Fault(where=where, what=what, allowed=said, next=f"--account {_like(account, usable)}"))
+        next_step = f"--account {_like(account, usable)}"
+        faults.append(Fault(where=where, what=what, allowed=said, next=next_step, subject="account"))
     mine = [one for one in allowed if one.account == account] or allowed
     names = sorted({name for one in mine for name in one.qos})
     if qos and names and qos not in names:
         who = f"account {spec.account}" if account in accounts else "you"
         what = f"{who} may not use QOS {spec.qos!r}{did_you_mean(qos, names)}"
-        faults.append(Fault(where=where, what=what, allowed=", ".join(names), next=f"--qos {_like(qos, names)}"))
+        next_step = f"--qos {_like(qos, names)}"
+        faults.append(Fault(where=where, what=what, allowed=", ".join(names), next=next_step, subject="account"))
     return faults
 
 

@@ -1,8 +1,13 @@
-"""Why a job waits, in words, and what a person can do: Slurm's reasons of squeue(1) and job_reason_codes.html."""
+"""Why a job waits, in words, and what a person can do: Slurm's reasons of squeue(1) and job_reason_codes.html.
+
+Also what a refusal of sbatch is about.
+"""
 
 from __future__ import annotations
 
 import re
+
+from hpclaunch.core.errors import Subject
 
 _WAIT = "nothing to do"
 _EXACT = {
@@ -75,3 +80,17 @@ def explain(reason: str) -> str:
         return ""
     meaning, advice = words
     return meaning if advice == _WAIT else f"{meaning}; {advice}"
+
+
+_SUBJECTS: tuple[tuple[str, Subject], ...] = (
+    (r"\bGPUs?\b|(?i:gres|generic resource)", "GPUs"),  # not "gpu": partitions are called so
+    (r"(?i:chdir|directory|folder|\blog\b)", "shared paths"),
+    (r"(?i:mpi)", "MPI"),
+    (r"(?i:account|qos)", "account"),
+    (r"(?i:slurmctld|controller|configuration file)", "scheduler"),
+)
+
+
+def subject_of(words: str) -> Subject:
+    """Return what sbatch's complaint is about; nothing where its words do not tell."""
+    return next((subject for form, subject in _SUBJECTS if re.search(form, words)), "")

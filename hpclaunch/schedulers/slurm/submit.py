@@ -18,6 +18,7 @@ from hpclaunch.core.errors import Fault, SchedulerError, Unanswered
 from hpclaunch.runs import JOB_ID, Run, write_text
 from hpclaunch.schedulers import Search
 from hpclaunch.schedulers.slurm.programs import ask, leaking
+from hpclaunch.schedulers.slurm.reasons import subject_of
 
 if TYPE_CHECKING:
     from submitit import SlurmExecutor
@@ -54,7 +55,8 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> s
     Raises Unanswered where nobody knows whether it was queued, and SchedulerError, in Slurm's words, where it was not.
     """
     if shutil.which("sbatch") is None:
-        raise SchedulerError(Fault(what="there is no sbatch on this machine", next="log in to the site, or --dry-run"))
+        what, next_step = "there is no sbatch on this machine", "log in to the site, or --dry-run"
+        raise SchedulerError(Fault(what=what, next=next_step, subject="scheduler"))
     doubt = False
     for pause in _PAUSES:
         try:
@@ -166,9 +168,11 @@ def _number(job_id: str) -> int:
 
 
 def _refused(run: Run, words: str) -> SchedulerError:
-    return SchedulerError(Fault(where="sbatch", what=words, next=f"the script is {run.script}"))
+    fault = Fault(where="sbatch", what=words, next=f"the script is {run.script}", subject=subject_of(words))
+    return SchedulerError(fault)
 
 
 def _unanswered(run: Run, words: str) -> Unanswered:
     what = f"nobody knows yet whether {run.label} was queued: {words}"
-    return Unanswered(Fault(where="sbatch", what=what, next=f"hpclaunch status {run.label} asks Slurm again"))
+    next_step = f"hpclaunch status {run.label} asks Slurm again"
+    return Unanswered(Fault(where="sbatch", what=what, next=next_step, subject=subject_of(words)))

@@ -5,13 +5,15 @@ The values are those of the file; what no section asks for stands in one of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hpclaunch.config.provenance import Value, values
-from hpclaunch.config.site import OURS, Site
+from hpclaunch.config.site import HEAD, OURS, LauncherOptions, Launchers, Limits, NodeType, Site
 from hpclaunch.sites.card.lines import Pieces, Row, Section
 from hpclaunch.sites.card.short import lacks
+from hpclaunch.sites.card.wording import record_in, wording_of
 from hpclaunch.sites.card.words import spaced, text_of
 
 
@@ -22,20 +24,28 @@ class _Left:
         self._left = {value.key: value for value in said}
         self._told = bool(site.origins)
 
-    def take(self, above: str, *names: str) -> Pieces:
-        """Take ``above.NAME`` (and all below it) for every name, or all below ``above``; return what to show."""
+    def take(self, above: str, kind: type, *names: str) -> Pieces:
+        """Take ``above.NAME`` (and all below it) for every name, or all below ``above``; return what to show.
+
+        ``kind`` is the record that stands at ``above``.
+        """
         wanted = [f"{above}.{name}".strip(".") for name in names] or [above]
         keys = [key for place in wanted for key in self._left if key == place or key.startswith(f"{place}.")]
         taken = {key: self._left.pop(key) for key in dict.fromkeys(keys)}
-        return self._pieces([(text_of(self._below(key, above), value.value), value) for key, value in taken.items()])
+        return self._pieces([(text_of(kind, _below(key, above), value.value), value) for key, value in taken.items()])
 
-    @staticmethod
-    def _below(key: str, above: str) -> str:
-        return key[len(above) + 1 :] if above else key
+    def rows(self, above: str, kind: type, section: str = "", depth: int = 1) -> list[Row]:
+        """Take what is below ``above``, where a record of ``kind`` stands; return the rows that have something to say.
+
+        With a ``section`` only the fields that stand in it are taken.
+        """
+        labels = _labels(kind, section)
+        taken = [(label, self.take(above, kind, *names)) for label, names in labels.items()]
+        return [Row(label=label, pieces=tuple(pieces), depth=depth) for label, pieces in taken if pieces]
 
     def rest(self) -> list[Row]:
         """Take what is left."""
-        return [Row(label=key, pieces=tuple(self.take(key))) for key in list(self._left)]
+        return [Row(label=key, pieces=tuple(self.take(key, Site))) for key in list(self._left)]
 
     def _pieces(self, found: Sequence[tuple[str, Value]]) -> Pieces:
         """Return the texts, those from the same place before one bracket that names it."""
@@ -61,43 +71,34 @@ def _bracket(value: Value) -> str:
     return f"[{words}: {value.how}]" if value.how else f"[{words}]"
 
 
+def _below(key: str, above: str) -> str:
+    return key[len(above) + 1 :] if above else key
+
+
+def _labels(kind: type, section: str) -> dict[str, list[str]]:
+    """Return row label -> its fields, in the order of the record's fields."""
+    labels: dict[str, list[str]] = {}
+    for one in dataclasses.fields(kind):
+        wording = wording_of(one)
+        if wording.section == section:
+            labels.setdefault(wording.row or spaced(one.name), []).append(one.name)
+    return labels
+
+
 # --- sections
 
 
-_NODE_ROWS = (
-    ("nodes", ("nodes", "constraint", "partition", "qos")),
-    ("CPUs", ("cpu", "sockets", "cores_per_node", "usable_cores", "threads_per_core", "cpus_per_core", "numa_domains")),
-    ("memory", ("memory_gb", "request_memory", "local_storage")),
-    ("GPUs", ("gpus_per_node", "gpu_model", "gpu_memory_gb", "gpu_type", "stand_in_gpus")),
-    ("GPU links", ("gpu_links",)),
-    ("network", ("nics.model", "nics.count", "nics")),
-    ("jobs", ("whole_nodes", "default_tasks_per_node", "default_cpus_per_task")),
-    ("all GPUs used", ("whole_node",)),
-    ("every rank", ("rank_setup",)),
-    ("environment", ("environment",)),
-    ("charging", ("charging",)),
-)
-_CHARGING_ROWS = (("unit", ("unit", "counts", "rate")), ("note", ("note",)))
-_ASKING_ROWS = (("GPUs", ("gpus",)), ("tasks", ("task_directives",)))
-
-
 def sections_of(site: Site, content: Mapping[str, Any], file: str) -> list[Section]:
-    """Return the site's card: ``content`` is what its file says, ``file`` names that file."""
+    """Return the site's card: ``content`` is what its file says, ``file`` names that file.
+
+    Which section and row a value stands in is told by its field; sections follow each other as fields do.
+    """
     said = values(site, content)
     left = _Left(site, said)
-    found = [
-        Section(title=site.name, rows=_head(site, left, file, said)),
-        Section(title="Node types", rows=tuple(_node_types(site, left))),
-        Section(title="Partitions", rows=_limits("partitions", site.partitions, site.defaults.partition, left)),
-        Section(title="QOS", rows=_limits("qos", site.qos, site.defaults.qos, left)),
-        Section(title="Charging", rows=tuple(_named(left, "charging", _CHARGING_ROWS))),
-        Section(title="How resources are asked for", rows=tuple(_named(left, "", _ASKING_ROWS))),
-        Section(title="Launchers", rows=_launchers(site, left)),
-        Section(title="Containers", rows=_each(left, "container", ("runtime", "modules", "options", "mpi"))),
-        Section(title="Environment", rows=_environment(left)),
-        Section(title="Folders", rows=_each(left, "folders", ("runs", "data", "node_private"))),
-        Section(title="In every script", rows=_each(left, "", ("sbatch", "refuses", "remove"))),
-        Section(title="Notes", rows=_notes(site, left)),
+    found = [Section(title=site.name, rows=_head(site, left, file, said))]
+    titles = dict.fromkeys(wording_of(one).section for one in dataclasses.fields(Site))
+    found += [Section(title=title, rows=_rows(title, site, left)) for title in titles if title not in ("", HEAD)]
+    found += [
         Section(title="Other", rows=tuple(left.rest())),
         Section(title="Not verified, and left out", rows=_unverified(site)),
         Section(title="Sources", rows=_sources(site)),
@@ -105,21 +106,39 @@ def sections_of(site: Site, content: Mapping[str, Any], file: str) -> list[Secti
     return [section for section in found if section.rows]
 
 
-def _head(site: Site, left: _Left, file: str, said: Sequence[Value]) -> tuple[Row, ...]:
-    rows = _named(left, "", (("what it is", ("title",)),))
-    rows.append(Row(label="status", pieces=tuple(left.take("", "status") or [(site.status, "")])))
-    if site.status == "retired":
-        rows.append(Row(label="", pieces=(("its scripts can be rendered, and are never submitted", "third-party"),)))
-    if lacking := lacks(site):
-        text = f"not verified: {', '.join(lacking)}; --accept-unverified takes Slurm's usual way"
-        rows.append(Row(label="", pieces=((text, "third-party"),)))
-    rows += _named(left, "", (("scheduler", ("scheduler",)), ("interconnect", ("interconnect",))))
-    nothing = [(f"nothing; say --site {site.name} or HPCLAUNCH_SITE={site.name}", "")]
-    rows.append(Row(label="detected by", pieces=tuple(left.take("", "detect") or nothing)))
-    rows += _named(left, "defaults", (("usual choices", ()),))
-    rows += _named(left, "", (("must be said", ("required",)), ("script", ("login_shell", "export"))))
-    rows += [Row(label="file", pieces=((file, ""),)), _counts(site, said)]
+def _rows(title: str, site: Site, left: _Left) -> tuple[Row, ...]:
+    """Return the rows of a section: its own way if it has one, else a row for each field, or for each below it."""
+    if title in _OWN_WAYS:
+        return tuple(_OWN_WAYS[title](site, left))
+    rows: list[Row] = []
+    for one in dataclasses.fields(Site):
+        wording, inner = wording_of(one), record_in(one.type)
+        if wording.section != title:
+            continue
+        if inner is not None and not wording.row:
+            rows += left.rows(one.name, inner)
+        elif pieces := left.take("", Site, one.name):
+            rows.append(Row(label=wording.row or spaced(one.name), pieces=tuple(pieces)))
     return tuple(rows)
+
+
+def _head(site: Site, left: _Left, file: str, said: Sequence[Value]) -> tuple[Row, ...]:
+    undetected = (f"nothing; say --site {site.name} or HPCLAUNCH_SITE={site.name}", "")
+    usual: dict[str, Pieces] = {"status": [(site.status, "")], "detect": [undetected]}
+    rows: list[Row] = []
+    for label, names in _labels(Site, HEAD).items():
+        rows.append(Row(label=label, pieces=tuple(left.take("", Site, *names) or usual.get(names[0], []))))
+        rows += _status_notes(site) if names == ["status"] else []
+    rows = [row for row in rows if row.pieces]
+    return (*rows, Row(label="file", pieces=((file, ""),)), _counts(site, said))
+
+
+def _status_notes(site: Site) -> list[Row]:
+    """Return what a person must know before submitting to the site."""
+    notes = ["its scripts can be rendered, and are never submitted"] if site.status == "retired" else []
+    if lacking := lacks(site):
+        notes.append(f"not verified: {', '.join(lacking)}; --accept-unverified takes Slurm's usual way")
+    return [Row(label="", pieces=((note, "third-party"),)) for note in notes]
 
 
 def _counts(site: Site, said: Sequence[Value]) -> Row:
@@ -142,55 +161,59 @@ def _counts(site: Site, said: Sequence[Value]) -> Row:
     )
 
 
-def _named(left: _Left, above: str, rows: Iterable[tuple[str, tuple[str, ...]]], depth: int = 1) -> list[Row]:
-    """Return the rows that have something to say."""
-    taken = [(label, left.take(above, *names)) for label, names in rows]
-    return [Row(label=label, pieces=tuple(pieces), depth=depth) for label, pieces in taken if pieces]
-
-
 def _node_types(site: Site, left: _Left) -> list[Row]:
     rows = []
-    for kind in site.node_types:
-        place, usual = f"node_types.{kind}", " (usual)" if kind == site.defaults.node_type else ""
-        rows.append(Row(label=f"{kind}{usual}", pieces=tuple(left.take(place, "title"))))
-        rows += _named(left, place, _NODE_ROWS, depth=2)
-        rows += _named(left, place, (("more", ()),), depth=2)
+    for node_type in site.node_types:
+        place, usual = f"node_types.{node_type}", " (usual)" if node_type == site.defaults.node_type else ""
+        rows.append(Row(label=f"{node_type}{usual}", pieces=tuple(left.take(place, NodeType, "title"))))
+        rows += left.rows(place, NodeType, depth=2)
     return rows
 
 
-def _limits(family: str, known: Mapping[str, Any], usual: str | None, left: _Left) -> tuple[Row, ...]:
-    return tuple(
-        Row(label=f"{name}{' (usual)' if name == usual else ''}", pieces=tuple(left.take(f"{family}.{name}")))
+def _limits(family: str, known: Mapping[str, Limits], usual: str | None, left: _Left) -> list[Row]:
+    return [
+        Row(label=f"{name}{' (usual)' if name == usual else ''}", pieces=tuple(left.take(f"{family}.{name}", Limits)))
         for name in known
-    )
+    ]
 
 
-def _each(left: _Left, above: str, names: tuple[str, ...]) -> tuple[Row, ...]:
-    """Return one row for each name."""
-    return tuple(_named(left, above, ((spaced(name), (name,)) for name in names)))
+def _partitions(site: Site, left: _Left) -> list[Row]:
+    return _limits("partitions", site.partitions, site.defaults.partition, left)
 
 
-def _launchers(site: Site, left: _Left) -> tuple[Row, ...]:
+def _qos(site: Site, left: _Left) -> list[Row]:
+    return _limits("qos", site.qos, site.defaults.qos, left)
+
+
+def _launchers(site: Site, left: _Left) -> list[Row]:
     if site.launchers is None:
-        return ()
-    rows = _named(left, "launchers", (("usual", ("default",)),))
+        return []
+    usual = Row(label="usual", pieces=tuple(left.take("launchers", Launchers, "default")))
     names = site.launchers.options
-    return (*rows, *(Row(label=name, pieces=tuple(left.take(f"launchers.options.{name}"))) for name in names))
+    return [
+        usual,
+        *(Row(label=name, pieces=tuple(left.take(f"launchers.options.{name}", LauncherOptions))) for name in names),
+    ]
 
 
-def _environment(left: _Left) -> tuple[Row, ...]:
-    names = ("modules", "container", "venv", "conda", "python", "setup", "variables")
-    return (*_each(left, "environment", names), *_named(left, "", (("brings", ("provides",)),)))
-
-
-def _notes(site: Site, left: _Left) -> tuple[Row, ...]:
+def _notes(site: Site, left: _Left) -> list[Row]:
     """Return a row for each note; all are from the same place, which the last one names."""
-    pieces = left.take("", "notes")
+    pieces = left.take("", Site, "notes")
     if not pieces:
-        return ()
+        return []
     texts = [[(note, "")] for note in site.notes]
     texts[-1] += pieces[1:]
-    return tuple(Row(label="-", pieces=tuple(text)) for text in texts)
+    return [Row(label="-", pieces=tuple(text)) for text in texts]
+
+
+_OWN_WAYS: dict[str, Callable[[Site, _Left], list[Row]]] = {
+    "Node types": _node_types,
+    "Partitions": _partitions,
+    "QOS": _qos,
+    "Launchers": _launchers,
+    "Notes": _notes,
+}
+"""Sections whose rows are not fields of the site, but what a person has named."""
 
 
 def _unverified(site: Site) -> tuple[Row, ...]:

@@ -9,8 +9,8 @@ from hpclaunch.core.units import count
 
 
 def lacks(site: Site) -> list[str]:
-    """Return which essential keys a Slurm site's file does not have; a run there needs ``--accept-unverified``."""
-    if site.scheduler != "slurm":
+    """Return which essential keys the file of a site with a queue lacks; a run there needs ``--accept-unverified``."""
+    if not site.scheduler_row.has_queue:
         return []
     with_gpus = any(node.gpus_per_node for node in site.node_types.values())
     missing = [("the launcher", site.launchers is None), ("how GPUs are asked for", site.gpus is None and with_gpus)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.units import count, format_walltime, parse_walltime
 from hpclaunch.sites.describe.answers import (
     Fields,
@@ -27,6 +28,8 @@ from hpclaunch.sites.describe.answers import (
 from hpclaunch.sites.describe.node_types import Kind, kinds_of
 from hpclaunch.sites.describe.partitions import Member, Person, home_of, partitions_of, qos_of
 
+_SLURM = "slurm"
+"""The scheduler of the sites that are described here, and what its values name as their source."""
 _WALLTIME = 30 * 60
 """What the bundled site files say where a person says nothing."""
 _RUNTIMES = ("shifter", "podman-hpc", "pyxis", "apptainer", "singularity")
@@ -113,9 +116,9 @@ def describe(answers: Answers, here: Here) -> Described | None:
     cluster = config.get("ClusterName") or here.known_cluster or "cluster"
     most = count(len(nodes), "node")
     draft.say(
-        "title", f"{cluster}, {most}, as Slurm {config.get('SLURM_VERSION', '')} shows it".replace("  ", " "), "slurm"
+        "title", f"{cluster}, {most}, as Slurm {config.get('SLURM_VERSION', '')} shows it".replace("  ", " "), _SLURM
     )
-    draft.say("scheduler", "slurm", "slurm")
+    draft.say("scheduler", _SLURM, _SLURM)
     _say_modules(draft, here)
     _say_detect(draft, cluster, here)
     person = _person(answers, here, cluster)
@@ -127,10 +130,10 @@ def describe(answers: Answers, here: Here) -> Described | None:
     places = {one["PartitionName"]: one for one in shown}
     _say_nodes(draft, kinds, homes, places, answers.gres_conf)
     _mark_memory(draft, kinds, homes, places, config)
-    draft.say("partitions", partitions, "slurm")
+    draft.say("partitions", partitions, _SLURM)
     qos = qos_of(qos_rows, person, config)
     if qos:
-        draft.say("qos", qos, "slurm")
+        draft.say("qos", qos, _SLURM)
     _say_gpus(draft, kinds, config)
     _say_launchers(draft, mpi_types(answers.mpi), config.get("MpiDefault", ""))
     _say_containers(draft, here)
@@ -171,7 +174,7 @@ def _say_modules(draft: _Draft, here: Here) -> None:
 
 def _say_detect(draft: _Draft, cluster: str, here: Here) -> None:
     if _same(here.known_cluster, cluster):
-        draft.say("detect", {"cluster_name": here.known_cluster}, "slurm")
+        draft.say("detect", {"cluster_name": here.known_cluster}, _SLURM)
     elif here.hostname:
         pattern = re.sub(r"\d+", r"\\d+", re.escape(here.hostname))
         draft.say("detect", {"hostname": pattern}, "here", f"from the host name {here.hostname}")
@@ -212,7 +215,7 @@ def _say_nodes(
             why = "Slurm does not tell; the planner needs both, and containers the maker"
             example = "gpu_model: NVIDIA A100, gpu_memory_gb: 80"
             draft.gaps.append(Gap(key=f"node_types.{kind.name}.gpu_model", why=why, example=example))
-    draft.say("node_types", members, "slurm")
+    draft.say("node_types", members, _SLURM)
 
 
 def _mark_memory(
@@ -264,7 +267,7 @@ def _say_gpus(draft: _Draft, kinds: Sequence[Kind], config: Mapping[str, str]) -
         return
     select = config.get("SelectType", "")
     directive = "gpus-per-node" if select == "select/cons_tres" else "gres"
-    draft.say("gpus", {"directive": directive}, "slurm", f"SelectType is {select or 'not known'}")
+    draft.say("gpus", {"directive": directive}, _SLURM, f"SelectType is {select or 'not known'}")
 
 
 def _say_launchers(draft: _Draft, types: Sequence[str], default: str) -> None:
@@ -281,7 +284,8 @@ def _say_launchers(draft: _Draft, types: Sequence[str], default: str) -> None:
         what = f"srun --mpi=list shows {', '.join(types) or 'nothing'}, and no MpiDefault is set"
         draft.gaps.append(Gap(key="launchers", why=what, example="default: srun, options: {srun: {mpi: pmix}}"))
         return
-    draft.say("launchers", {"default": "srun", "options": {"srun": {"mpi": chosen}}}, "slurm", why)
+    launcher = SCHEDULERS[_SLURM].usual_launcher
+    draft.say("launchers", {"default": launcher, "options": {launcher: {"mpi": chosen}}}, _SLURM, why)
 
 
 def _say_containers(draft: _Draft, here: Here) -> None:
@@ -306,7 +310,7 @@ def _say_environment(draft: _Draft, here: Here) -> None:
 def _say_folders(draft: _Draft, config: Mapping[str, str]) -> None:
     told = config.get("TmpFS", "").rstrip("/")  # of a whole file system, "/", every folder would be one
     private = list(dict.fromkeys([*([told] if told.startswith("/") else []), "/tmp", "/dev/shm"]))
-    draft.say("folders", {"node_private": private}, "slurm", "TmpFS, and what no two machines share")
+    draft.say("folders", {"node_private": private}, _SLURM, "TmpFS, and what no two machines share")
     why = "a file system that all nodes share, for runs and data; run directories are made in ./runs until then"
     draft.gaps.append(Gap(key="folders.runs", why=why, example="runs: $SCRATCH/hpclaunch/runs, data: $SCRATCH/data"))
 
@@ -330,7 +334,7 @@ def _finished(draft: _Draft, cluster: str, config: Mapping[str, str], here: Here
         f"Slurm {version} of {cluster}: scontrol show config, partition and node; sinfo; sacctmgr; srun --mpi=list"
     )
     sources = {
-        "slurm": {"ref": programs.replace("  ", " "), "read": here.today},
+        _SLURM: {"ref": programs.replace("  ", " "), "read": here.today},
         "here": {"ref": f"the machine {here.hostname or 'on which it was described'}", "read": here.today},
     }
     used = {name for names in draft.origins.values() for name in names}

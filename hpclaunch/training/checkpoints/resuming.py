@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import os
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Mapping
 from hpclaunch.training.checkpoints import folders
 from hpclaunch.training.input import loading
 from hpclaunch.training.metrics import MetricsLog
-from hpclaunch.training.options import at_least, boolean
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
@@ -37,21 +35,6 @@ class Place:
     made: int = 0
     path: str = ""
     data: str = ""
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add to a job's parser when to save, and whether to go on from what was saved."""
-    add = parser.add_argument
-    add("--checkpoint-minutes", type=at_least(0, float), default=15.0, help="save so often (0: at epochs' ends)")
-    add("--checkpoint-steps", type=at_least(0), default=0, help="save every so many steps as well (0: not)")
-    add("--keep-checkpoints", type=at_least(1), default=2, help="how many of the newest stay")
-    add(
-        "--stall-minutes",
-        type=at_least(0, float),
-        default=30.0,
-        help="give up if no step ends for so long (0: never)",
-    )
-    add("--resume", type=boolean, default=True, help="go on from the newest checkpoint; false: begin anew")
 
 
 def folder_of(world: World) -> str:

@@ -52,7 +52,7 @@ def _write(world: World, state: TrainingState, partial: str, place: Place) -> li
 
 
 class Saving(tf.keras.callbacks.Callback):
-    """Saves at the end of every epoch, as often as the options say (resuming.add_options), and when asked to stop.
+    """Saves at the end of every epoch, as often as the options say (parameters.json), and when asked to stop.
 
     Place it last, and on every rank. A stop and the clock come to ranks at different steps, so they ask each other,
     about once a second; what one rank knows, all do at the same step. Weights that are no numbers are never saved: they

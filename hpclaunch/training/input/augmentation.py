@@ -99,7 +99,7 @@ class Augmentation:
 
 
 def asked_for(asked: Any, classes: int) -> Augmentation:
-    """What a job's options ask for (techniques.add_options), for a data set of so many classes."""
+    """What a job's options ask for (parameters.json), for a data set of so many classes."""
     return Augmentation(
         flip_horizontal=asked.flip_horizontal,
         flip_vertical=asked.flip_vertical,

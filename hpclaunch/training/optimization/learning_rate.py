@@ -107,7 +107,7 @@ def epochs_of(text: str) -> tuple[float, ...]:
 
 
 def schedule(asked: Any, size: int, steps_per_epoch: int) -> Schedule:
-    """The schedule that a job's options ask for (techniques.add_options), for a world of `size` ranks.
+    """The schedule that a job's options ask for (parameters.json), for a world of `size` ranks.
 
     Accumulated batches count like ranks: what matters is how many batches one update averages.
     """

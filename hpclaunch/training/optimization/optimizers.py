@@ -44,7 +44,7 @@ def make(
 
 
 def asked_for(asked: Any, rate: float) -> Any:
-    """The optimizer that a job's options ask for (techniques.add_options), with learning rate `rate`."""
+    """The optimizer that a job's options ask for (parameters.json), with learning rate `rate`."""
     return make(
         asked.optimizer,
         rate,

@@ -94,16 +94,7 @@ if [ -n "$number" ]; then # what this rank says goes to the job's log, and to a 
   copier=$!
 fi
 export CUDA_VISIBLE_DEVICES=3,2,1,0
-python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --epochs=6 \
-  --batch-size-per-rank=256 --accumulation=1 --learning-rate=0.001 --scale-learning-rate=none \
-  --warmup-epochs=0.0 --warmup-steps=0 --decay=constant --decay-epochs= --decay-factor=0.1 \
-  --decay-power=1.0 --optimizer=adam --momentum=0.9 --momentum-correction=true --weight-decay=0.0 \
-  --exclude-vectors=true --precision=float32 --compression=none --adasum=false --noise-scale=true \
-  --xla=false --steps-per-execution=1 --input=memory --stage-to= --flip-horizontal=false \
-  --flip-vertical=false --crop=0 --scale-images=0.0 --brightness=0.0 --contrast=0.0 --mixup=0.0 \
-  --cutmix=0.0 --seed=1337 --synthetic=false --synthetic-samples=4096 --train-samples=0 \
-  --record-shards=false --checkpoint-minutes=15.0 --checkpoint-steps=0 --keep-checkpoints=2 \
-  --stall-minutes=30.0 --resume=true
+python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 code=$?
 # Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
 [ "$code" -ne 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3

@@ -50,14 +50,7 @@ need /opt/hpc/bin/python
 # --- what every rank runs; the first rank to fail leaves its exit code
 IFS= read -r -d '' rank <<'END_OF_RANK'
 trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
-/opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --epochs=50 \
-  --batch-size-per-rank=4 --accumulation=1 --learning-rate=0.001 --scale-learning-rate=none \
-  --warmup-epochs=4.0 --warmup-steps=0 --decay=step --decay-epochs=32,64 --decay-factor=0.25 \
-  --decay-power=1.0 --optimizer=sgd --momentum=0.9 --momentum-correction=true --weight-decay=0.0 \
-  --exclude-vectors=true --precision=float32 --compression=none --adasum=false --noise-scale=true \
-  --xla=false --steps-per-execution=1 --input=stream --stage-to= --seed=1 --synthetic=false \
-  --synthetic-samples=64 --train-samples=0 --record-shards=false --checkpoint-minutes=15.0 \
-  --checkpoint-steps=0 --keep-checkpoints=2 --stall-minutes=30.0 --resume=true --volume-size=128
+/opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 code=$?
 [ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
 exit "$code"

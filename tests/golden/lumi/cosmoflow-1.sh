@@ -104,14 +104,7 @@ if [ -n "$number" ]; then # what this rank says goes to the job's log, and to a 
   copier=$!
 fi
 export ROCR_VISIBLE_DEVICES=$SLURM_LOCALID
-python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --epochs=50 \
-  --batch-size-per-rank=4 --accumulation=1 --learning-rate=0.001 --scale-learning-rate=none \
-  --warmup-epochs=4.0 --warmup-steps=0 --decay=step --decay-epochs=32,64 --decay-factor=0.25 \
-  --decay-power=1.0 --optimizer=sgd --momentum=0.9 --momentum-correction=true --weight-decay=0.0 \
-  --exclude-vectors=true --precision=float32 --compression=none --adasum=false --noise-scale=true \
-  --xla=false --steps-per-execution=1 --input=stream --stage-to= --seed=1 --synthetic=false \
-  --synthetic-samples=64 --train-samples=0 --record-shards=false --checkpoint-minutes=15.0 \
-  --checkpoint-steps=0 --keep-checkpoints=2 --stall-minutes=30.0 --resume=true --volume-size=128
+python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 code=$?
 # Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
 [ "$code" -ne 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3

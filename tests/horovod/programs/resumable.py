@@ -11,7 +11,6 @@ import time
 
 from hpclaunch.training import options
 from hpclaunch.training.checkpoints import resuming
-from hpclaunch.training.optimization import techniques
 from hpclaunch.training.rank import failure, stopping
 from hpclaunch.training.rank.start import start
 
@@ -19,12 +18,11 @@ SIGNALS = {"term": signal.SIGTERM, "kill": signal.SIGKILL, "hang": signal.SIGSTO
 
 
 def parse():
-    parser = options.parser("A small model with much state.", seed=5)
-    techniques.add_options(parser, epochs=3, batch_size=8, batch_norm=True)
-    resuming.add_options(parser)
+    given = {"from": ["images", "batch_norm"], "epochs": 3, "batch_size_per_rank": 8, "seed": 5}
+    parser = options.parser("A small model with much state.", given)
     parser.add_argument("--event", default="", help="RANK:STEP:term|kill|hang|hold, steps counted over all attempts")
     parser.add_argument("--step-seconds", type=float, default=0.0, help="pause after every step")
-    return parser.parse_args()
+    return options.parse(parser)[0]
 
 
 def hold():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hpclaunch.actions.diagnosis import Check, Evidence, diagnose, refusals
-from hpclaunch.core.errors import Fault
+from hpclaunch.actions.diagnosis import Check, Evidence, diagnose
 from tests.builders import a_job, planned
 
 
@@ -249,21 +247,3 @@ def test_no_nccl_is_a_warning_where_gpus_compute() -> None:
     for stand_in, verdict in ((False, "WARN"), (True, "PASS")):
         found = evidence(spec=a_spec(stand_in_gpus=stand_in), ranks=with_ranks(horovod=build))
         assert next(check.verdict for check in diagnose(found) if check.name == "Horovod") == verdict
-
-
-def test_a_refusal_is_told_under_what_it_is_about() -> None:
-    gres = Fault(where="sbatch", what="Requested node configuration is not available")
-    (check,) = refusals([gres], [("gpus-per-node", "h100:2")], ["a100"])
-    assert check.name == "GPUs"
-    assert "GPUs of type h100, and Slurm hands out a100" in check.what
-    (other,) = refusals([gres], [("gpus-per-node", "2")], ["a100"])
-    assert other.name == "request"
-    private = Fault(what="the run directory /tmp/x is in /tmp, which every node of x has for itself", next="--runs-dir")
-    assert refusals([private], [], [])[0].name == "shared paths"
-    assert [one.name for one in refusals([replace(gres, what="you have no account 'x'")], [], [])] == ["account"]
-    nodes = Fault(where="cluster gpu", what="no partition takes 9 gpu nodes", allowed="at most 4 nodes")
-    assert [one.name for one in refusals([nodes], [], [])] == ["request"]  # its nodes are only called so
-    asked = Fault(where="cluster gpu", what="9 GPUs a node asked for", allowed="at most 4")
-    assert [one.name for one in refusals([asked], [], [])] == ["GPUs"]
-    lost = replace(gres, what="fatal: Unable to process configuration file")
-    assert [one.name for one in refusals([lost], [], [])] == ["scheduler"]

@@ -102,10 +102,9 @@ def test_every_row_has_switches_that_go_together(modules: dict[str, ModuleType])
     from hpclaunch.training.optimization import techniques
 
     for row in modules["rows"].ROWS:
-        parser = options.parser("", seed=1)
-        techniques.add_options(parser, epochs=12, batch_size=512, batch_norm=True)
+        parser = options.parser("", {"from": ["images", "batch_norm"]})
         parser.add_argument("--own-order", type=options.boolean)
-        assert techniques.faults(parser.parse_args(list(row.switches))) == [], row.name
+        assert techniques.faults(techniques.parse(parser, row.switches)) == [], row.name
 
 
 def test_the_recipe_is_what_the_rules_of_planning_say(modules: dict[str, ModuleType]) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from hpclaunch.config.fileformat import Environment, Memory, PositiveInt, VariableName, Walltime, read, read_yaml
+from hpclaunch.config.fileformat import Environment, Memory, PositiveInt, VariableName, Walltime, read
 from hpclaunch.core.errors import InvalidFile
 
 
@@ -46,64 +46,6 @@ def test_a_number_of_400_digits_is_a_fault(file: Path) -> None:
 def test_a_number_that_may_be_left_out_may_be_a_whole_one(file: Path) -> None:
     file.write_text("name: x\nmost: 1\n")
     assert read(file, Outer).most == 1.0
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("01:30:00", "01:30:00"),
-        ("1:30", "1:30"),
-        ("no", "no"),
-        ("on", "on"),
-        ("2026-01-02", "2026-01-02"),
-        ("0x1F", "0x1F"),
-        ("010", "010"),
-        ("1_000", "1_000"),
-        ("true", True),
-        ("12", 12),
-        ("-3", -3),
-        ("0.5", 0.5),
-        ("1e-3", 0.001),
-        (".5", 0.5),
-        ("null", None),
-        ("~", None),
-        ("", None),
-    ],
-)
-def test_scalars_are_those_of_yaml_1_2(file: Path, text: str, value: Any) -> None:
-    file.write_text(f"key: {text}\n")
-    assert read_yaml(file) == {"key": value}
-
-
-def test_an_empty_file_is_an_empty_mapping(file: Path) -> None:
-    file.write_text("# nothing\n")
-    assert read_yaml(file) == {}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a: 1\na: 2\n", "line 1: the key 'a' is said twice"),
-        ("a: &x 1\nb: *x\n", "line 1: anchors and aliases (& and *) are not supported"),
-        ("- 1\n", "must be a mapping of keys to values"),
-        ("text", "must be a mapping of keys to values"),
-        ("1: a\n", "must be a mapping of keys to values"),
-        ("a: [1\n", "is not valid YAML"),
-        ("a: 1\n---\nb: 2\n", "is not valid YAML"),
-        ("a: !!python/object:os.system x\n", "is not valid YAML"),
-        (b"a: \xff\n", "is not UTF-8 text"),
-        (b"a: \x00\n", "is not valid YAML"),
-        ("a: " + "[" * 20_000, "is not valid YAML"),
-        ("a: " + "x" * 300_000, "larger than 256 KB"),
-    ],
-)
-def test_what_is_not_a_plain_mapping_is_refused(file: Path, content: str | bytes, message: str) -> None:
-    assert message in faults(file, content)
-
-
-def test_a_missing_file_is_said_to_be_missing(file: Path) -> None:
-    with pytest.raises(InvalidFile, match="cannot be read: No such file"):
-        read_yaml(file)
 
 
 def test_every_fault_is_told_at_once_with_its_key(file: Path) -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.config.settings import Settings, load_settings, sbatch_variables
+from hpclaunch.config.settings import Settings, load_settings, shell_choices
 from hpclaunch.core.errors import InvalidFile
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 
 
 def test_an_absent_file_is_an_empty_one(tmp_path: Path) -> None:
@@ -93,7 +94,8 @@ def test_every_fault_of_the_file_is_told(tmp_path: Path) -> None:
 def test_row_01_sbatch_variables_count_outside_a_job_only(
     environment: dict[str, str], found: dict[str, tuple[str, str]]
 ) -> None:
-    assert sbatch_variables(environment) == found
+    assert shell_choices(SCHEDULERS["slurm"], environment) == found
+    assert shell_choices(SCHEDULERS["local"], environment) == {}
 
 
 @pytest.mark.parametrize(

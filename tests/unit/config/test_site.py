@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.catalog import SITE, Catalog
-from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.provenance import useless, values
 from hpclaunch.config.site import Source, load_site
 from hpclaunch.core.errors import InvalidFile
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.launchers import LAUNCHERS
-from hpclaunch.schedulers import MODULES
 from tests.builders import BUNDLED, a_site, bundled_site
 
 SITES = [found.name for found in BUNDLED.names(SITE)]
@@ -43,7 +43,7 @@ def load(tmp_path: Path, text: str) -> str:
 def test_every_bundled_site_loads_and_can_be_planned_for(name: str) -> None:
     site = bundled_site(name)
     assert site.name == name
-    assert site.scheduler in MODULES
+    assert site.scheduler in SCHEDULERS
     assert site.launchers is None or set(site.launchers.options) <= set(LAUNCHERS)
 
 
@@ -100,6 +100,8 @@ def test_a_small_site_file_is_enough(tmp_path: Path) -> None:
         ("{node_type: gpu}", "{node_type: gpu, qos: b}\nqos: {a: {}}", "defaults.qos names 'b'"),
         ("default: srun", "default: mpirun", "launchers: default 'mpirun' is not among options: srun"),
         ("default: srun", "default: srum", "launchers.default: 'srum' is not allowed; did you mean 'srun'?"),
+        ("options: {srun: {}}", "options: {srun: {}, ibrum: {}}", "'ibrum' is not allowed; did you mean 'ibrun'?"),
+        ("scheduler: slurm", "scheduler: slurn", "scheduler: 'slurn' is not allowed; did you mean 'slurm'?"),
         ("scheduler: slurm", "scheduler: pbs", "scheduler: 'pbs' is not allowed"),
         ("cores_per_node: 8", "cores_per_node: 0", "node_types.gpu.cores_per_node: 0 is too small"),
         ("cores_per_node: 8", "cores_per_node: 8, gpus_per_node: -1", "node_types.gpu.gpus_per_node: -1 is too small"),

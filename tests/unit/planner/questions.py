@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpclaunch.config.job import Job, Parameter, Training
+from hpclaunch.config.job import Job, Training
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Site
 from hpclaunch.planner.forecasting import forecast
 from hpclaunch.planner.question import Question

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpclaunch.config.catalog import SITE
-from hpclaunch.config.job import Job, Parameter
+from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Defaults, Nics, NodeType, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import parse_walltime

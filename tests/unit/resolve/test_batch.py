@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.job import Job, Parameter
+from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.resolve import resolve
 from tests.builders import a_case, a_site, bundled_job, bundled_site

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.job import DataSet, Parameter
+from hpclaunch.config.job import DataSet
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Folders, GpuRequest
-from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, planned
+from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, bundled_job, planned
 
 CODE = f"{CONTEXT.run_dir}/code"
 DATA = DataSet(name="cifar10", layouts=("train",))
@@ -28,6 +29,58 @@ def test_parameters_come_first_and_typed_arguments_last_and_unchanged() -> None:
 def test_a_parameter_is_set_by_its_name() -> None:
     job = a_job(parameters={"learning_rate": Parameter(default=0.1)})
     assert planned(job=job, settings=(("learning_rate", "1e-4"),)).command[-1] == "--learning-rate=0.0001"
+
+
+def test_the_script_names_what_was_typed_and_what_the_program_does_not_take_by_itself() -> None:
+    parameters = {
+        "crop": Parameter(default=0, builtin=0),
+        "seed": Parameter(default=7, builtin=7),
+        "epochs": Parameter(default=12, builtin=10),
+        "decay_epochs": Parameter(default="30,60", type="epochs", builtin=""),
+        "own": Parameter(default=True),
+        "rate": Parameter(default=0.1, builtin=0.1),
+    }
+    job = a_job(parameters=parameters)
+    assert planned(job=job).command[2:] == ("--default=epochs=12", "--default=decay-epochs=30,60", "--own=true")
+    spec = planned(job=job, settings=(("seed", "7"), ("epochs", "10"), ("rate", "1e-1")))
+    # Typed values are told as such, also where they are the program's default, or the job file's.
+    assert spec.command[2:] == ("--seed=7", "--epochs=10", "--default=decay-epochs=30,60", "--own=true", "--rate=0.1")
+    assert spec.parameters == (
+        ("crop", "0"),
+        ("seed", "7"),
+        ("epochs", "10"),
+        ("decay_epochs", "30,60"),
+        ("own", "true"),
+        ("rate", "0.1"),
+    )
+    chosen = [(one.key, one.value, one.origin) for one in spec.choices if one.key.startswith("parameters.")]
+    assert chosen == [
+        ("parameters.seed", "7", "--set"),
+        ("parameters.epochs", "10", "--set"),
+        ("parameters.rate", "0.1", "--set"),
+    ]
+
+
+def test_a_swept_parameter_is_told_by_its_run_alone() -> None:
+    job = a_job(parameters={"seed": Parameter(default=7, builtin=7), "epochs": Parameter(default=3, builtin=1)})
+    spec = planned(job=job, sweep=(("epochs", "1,2"),))
+    assert spec.command[2:] == ()
+    assert spec.parameters == (("seed", "7"),)
+
+
+@pytest.mark.parametrize(("typed", "origin"), [({"synthetic": True}, "--synthetic"), ({}, "")])
+def test_synthetic_is_recorded_as_chosen(typed: dict[str, bool], origin: str) -> None:
+    spec = planned(job=a_job(parameters={"synthetic": Parameter(default=False, builtin=False)}, data=DATA), **typed)
+    assert spec.command[2:] == (("--synthetic=true",) if origin else ())
+    assert [one.origin for one in spec.choices if one.key == "parameters.synthetic"] == ([origin] if origin else [])
+
+
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+def test_a_bundled_jobs_script_names_nothing_that_was_not_typed(name: str) -> None:
+    job = bundled_job(name)
+    spec = planned(job=job, settings=(("epochs", str(job.parameters["epochs"].default)),))
+    assert spec.command[2:] == (f"--epochs={job.parameters['epochs'].default}",)
+    assert dict(spec.parameters).keys() == job.parameters.keys()
 
 
 def test_a_command_may_name_its_code_and_its_run_directory() -> None:

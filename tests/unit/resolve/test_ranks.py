@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -11,7 +11,6 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Resources
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Container, GpuRequest, LauncherOptions, Launchers, Limits, Site, WholeNode
-from hpclaunch.launchers import LauncherName
 from hpclaunch.render import render
 from tests.builders import CONTEXT, ROOTS, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
 
@@ -31,8 +30,7 @@ def ordered(whole_nodes: bool = True, **changes: Any) -> Site:
 
 def launching(name: str, **options: Any) -> Site:
     """A site with that launcher only."""
-    known = cast(LauncherName, name)
-    return a_site(launchers=Launchers(default=known, options={known: LauncherOptions(**options)}))
+    return a_site(launchers=Launchers(default=name, options={name: LauncherOptions(**options)}))
 
 
 def cpu_bind(site: Site, **typed: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.job import Parameter, Resources
+from hpclaunch.config.job import Resources
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Folders
 from tests.builders import HOUR, a_context, a_desk, a_job, a_site, bundled_site, refused
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.job import Job, Parameter
+from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import Parameter
 from tests.builders import a_desk, a_job, a_site, planned, refused
 
 

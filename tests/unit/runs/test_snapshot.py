@@ -31,6 +31,7 @@ def test_training_lies_beside_it_so_that_any_python_can_import_it(tmp_path: Path
     put(tmp_path / "job", "train.py")
     copy(choose(Code(folder=str(tmp_path / "job"), entry="train.py")), tmp_path / "run")
     assert (tmp_path / "run/hpclaunch/training/rank/start.py").is_file()
+    assert (tmp_path / "run/hpclaunch/training/parameters.json").is_file()
     assert not (tmp_path / "run/hpclaunch/launch.py").exists()
 
 

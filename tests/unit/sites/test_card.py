@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpclaunch.config.catalog import SITE, Catalog
-from hpclaunch.config.fileformat import read_yaml
+from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.fileformat import INTERNAL, Environment
 from hpclaunch.config.provenance import values
-from hpclaunch.config.site import NodeType, Source, load_site
+from hpclaunch.config.site import BOOK, LauncherOptions, Limits, NodeType, Site, Source, load_site
 from hpclaunch.sites.card import sections_of
 from hpclaunch.sites.card.lines import Row, Section, lines_of
 from hpclaunch.sites.card.short import gpus_in_short, lacks
+from hpclaunch.sites.card.wording import wording_of
 from hpclaunch.sites.card.words import text_of
 from tests.builders import BUNDLED, a_site, bundled_site
 
@@ -107,27 +110,33 @@ def test_a_retired_site_says_that_it_is_never_submitted_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "text"),
+    ("kind", "key", "value", "text"),
     [
-        ("max_nodes", 1, "at most 1 node"),
-        ("max_running", 3, "3 running jobs a user"),
-        ("bins", [{"max_nodes": 91, "max_walltime": "2h"}], "2h with up to 91 nodes"),
-        ("by_node_type.knl.max_nodes", 9, "knl: at most 9 nodes"),
-        ("environment.variables.A", True, "A=true"),
-        ("variables.A.B", "x", "A.B=x"),
-        ("detect.environment.NERSC_HOST", "cori", "NERSC_HOST=cori"),
-        ("gpus.directive", "none", "no directive: they come with the nodes"),
-        ("gpu_bind", "none", "--gpu-bind=none"),
-        ("whole_nodes", False, "nodes may be shared"),
-        ("task_directives", [], "none: the launcher alone says them"),
-        ("", {}, "nothing more is said"),
-        ("setup", ["a", "b"], "a; b"),
-        ("some_new.key", 3, "some new key 3"),
-        ("cores_per_node", None, "cores per node: none"),
+        (Limits, "max_nodes", 1, "at most 1 node"),
+        (Limits, "max_running", 3, "3 running jobs a user"),
+        (Limits, "bins", [{"max_nodes": 91, "max_walltime": "2h"}], "2h with up to 91 nodes"),
+        (Limits, "by_node_type.knl.max_nodes", 9, "knl: at most 9 nodes"),
+        (Limits, "by_node_type.a.b.max_nodes", 9, "a.b: at most 9 nodes"),
+        (NodeType, "environment.variables.A", True, "A=true"),
+        (Environment, "variables.A.B", "x", "A.B=x"),
+        (Site, "detect.environment.NERSC_HOST", "cori", "NERSC_HOST=cori"),
+        (Site, "gpus.directive", "none", "no directive: they come with the nodes"),
+        (LauncherOptions, "gpu_bind", "none", "--gpu-bind=none"),
+        (Limits, "whole_nodes", False, "nodes may be shared"),
+        (Site, "task_directives", [], "none: the launcher alone says them"),
+        (Limits, "", {}, "nothing more is said"),
+        (Environment, "setup", ["a", "b"], "a; b"),
+        (Site, "some_new.key", 3, "some new key 3"),
+        (NodeType, "cores_per_node", None, "cores per node: none"),
     ],
 )
-def test_how_a_value_is_said(key: str, value: object, text: str) -> None:
-    assert text_of(key, value) == text
+def test_how_a_value_is_said(kind: type, key: str, value: object, text: str) -> None:
+    assert text_of(kind, key, value) == text
+
+
+def test_every_key_of_a_site_file_says_in_which_section_it_stands() -> None:
+    own = [one for one in dataclasses.fields(Site) if one.metadata not in (INTERNAL, BOOK)]
+    assert [one.name for one in own if not wording_of(one).section] == []
 
 
 def test_a_label_longer_than_its_column_keeps_its_distance() -> None:

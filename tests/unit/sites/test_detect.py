@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.catalog import SITE
-from hpclaunch.config.site import Detect
+from hpclaunch.config.detection import Detect
 from hpclaunch.sites.detect import DETECTED, Machine, cluster_name, detect_site, holds, machine
 from tests.builders import BUNDLED, bundled_site
 

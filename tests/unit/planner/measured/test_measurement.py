@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.config.job import Job, Parameter, Training
+from hpclaunch.config.job import Job, Training
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.planner.measured.measurement import calibration_of, measured
 from hpclaunch.runs import Run
@@ -54,6 +55,16 @@ def test_the_first_epoch_does_not_count_and_the_median_of_the_others_does(tmp_pa
     assert (found.point.accumulation, found.point.samples_per_s) == (1, 100)
     # 60 s, of which four epochs at the median of 10 s are steps.
     assert found.overhead_s == pytest.approx(20)
+
+
+def test_parameters_that_the_command_does_not_name_count(tmp_path: Path) -> None:
+    run = a_run(tmp_path, epochs(10, 100))
+    pairs = [["batch_size_per_rank", "32"], ["accumulation", "2"]]
+    (run.path / "spec.json").write_text(
+        json.dumps({"layout": {"nodes": 1, "tasks_per_node": 4}, "command": ["python"], "parameters": pairs})
+    )
+    found = measured(run, the_job())
+    assert (found.per_rank, found.accumulation) == (32, 2)
 
 
 def test_the_last_of_two_settings_counts(tmp_path: Path) -> None:

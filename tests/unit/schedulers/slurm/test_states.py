@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 
 import pytest
 
 from hpclaunch.core.errors import NotFound, SchedulerError
-from hpclaunch.schedulers import MODULES, Status, scheduler_of
-from hpclaunch.schedulers.slurm import states
+from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.schedulers import Scheduler, Status, scheduler_of
+from hpclaunch.schedulers.slurm import scheduler, states
+from hpclaunch.schedulers.slurm.programs import leaking
 from tests.builders import a_run
 
 
@@ -28,11 +31,15 @@ def fake(folder: Path, name: str, answer: str, code: int = 0) -> None:
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_every_scheduler_has_the_same_functions(name: str) -> None:
-    scheduler = scheduler_of(name)
-    for function in ("submit", "search", "states", "cancel", "cancel_command", "explain", "unwell"):
-        assert callable(getattr(scheduler, function))
+FUNCTIONS = [name for name in vars(Scheduler) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_scheduler_has_the_functions_of_the_protocol(name: str, function: str) -> None:
+    ours, promised = (inspect.signature(getattr(it, function)) for it in (scheduler_of(name), Scheduler))
+    assert [*ours.parameters] == [*promised.parameters][1:], "all but self"
+    assert len(FUNCTIONS) > 10
 
 
 def test_an_unknown_scheduler_is_not_found() -> None:
@@ -58,7 +65,7 @@ def test_an_unknown_scheduler_is_not_found() -> None:
     ],
 )
 def test_row_01_what_sbatch_must_not_see(variable: str, leaks: bool) -> None:
-    assert states.leaking({variable: "x"}) == ([variable] if leaks else [])
+    assert leaking({variable: "x"}) == ([variable] if leaks else [])
 
 
 def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, program: Path) -> None:
@@ -114,10 +121,10 @@ def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, pro
     reason = "squeue: is not on this machine"
     assert states.states([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN", reason=reason)}
     with pytest.raises(SchedulerError, match="scancel"):
-        states.cancel([a_run(tmp_path, "1")])
+        scheduler.cancel([a_run(tmp_path, "1")])
     with pytest.raises(SchedulerError, match="there is no sbatch on this machine"):
-        states.submit(a_run(tmp_path), "", 0)
+        scheduler.submit(a_run(tmp_path), "", 0)
 
 
 def test_what_to_type_to_cancel(tmp_path: Path) -> None:
-    assert states.cancel_command(a_run(tmp_path, "7")) == "hpclaunch cancel run-7 (or: scancel 7)"
+    assert scheduler.cancel_command(a_run(tmp_path, "7")) == "hpclaunch cancel run-7 (or: scancel 7)"

@@ -14,14 +14,13 @@ except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
 from hpclaunch.training import options
-from hpclaunch.training.optimization import learning_rate, techniques
+from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.optimization.learning_rate import Schedule
 
 
 def asked(*arguments: str) -> argparse.Namespace:
-    parser = options.parser("a job", seed=1)
-    techniques.add_options(parser, epochs=12, batch_size=64, batch_norm=True)
-    return parser.parse_args(arguments)
+    given = {"from": ["images", "batch_norm"], "epochs": 12, "batch_size_per_rank": 64}
+    return options.parse(options.parser("a job", given), arguments)[0]
 
 
 @pytest.mark.parametrize(

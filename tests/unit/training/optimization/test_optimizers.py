@@ -15,7 +15,8 @@ try:
 except ImportError:
     pytest.skip("group training: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training.optimization import optimizers, techniques
+from hpclaunch.training import options
+from hpclaunch.training.optimization import learning_rate, optimizers, techniques
 from hpclaunch.training.optimization.lamb import AdamW, Lamb
 from hpclaunch.training.optimization.lars import Lars
 from hpclaunch.training.rank import legacy_keras
@@ -130,9 +131,12 @@ def test_an_optimizer_made_anew_from_its_configuration_is_the_same(name: str) ->
 def test_the_options_name_what_there_is() -> None:
     from hpclaunch.training.optimization import batch_norm, precision
 
-    assert techniques.OPTIMIZERS == optimizers.NAMES
-    assert techniques.BATCH_NORMS == batch_norm.KINDS
-    assert tuple(precision.POLICIES) == techniques.PRECISIONS
+    rows = options.rows_of({"from": ["samples", "batch_norm"]})
+    assert tuple(rows["optimizer"]["choices"]) == optimizers.NAMES
+    assert tuple(rows["batch_norm"]["choices"]) == batch_norm.KINDS
+    assert rows["precision"]["choices"] == list(precision.POLICIES)
+    assert sorted(rows["scale_learning_rate"]["choices"]) == sorted(learning_rate.SCALING)
+    assert tuple(rows["decay"]["choices"]) == learning_rate.DECAYS
     with pytest.raises(ValueError, match="none of adam"):
         optimizers.make("lion", 0.1)
 

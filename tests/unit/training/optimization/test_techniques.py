@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ try:
 except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
-from hpclaunch.config.job import spell
+from hpclaunch.config.parameters import Parameter, spell
+from hpclaunch.training import options
 from hpclaunch.training.optimization import techniques
 from tests.builders import bundled_job
 from tests.unit.planner.questions import plan_of
@@ -37,6 +39,10 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
     script = train_of(name)
     monkeypatch.setattr(sys, "argv", ["train.py"])
     plain = vars(script.parse())
+    assert {key: value for key, value in plain.items() if key in parameters} == {
+        key: options.epochs(str(value.default)) if value.kind == "epochs" else value.default
+        for key, value in parameters.items()
+    }
     as_launched = [f"--{key.replace('_', '-')}={spell(value.default)}" for key, value in parameters.items()]
     monkeypatch.setattr(sys, "argv", ["train.py", *as_launched])
     assert vars(script.parse()) == plain
@@ -45,6 +51,30 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
         for choice in value.choices:
             monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={choice}"])
             assert vars(script.parse())[key] == choice
+
+
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: str) -> None:
+    job = bundled_job(name)
+    rows = options.rows_of(json.loads((Path(job.folder) / "parameters.json").read_text()))
+    assert list(rows) == list(job.parameters)
+    for key, row in rows.items():
+        parameter = job.parameters[key]
+        assert parameter.builtin == parameter.default == row["default"], key
+        kept = {field: getattr(parameter, field) for field in row if field not in ("default", "type", "choices")}
+        assert kept == {field: value for field, value in row.items() if field in kept}, key
+        assert parameter.choices == tuple(row.get("choices", ())), key
+        assert parameter.kind == row.get("type", parameter.kind), key
+
+
+def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
+    groups = json.loads(Path(options.TRAINING_PARAMETERS).read_text())["groups"]
+    rows = {name: row for held in groups.values() if isinstance(held, dict) for name, row in held.items()}
+    assert len(rows) == sum(len(held) for held in groups.values() if isinstance(held, dict))
+    assert set(rows) == set(options.rows_of({"from": ["images", "batch_norm"]}))
+    for name, row in rows.items():
+        assert row["help"], name
+        assert Parameter(default=row["default"]).kind == {"epochs": "text"}.get(row["type"], row["type"]), name
 
 
 SWITCHES = ("scale_learning_rate", "decay", "optimizer", "precision", "compression", "batch_norm", "input")
@@ -78,6 +108,43 @@ def test_what_is_chosen_is_kept_and_still_contradicts(monkeypatch: pytest.Monkey
     assert [text[:16] for text in techniques.faults(script.parse())] == ["say --warmup-epo", "--decay-epochs h"]
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--decay=cosine --decay-epochs=30,60,80", "--decay-epochs has an effect with --decay=step alone"),
+        ("--warmup-steps=9 --warmup-epochs=5.0", "say --warmup-epochs or --warmup-steps, not both"),
+        ("--scale-learning-rate=adascale --warmup-epochs=5", "AdaScale is a warm-up itself"),
+    ],
+)
+def test_a_typed_value_contradicts_also_where_it_is_the_jobs_default(
+    words: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", *words.split()])
+    (found,) = techniques.faults(train_of("resnet50").parse())
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("defaults", "words", "kept"),
+    [
+        ({"decay": "step", "decay_epochs": "3,6"}, "--decay=cosine", {"decay_epochs": ()}),
+        ({"warmup_epochs": 2.0}, "--warmup-steps=9", {"warmup_epochs": 0.0, "warmup_steps": 9}),
+        ({"warmup_steps": 9}, "--warmup-epochs=2", {"warmup_epochs": 2.0, "warmup_steps": 0}),
+        ({"warmup_steps": 9}, "--scale-learning-rate=adascale", {"warmup_steps": 0}),
+        ({"optimizer": "lamb", "weight_decay": 0.1}, "--optimizer=sgd", {"weight_decay": 0.0}),
+        ({"optimizer": "sgd", "momentum_correction": False}, "--optimizer=adam", {"momentum_correction": True}),
+        ({}, "--default=decay=step --default=decay-epochs=3,6 --decay=cosine", {"decay_epochs": ()}),
+        ({}, "--default=warmup-epochs=2 --warmup-steps=9", {"warmup_epochs": 0.0}),
+    ],
+)
+def test_what_is_typed_overrides_defaults_of_the_program_and_of_the_job_file(
+    defaults: dict[str, object], words: str, kept: dict[str, object]
+) -> None:
+    found = techniques.parse(options.parser("a job", {"from": "samples", **defaults}), words.split())
+    assert techniques.faults(found) == []
+    assert {name: getattr(found, name) for name in kept} == kept
+
+
 @pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
 @pytest.mark.parametrize("nodes", [1, 4, 64])
 def test_what_plan_proposes_goes_together(name: str, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +163,7 @@ def test_a_number_that_the_script_refuses_is_refused_before_anything_is_queued(
 ) -> None:
     script = train_of(name)
     for key, parameter in bundled_job(name).parameters.items():
-        if isinstance(parameter.default, bool | str):
+        if parameter.kind not in ("int", "float"):
             continue
         for text in PROBES:
             monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={text}"])

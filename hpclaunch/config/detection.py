@@ -1,0 +1,29 @@
+"""What a site file may say about how its login nodes are known; looking at this machine is for sites/detect.py."""
+
+import re
+from dataclasses import field
+from typing import Annotated, Any
+
+from hpclaunch.config.fileformat import Before, Scalar, VariableName
+from hpclaunch.config.wording import shown
+from hpclaunch.core.records import record
+
+
+def _pattern(value: Any) -> Any:
+    """Refuse what is not a regular expression when the file is read, not when a host name is looked at."""
+    try:
+        re.compile(str(value))
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    return value
+
+
+@record
+class Detect:
+    """How a login node of the site is known: every key that is given must hold; ``hostname`` must match all of it."""
+
+    environment: dict[VariableName, Scalar] = field(default_factory=dict)
+    cluster_name: str | None = field(default=None, metadata=shown("ClusterName={} in slurm.conf"))
+    hostname: Annotated[str, Before(_pattern)] | None = field(
+        default=None, metadata=shown("the host's name, which matches {}")
+    )

@@ -1,0 +1,143 @@
+"""Reads the parameters of a job file: its own, and those of the training techniques, which its program reads too."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+from hpclaunch.config.documents import read_json
+from hpclaunch.config.fileformat import Before, Faults, Place, value_of
+from hpclaunch.config.parameters import Parameter, ParameterName
+from hpclaunch.core.errors import InvalidFile, did_you_mean
+from hpclaunch.core.folders import PACKAGE
+from hpclaunch.core.records import record
+
+FROM = "from"
+TRAINING_PARAMETERS = Path("training", "parameters.json")
+"""In the package hpclaunch: a data file, which hpclaunch.training.options reads too."""
+_Rows = dict[str, Parameter]
+_OWN_ROW = "{default: …, help: …} for a parameter of the job's own"
+
+
+@record
+class _Change:
+    """What a job may say of a parameter that ``from`` brings."""
+
+    # None: the file does not say it. Null is none of these types, so a file cannot say that.
+    default: bool | int | float | str = None  # type: ignore[assignment]
+    help: str = None  # type: ignore[assignment]
+
+
+def _row(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"default": value}
+
+
+def read_parameters(value: Any, place: Place, faults: Faults) -> _Rows:
+    """Return a job's parameters by name: those that ``from`` names, then its own. What is wrong is added to ``faults``.
+
+    ``from`` names groups of the training techniques, and JSON files beside the job file, which hold the same as
+    ``parameters`` does. What ``from`` brings is what the program takes without being told.
+    """
+    if not isinstance(value, Mapping) or FROM not in value:
+        return value_of(dict[ParameterName, Annotated[Parameter, Before(_row)]], value, place, faults)  # type: ignore[no-any-return]
+    rows: _Rows = {}
+    before = len(faults)
+    for source, where in _sources(value[FROM], place / FROM, faults):
+        rows |= _file(source, where, faults) if source.endswith(".json") else _group(source, where, faults)
+    return rows if len(faults) > before else _with_own(value, rows, place, faults)
+
+
+def _sources(named: Any, place: Place, faults: Faults) -> list[tuple[str, Place]]:
+    """Return each name in ``from``, and where it stands."""
+    if isinstance(named, str):
+        return [(named, place)]
+    names = value_of(tuple[str, ...], named, place, faults)
+    return [(name, place / number) for number, name in enumerate(names) if isinstance(name, str)]
+
+
+def _group(name: str, place: Place, faults: Faults) -> _Rows:
+    """Return the parameters of a group of the training techniques."""
+    file = training_parameters_of(Path(place.file).parent)
+    groups = read_json(file).get("groups", {})
+    if name not in groups:
+        near, allowed = did_you_mean(name, groups), f"{', '.join(groups)}, or a JSON file in the job's folder"
+        faults.append(place.fault(f"no group of parameters is called {name!r}{near}", allowed=allowed))
+        return {}
+    rows: _Rows = {}
+    for part in _parts(groups, name):
+        for key, row in groups[part].items():
+            ours = {"choices": tuple(row.get("choices", ())), "group": part.replace("_", " ")}
+            try:  # quicker than value_of; tests read the file as a person's
+                rows[key] = Parameter(**{**row, **ours, "builtin": row.get("default")})
+            except (TypeError, ValueError) as error:  # the file beside a run's code may be of another version
+                faults.append(Place(str(file), ("groups", part, key)).fault(str(error)))
+    return rows
+
+
+def _parts(groups: Mapping[str, Any], name: str) -> list[str]:
+    """Return the groups that hold the parameters of a group: itself, or those that it names."""
+    if not isinstance(groups[name], list):
+        return [name]
+    return [part for inner in groups[name] for part in _parts(groups, inner)]
+
+
+def training_parameters_of(folder: Path) -> Path:
+    """Return the file that a program in ``folder`` reads: in the package beside it, as in RUN/code, or in ours."""
+    beside = folder / "hpclaunch" / TRAINING_PARAMETERS
+    return beside if beside.is_file() else PACKAGE / TRAINING_PARAMETERS
+
+
+def _file(name: str, place: Place, faults: Faults) -> _Rows:
+    """Return the parameters in a JSON file of the job, which its program reads too."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        faults.append(place.fault(f"{name!r} is not a file in the job's folder"))
+        return {}
+    file = Path(place.file).parent / name
+    try:
+        content = read_json(file)
+    except InvalidFile as error:
+        faults += error.faults
+        return {}
+    inside = Place(str(file), ())
+    if any(source.endswith(".json") for source, _ in _sources(content.get(FROM, []), inside, [])):
+        faults.append((inside / FROM).fault("names another file", allowed="groups of parameters"))
+        return {}
+    before = len(faults)
+    rows = read_parameters(content, inside, faults)
+    if len(faults) > before:
+        return {}
+    return {key: row if row.builtin == row.default else replace(row, builtin=row.default) for key, row in rows.items()}
+
+
+def _with_own(value: Mapping[str, Any], rows: _Rows, place: Place, faults: Faults) -> _Rows:
+    """Return the rows with the job's own defaults over them, and with its own parameters."""
+    found = dict(rows)
+    for key, written in value.items():
+        where = place / key
+        if key == FROM:
+            continue
+        if key in rows:
+            found[key] = _changed(rows[key], written, where, faults)
+        elif isinstance(written, Mapping):
+            value_of(ParameterName, key, where, faults)
+            found[key] = value_of(Parameter, written, where, faults)
+        else:
+            near = did_you_mean(str(key), rows)
+            allowed = f"{', '.join(rows)}; {_OWN_ROW}"
+            faults.append(where.fault(f"'from' brings no parameter of this name{near}", allowed=allowed))
+    return found
+
+
+def _changed(row: Parameter, written: Any, place: Place, faults: Faults) -> Parameter:
+    """Return a parameter that ``from`` brings with the job's own default, or its own help."""
+    before = len(faults)
+    change = value_of(_Change, _row(written), place, faults)
+    if len(faults) > before:
+        return row
+    try:
+        changed = row if change.default is None else row.with_default(change.default)
+    except ValueError as error:
+        faults.append(place.fault(str(error)))
+        return row
+    return changed if change.help is None else replace(changed, help=change.help)

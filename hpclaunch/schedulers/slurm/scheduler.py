@@ -1,0 +1,138 @@
+"""Slurm as hpclaunch asks it: the functions of ``schedulers.Scheduler``, each through Slurm's own programs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.runs import Run
+from hpclaunch.schedulers import Estimate
+from hpclaunch.schedulers.slurm.arrays import objections as array_objections
+from hpclaunch.schedulers.slurm.programs import ask, leaking
+from hpclaunch.schedulers.slurm.reasons import explain
+from hpclaunch.schedulers.slurm.states import states
+from hpclaunch.schedulers.slurm.submit import search, submit
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe import Described, Here
+
+__all__ = [
+    "cancel",
+    "cancel_command",
+    "container_runtimes",
+    "describe",
+    "estimate",
+    "explain",
+    "gpu_types",
+    "mpi_types",
+    "objections",
+    "overriding",
+    "past_jobs",
+    "search",
+    "states",
+    "submit",
+    "unwell",
+]
+
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TROUBLE = "down,drain,drained,draining,fail,failing,no_respond"
+"""States of a node that is not to be used."""
+
+
+def objections(spec: JobSpec) -> list[Fault]:
+    """Return why Slurm would let this job wait for ever; nothing where there is no Slurm to ask."""
+    from hpclaunch.schedulers.slurm.limits import objections as limit_objections
+
+    return [*limit_objections(spec), *array_objections(spec)]
+
+
+def estimate(text: str) -> Estimate:
+    """Return what ``sbatch --test-only`` says of the script; nothing is queued. Raises SchedulerError if it refuses.
+
+    Times in it are as Slurm writes them, whatever SLURM_TIME_FORMAT says: programs read them too.
+    """
+    from hpclaunch.schedulers.slurm.history import start_in
+
+    unseen = (*leaking(os.environ), "SLURM_TIME_FORMAT")
+    answer = ask(["sbatch", "--test-only"], without=unseen, text=text)
+    words = " ".join((answer.said + answer.text).replace("sbatch: error:", "").replace("sbatch:", "").split())
+    if not answer.ok:
+        raise SchedulerError(Fault(where="sbatch --test-only", what=words or "refused without a word"))
+    return Estimate(words=words, start=start_in(words))
+
+
+def cancel(runs: Sequence[Run]) -> bool:
+    """Cancel the jobs with one call and return that they were asked to end. Raises SchedulerError in Slurm's words."""
+    answer = ask(["scancel", *(run.job_id for run in runs)])
+    if not answer.ok:
+        denied = "denied" in answer.words.lower()
+        next_step = "only its owner can cancel it" if denied else "try again: the run goes on meanwhile"
+        raise SchedulerError(Fault(where="scancel", what=answer.words, next=next_step))
+    return True
+
+
+def cancel_command(run: Run) -> str:
+    """Return what a person would type."""
+    return f"hpclaunch cancel {run.label} (or: scancel {run.job_id})"
+
+
+def unwell(nodes: str) -> tuple[str, ...]:
+    """Return which of the nodes Slurm calls down, drained or failing."""
+    if not nodes:
+        return ()
+    answer = ask(["sinfo", "--noheader", "--Node", f"--nodes={nodes}", f"--states={_TROUBLE}", "--format=%N"])
+    found = answer.text.split() if answer.ok else []
+    return tuple(dict.fromkeys(name for name in found if _NODE.fullmatch(name)))
+
+
+def overriding(environment: Mapping[str, str]) -> list[str]:
+    """Return the variables that sbatch would take for options; inside a job also those of that job."""
+    inside = bool(environment.get("SLURM_JOB_ID"))
+    return [name for name in leaking(environment) if inside or name.startswith("SBATCH_")]
+
+
+def past_jobs(days: int) -> list[Past]:
+    """Return the jobs that accounting knows to have started within so many days."""
+    from hpclaunch.schedulers.slurm.history import past_jobs as recorded
+
+    return recorded(days)
+
+
+def gpu_types() -> list[str]:
+    """Return the types of GPUs that Slurm hands out somewhere; nothing where it cannot be asked."""
+    from hpclaunch.sites.describe.answers import gpus_of
+
+    answer = ask(["sinfo", "--noheader", "--all", "--format=%G"])
+    return sorted({gpu_type for line in answer.text.splitlines() for gpu_type, _ in gpus_of(line)})
+
+
+def mpi_types() -> list[str]:
+    """Return what ``srun --mpi=list`` shows; nothing where it cannot be asked."""
+    from hpclaunch.sites.describe.answers import mpi_types as types_in
+
+    answer = ask(["srun", "--mpi=list"])
+    return types_in(f"{answer.text}\n{answer.said}") if answer.ok else []
+
+
+def container_runtimes() -> tuple[str, ...]:
+    """Return pyxis where this srun runs containers by itself."""
+    from hpclaunch.schedulers.slurm.describe import has_pyxis
+
+    return ("pyxis",) if has_pyxis() else ()
+
+
+def describe(here: Here) -> Described:
+    """Return what Slurm's programs and this machine tell of the cluster. Raises SchedulerError."""
+    from hpclaunch.schedulers.slurm.describe import answers
+    from hpclaunch.sites.describe import describe as description_of
+
+    described = description_of(answers(here.user), here)
+    if described is None:
+        what = "Slurm shows you no node in any partition, so that there is nothing to describe"
+        raise SchedulerError(Fault(where="scontrol show node, sinfo", what=what, next="ask the site's staff"))
+    return described

@@ -1,0 +1,78 @@
+"""What differs between launchers, and between schedulers, stands in their rows: nobody else knows one by its name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hpclaunch
+from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.launchers import LAUNCHERS
+from hpclaunch.schedulers import Scheduler, scheduler_of
+
+PACKAGE = Path(hpclaunch.__file__).parent
+NAMES = {*SCHEDULERS, *LAUNCHERS}
+HOMES = ("launchers.py", "core/scheduler_rows.py", "schedulers/")
+ALLOWED = {
+    ("config/catalog.py", "local"): "the name of the bundled site of this machine, not of a scheduler",
+    ("sites/describe/__init__.py", "slurm"): "writes the site files of Slurm clusters",
+    ("training/optimization/batch_norm.py", "local"): "a kind of batch normalization",
+}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
+
+
+def place(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def names_in(text: str) -> Iterator[tuple[str, int]]:
+    """Names of schedulers and launchers that stand in a module as a text of their own, with their lines."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and node.value in NAMES:
+            yield str(node.value), node.lineno
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if not place(path).startswith(HOMES)], ids=place)
+def test_no_other_module_names_a_scheduler_or_a_launcher(path: Path) -> None:
+    found = names_in(path.read_text(encoding="utf-8"))
+    assert [(name, line) for name, line in found if (place(path), name) not in ALLOWED] == []
+
+
+def test_what_is_allowed_is_still_needed() -> None:
+    found = {(place(path), name) for path in MODULES for name, _ in names_in(path.read_text(encoding="utf-8"))}
+    assert [entry for entry in ALLOWED if entry not in found] == []
+
+
+def test_a_name_is_found_wherever_it_stands() -> None:
+    assert {name for name, _ in names_in('x == "slurm"\ny = {"mpirun": 1}\nz in ("srun", 2)')} == {
+        "slurm",
+        "mpirun",
+        "srun",
+    }
+
+
+def test_only_the_schedulers_own_folder_imports_from_it() -> None:
+    folders = [place(path) for path in MODULES if not place(path).startswith("schedulers/")]
+    for name in folders:
+        for node in ast.walk(ast.parse((PACKAGE / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert not (node.module or "").startswith("hpclaunch.schedulers."), name
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_the_module_that_a_row_names_is_below_schedulers_and_does_all(name: str) -> None:
+    row, module = SCHEDULERS[name], scheduler_of(name)
+    assert module.__name__ == f"hpclaunch.schedulers.{row.module}"  # type: ignore[attr-defined]
+    assert all(callable(getattr(module, function)) for function in vars(Scheduler) if not function.startswith("_"))
+    assert row.usual_launcher in LAUNCHERS
+
+
+@pytest.mark.parametrize("name", LAUNCHERS)
+def test_a_launchers_row_refers_to_rows_that_there_are(name: str) -> None:
+    row = LAUNCHERS[name]
+    assert row.scheduler in ("", *SCHEDULERS)
+    assert row.started_by in ("", *LAUNCHERS)
+    assert "TERM" in row.signals, "how a run is ended reaches the ranks under every launcher"

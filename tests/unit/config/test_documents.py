@@ -1,0 +1,110 @@
+"""YAML and JSON files as plain values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpclaunch.config.documents import read_json, read_yaml
+from hpclaunch.core.errors import InvalidFile
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "file.yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("01:30:00", "01:30:00"),
+        ("1:30", "1:30"),
+        ("no", "no"),
+        ("on", "on"),
+        ("2026-01-02", "2026-01-02"),
+        ("0x1F", "0x1F"),
+        ("010", "010"),
+        ("1_000", "1_000"),
+        ("true", True),
+        ("12", 12),
+        ("-3", -3),
+        ("0.5", 0.5),
+        ("1e-3", 0.001),
+        (".5", 0.5),
+        ("null", None),
+        ("~", None),
+        ("", None),
+    ],
+)
+def test_scalars_are_those_of_yaml_1_2(file: Path, text: str, value: Any) -> None:
+    file.write_text(f"key: {text}\n")
+    assert read_yaml(file) == {"key": value}
+
+
+def test_an_empty_file_is_an_empty_mapping(file: Path) -> None:
+    file.write_text("# nothing\n")
+    assert read_yaml(file) == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a: 1\na: 2\n", "line 1: the key 'a' is said twice"),
+        ("a: &x 1\nb: *x\n", "line 1: anchors and aliases (& and *) are not supported"),
+        ("- 1\n", "must be a mapping of keys to values"),
+        ("text", "must be a mapping of keys to values"),
+        ("1: a\n", "must be a mapping of keys to values"),
+        ("a: [1\n", "is not valid YAML"),
+        ("a: 1\n---\nb: 2\n", "is not valid YAML"),
+        ("a: !!python/object:os.system x\n", "is not valid YAML"),
+        (b"a: \xff\n", "is not UTF-8 text"),
+        (b"a: \x00\n", "is not valid YAML"),
+        ("a: " + "[" * 20_000, "is not valid YAML"),
+        ("a: " + "x" * 300_000, "larger than 256 KB"),
+    ],
+)
+def test_what_is_not_a_plain_mapping_is_refused(file: Path, content: str | bytes, message: str) -> None:
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(InvalidFile) as caught:
+        read_yaml(file)
+    assert message in str(caught.value)
+
+
+def test_a_missing_file_is_said_to_be_missing(file: Path) -> None:
+    with pytest.raises(InvalidFile, match="cannot be read: No such file"):
+        read_yaml(file)
+
+
+@pytest.mark.parametrize("reader", [read_yaml, read_json])
+def test_a_name_that_no_file_can_have_is_a_fault(reader: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidFile, match="cannot be read"):
+        reader(tmp_path / "a\0b")
+
+
+def test_json_keeps_types_apart(file: Path) -> None:
+    file.write_text('{"a": 1, "b": 1.0, "c": true, "d": "1", "e": [1], "f": {"g": null}}')
+    assert repr(read_json(file)) == "{'a': 1, 'b': 1.0, 'c': True, 'd': '1', 'e': [1], 'f': {'g': None}}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"a": 1, "a": 2}', "is not valid JSON: the key 'a' is said twice"),
+        ('{"a": {"b": 1, "b": 2}}', "the key 'b' is said twice"),
+        ('{"a": NaN}', "is not valid JSON: NaN is not a number"),
+        ("{'a': 1}", "is not valid JSON: "),
+        ("[1]", "must be a mapping of keys to values"),
+        ("", "is not valid JSON: "),
+        ('{"a": ' + "[" * 200_000, "is not valid JSON: "),
+        (b'{"a": "\xff"}', "is not UTF-8 text"),
+        ('{"a": "' + "x" * 300_000 + '"}', "larger than 256 KB"),
+    ],
+)
+def test_what_is_not_a_plain_object_is_refused(file: Path, content: str | bytes, message: str) -> None:
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(InvalidFile) as caught:
+        read_json(file)
+    assert str(caught.value).startswith(f"{file}: ")
+    assert message in str(caught.value)
