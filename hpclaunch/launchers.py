@@ -119,6 +119,10 @@ class LauncherRow:
     the number of a node."""
     signals: tuple[str, ...] = ("TERM", "USR1", "USR2")
     """The signals that it passes on to the ranks; others end it."""
+    signals_to: str = ""
+    """Where the script itself sends a signal on one node, as the launcher would not: to the ``ranks``, or to the whole
+    ``group`` of processes. horovodrun sends SIGTERM to the ranks' shells alone, and kills them 5 s later
+    (horovod/runner/common/util/safe_shell_exec.py)."""
     starts_one_rank: bool = False
     """It starts one rank, and no more."""
     everywhere: bool = False
@@ -165,7 +169,7 @@ NO_LAUNCHER = "direct"
 """The row for one rank that the script starts by itself."""
 
 LAUNCHERS: Mapping[str, LauncherRow] = {
-    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), starts_one_rank=True, everywhere=True),
+    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signals_to="group", starts_one_rank=True, everywhere=True),
     "srun": LauncherRow(
         argv=srun,
         programs=("srun",),
@@ -187,6 +191,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         programs=("horovodrun",),
         rank_variables=("HOROVOD_RANK",),
         signals=("TERM",),
+        signals_to="ranks",
         over_ssh=True,
         install_hint="make setup in a checkout builds Horovod (README)",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -11,24 +12,38 @@ from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
-from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import LIBRARY, JobSpec
 from hpclaunch.core.units import CONTROL, count, format_walltime
 
 _PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_WIDTH = 100
+_WIDTH = 106
 
 Roots = Sequence[tuple[str, Path]]
 
 
-def render(spec: JobSpec, roots: Roots) -> str:
+@record
+class _Library:
+    """The library as a template sees it: its text, where the run directory has it, and the sum of its bytes."""
+
+    text: str
+    path: str
+    sha256: str
+
+
+def render(spec: JobSpec, roots: Roots, standalone: bool = False) -> str:
     """Return the script. ``roots`` are the template folders as (origin, folder), first winner first, bundled last.
 
+    A ``standalone`` script holds the library; any other names it and its SHA-256.
     Raises InvalidFile, naming the template and the line, if a person's own template cannot be used.
     """
     environment = _environment(roots)
+    text = library(roots)
+    inside = text.removeprefix("# shellcheck shell=bash\n")  # which may stand at the beginning of a file only
+    about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
     try:
-        return environment.get_template(spec.template).render(spec=spec)
+        return environment.get_template(spec.template).render(spec=spec, library=about, standalone=standalone)
     except RecursionError:
         what = f'extends itself; to build on the bundled one, extend "bundled/{spec.template}"'
         raise InvalidFile(Fault(where=f"template {spec.template}", what=what)) from None
@@ -39,10 +54,19 @@ def render(spec: JobSpec, roots: Roots) -> str:
         raise InvalidFile(Fault(where=where, what=str(error) or type(error).__name__)) from None
 
 
+def library(roots: Roots) -> str:
+    """Return the library that a script needs beside it. Raises InvalidFile if a person's own cannot be read."""
+    path = next((folder / LIBRARY for _, folder in roots if (folder / LIBRARY).is_file()), roots[-1][1] / LIBRARY)
+    try:
+        return path.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidFile(Fault(where=str(path), what=f"the library of the scripts cannot be read: {error}")) from None
+
+
 def override_of(spec: JobSpec, roots: Roots) -> Path | None:
     """Return the project's or the user's own template that takes the place of a bundled one, if there is any."""
     for origin, folder in roots:
-        for name in (spec.template, "base.sh.j2"):
+        for name in (spec.template, "base.sh.j2", LIBRARY):
             if origin != "bundled" and (folder / name).is_file():
                 return folder / name
     return None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +19,8 @@ from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, GpuRequest, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.spec import Context, JobSpec, Request
+from hpclaunch.core.spec import LIBRARY, Context, JobSpec, Request
+from hpclaunch.render import library, render
 from hpclaunch.resolve import spec_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
@@ -140,6 +144,22 @@ def refused(
 def origin_of(spec: JobSpec, key: str) -> tuple[str, str]:
     """Who chose ``key``: (value, origin)."""
     return next((choice.value, choice.origin) for choice in spec.choices if choice.key == key)
+
+
+def ready_script(spec: JobSpec) -> Path:
+    """The script of the spec in its run directory, with the library beside it, and no claim of an earlier start."""
+    folder = Path(spec.run_dir)
+    for name, text in (("job.sh", render(spec, ROOTS)), (LIBRARY, library(ROOTS))):
+        (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    shutil.rmtree(folder / "claims", ignore_errors=True)
+    return folder / "job.sh"
+
+
+def with_library(text: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What bash makes of some lines that may call the library's functions, with these variables and PATH alone."""
+    lines = f"source {shlex.quote(str(ROOTS[-1][1] / LIBRARY))}\n{text}"
+    environment = {"PATH": "/usr/bin:/bin", **variables}
+    return subprocess.run(["bash", "-c", lines], env=environment, capture_output=True, text=True, check=False)
 
 
 def a_run(folder: Path, job_id: str = "", state: str = "PENDING") -> Run:

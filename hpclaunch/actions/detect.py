@@ -47,9 +47,8 @@ def recognized(system: System) -> Found | None:
 
 def survey(system: System) -> Written:
     """Return the site file of the cluster that this machine belongs to. Raises SchedulerError where there is none."""
-    scheduler = _scheduler_here()
-    here = _here(system, scheduler)
-    described = scheduler.describe(here)
+    here = _here(system)
+    described = _scheduler_here().describe(here)
     words = (
         f"Described by hpclaunch {__version__} (sites detect) on {here.today}. What may stand here: docs/site-files.md"
     )
@@ -63,8 +62,7 @@ def _scheduler_here() -> Scheduler:
     return scheduler_of((present or queued)[0])
 
 
-def _here(system: System, scheduler: Scheduler) -> Here:
-    programs = [name for name in _PROGRAMS if shutil.which(name)]
+def _here(system: System) -> Here:
     return Here(
         user=pwd.getpwuid(os.geteuid()).pw_name,
         groups=frozenset(_groups()),
@@ -72,7 +70,7 @@ def _here(system: System, scheduler: Scheduler) -> Here:
         hostname=os.uname().nodename,
         known_cluster=cluster_name(system.environment),
         python=sys.executable if _trains() else "",
-        runtimes=(*programs, *scheduler.container_runtimes()),
+        runtimes=tuple(name for name in _PROGRAMS if shutil.which(name)),
         module_setup=next((name for name in _MODULES if system.environment.get(name)), ""),
         today=system.now().strftime("%Y-%m-%d"),
     )

@@ -20,7 +20,7 @@ from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import Request
+from hpclaunch.core.spec import LIBRARY, Request
 from hpclaunch.runs import Run
 from hpclaunch.runs.create import REQUEST
 
@@ -124,10 +124,10 @@ def _tuples(value: Any) -> Any:
 
 
 def _write(run: Run, prepared: Prepared, number: int) -> None:
-    """Put the new script and spec in place; the old ones stay beside them."""
+    """Put the new script, library and spec in place; the old ones stay beside them."""
     spec = json.dumps(prepared.spec.to_json(), indent=2) + "\n"
     try:
-        for name, text in (("job.sh", prepared.text), ("spec.json", spec)):
+        for name, text in ((LIBRARY, prepared.script.library), ("job.sh", prepared.text), ("spec.json", spec)):
             stem, _, ending = name.partition(".")
             runs.write_text(run.path / f"{stem}.{number}.{ending}", read_text(run.path / name))
             runs.write_text(run.path / name, text)

@@ -49,7 +49,7 @@ def create_run(system: System, prepared: Prepared) -> Run:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
     submission = runs.Submission(host=os.uname().nodename, environment=system.environment, request=request)
-    return runs.create(spec, prepared.text, choose(spec.code), submission)
+    return runs.create(spec, prepared.script, choose(spec.code), submission)
 
 
 def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
@@ -62,6 +62,7 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
     with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
         (run.path / "logs").mkdir(exist_ok=True)
+    runs.release(run)
     try:
         job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
     except Unanswered as error:
@@ -74,5 +75,7 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         next_step = f"hpclaunch status {run.label} tells; hpclaunch cancel {run.label} ends it"
         what = f"interrupted while {run.label} was handed over: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
-    state = scheduler_row(run.scheduler).first_state
-    return runs.change(started, job_id=job_id, state=state, submission="hpclaunch")
+    row = scheduler_row(run.scheduler)
+    if row.has_queue and not run.tasks:
+        runs.reserve(run, job_id)
+    return runs.change(started, job_id=job_id, state=row.first_state, submission="hpclaunch")

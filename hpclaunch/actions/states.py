@@ -305,6 +305,8 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
 def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
     """Submit some runs of an array again, with one sbatch; return the run, or the array, that was asked for."""
     array = runs.whole_of(run)
+    for task in runs.tasks_of(array, indices):
+        runs.release(task)
     directives, walltime = asked_of(run)
     part = "" if len(indices) == array.tasks else runs.spelled(indices)
     options = scheduler_row(run.scheduler).excluding(excluded)

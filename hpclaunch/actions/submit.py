@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.advice import advised
@@ -9,7 +10,7 @@ from hpclaunch.actions.load import load
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import JobSpec, Request
+from hpclaunch.core.spec import JobSpec, Request, Script
 from hpclaunch.resolve.case import Case
 
 if TYPE_CHECKING:
@@ -25,9 +26,14 @@ class Prepared:
 
     case: Case
     spec: JobSpec
-    text: str
+    script: Script
     notices: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The script: what is shown, and submitted."""
+        return self.script.text
 
 
 def prepare(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Prepared:
@@ -47,15 +53,25 @@ def prepare_case(system: System, case: Case) -> Prepared:
     notices = [*spec.warnings, *case.context.notices]
     if case.context.other_site:
         notices.append(f"this machine is {case.context.other_site}'s, and the script is for {spec.site}")
-    text, from_templates = ("", []) if faults else _render(system, spec)
-    return Prepared(case=case, spec=spec, text=text, notices=(*notices, *from_templates), faults=tuple(faults))
+    script, from_templates = (Script(text="", library=""), []) if faults else _render(system, spec)
+    return Prepared(case=case, spec=spec, script=script, notices=(*notices, *from_templates), faults=tuple(faults))
 
 
-def _render(system: System, spec: JobSpec) -> tuple[str, list[str]]:
-    """Return the script, and a notice if it is from a person's own template."""
-    from hpclaunch.render import override_of, render  # 40 ms, which a refusal does not need
+def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
+    """Return the script with its library, and a notice if either is a person's own."""
+    from hpclaunch.render import library, override_of, render  # 40 ms, which a refusal does not need
 
     roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
     notices = [f"the template {override} takes the place of the bundled one"] if override else []
-    return render(spec, roots), notices
+    return Script(text=render(spec, roots), library=library(roots)), notices
+
+
+def standalone(system: System, prepared: Prepared) -> Prepared:
+    """Return the same with a script that holds its library; with faults there is none. Raises InvalidFile."""
+    from hpclaunch.render import render
+
+    if not prepared.text:
+        return prepared
+    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True)
+    return replace(prepared, script=replace(prepared.script, text=text))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hpclaunch.cli import flags
+from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 
@@ -47,6 +48,9 @@ def submit(
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; write and submit nothing.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --dry-run: the script with the functions of hpclaunch.sh in it.")
+    ] = False,
     test_only: Annotated[
         bool, typer.Option("--test-only", help="Check everything, and ask Slurm when it would start; submit nothing.")
     ] = False,
@@ -58,6 +62,8 @@ def submit(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
+    if full and not dry_run:
+        raise InvalidRequest(Fault(where="--full", what="is how --dry-run prints", next="--dry-run --full"))
     request = Request(
         target=target,
         site=site,
@@ -90,9 +96,7 @@ def submit(
     if test_only:
         console.show_estimate(prepared.spec, preflight.estimate(prepared), json)
     elif dry_run:
-        preflight.check_resolved(prepared)
-        console.warn_missing(preflight.missing(prepared.spec))
-        _show_script(prepared, json)
+        _show_script(_checked_script(system, prepared, full), json)
     else:
         _start(system, prepared, wait, json)
 
@@ -128,10 +132,13 @@ def render(
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Write it to FILE and make its run directory, for sbatch FILE.")
     ] = None,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="One file: the functions of hpclaunch.sh stand in the script.")
+    ] = False,
     json: flags.Json = False,
 ) -> None:
     """Print the script that submit would submit."""
-    from hpclaunch.actions import preflight, script_file
+    from hpclaunch.actions import script_file
     from hpclaunch.actions.start import create_run
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -165,8 +172,7 @@ def render(
     )
     system = System(warn=console.warn)
     prepared = _prepare(system, request, runs_dir)
-    preflight.check_resolved(prepared)
-    console.warn_missing(preflight.missing(prepared.spec))
+    prepared = _checked_script(system, prepared, standalone)
     if output is None:
         _show_script(prepared, json)
         return
@@ -192,6 +198,16 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
     console.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     console.show_advice(prepared.case.advice.why)
     return prepared
+
+
+def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Prepared:
+    """Return it with the script to print, and warn of what is missing here. Raises Refused."""
+    from hpclaunch.actions import preflight, submit
+    from hpclaunch.cli.show import console
+
+    preflight.check_resolved(prepared)
+    console.warn_missing(preflight.missing(prepared.spec))
+    return submit.standalone(system, prepared) if standalone else prepared
 
 
 def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:

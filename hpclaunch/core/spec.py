@@ -13,6 +13,8 @@ from hpclaunch.core.records import record
 Pairs = tuple[tuple[str, str], ...]
 STRATEGIES = HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
 """What can average the gradients of a job: Horovod, or a strategy of TensorFlow."""
+LIBRARY = "hpclaunch.sh"
+"""The file of functions that every script needs beside it in its run directory."""
 
 
 WITH_QUEUE = {"with_queue": True}
@@ -162,7 +164,9 @@ class DataNeed:
 class Restarts:
     """How a script continues after its program has saved its state: at most ``most`` times (0: never), by ``by``.
 
-    ``signal`` comes ``lead`` seconds before the walltime's end; ``passed`` is what the launcher gets in its place.
+    ``signal`` comes ``lead`` seconds before the walltime's end. ``passed`` is what the script passes on in place of any
+    signal that it gets (empty: the same one), ``passed_to`` who gets it (empty: the launcher): the script's library
+    knows ``group`` and ``ranks``.
     """
 
     most: int = 0
@@ -170,6 +174,7 @@ class Restarts:
     signal: str = ""
     lead: int = 0
     passed: str = ""
+    passed_to: str = ""
 
 
 @record
@@ -268,3 +273,11 @@ class JobSpec:
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""
         return asdict(self)
+
+
+@record
+class Script:
+    """What is submitted, and the file of functions that stands beside it in the run directory."""
+
+    text: str
+    library: str

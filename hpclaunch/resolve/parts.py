@@ -8,7 +8,7 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import data_need, private_faults
 from hpclaunch.resolve.ranks import launcher_of
-from hpclaunch.resolve.restarts import restarts_of
+from hpclaunch.resolve.restarts import restarts_of, with_signals
 from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.software import Software, software_of
 from hpclaunch.resolve.strategies import strategy_of
@@ -41,7 +41,8 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
     unverified = unverified_of(case, sizing.layout, decisions)
     sweep = sweep_of(case, launcher, sizing.layout, decisions)
     strategy = strategy_of(case, sizing.layout, launcher, decisions)
-    restarts = restarts_of(case, launcher, sizing.restart_request, sizing.placement.walltime, decisions)
+    restarts = restarts_of(case, sizing.restart_request, sizing.placement.walltime, decisions)
+    restarts = restarts_in_array(case.site, restarts, sweep, decisions)
     return Parts(
         sizing=sizing,
         launcher=launcher,
@@ -50,5 +51,5 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         unverified=(*third_party, *unverified),
         sweep=sweep,
         strategy=strategy,
-        restarts=restarts_in_array(case.site, restarts, sweep, decisions),
+        restarts=with_signals(restarts, launcher, sizing.layout),
     )

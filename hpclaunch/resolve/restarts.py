@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Restarts
+from hpclaunch.core.spec import Layout, Restarts
 from hpclaunch.core.units import format_walltime
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.alternatives import Wanted, longest_piece
@@ -68,9 +68,7 @@ def _walltime_of_one_job(wanted: Wanted, most: int, decisions: Decisions) -> int
     return longest
 
 
-def restarts_of(
-    case: Case, launcher: str, restart_request: RestartRequest, walltime: int, decisions: Decisions
-) -> Restarts:
+def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, decisions: Decisions) -> Restarts:
     """Return how the script continues; ``walltime`` (seconds) is that of one job.
 
     The lead is at most a quarter of the walltime: Slurm would send the signal at once to a job that is shorter.
@@ -94,10 +92,15 @@ def restarts_of(
     elif walltime and usual:
         lead = max(1, min(lead, walltime // 4))
     jobs = math.ceil(restart_request.walltime / walltime) if walltime else 1
-    passed = LAUNCHERS[launcher].passed(name)
-    return Restarts(
-        most=max(restart_request.most, jobs - 1), by=case.site.restart, signal=name, lead=lead, passed=passed
-    )
+    return Restarts(most=max(restart_request.most, jobs - 1), by=case.site.restart, signal=name, lead=lead)
+
+
+def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:
+    """Return the restarts with how a signal that the script gets reaches the ranks."""
+    row = LAUNCHERS[launcher]
+    if row.signals_to and (layout.nodes == 1 or not row.over_ssh):
+        return replace(restarts, passed=restarts.signal, passed_to=row.signals_to)
+    return replace(restarts, passed=row.passed(restarts.signal))
 
 
 def _chosen_signal(case: Case, decisions: Decisions) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter, spell
@@ -54,7 +55,7 @@ def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, decis
     if sweep is None or restarts.by != "resubmit":
         return restarts
     decisions.warnings.append(f"{site.name} requeues no job, so no run of an array starts again by itself: resume does")
-    return Restarts(most=restarts.most, by="none", signal=restarts.signal, lead=restarts.lead, passed=restarts.passed)
+    return replace(restarts, by="none")
 
 
 def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> None:

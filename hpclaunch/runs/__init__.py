@@ -15,6 +15,7 @@ from hpclaunch.runs.arrays import (
     tasks_of,
     whole_of,
 )
+from hpclaunch.runs.claims import holder_of, release, reserve
 from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
@@ -36,6 +37,7 @@ __all__ = [
     "find_all",
     "forget",
     "going_on",
+    "holder_of",
     "index_file",
     "indexed",
     "inside",
@@ -47,7 +49,9 @@ __all__ = [
     "numbers",
     "rebuild",
     "record_tasks",
+    "release",
     "remember",
+    "reserve",
     "save",
     "spelled",
     "swept",

@@ -15,7 +15,7 @@ from typing import Any
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import write_text
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec import LIBRARY, JobSpec, Script
 from hpclaunch.runs.record import Run, save
 from hpclaunch.runs.snapshot import Snapshot, copy
 from hpclaunch.runs.sweep_values import write_values
@@ -35,7 +35,7 @@ class Submission:
     request: Mapping[str, Any] = field(default_factory=dict)
 
 
-def create(spec: JobSpec, text: str, snapshot: Snapshot, submission: Submission) -> Run:
+def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> Run:
     """Write the run directory (mode 0700): code, script, spec, request, environment; its record first, as INCOMPLETE.
 
     Of a sweep it is the folder of all runs, whose own the script makes when they begin.
@@ -59,7 +59,7 @@ def create(spec: JobSpec, text: str, snapshot: Snapshot, submission: Submission)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
         run = save(run)
-        _fill(spec, text, snapshot, submission)
+        _fill(spec, script, snapshot, submission)
         return save(replace(run, state="RENDERED", reason=""))
     except FileExistsError:
         if path.parent.is_dir():
@@ -74,14 +74,15 @@ def _wrong_folder(path: Path, what: str) -> Fault:
     return Fault(where=str(path), what=what, next="--runs-dir FOLDER", subject="shared paths")
 
 
-def _fill(spec: JobSpec, text: str, snapshot: Snapshot, submission: Submission) -> None:
+def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> None:
     path = Path(spec.run_dir)
     for folder in FOLDERS[:2] if spec.sweep else FOLDERS:
         (path / folder).mkdir()
     if spec.sweep:
         write_values(path, spec.sweep)
     copy(snapshot, path / "code")
-    write_text(path / "job.sh", text)
+    write_text(path / LIBRARY, script.library)
+    write_text(path / "job.sh", script.text)
     if spec.hosts:
         write_text(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
     write_text(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")

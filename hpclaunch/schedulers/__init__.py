@@ -106,9 +106,6 @@ class Scheduler(Protocol):
     def mpi_types(self) -> list[str]:
         """Return the types of MPI that its steps can start with."""
 
-    def container_runtimes(self) -> tuple[str, ...]:
-        """Return the container runtimes that are a part of it."""
-
     def describe(self, here: Here) -> Described:
         """Return the cluster that this machine belongs to. Raises SchedulerError where it does not tell."""
 

@@ -190,11 +190,6 @@ def mpi_types() -> list[str]:
     return []
 
 
-def container_runtimes() -> tuple[str, ...]:
-    """Return nothing: runtimes are programs of their own here."""
-    return ()
-
-
 def describe(here: Here) -> Described:
     """Raise SchedulerError: there is no cluster."""
     raise SchedulerError(Fault(what="there is no scheduler that could be asked what this cluster is"))

@@ -56,8 +56,8 @@ def test_submit_and_render_take_the_same_flags() -> None:
         verb: {option for parameter in COMMANDS[f"hpclaunch {verb}"].params for option in parameter.opts}
         for verb in ("submit", "render")
     }
-    assert flags["submit"] - flags["render"] == {"--dry-run", "--test-only", "--wait"}
-    assert flags["render"] - flags["submit"] == {"-o", "--output"}
+    assert flags["submit"] - flags["render"] == {"--dry-run", "--full", "--test-only", "--wait"}
+    assert flags["render"] - flags["submit"] == {"-o", "--output", "--standalone"}
 
 
 def test_an_option_that_several_commands_share_is_written_once() -> None:

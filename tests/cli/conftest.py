@@ -17,7 +17,10 @@ from typing import Any
 import pytest
 
 PATIENCE = 120
-TOOLS = ["bash", "cat", "date", "env", "find", "git", "mkdir", "sed", "sleep", "stat", "tee", "timeout", "wc"]
+TOOLS = [
+    *("bash", "cat", "cut", "date", "env", "find", "git", "grep", "ln", "mkdir", "rm", "sed", "sha256sum", "sleep"),
+    *("stat", "tee", "timeout", "wc"),
+]
 FAKE = """#!/bin/bash
 printf '%s\\0' "$@" > {spool}/{name}.args
 env -0 > {spool}/{name}.env

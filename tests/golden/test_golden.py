@@ -1,10 +1,14 @@
-"""Whole scripts as plain files: every bundled site x job, and a script of one's own. One missing or too many fails.
+"""Whole scripts as plain files that a person reads, one screen each: every bundled site x what makes another script.
 
-After a change that is meant: ``pytest tests/golden --rewrite-golden``, then read the diff.
+A missing file or one too many fails. After a change that is meant: ``pytest tests/golden --rewrite-golden``, then read
+the diff. The library that every script needs is itself a plain file (templates/hpclaunch.sh). A golden shows no sum of
+it, so a change of the library changes no golden.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -19,26 +23,31 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import script_job
 from hpclaunch.config.site import Container, Site
 from hpclaunch.core.errors import Refused
-from hpclaunch.render import render
+from hpclaunch.core.spec import LIBRARY
+from hpclaunch.render import library, render
 from hpclaunch.resolve.containers import RUNTIMES
-from tests.builders import BUNDLED, CONTEXT, ROOTS, a_context, bundled_job, bundled_site, planned
+from tests.builders import BUNDLED, CONTEXT, ROOTS, a_context, a_job, a_site, bundled_job, bundled_site, planned
 
 HERE = Path(__file__).parent
+LIBRARY_FILE = ROOTS[-1][1] / LIBRARY
+SUM = re.compile(r"^sha256=[0-9a-f]{64}\n", re.MULTILINE)
+TITLE = "# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version"
 SCRIPT = "my train $(date).py"
-EVERYWHERE = ("cifar", "mnist")  # with every launcher of a site, on one node and on four; other jobs once
+EXAMPLES = ("frontier", "local")  # where a script of one's own and every job stand, beside cifar
 SWEPT = ("frontera", "local", "perlmutter", "testcluster")
-STRATEGIES = ("frontier", "local", "lumi", "perlmutter", "testcluster")
+STRATEGIES = ("frontier", "local", "lumi")
 SWEEP = (("learning_rate", "0.1,0.01"), ("seed", "1..10"), ("stage_to", '"",/tmp/$USER'))
-ARGUMENTS = ("--lr", "0.1", "it's", "a b", "$HOME", "", "two\nlines", "END_OF_RANK", "#SBATCH --nodes=99")
+ARGUMENTS = ("--lr", "0.1", "it's", "a b", "$HOME", "", "two\nlines", "END_OF_RANK", "}", "#SBATCH --nodes=99")
+MOST_LINES, MOST_LINES_OF_A_SCRIPT = 8000, 75
+"""Of all goldens and the library together; of one job.sh."""
+Cases = Iterator[tuple[str, str, dict[str, Any]]]
 
 
-def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield (site, file name without .sh, what is typed)."""
-    jobs = [found.name for found in BUNDLED.names(JOB)]
+def cases() -> Cases:
+    """Yield (site, file name without .sh, what is typed) of every golden."""
     for site in (bundled_site(found.name) for found in BUNDLED.names(SITE)):
-        for job in jobs:
-            for name, typed in _layouts(site) if job in EVERYWHERE else [("1", {})]:
-                yield site.name, f"{job}-{name}", {"target": job, **typed}
+        for name, typed in _layouts(site):
+            yield site.name, f"cifar-{name}", {"target": "cifar", **typed}
         for kind in site.node_types:
             if kind != site.defaults.node_type:
                 yield site.name, f"cifar-1-{kind}", {"target": "cifar", "node_type": kind}
@@ -48,14 +57,25 @@ def cases() -> Iterator[tuple[str, str, dict[str, Any]]]:
             several = {"tasks_per_node": 2, "launcher": "mpirun"} if site.scheduler == "local" else {"nodes": 2}
             yield site.name, "cifar-mirrored", {"target": "cifar", "strategy": "mirrored"}
             yield site.name, "cifar-multiworker", {"target": "cifar", "strategy": "multiworker", **several}
-        yield site.name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
         if site.launchers and "srun" in site.launchers.options:
             yield site.name, "script-4-torchrun", {"target": SCRIPT, "nodes": 4, "launcher": "torchrun"}
+    yield from _examples()
+
+
+def _examples() -> Cases:
+    """Yield what is the same at every site but for what the other goldens show."""
+    for site_name in EXAMPLES:
+        yield site_name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
+        for job in sorted({found.name for found in BUNDLED.names(JOB)} - {"cifar"}):
+            yield site_name, f"{job}-1", {"target": job}
     for runtime in RUNTIMES:
         yield "perlmutter", f"cifar-4-in-{runtime}", {"target": "cifar", "nodes": 4, "runtime": runtime}
+    for site_name in ("local", "perlmutter"):
+        yield site_name, "cifar-1-secret", {"target": "cifar", "secret": "WANDB_API_KEY"}
 
 
 def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield one node, four nodes, and every other launcher of the site: on four nodes where it reaches them."""
     if site.scheduler == "local":
         yield "1", {}
         for launcher in site.launchers.options if site.launchers else ():
@@ -64,8 +84,9 @@ def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
         return
     for nodes in (1, 4):
         yield f"{nodes}", {"nodes": nodes}
-        for launcher in _launchers(site):
-            yield f"{nodes}-{launcher}", {"nodes": nodes, "launcher": launcher}
+    for launcher in _launchers(site):
+        nodes = 1 if launcher == "horovodrun" else 4
+        yield f"{nodes}-{launcher}", {"nodes": nodes, "launcher": launcher}
 
 
 def _launchers(site: Site) -> list[str]:
@@ -74,25 +95,37 @@ def _launchers(site: Site) -> list[str]:
     return [name for name in known.options if name not in (known.default, "torchrun")] if known else []
 
 
+def scripts_without_a_golden() -> Cases:
+    """Yield what differs from a golden in nothing that a person need read: every job, on one node and four."""
+    for site in (bundled_site(found.name) for found in BUNDLED.names(SITE)):
+        for job in (found.name for found in BUNDLED.names(JOB)):
+            for nodes in (1, 4) if site.scheduler == "slurm" else (1,):
+                for launcher in (None, *_launchers(site)) if site.scheduler == "slurm" else (None,):
+                    yield site.name, f"{job}-{nodes}-{launcher}", {"target": job, "nodes": nodes, "launcher": launcher}
+        yield site.name, "script", {"target": SCRIPT, "arguments": ARGUMENTS}
+
+
 CASES = {f"{site}/{name}": (site, typed) for site, name, typed in cases()}
 
 
 def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
     """The script for a fixed context (.sh); where the site takes no such request, the reasons (.txt)."""
     site = bundled_site(site_name)
-    is_script, runtime = typed["target"] == SCRIPT, typed.get("runtime")
-    typed = {key: value for key, value in typed.items() if key != "runtime"}
+    is_script, runtime, secret = typed["target"] == SCRIPT, typed.get("runtime"), typed.get("secret")
+    typed = {key: value for key, value in typed.items() if key not in ("runtime", "secret")}
     job = script_job(Path(CONTEXT.cwd, SCRIPT)) if is_script else bundled_job(typed["target"])
     if runtime:  # as if the site ran containers so
         modules = ("gpu", "nccl-plugin") if runtime == "shifter" else ()
         site = replace(site, container=Container(runtime=runtime, modules=modules, mpi="pmi2"))
         job = replace(job, environment=Environment(container="$SCRATCH/images/tensorflow.sif"))
+    if secret:
+        job = replace(job, secret_env=(secret,))
     variables = {"SCRATCH": "/scratch/ada"}
     context = replace(a_context(environment=variables), hosts=("node-a", "node-b", "node-c", "node-d"))
     if site.scheduler == "slurm":
         typed = {"account": "m1234", "accept_unverified": True, **typed}
     try:
-        return ".sh", render(planned(site, job, context=context, **typed), ROOTS)
+        return ".sh", SUM.sub(f"sha256={'0' * 64}\n", render(planned(site, job, context=context, **typed), ROOTS))
     except Refused as refusal:
         return ".txt", f"{refusal}\n"
 
@@ -124,15 +157,60 @@ def test_a_script_is_the_golden_one(name: str) -> None:
     assert text == (HERE / f"{name}{suffix}").read_text(encoding="utf-8")
 
 
-def test_every_golden_passes_bash_n() -> None:
-    for path in sorted(HERE.glob("*/*.sh")):
+def test_the_library_is_the_one_that_the_scripts_name() -> None:
+    """A golden shows no sum: here it is compared."""
+    script = render(planned(), ROOTS)
+    assert f"\nsha256={hashlib.sha256(library(ROOTS).encode()).hexdigest()}\n" in script
+    assert LIBRARY_FILE.read_text(encoding="utf-8") == library(ROOTS)
+
+
+def test_a_standalone_script_is_the_same_with_the_library_in_it() -> None:
+    spec = planned(a_site(), a_job(restarts=5))
+    short, full = render(spec, ROOTS), render(spec, ROOTS, standalone=True)
+    functions = library(ROOTS).removeprefix("# shellcheck shell=bash\n")
+    before, _, after = full.partition(functions)
+    head, _, rest = short.partition(TITLE)
+    assert before.startswith(head) and before.removeprefix(head).count("\n") == 1
+    assert after.endswith(rest.partition('\nsource "$library"\n')[2]) and "sha256" not in before + after
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Every other script that the bundled sites and jobs make, written down; those that are refused left out."""
+    folder, found = tmp_path_factory.mktemp("others"), []
+    for site, name, typed in scripts_without_a_golden():
+        suffix, text = rendered(site, typed)
+        if suffix == ".sh":
+            found.append(folder / f"{site}-{name}.sh")
+            found[-1].write_text(text, encoding="utf-8")
+    return found
+
+
+def test_bash_can_read_every_script(others: list[Path]) -> None:
+    for path in [*sorted(HERE.glob("*/*.sh")), LIBRARY_FILE, *others]:
         done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path
 
 
-def test_shellcheck_finds_nothing() -> None:
+def test_shellcheck_finds_nothing(tmp_path: Path, others: list[Path]) -> None:
     if shutil.which("shellcheck") is None:
         pytest.skip("group shellcheck: install shellcheck")
-    files = sorted(HERE.glob("*/*.sh"))
+    standalone = tmp_path / "standalone.sh"
+    standalone.write_text(render(planned(job=a_job(restarts=5)), ROOTS, standalone=True))
+    files = [*sorted(HERE.glob("*/*.sh")), LIBRARY_FILE, standalone, *others]
     done = subprocess.run(["shellcheck", *files], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n")
+
+
+def test_a_script_is_one_screen(others: list[Path]) -> None:
+    long = {path.name: lines(path) for path in [*HERE.glob("*/*"), *others] if lines(path) > MOST_LINES_OF_A_SCRIPT}
+    assert long == {}
+    assert lines(HERE / "perlmutter/cifar-4.sh") <= 60
+
+
+def test_a_person_can_read_all_goldens() -> None:
+    assert sum(map(lines, [*HERE.glob("*/*"), LIBRARY_FILE])) <= MOST_LINES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,9 +24,8 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
-from hpclaunch.render import render
 from hpclaunch.runs.sweep_values import decode, encode, values_at, write_values
-from tests.builders import ROOTS, a_context, a_desk, a_job, a_site, planned
+from tests.builders import a_context, a_desk, a_job, a_site, planned, ready_script
 from tests.property.typed_text import NASTY, file_names, plain_texts, texts, variable_names
 
 # What every rank runs: it tells its arguments, variables and folder, as bytes.
@@ -89,9 +89,7 @@ def through_bash(bench: Path, launcher: str, arguments: Sequence[str], variables
         arguments=tuple(arguments),
         launcher=launcher,
     )
-    script = bench / "run/job.sh"
-    script.write_bytes(render(spec, ROOTS).encode("utf-8", "surrogateescape"))
-    return look(script, bench / "run", bench, bench)
+    return look(ready_script(spec), bench / "run", bench, bench)
 
 
 @pytest.mark.parametrize("launcher", ["direct", "mpirun", "srun"])
@@ -122,9 +120,7 @@ def test_row_17_parameters_reach_the_program_unchanged(bench: Path, values: list
         context=a_context(run_dir=str(bench / "run"), cwd=str(bench)),
         settings=tuple(zip(parameters, values, strict=True)),
     )
-    script = bench / "run/job.sh"
-    script.write_bytes(render(spec, ROOTS).encode("utf-8", "surrogateescape"))
-    seen = look(script, bench / "run", bench, bench)
+    seen = look(ready_script(spec), bench / "run", bench, bench)
     assert seen.argv[1:] == [f"--p{n}={value}" for n, value in enumerate(values)]
 
 
@@ -145,7 +141,9 @@ def swept(bench: Path, *axes: list[str], launcher: str = "srun") -> Path:
     )
     assert spec.sweep is not None
     write_values(array, spec.sweep)
-    (array / "job.sh").write_bytes(render(spec, ROOTS).encode("utf-8", "surrogateescape"))
+    ready_script(spec)
+    for claims in array.glob("*/claims"):
+        shutil.rmtree(claims)
     return array
 
 
@@ -234,8 +232,7 @@ def test_a_line_of_set_up_that_fails_stops_the_script_with_its_own_words(bench: 
     line = "false # $HOME 'it'"
     job = a_job(environment=Environment(setup=(line,), python=sys.executable))
     spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
-    script = bench / "run/job.sh"
-    script.write_text(render(spec, ROOTS))
+    script = ready_script(spec)
     done = subprocess.run(["bash", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (78, f"hpclaunch: {line}: failed with exit code 1\n")
 
@@ -243,8 +240,7 @@ def test_a_line_of_set_up_that_fails_stops_the_script_with_its_own_words(bench: 
 def test_row_20_a_missing_interpreter_is_a_clear_stop(bench: Path) -> None:
     job = a_job(environment=Environment(python="/no such/python"))
     spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
-    script = bench / "run/job.sh"
-    script.write_text(render(spec, ROOTS))
+    script = ready_script(spec)
     done = subprocess.run(["bash", script], capture_output=True, text=True, check=False)
     assert done.returncode == 78
     assert "hpclaunch: there is no program /no such/python on " in done.stderr
@@ -254,8 +250,7 @@ def test_row_20_a_missing_interpreter_is_a_clear_stop(bench: Path) -> None:
 def test_row_18_the_exit_code_of_the_rank_is_the_scripts(bench: Path, code: int) -> None:
     job = a_job(command=("bash", "-c", f"exit {code}"))
     spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
-    script = bench / "run/job.sh"
-    script.write_text(render(spec, ROOTS))
+    script = ready_script(spec)
     for path in (bench / "run/attempts").glob("*/first-failure"):
         path.unlink()
     assert subprocess.run(["bash", script], check=False).returncode == code
@@ -267,8 +262,7 @@ def test_row_06_the_first_failing_ranks_code_wins_over_the_launchers(bench: Path
     job = a_job(command=("bash", "-c", "exit 7"))
     context = a_context(run_dir=str(bench / "run"), cwd=str(bench))
     spec = planned(a_desk(), job, context=context, tasks_per_node=2)
-    script = bench / "run/job.sh"
-    script.write_text(render(spec, ROOTS))
+    script = ready_script(spec)
     path = {"PATH": f"{bench}/bin:/usr/bin:/bin"}
     assert subprocess.run(["bash", script], env=path, check=False).returncode == 7
 
@@ -277,7 +271,6 @@ def test_row_06_the_first_failing_ranks_code_wins_over_the_launchers(bench: Path
 def test_row_24_strays_of_the_submitting_shell_do_not_reach_the_program(bench: Path, stray: str) -> None:
     job = a_job(command=("bash", "-c", f'[ -z "${{{stray}+set}}" ]'))
     spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
-    script = bench / "run/job.sh"
-    script.write_text(render(replace(spec, name="x"), ROOTS))
+    script = ready_script(replace(spec, name="x"))
     strays = {"PATH": "/usr/bin:/bin", stray: "" if stray == "LD_PRELOAD" else "stray"}
     assert subprocess.run(["bash", script], env=strays, check=False).returncode == 0

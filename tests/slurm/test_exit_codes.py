@@ -56,7 +56,7 @@ for step in range(1000):
 # The bundled jobs' first lines.
 CONTRACT = """
 from hpclaunch.training.rank import failure
-from hpclaunch.training.start import start
+from hpclaunch.training.rank.start import start
 
 with failure.reported():
     start("contract", seed=1)

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from hpclaunch.core.errors import NotFound
 from hpclaunch.core.spec import Layout
 from hpclaunch.launchers import (
     LAUNCHERS,
@@ -103,6 +104,25 @@ def test_mpirun(launch: Launch, command: str) -> None:
 def test_horovodrun(hosts_file: str, hosts: str) -> None:
     launch = Launch(layout=TWO_BY_FOUR, hosts_file=hosts_file)
     assert horovodrun(launch) == tuple(f"horovodrun --gloo -np 8 {hosts}".split())
+
+
+@pytest.mark.parametrize(
+    ("launcher", "signal", "passed"),
+    [
+        ("srun", "USR2", "USR2"),
+        ("mpirun", "USR1", "USR1"),
+        ("mpirun", "TERM", "TERM"),
+        ("horovodrun", "USR2", "TERM"),
+        ("torchrun", "USR1", "TERM"),
+    ],
+)
+def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, signal: str, passed: str) -> None:
+    assert launcher_row(launcher).passed(signal) == passed
+
+
+def test_a_launcher_that_is_no_row_is_not_found() -> None:
+    with pytest.raises(NotFound, match="no launcher is called 'jsrun'; did you mean 'srun'"):
+        launcher_row("jsrun")
 
 
 def test_one_rank_needs_no_launcher() -> None:

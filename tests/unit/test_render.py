@@ -12,7 +12,7 @@ from hpclaunch.core.errors import InvalidFile
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
 from hpclaunch.render import Roots, argv, directive, oneline, override_of, quote, render
-from tests.builders import ROOTS, a_desk, a_job, a_site, planned
+from tests.builders import ROOTS, a_desk, a_job, a_site, planned, with_library
 
 
 def script(spec: JobSpec) -> str:
@@ -77,15 +77,23 @@ def test_row_19_the_shebang_is_first_and_directives_stand_before_the_first_comma
 
 
 def test_row_18_the_script_ends_with_the_launchs_exit_code() -> None:
-    assert script(planned()).rstrip().endswith('exit "$code"')
+    assert script(planned()).rstrip().endswith("\nfinish")
+    done = with_library("scheduler=slurm overdue=no code=7 HPCLAUNCH_EXIT_FILE=/nonexistent; finish")
+    assert (done.returncode, done.stderr) == (7, "")
 
 
 def test_row_24_the_ranks_get_what_the_script_sets() -> None:
-    assert "export SLURM_EXPORT_ENV=ALL" in script(planned()).splitlines()
+    assert "export SLURM_EXPORT_ENV=ALL " in script(planned())
 
 
-def test_row_25_the_launcher_runs_in_the_background() -> None:
-    assert '  bash -c "$rank" &\n' in script(planned())
+def test_row_25_the_launcher_runs_in_the_background(tmp_path: Path) -> None:
+    launcher = "trap 'exit 3' USR2; : > up; while :; do sleep 0.05; done"
+    done = with_library(
+        f"cd {tmp_path}; rank() {{ :; }}\n"
+        "{ until [ -e up ]; do sleep 0.05; done; kill -s USR2 $$; } &\n"
+        f'launch bash -c "{launcher}"; echo "$code"'
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
 def test_row_17_variables_are_exported_by_lines_never_by_srun() -> None:
@@ -95,9 +103,10 @@ def test_row_17_variables_are_exported_by_lines_never_by_srun() -> None:
     assert "srun --export" not in text
 
 
-def test_without_a_walltime_timeout_only_passes_signals_on() -> None:
-    assert "timeout --kill-after=30 0 " in script(planned(a_desk()))
-    assert "timeout --kill-after=30 60 " in script(planned(a_desk(), walltime=60))
+def test_only_without_a_scheduler_the_script_keeps_the_walltime_itself() -> None:
+    assert "walltime" not in script(planned(a_desk()))
+    assert "\nbegin local signal_to=group walltime=60\n" in script(planned(a_desk(), walltime=60))
+    assert "walltime" not in script(planned(walltime=60))
 
 
 def test_the_same_spec_gives_the_same_bytes() -> None:
@@ -107,7 +116,7 @@ def test_the_same_spec_gives_the_same_bytes() -> None:
 @pytest.mark.parametrize("site", [a_site(), a_desk()], ids=["slurm", "local"])
 def test_a_script_ends_with_one_newline_and_has_no_blank_at_a_lines_end(site: object) -> None:
     text = script(planned(site))  # type: ignore[arg-type]
-    assert text.endswith('"$code"\n')
+    assert text.endswith("\nfinish\n")
     assert not [line for line in text.splitlines() if line != line.rstrip()]
 
 
@@ -123,7 +132,7 @@ def test_a_users_own_template_wins_and_may_extend_the_bundled_one(tmp_path: Path
     )
     spec = planned()
     assert override_of(spec, mine) == own
-    assert render(spec, mine) == script(spec).replace("# --- environment\n", "# --- environment\n# mine\n", 1)
+    assert render(spec, mine) == script(spec).replace("# --- Environment\n", "# --- Environment\n# mine\n", 1)
 
 
 def test_the_bundled_template_is_no_override(mine: Roots) -> None:
@@ -172,47 +181,40 @@ def test_bash_can_read_the_script_of_every_launcher(launcher: str, nodes: int, e
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_under_ibrun_the_ranks_command_stands_in_a_file() -> None:
-    lines = script(planned(everywhere(), launcher="ibrun")).splitlines()
-    written = next(line for line in lines if line.startswith("""printf '%s' "$rank" > "$attempt/rank" || stop """))
-    assert lines.index(written) + 1 == lines.index('ibrun bash "$attempt/rank" &')
-    assert 'bash -c "$rank"' not in "\n".join(lines)
+def test_under_ibrun_the_ranks_command_stands_in_a_file(tmp_path: Path) -> None:
+    assert "\nlaunch_file ibrun\n" in script(planned(everywhere(), launcher="ibrun"))
+    done = with_library(
+        'rank() { echo "it\'s rank"; }; start_ranks() { echo "$@"; cat "$attempt/rank"; }; launch_file ibrun',
+        attempt=str(tmp_path),
+    )
+    assert done.stdout.splitlines()[0] == f"ibrun bash {tmp_path}/rank"
+    ran = subprocess.run(["bash", tmp_path / "rank"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "it's rank\n")
 
 
 def test_under_torchrun_the_script_says_where_the_ranks_meet() -> None:
     lines = script(planned(everywhere(), launcher="torchrun", nodes=2)).splitlines()
-    (meeting,) = [line for line in lines if "PET_RDZV" in line]
-    assert meeting == (
-        'export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$((20000 + ${SLURM_JOB_ID:-0} % 10000))"'
-    )
-    assert lines.index(meeting) < next(n for n, line in enumerate(lines) if line.startswith("srun "))
-    assert '  bash -c "$rank" &' in lines
+    launch = next(n for n, line in enumerate(lines) if line.startswith("launch srun "))
+    assert lines.index("set_rendezvous") < launch
+    assert " torchrun " in lines[launch] + lines[launch + 1]
 
 
 @pytest.mark.parametrize(("job_id", "port"), [("4711", 24711), ("99999999", 29999), ("", 20000)])
 def test_the_port_where_torchruns_ranks_meet_is_one_that_users_may_open(job_id: str, port: int) -> None:
-    (meeting,) = [
-        line for line in script(planned(everywhere(), launcher="torchrun")).splitlines() if "PET_RDZV" in line
-    ]
-    done = subprocess.run(
-        ["bash", "-c", f'{meeting}; echo "$PET_RDZV_ENDPOINT"'],
-        env={"HOSTNAME": "n1", "job": "j", **({"SLURM_JOB_ID": job_id} if job_id else {})},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == f"n1:{port}\n"
+    known = {"SLURM_JOB_ID": job_id} if job_id else {}
+    done = with_library('set_rendezvous; env | grep "^PET_RDZV"', HOSTNAME="n1", job="j", **known)
+    assert sorted(done.stdout.splitlines()) == [f"PET_RDZV_ENDPOINT=n1:{port}", "PET_RDZV_ID=j"]
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun", "ibrun", "horovodrun"])
 def test_nothing_of_torchruns_meeting_is_written_for_others(launcher: str) -> None:
-    assert "PET_RDZV" not in script(planned(everywhere(), launcher=launcher))
+    assert "rendezvous" not in script(planned(everywhere(), launcher=launcher))
 
 
 def test_row_05_the_hosts_are_listed_for_horovodrun_on_several_nodes_only() -> None:
-    assert "scontrol show hostnames" in script(planned(everywhere(), launcher="horovodrun", nodes=2))
-    assert "scontrol" not in script(planned(everywhere(), launcher="horovodrun"))
-    assert "scontrol" not in script(planned(everywhere(), launcher="srun", nodes=2))
+    assert "\nlist_hosts 4\n" in script(planned(everywhere(), launcher="horovodrun", nodes=2))
+    assert "list_hosts" not in script(planned(everywhere(), launcher="horovodrun"))
+    assert "list_hosts" not in script(planned(everywhere(), launcher="srun", nodes=2))
 
 
 def test_row_24_where_all_of_the_shell_travels_along_the_script_unsets_what_misleads() -> None:

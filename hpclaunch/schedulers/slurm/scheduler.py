@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, SchedulerError
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = [
     "cancel",
     "cancel_command",
-    "container_runtimes",
     "describe",
     "estimate",
     "explain",
@@ -119,19 +119,14 @@ def mpi_types() -> list[str]:
     return types_in(f"{answer.text}\n{answer.said}") if answer.ok else []
 
 
-def container_runtimes() -> tuple[str, ...]:
-    """Return pyxis where this srun runs containers by itself."""
-    from hpclaunch.schedulers.slurm.describe import has_pyxis
-
-    return ("pyxis",) if has_pyxis() else ()
-
-
 def describe(here: Here) -> Described:
     """Return what Slurm's programs and this machine tell of the cluster. Raises SchedulerError."""
-    from hpclaunch.schedulers.slurm.describe import answers
+    from hpclaunch.schedulers.slurm.describe import answers, has_pyxis
     from hpclaunch.sites.describe import describe as description_of
 
-    described = description_of(answers(here.user), here)
+    told = answers(here.user)  # first: without a Slurm that answers nothing else is asked
+    runtimes = (*here.runtimes, *(["pyxis"] if has_pyxis() else []))
+    described = description_of(told, replace(here, runtimes=runtimes))
     if described is None:
         what = "Slurm shows you no node in any partition, so that there is nothing to describe"
         raise SchedulerError(Fault(where="scontrol show node, sinfo", what=what, next="ask the site's staff"))

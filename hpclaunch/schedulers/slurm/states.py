@@ -62,19 +62,17 @@ def _states_of(runs: Sequence[Run], queue: _Queue) -> dict[str, Status]:
     ended = [run for run in runs if run.job_id not in waiting]
     accounted = _sacct(whole_arrays(run.job_id for run in ended)) if ended else {}
     missing = [run for run in ended if run.job_id not in queue.known and not queue.silence]
-    never_begun = dropped(missing, accounted)
-    return waiting | {
-        run.job_id: never_begun.get(run.job_id) or _ended(run, queue, accounted.get(run.job_id)) for run in ended
-    }
+    told = {run.job_id: _status_of_ended(run, queue, accounted.get(run.job_id)) for run in ended}
+    return {**waiting, **told, **dropped(missing, accounted)}
 
 
-def _ended(run: Run, queue: _Queue, accounted: Status | None) -> Status:
+def _status_of_ended(run: Run, queue: _Queue, accounted: Status | None) -> Status:
     """Return the status of a run that the queue does not hold, or not any more."""
     queued_again = queue.silence and accounted is not None and accounted.state in _REPEATABLE
     if accounted is not None and not queued_again:
-        return _with_uncut_code(run, accounted)
+        return _restore_exit_code(run, accounted)
     in_queue = queue.known.get(run.job_id)
-    return _with_own_code(run, in_queue) if in_queue else _from_marks(run, queue.silence)
+    return _add_own_exit_code(run, in_queue) if in_queue else _read_marks(run, queue.silence)
 
 
 # --- step 1: the queue
@@ -110,11 +108,11 @@ def _sacct(job_ids: list[str]) -> dict[str, Status]:
         named, state, code, nodes = [*line.split("|"), "", "", ""][:4]
         word = state.split(" ")[0].rstrip("+")
         if _STATE.fullmatch(word):
-            found.update(dict.fromkeys(named_by(named), _accounted(word, code, nodes)))
+            found.update(dict.fromkeys(named_by(named), _status_of_line(word, code, nodes)))
     return found
 
 
-def _accounted(state: str, code: str, nodes: str) -> Status:
+def _status_of_line(state: str, code: str, nodes: str) -> Status:
     """Return a line of sacct as a status."""
     if (state, code) == ("FAILED", "0:0"):
         code = ""  # accounting has heard of the end, not yet of the exit code (seen when slurmdbd had been down)
@@ -126,10 +124,10 @@ def _accounted(state: str, code: str, nodes: str) -> Status:
     )
 
 
-def _with_uncut_code(run: Run, status: Status) -> Status:
+def _restore_exit_code(run: Run, status: Status) -> Status:
     """Return the exit code that the script ended with: sacct takes 128 from those above (seen with Slurm 22.05)."""
     if not status.exit_code:
-        return _with_own_code(run, status)
+        return _add_own_exit_code(run, status)
     code = run.last_exit_code(run.job_id) if status.state == "FAILED" else None
     if code is not None and code >= 128 and status.exit_code == f"{code - 128}:0":
         return replace(status, exit_code=f"{code}:0")
@@ -139,7 +137,7 @@ def _with_uncut_code(run: Run, status: Status) -> Status:
 # --- step 3: what the script left in the run directory
 
 
-def _with_own_code(run: Run, status: Status) -> Status:
+def _add_own_exit_code(run: Run, status: Status) -> Status:
     """Return how a job ended of which accounting has not heard yet: squeue tells no exit code, its own mark does."""
     code = run.last_exit_code(run.job_id)
     if code is not None:
@@ -148,7 +146,7 @@ def _with_own_code(run: Run, status: Status) -> Status:
     return replace(status, reason=_UNOPENED) if unopened else status
 
 
-def _from_marks(run: Run, silence: str) -> Status:
+def _read_marks(run: Run, silence: str) -> Status:
     """Return the status that the run directory tells alone; ``silence`` is why Slurm said nothing.
 
     While squeue is silent it is unknown whether a run that requeues itself, and did not end with 0, waits to continue.

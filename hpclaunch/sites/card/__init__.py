@@ -32,7 +32,8 @@ class _Left:
         wanted = [f"{above}.{name}".strip(".") for name in names] or [above]
         keys = [key for place in wanted for key in self._left if key == place or key.startswith(f"{place}.")]
         taken = {key: self._left.pop(key) for key in dict.fromkeys(keys)}
-        return self._pieces([(text_of(kind, _below(key, above), value.value), value) for key, value in taken.items()])
+        texts = [text_of(kind, _key_below(key, above), value.value) for key, value in taken.items()]
+        return self._pieces(list(zip(texts, taken.values(), strict=True)))
 
     def rows(self, above: str, kind: type, section: str = "", depth: int = 1) -> list[Row]:
         """Take what is below ``above``, where a record of ``kind`` stands; return the rows that have something to say.
@@ -71,7 +72,7 @@ def _bracket(value: Value) -> str:
     return f"[{words}: {value.how}]" if value.how else f"[{words}]"
 
 
-def _below(key: str, above: str) -> str:
+def _key_below(key: str, above: str) -> str:
     return key[len(above) + 1 :] if above else key
 
 

@@ -18,25 +18,27 @@ def text_of(kind: type, key: str, value: Any, label: str = "") -> str:
     name, _, rest = key.partition(".")
     one = field_of(kind, name)
     if one is None:
-        return _said(UNSAID, label, value)
+        return _phrase(UNSAID, label, value)
     wording, inner = wording_of(one), record_in(one.type)
+    if not rest and inner and isinstance(value, list):
+        return _phrase_of_records(wording, inner, value)
     if not rest:
-        return _records(wording, inner, value) if inner and isinstance(value, list) else _said(wording, label, value)
+        return _phrase(wording, label, value)
     if not is_mapping(one.type):
-        return text_of(inner, rest, value, label) if inner else _said(wording, label, value)
+        return text_of(inner, rest, value, label) if inner else _phrase(wording, label, value)
     if inner is None:
-        return wording.member.format(rest, _plain(value))
+        return wording.member.format(rest, _shell_text(value))
     member, _, last = rest.rpartition(".")  # a member's own name may hold dots
     return wording.member.format(member, text_of(inner, last, value))
 
 
-def _records(wording: Wording, kind: type, value: list[Mapping[str, Any]]) -> str:
+def _phrase_of_records(wording: Wording, kind: type, value: list[Mapping[str, Any]]) -> str:
     """Return a list of records in words."""
     said = [{name: text_of(kind, name, content) for name, content in one.items()} for one in value]
     return wording.joiner.join(wording.each.format(**one) for one in said)
 
 
-def _said(wording: Wording, label: str, value: Any) -> str:
+def _phrase(wording: Wording, label: str, value: Any) -> str:
     if isinstance(value, bool):
         switch = wording.yes if value else wording.no
         return switch or f"{label}: {'yes' if value else 'no'}"
@@ -48,7 +50,7 @@ def _said(wording: Wording, label: str, value: Any) -> str:
     return (wording.words or f"{label} {{}}").format(shown).strip()
 
 
-def _plain(value: Any) -> str:
+def _shell_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -4,38 +4,17 @@
 #   /home/ada/project/runs/train-20260102-030405-abcd
 # There is no scheduler here. Run it by hand with: bash FILE
 
-set -o pipefail
+# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version
+library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
+sha256=0000000000000000000000000000000000000000000000000000000000000000
+[ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
+  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+# shellcheck source=/dev/null
+source "$library"
 export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
-job="${SUBMITIT_LOCAL_JOB_ID:-by-hand-$$}"
-# An MPI program or a Slurm job that this script was started from must not pass for its own.
-for name in "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!OMPI_COMM_@}" "${!OMPI_MCA_@}" "${!HOROVOD_@}"; do
-  unset "$name"
-done
-say() {
-  printf 'hpclaunch: %s\n' "$1" >&2
-}
-stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
-  say "$1"
-  exit 78
-}
-check() { # stop if the command before this line failed
-  local code=$?
-  [ "$code" -eq 0 ] || stop "$1: failed with exit code $code"
-}
-need() { # stop if a program is not there
-  command -v "$1" > /dev/null || stop "there is no program $1 on $HOSTNAME: \
-load its module, or set 'environment:' in the job file or the site file"
-}
-attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
-export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
-mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
-trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
-date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
-export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
-starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
-export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
+begin local signal_to=group walltime=1800
 
-# --- environment
+# --- Environment
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
 export PATH=/opt/hpc/bin:"$PATH"
 check 'setting PATH'
@@ -44,36 +23,12 @@ export OMP_NUM_THREADS=8
 export CUDA_VISIBLE_DEVICES=''
 export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=0
-cd /home/ada/project/runs/train-20260102-030405-abcd || stop 'the folder /home/ada/project/runs/train-20260102-030405-abcd is not there'
+enter /home/ada/project/runs/train-20260102-030405-abcd
 need /opt/hpc/bin/python
 
-# --- what every rank runs; the first rank to fail leaves its exit code
-IFS= read -r -d '' rank <<'END_OF_RANK'
-trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
-/opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
-code=$?
-[ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
-exit "$code"
-END_OF_RANK
+rank() { # what every rank runs
+  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+}
 
-# --- launch; in the background, because bash runs a trap only between its foreground commands
-trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
-trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
-trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
-# 00:30:00 of walltime; timeout also passes signals on to all that the launcher started.
-timeout --kill-after=30 1800 \
-  bash -c "$rank" &
-launcher=$!
-while :; do
-  interrupted=no
-  wait "$launcher"
-  code=$?
-  [ "$interrupted" = yes ] || break
-done
-[ "$code" -ne 124 ] || exit 124 # timeout's word for: the walltime is over
-
-# --- the launch's exit code is this script's; the first failing rank knows it better than its launcher
-if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
-  code=$(< "$HPCLAUNCH_EXIT_FILE")
-fi
-exit "$code"
+launch
+finish

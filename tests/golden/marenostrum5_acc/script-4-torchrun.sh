@@ -18,85 +18,32 @@
 #SBATCH --no-requeue
 #SBATCH --export=NONE
 
-set -o pipefail
+# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version
+library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
+sha256=0000000000000000000000000000000000000000000000000000000000000000
+[ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
+  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+# shellcheck source=/dev/null
+source "$library"
 export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
-job="${SLURM_JOB_ID:-by-hand-$$}"
-# --export=NONE kept the submitting shell out of this job; the ranks get all that is set here.
-export SLURM_EXPORT_ENV=ALL
-say() {
-  printf 'hpclaunch: %s\n' "$1" >&2
-}
-stop() { # say why, and end with the exit code for a configuration error (sysexits.h)
-  say "$1"
-  exit 78
-}
-need() { # stop if a program is not there
-  command -v "$1" > /dev/null || stop "there is no program $1 on $HOSTNAME: \
-load its module, or set 'environment:' in the job file or the site file"
-}
-attempt="$HPCLAUNCH_RUN_DIR/attempts/$job.${SLURM_RESTART_COUNT:-0}"
-export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
-mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" "$HPCLAUNCH_RUN_DIR/logs" 2> /dev/null || stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
-trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
-date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
-export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
-starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
-export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
+begin slurm pass_on=TERM
 
-# --- environment
+# --- Environment
+export SLURM_EXPORT_ENV=ALL # --export=NONE kept the submitting shell out of this job; the ranks get all that is set here
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=20
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=1
-cd /home/ada/project || stop 'the folder /home/ada/project is not there'
-need python
-need srun
-need torchrun
+enter /home/ada/project
+need python srun torchrun
 
-# --- what every rank runs; the first rank to fail leaves its exit code
-IFS= read -r -d '' rank <<'END_OF_RANK'
-trap : TERM USR1 USR2 # the program gets these too; this shell waits for it to end
-number=${RANK-}
-if [ -n "$number" ]; then # what this rank says goes to the job's log, and to a file of its own as well
-  exec > >(trap '' HUP INT TERM USR1 USR2; exec tee -a "$HPCLAUNCH_RUN_DIR/logs/rank-$number.out") 2>&1
-  copier=$!
-fi
-python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
-code=$?
-# Any exception gives 1, also one that the end of another rank brings about: let that rank come first.
-[ "$code" -ne 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3
-[ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
-if [ -n "$number" ]; then # its last words too; a process that it left behind must not keep the rank from ending
-  exec > /dev/null 2>&1
-  for _ in {1..100}; do
-    kill -s 0 "$copier" || break
-    sleep 0.1
-  done
-  kill -s KILL "$copier"
-fi
-exit "$code"
-END_OF_RANK
+rank() { # what every rank runs
+  rank_log "${RANK-}"
+  # shellcheck disable=SC2016 # these words are typed text, and no code
+  python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
+}
 
-# --- launch; in the background, because bash runs a trap only between its foreground commands
-trap 'interrupted=yes; kill -s TERM "$launcher" 2> /dev/null' TERM
-trap 'interrupted=yes; kill -s USR1 "$launcher" 2> /dev/null' USR1
-trap 'interrupted=yes; kill -s USR2 "$launcher" 2> /dev/null' USR2
-# Where the ranks meet: this is the first host of the job.
-export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$((20000 + ${SLURM_JOB_ID:-0} % 10000))"
-srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=80 --cpu-bind=none \
-  --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc-per-node=4 --rdzv-backend=c10d \
-  --no-python \
-  bash -c "$rank" &
-launcher=$!
-while :; do
-  interrupted=no
-  wait "$launcher"
-  code=$?
-  [ "$interrupted" = yes ] || break
-done
-
-# --- the launch's exit code is this script's; the first failing rank knows it better than its launcher
-if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
-  code=$(< "$HPCLAUNCH_EXIT_FILE")
-fi
-exit "$code"
+set_rendezvous
+launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=80 --cpu-bind=none --kill-on-bad-exit=1 \
+  --wait=60 torchrun --nnodes=4 --nproc-per-node=4 --rdzv-backend=c10d --no-python
+finish

@@ -112,8 +112,8 @@ def test_row_23_srun_is_outside_and_the_mpi_type_is_the_containers(runtime: str)
     assert [word for word in spec.launch if word.startswith("--mpi=")] == ["--mpi=pmi2"]
     lines = render(spec, ROOTS).splitlines()
     inside = next(n for n, line in enumerate(lines) if f"{RUN}/code/train.py" in line)
-    outside = next(n for n, line in enumerate(lines) if line.startswith("srun "))
-    assert inside < outside  # the rank's command stands in the text that srun starts
+    outside = next(n for n, line in enumerate(lines) if line.startswith("launch srun "))
+    assert inside < outside  # the rank's command stands in the function that srun starts
 
 
 @pytest.mark.parametrize("runtime", sorted(RUNTIMES))
@@ -147,7 +147,7 @@ def test_row_23_an_image_with_hostile_text_stays_one_word(runtime: str, image: s
 
 def test_a_program_in_a_container_is_not_looked_for_on_the_node_but_its_runtime_is() -> None:
     assert contained(boxed("apptainer")).interpreter == "apptainer"
-    assert "need apptainer\n" in render(contained(boxed("apptainer")), ROOTS)
+    assert "need apptainer srun\n" in render(contained(boxed("apptainer")), ROOTS)
     assert contained(boxed("pyxis")).interpreter == ""
     assert planned(boxed("apptainer")).interpreter == "python3"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,18 @@ from hpclaunch.config.job import Resources
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Container, GpuRequest, LauncherOptions, Launchers, Limits, Site, WholeNode
 from hpclaunch.render import render
-from tests.builders import CONTEXT, ROOTS, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
+from tests.builders import (
+    CONTEXT,
+    ROOTS,
+    a_context,
+    a_job,
+    a_site,
+    bundled_site,
+    origin_of,
+    planned,
+    refused,
+    with_library,
+)
 
 ORDER = "export CUDA_VISIBLE_DEVICES=3,2,1,0"
 MASK = "mask_cpu:ff,ff00,ff0000,ff000000"
@@ -82,10 +94,10 @@ def test_row_29_the_users_own_order_of_the_gpus_wins_too() -> None:
 
 def test_row_29_every_rank_sets_the_order_itself_before_its_command() -> None:
     lines = render(planned(ordered()), ROOTS).splitlines()
-    start, end = lines.index("IFS= read -r -d '' rank <<'END_OF_RANK'"), lines.index("END_OF_RANK")
-    rank = lines[start:end]
-    assert rank.index(ORDER) < next(n for n, line in enumerate(rank) if "train.py" in line)
-    assert [line for line in lines if "CUDA_VISIBLE_DEVICES" in line] == [ORDER]
+    start = lines.index("rank() { # what every rank runs")
+    rank = lines[start : lines.index("}", start)]
+    assert rank.index(f"  {ORDER}") < next(n for n, line in enumerate(rank) if "train.py" in line)
+    assert [line for line in lines if "CUDA_VISIBLE_DEVICES" in line] == [f"  {ORDER}"]
 
 
 def test_row_29_lumis_mask_is_for_full_exclusive_nodes() -> None:
@@ -125,7 +137,7 @@ def test_row_05_horovodrun_over_several_nodes_is_refused_without_ssh() -> None:
 def test_row_05_horovodrun_on_one_node_needs_no_ssh_and_no_list_of_hosts() -> None:
     spec = planned(launcher="horovodrun")
     assert spec.launch == ("horovodrun", "--gloo", "-np", "4", "-H", "localhost:4")
-    assert "scontrol" not in render(spec, ROOTS)
+    assert "list_hosts" not in render(spec, ROOTS)
 
 
 def test_row_05_where_ssh_is_allowed_the_script_lists_the_hosts_with_their_slots() -> None:
@@ -133,11 +145,21 @@ def test_row_05_where_ssh_is_allowed_the_script_lists_the_hosts_with_their_slots
     hosts = f"{CONTEXT.run_dir}/hosts"
     assert spec.launch == ("horovodrun", "--gloo", "-np", "8", "--hostfile", hosts)
     lines = render(spec, ROOTS).splitlines()
-    listing = lines.index(
-        """scontrol show hostnames "$SLURM_JOB_NODELIST" | sed 's/$/ slots=4/' > "$HPCLAUNCH_RUN_DIR/hosts\""""
+    assert lines.index("list_hosts 4") < next(
+        n for n, line in enumerate(lines) if line.startswith("launch horovodrun ")
     )
-    assert lines[listing + 1] == "check 'listing the hosts of the job'"
-    assert listing < next(n for n, line in enumerate(lines) if line.startswith("horovodrun "))
+
+
+@pytest.mark.parametrize(("code", "written"), [(0, "n1 slots=4\nn2 slots=4\n"), (1, "")])
+def test_row_05_the_list_of_hosts_is_one_host_a_line_or_stops_the_script(
+    tmp_path: Path, code: int, written: str
+) -> None:
+    answer = 'echo "no such list" >&2; return 1' if code else 'printf "%s\\n" n1 n2'
+    scontrol = f'scontrol() {{ [ "$*" != "show hostnames n[1-2]" ] || {{ {answer}; }}; }}'
+    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "SLURM_JOB_NODELIST": "n[1-2]"}
+    done = with_library(f"{scontrol}\nlist_hosts 4", **known)
+    assert (done.returncode, (tmp_path / "hosts").read_text()) == (78 if code else 0, written)
+    assert ("listing the hosts of the job: failed" in done.stderr) is bool(code)
 
 
 def test_the_default_launcher_is_the_sites() -> None:
@@ -259,10 +281,10 @@ def test_ranks_have_logs_of_their_own_up_to_a_number(
     for nodes in (2, 4, 128, 129):
         spec = planned(wide, a_job(rank_logs=job), Settings(rank_logs=users), nodes=nodes, tasks_per_node=4)
         assert spec.rank_number == ("${SLURM_PROCID-}" if nodes * 4 <= ranks else "")
-        assert ("tee -a" in render(spec, ROOTS)) == (nodes * 4 <= ranks)
+        assert ('  rank_log "${SLURM_PROCID-}"\n' in render(spec, ROOTS)) == (nodes * 4 <= ranks)
         assert origin_of(spec, "rank logs") == (str(ranks), origin)
 
 
 def test_one_rank_needs_no_log_of_its_own() -> None:
     spec = planned(nodes=1, tasks_per_node=1)
-    assert spec.rank_number == "" and "tee" not in render(spec, ROOTS)
+    assert spec.rank_number == "" and "rank_log" not in render(spec, ROOTS)

@@ -67,6 +67,39 @@ def test_refusals_at_this_machine(typed: dict[str, Any], message: str) -> None:
     assert message in "\n".join(map(str, faults))
 
 
+@pytest.mark.parametrize(
+    ("typed", "subject"),
+    [
+        ({"gpus_per_node": 5}, "GPUs"),
+        ({"tasks_per_node": 5}, "GPUs"),
+        ({"launcher": "jsrun"}, "MPI"),
+        ({"launcher": "direct"}, "MPI"),
+        ({"launcher": "horovodrun", "nodes": 2}, "MPI"),
+        ({"account": "a b"}, "account"),
+        ({"qos": "a b"}, "account"),
+        ({"partition": "debgu"}, ""),
+        ({"nodes": 9}, ""),
+        ({"walltime": 25 * HOUR}, ""),
+    ],
+)
+def test_a_fault_says_what_it_is_about(typed: dict[str, Any], subject: str) -> None:
+    assert {fault.subject for fault in refused(**typed)} == {subject}
+
+
+def test_a_fault_of_a_folder_is_about_shared_paths() -> None:
+    private = a_site(folders=Folders(node_private=("/home/ada",)))
+    assert {fault.subject for fault in refused(private)} == {"shared paths"}
+    faults = refused(context=a_context(run_dir="/home/ada/a\\b"))
+    assert [(fault.subject, "a backslash, after which Slurm" in fault.what) for fault in faults] == [
+        ("shared paths", True)
+    ]
+
+
+def test_what_is_not_verified_says_what_it_is_about() -> None:
+    faults = refused(a_site(launchers=None, gpus=None))
+    assert [fault.subject for fault in faults] == ["MPI", "GPUs"]
+
+
 def test_every_reason_is_told_at_once() -> None:
     faults = refused(
         job=JOB,

@@ -11,8 +11,21 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.config.settings import Settings, SiteSettings
+from hpclaunch.config.site import LauncherOptions, Launchers
 from hpclaunch.render import render
-from tests.builders import CONTEXT, HOUR, ROOTS, a_desk, a_job, a_site, origin_of, planned, refused
+from tests.builders import (
+    CONTEXT,
+    HOUR,
+    ROOTS,
+    a_desk,
+    a_job,
+    a_site,
+    origin_of,
+    planned,
+    ready_script,
+    refused,
+    with_library,
+)
 
 RESUMES = a_job(restarts=5)
 
@@ -22,7 +35,7 @@ def test_row_11_what_saves_nothing_is_not_started_again() -> None:
     assert spec.restarts.most == 0
     assert "no-requeue" in dict(spec.directives) and "signal" not in dict(spec.directives)
     assert "HPCLAUNCH_SIGNAL" not in dict(spec.environment)
-    assert "again" not in render(spec, ROOTS)
+    assert "restart" not in render(spec, ROOTS)
 
 
 def test_flag_job_and_settings_say_how_often() -> None:
@@ -40,7 +53,7 @@ def test_a_run_that_resumes_is_requeued_and_asked_to_save() -> None:
     assert "requeue" in directives and "no-requeue" not in directives
     assert directives["signal"] == "B:USR2@120"
     assert dict(spec.environment)["HPCLAUNCH_SIGNAL"] == "USR2"
-    assert 'scontrol requeue "$SLURM_JOB_ID"' in render(spec, ROOTS)
+    assert "\nbegin slurm restarts=5 restart_by=requeue restart_lead=120 pass_on=USR2\n" in render(spec, ROOTS)
 
 
 @pytest.mark.parametrize(
@@ -77,11 +90,40 @@ def test_a_signal_among_sbatch_options_is_the_one_that_the_program_is_told() -> 
     assert dict(spec.directives)["signal"] == "B:USR1@90"
 
 
-@pytest.mark.parametrize(("launcher", "passed"), [("srun", "USR2"), ("mpirun", "USR2"), ("horovodrun", "TERM")])
-def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, passed: str) -> None:
-    spec = planned(job=RESUMES, launcher=launcher, nodes=1)
-    assert spec.restarts.passed == passed
-    assert f'kill -s {passed} "$launcher" 2> /dev/null\' TERM USR1 USR2' in render(spec, ROOTS)
+@pytest.mark.parametrize(
+    ("launcher", "nodes", "passed", "passed_to"),
+    [
+        ("srun", 1, "USR2", ""),
+        ("mpirun", 1, "USR2", ""),
+        ("torchrun", 1, "TERM", ""),
+        ("horovodrun", 1, "USR2", "ranks"),
+        ("horovodrun", 2, "TERM", ""),
+    ],
+)
+def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, nodes: int, passed: str, passed_to: str) -> None:
+    options = {"srun": LauncherOptions(), "mpirun": LauncherOptions(), "horovodrun": LauncherOptions(ssh=True)}
+    site = a_site(launchers=Launchers(default="srun", options=options))
+    spec = planned(site, RESUMES, launcher=launcher, nodes=nodes)
+    assert (spec.restarts.passed, spec.restarts.passed_to) == (passed, passed_to)
+    asked = f" pass_on={passed}" + (f" signal_to={passed_to}" if passed_to else "")
+    assert f" restart_lead=120{asked}\n" in render(spec, ROOTS)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "nodes", "settings"),
+    [
+        ("srun", 2, ""),
+        ("mpirun", 2, ""),
+        ("torchrun", 2, " pass_on=TERM"),
+        ("horovodrun", 1, " signal_to=ranks"),
+        ("direct", 1, " signal_to=group"),
+    ],
+)
+def test_row_25_signals_reach_the_ranks_of_a_run_that_never_starts_again(
+    launcher: str, nodes: int, settings: str
+) -> None:
+    spec = planned(launcher=launcher, nodes=nodes, tasks_per_node=1)
+    assert f"\nbegin slurm{settings}\n" in render(spec, ROOTS)
 
 
 SLEEP = """#!/bin/bash
@@ -110,7 +152,7 @@ def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNIN
     for name, text in programs.items():
         (folder / "bin" / name).write_text(text)
         (folder / "bin" / name).chmod(0o755)
-    (folder / "run/job.sh").write_text(render(spec, ROOTS))
+    ready_script(spec)
     os.utime(folder / "run/job.sh", (0, 0))
     path = {"PATH": f"{folder}/bin:/usr/bin:/bin", "SLURM_JOB_ID": "7", "HOSTNAME": "n1"}
     done = subprocess.run(["bash", folder / "run/job.sh"], env=path, capture_output=True, text=True, cwd=folder)
@@ -147,12 +189,34 @@ def test_row_10_a_job_that_was_cancelled_meanwhile_is_not_started_again(tmp_path
     assert "not started again, as the job is COMPLETING" in said
 
 
-@pytest.mark.parametrize(("way", "line"), [("resubmit", "sbatch --parsable"), ("none", 'say "$1. $go_on"')])
-def test_a_site_says_how_a_job_goes_on(way: str, line: str) -> None:
+STAND_INS = """
+squeue() { echo RUNNING; }
+scontrol() { echo "scontrol $*"; }
+sbatch() { echo "sbatch $*"; }
+find() { echo one; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "asked", "said"),
+    [
+        ("requeue", "scontrol requeue 7\n", "to be started again"),
+        ("resubmit", "sbatch --parsable --dependency=afterany:7 /r/job.sh\n", "a job that goes on is submitted"),
+        ("none", "", "hpclaunch resume /r goes on"),
+    ],
+)
+def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, said: str) -> None:
     spec = planned(a_site(restart=way), RESUMES)
-    assert "no-requeue" in dict(spec.directives)
-    text = render(spec, ROOTS)
-    assert line in text and "scontrol requeue" not in text
+    assert ("requeue" if way == "requeue" else "no-requeue") in dict(spec.directives)
+    assert f" restart_by={way} " in render(spec, ROOTS)
+    done = with_library(
+        f"{STAND_INS}\nrestarts=5 restart_by={way}; start_again saved; cat {tmp_path}/next-job",
+        HPCLAUNCH_RUN_DIR="/r",
+        attempt=str(tmp_path),
+        job="7",
+    )
+    assert done.stdout == asked
+    assert said in done.stderr
 
 
 def test_work_that_is_longer_than_a_job_may_run_becomes_a_chain() -> None:
@@ -179,15 +243,15 @@ def test_secrets_are_named_and_their_values_are_nowhere() -> None:
     spec = planned(a_site(secret_env=("TOKEN",)), a_job(secret_env=("WANDB_API_KEY", "TOKEN")), launcher="mpirun")
     assert spec.secrets == ("TOKEN", "WANDB_API_KEY")
     text = render(spec, ROOTS)
-    assert "\nsecret TOKEN\nsecret WANDB_API_KEY\n" in text
-    assert "-x WANDB_API_KEY" in text
-    assert text.index("secret TOKEN") < text.index("# --- launch")
+    assert f"\nsecret {CONTEXT.user_folder}/secrets/TOKEN\nsecret {CONTEXT.user_folder}/secrets/WANDB_API_KEY\n" in text
+    assert "-x WANDB_API_KEY" in " ".join(spec.launch)
+    assert text.index("\nsecret ") < text.index("\nlaunch ")
 
 
 def test_a_secrets_file_is_looked_for_where_the_submitting_shell_has_it() -> None:
     spec = planned(job=a_job(secret_env=("TOKEN",)), context=replace(CONTEXT, user_folder="/home/ada's/hpclaunch"))
     assert spec.secrets_folder == "/home/ada's/hpclaunch/secrets"
     text = render(spec, ROOTS)
-    assert f'local file={shlex.quote(spec.secrets_folder)}"/$1" mode\n' in text
+    assert f"\nsecret {shlex.quote(spec.secrets_folder + '/TOKEN')}\n" in text
     assert "XDG_CONFIG_HOME" not in text
     assert planned().secrets_folder == ""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.render import render
-from tests.builders import ROOTS, a_desk, a_job, a_site, bundled_job, bundled_site, planned, refused
+from tests.builders import ROOTS, a_desk, a_job, a_site, bundled_job, bundled_site, planned, refused, with_library
 
 JOB = a_job(strategies=("mirrored", "multiworker"))
 
@@ -64,12 +64,12 @@ def test_what_cannot_be_is_refused(job: Any, typed: dict[str, Any], words: str) 
 
 
 def workers_told(spec: JobSpec, job: str, hosts: str) -> str:
-    """HPCLAUNCH_WORKERS as the script's own lines make it, with a stand-in for scontrol."""
-    lines = script_of(spec).split("# --- where each rank listens")[1].split("# --- what every rank runs")[0]
-    stand_in = f"scontrol() {{ printf '%s\\n' {hosts}; }}\njob={job}\nSLURM_JOB_NODELIST=x"
-    text = f'{stand_in}\n#{lines}\nprintf %s "$HPCLAUNCH_WORKERS"'
-    done = subprocess.run(["bash", "-u", "-c", text], capture_output=True, text=True, check=True)
-    return done.stdout
+    """HPCLAUNCH_WORKERS as the script makes it, with a stand-in for scontrol."""
+    (line,) = [line for line in script_of(spec).splitlines() if line.startswith("set_workers ")]
+    stand_in = f"scontrol() {{ printf '%s\\n' {hosts}; }}\nscheduler={spec.scheduler} job={job} SLURM_JOB_NODELIST=x"
+    done = with_library(f"set -u\n{stand_in}\n{line}\nenv", HPCLAUNCH_RUN_DIR="/nonexistent")
+    (told,) = [told for told in done.stdout.splitlines() if told.startswith("HPCLAUNCH_WORKERS=")]
+    return told.partition("=")[2]
 
 
 def test_the_script_says_where_each_rank_listens() -> None:
@@ -87,16 +87,16 @@ def test_ports_of_many_ranks_stay_below_those_that_the_system_gives_out() -> Non
     assert (min(ports), max(ports)) == (10000, 29999)
 
 
-def test_without_a_scheduler_ranks_are_here_or_on_the_hosts_of_the_file() -> None:
+def test_without_a_scheduler_ranks_are_here_or_on_the_hosts_of_the_file(tmp_path: Path) -> None:
     here = planned(a_desk(), job=JOB, strategy="multiworker", tasks_per_node=2)
     assert workers_told(here, "1", "").split(",") == ["localhost:10100", "localhost:10101"]
-    there = replace(here, hosts=("a slots=2", "b slots=2"))
-    assert "cut --delimiter=' ' --fields=1 \"$HPCLAUNCH_RUN_DIR/hosts\"" in script_of(there)
+    (tmp_path / "hosts").write_text("a slots=2\nb slots=2\n")
+    assert with_library("local_hosts", HPCLAUNCH_RUN_DIR=str(tmp_path)).stdout == "a\nb\n"
 
 
 def test_one_rank_and_mirrored_are_told_of_no_workers() -> None:
     for typed in ({"strategy": "mirrored"}, {"strategy": "multiworker", "tasks_per_node": 1}, {"strategy": "horovod"}):
-        assert "HPCLAUNCH_WORKERS" not in script_of(planned(job=JOB, **typed))
+        assert "set_workers" not in script_of(planned(job=JOB, **typed))
 
 
 def test_mpirun_carries_the_workers() -> None:

@@ -1,0 +1,64 @@
+"""What hpclaunch itself writes among a run's claims: a job that waits is the next, an ended one is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from hpclaunch.runs import holder_of, release, reserve
+from tests.builders import a_run
+
+
+def texts(run: Path) -> list[str]:
+    return [(run / "claims" / str(n + 1)).read_text().strip() for n in range(len(list((run / "claims").iterdir())))]
+
+
+def test_a_job_that_waits_has_the_directory(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    assert holder_of(run.path) == ""
+    reserve(run, "4711")
+    assert (holder_of(run.path), texts(run.path)) == ("4711", ["4711.0"])
+
+
+def test_a_job_that_has_already_begun_or_another_one_is_not_overruled(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    (run.path / "claims").mkdir()
+    (run.path / "claims/1").write_text("4711.0 node1 77 1234\n")
+    reserve(run, "4711")
+    reserve(run, "4712")
+    assert texts(run.path) == ["4711.0 node1 77 1234"]
+
+
+def test_a_run_that_is_started_again_is_released_from_any_of_its_jobs(tmp_path: Path) -> None:
+    run = a_run(tmp_path, job_id="4711", state="FAILED")
+    reserve(run, "4711")
+    release(run)
+    assert (holder_of(run.path), texts(run.path)) == ("", ["4711.0", "free"])
+    release(run)
+    reserve(run, "4712")
+    assert texts(run.path) == ["4711.0", "free", "4712.0"]
+    release(replace(run, job_id="4720", earlier=("4711", "4712")))
+    assert holder_of(run.path) == ""
+
+
+def test_a_job_that_is_none_of_the_runs_keeps_the_directory(tmp_path: Path) -> None:
+    run = a_run(tmp_path, job_id="4711", state="FAILED")
+    reserve(run, "4799")
+    release(run)
+    assert texts(run.path) == ["4799.0"]
+
+
+def test_a_task_of_an_array_is_released_by_its_own_name(tmp_path: Path) -> None:
+    run = a_run(tmp_path, job_id="4711_7", state="FAILED")
+    (run.path / "claims").mkdir()
+    (run.path / "claims/1").write_text("4711_7.2 node1 77 1234\n")
+    release(run)
+    assert texts(run.path)[-1] == "free"
+
+
+def test_where_nothing_can_be_written_the_script_is_left_to_find_out(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    (run.path / "claims").write_text("")
+    reserve(run, "4711")
+    release(run)
+    assert holder_of(run.path) == ""
