@@ -22,7 +22,7 @@ from pathlib import Path
 from hpclaunch.actions.load import load
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
-from hpclaunch.planner.measured.finished_runs import expect
+from hpclaunch.planner.measured.calibrations import expect, with_key
 from hpclaunch.runs import Run, save
 
 BAR_S = 1.0
@@ -60,7 +60,7 @@ def record(folder: Path) -> Path:
     """Write finished runs of cifar on 1, 2, 4 and 8 nodes into a home; return the file that a plan keeps of them."""
     world = System(cwd=folder, environment={"HOME": str(folder)})
     request = Request(target="cifar", site="perlmutter")
-    case = load(world, request)
+    case = with_key(load(world, request))
     for number in range(RUNS):
         nodes = 1 << number % 4
         path = folder / f"runs/cifar-{number:04}"
@@ -72,7 +72,7 @@ def record(folder: Path) -> Path:
         (path / "attempts/7.0/exit-code").write_text("0")
         lines = [json.dumps({**LINE, "images_per_s": 10_000.0 * nodes + epoch}) for epoch in range(12)]
         (path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-        expect(case, str(path))
+        expect(world.environment, case.calibration_key, str(path))
     (listed,) = folder.rglob("*.runs")
     return listed.with_suffix(".finished")
 

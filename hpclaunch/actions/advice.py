@@ -1,19 +1,23 @@
-"""Asks the planner how many nodes a case is worth, where nobody says; it decides nothing itself."""
+"""Asks the planner how many nodes a case is worth, where nobody says, and under which key measurements are kept."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from hpclaunch.core.spec import HOROVOD
+from hpclaunch.planner.measured.calibrations import with_key
 from hpclaunch.resolve.case import Case
 
 
 def advised(case: Case) -> Case:
     """Return the case with the planner's advice. Where the nodes are given it is asked about large models only.
 
-    It plans Horovod's runs: those of a strategy of TensorFlow get as many nodes as are typed.
+    It plans Horovod's runs: those of a strategy of TensorFlow get as many nodes as are typed. A job that says how it
+    trains gets the key of its measurements too.
     """
     training, request = case.job.training, case.request
+    if training is not None:
+        case = with_key(case)
     given = request.nodes is not None or case.job.resources.nodes != "auto"
     if request.strategy not in (None, HOROVOD):
         return case

@@ -15,7 +15,8 @@ from typing import Any
 from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import Check, Evidence, Verdict, diagnose
 from hpclaunch.actions.refusals import refusals
-from hpclaunch.actions.submit import Prepared, prepare, submit
+from hpclaunch.actions.start import start
+from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
@@ -34,6 +35,8 @@ MARK = "HPCLAUNCH_DOCTOR_MARK"
 """A variable of the submitting shell alone; rank_probe.py looks for it."""
 FOLDER = PACKAGE / "training" / "doctor"
 SCRIPT = "rank_probe.py"
+PROBE = str(FOLDER / SCRIPT)
+"""The target of a probe's request."""
 WALLTIME = 10 * 60
 NODES = 2
 _LATE_S = 15
@@ -70,7 +73,7 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     run: Run | None = None
     os.environ[MARK] = "set where the probe was submitted"
     try:
-        run = submit(system, prepared)
+        run = start(system, prepared)
         system.tell(
             f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C leaves it alone; "
             f"hpclaunch doctor --from {run.path.name} reads it later)"
@@ -83,11 +86,6 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     finally:
         del os.environ[MARK]
     return Report(site=prepared.spec.site, checks=(*before, *findings(run)), run=run)
-
-
-def request_for(site: str | None, **typed: Any) -> Request:
-    """Return the request of a probe job; its target is the probe's own file."""
-    return Request(target=str(FOLDER / SCRIPT), site=site, **typed)
 
 
 def probe_job() -> Job:

@@ -8,7 +8,7 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.load import load
-from hpclaunch.actions.submit import is_foreign
+from hpclaunch.actions.preflight import is_foreign
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 
@@ -33,12 +33,13 @@ def plan_job(
     queue. Nothing is written but what that look, and a look at finished runs, found.
     """
     from hpclaunch.planner.forecasting import forecast
-    from hpclaunch.planner.measured.evidence import read_evidence
+    from hpclaunch.planner.measured.calibration_file import read_evidence
+    from hpclaunch.planner.measured.calibrations import with_key
     from hpclaunch.planner.measured.finished_runs import evidence_for
     from hpclaunch.planner.question import Question
     from hpclaunch.planner.workload import divided_batch
 
-    case = load(system, request)
+    case = with_key(load(system, request))
     site = case.site
     figures, unknown = _figures(system, case)
     question = Question(

@@ -1,4 +1,4 @@
-"""What must be there before anything is queued: the script, the data, the launcher's program. It only looks."""
+"""All reasons against a submission, at once: the request's, what is missing here, what Slurm says; it only looks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,65 @@ import os
 import shutil
 from pathlib import Path
 
+from hpclaunch.actions.submit import Prepared
 from hpclaunch.config.job import layout_in
-from hpclaunch.core.errors import Fault
+from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import DataNeed, JobSpec
 from hpclaunch.launchers import launcher_row
 from hpclaunch.runs.snapshot import choose, faults_of
+
+
+def check(prepared: Prepared) -> None:
+    """Raise Refused with every reason against submitting: of resolving, of this machine, of the scheduler itself."""
+    spec, other_site = prepared.spec, prepared.case.context.other_site
+    faults = [*_foreign_faults(spec, other_site), *prepared.faults, *missing(spec)]
+    if not is_foreign(spec.site_status, other_site):
+        known = {(fault.what, fault.allowed) for fault in faults}
+        faults += [fault for fault in _objections(spec) if (fault.what, fault.allowed) not in known]
+    if faults:
+        raise Refused(faults)
+
+
+def check_resolved(prepared: Prepared) -> None:
+    """Raise Refused if resolving found a reason against the request, together with what is missing here."""
+    if prepared.faults:
+        raise Refused([*prepared.faults, *missing(prepared.spec)])
+
+
+def is_foreign(site_status: str, other_site: str) -> bool:
+    """Whether the scheduler here knows nothing of a site: this machine is another site's, or the site is retired."""
+    return bool(other_site) or site_status == "retired"
+
+
+def _foreign_faults(spec: JobSpec, other_site: str) -> list[Fault]:
+    if spec.site_status == "retired":
+        what = f"{spec.site} is retired: its scripts can be rendered, not submitted"
+        return [Fault(what=what, next="--dry-run shows the script; hpclaunch sites list")]
+    if other_site:
+        program = scheduler_row(spec.scheduler).start_command
+        what = f"this machine is {other_site}'s: its {program} does not lead to {spec.site}"
+        return [Fault(what=what, next=f"log in at {spec.site}; or --dry-run shows the script")]
+    return []
+
+
+def _objections(spec: JobSpec) -> list[Fault]:
+    from hpclaunch.schedulers import scheduler_of
+
+    return scheduler_of(spec.scheduler).objections(spec)
+
+
+def estimate(prepared: Prepared) -> str:
+    """Check, and return what the scheduler says of the script: when it would start. Raises Refused, SchedulerError."""
+    from hpclaunch.schedulers import scheduler_of
+
+    check(prepared)
+    return scheduler_of(prepared.spec.scheduler).estimate(prepared.text).words
+
+
+def missing(spec: JobSpec) -> list[Fault]:
+    """Return what the run would need and is not there."""
+    return [*missing_code(spec), *missing_here(spec)]
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.actions.load import load
-from hpclaunch.actions.submit import Prepared, check, prepare, submit
+from hpclaunch.actions.preflight import check
+from hpclaunch.actions.start import start
+from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job
@@ -17,10 +19,12 @@ from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import Request
 from hpclaunch.core.units import count
-from hpclaunch.planner.measured.calibrations import key_of, place_of, store
-from hpclaunch.planner.measured.evidence import Calibration
+from hpclaunch.guidelines.throughput import Shape
+from hpclaunch.planner.measured.calibration_file import Calibration, store
+from hpclaunch.planner.measured.calibrations import place_of, with_key
 from hpclaunch.planner.measured.measurement import WARM_UP, Measured, calibration_of, measured
 from hpclaunch.planner.workload import Workload, workload_of
+from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
 
 STEPS, EPOCHS = 100, WARM_UP + 3
@@ -45,10 +49,9 @@ class Trial:
 
 @record
 class Design:
-    """Which runs measure a job, where the result is kept, and what was left out."""
+    """Which runs measure a case, and what was left out."""
 
-    job: Job
-    place: Path
+    case: Case
     trials: tuple[Trial, ...]
     remarks: tuple[str, ...]
 
@@ -65,7 +68,8 @@ class Design:
         ]
         cost = self.cost()
         most = {"amount": cost[0], "unit": cost[1]} if cost else None
-        return {"runs": rows, "cost_at_most": most, "place": str(self.place), "remarks": list(self.remarks)}
+        place = str(_place_of(self.case))
+        return {"runs": rows, "cost_at_most": most, "place": place, "remarks": list(self.remarks)}
 
 
 def design(system: System, request: Request, steps: int = STEPS, runs_dir: str | None = None) -> Design:
@@ -73,8 +77,8 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
 
     Raises Refused if the job's parameters do not say how to shorten it, and where no run is possible.
     """
-    job, place = _job_and_place(system, request)
-    work = _workload(job, request)
+    case = keyed_case(system, request)
+    work = _workload(case.job, request)
     assert work.per_rank is not None
     batches = dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])
     one = prepare(system, replace(request, nodes=1), runs_dir)
@@ -90,17 +94,26 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
             shapes.append((more, work.per_rank))
     trials = []
     for nodes, per_rank in shapes:
-        short = _shortened(request, work, nodes, nodes * ranks * per_rank * work.accumulation, per_rank, steps)
+        shape = Shape(nodes=nodes, ranks_per_node=ranks, per_rank=per_rank, accumulation=work.accumulation)
+        short = _shorten(request, work, shape, steps)
         trials.append(Trial(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
         raise Refused(list(faults))
-    return Design(job=job, place=place, trials=tuple(trials), remarks=tuple(remarks))
+    return Design(case=case, trials=tuple(trials), remarks=tuple(remarks))
 
 
-def _job_and_place(system: System, request: Request) -> tuple[Job, Path]:
-    case = load(system, request)
-    return case.job, place_of(system.environment, key_of(case))
+def keyed_case(system: System, request: Request) -> Case:
+    """Return the case of a request, with the key under which its measurements are kept. Raises HpclaunchError."""
+    case = with_key(load(system, request))
+    if not case.calibration_key:
+        what = f"the code of {case.job.name} cannot be read, so that measurements of it cannot be kept"
+        raise Refused(Fault(where=case.job.folder, what=what))
+    return case
+
+
+def _place_of(case: Case) -> Path:
+    return place_of(case.context.environment, case.calibration_key)
 
 
 def _workload(job: Job, request: Request) -> Workload:
@@ -116,15 +129,19 @@ def _workload(job: Job, request: Request) -> Workload:
     return work
 
 
-def _shortened(request: Request, work: Workload, nodes: int, batch: int, per_rank: int, steps: int) -> Request:
-    """A few epochs of whole steps; of the whole data set where the job cannot take less of it, or has too little."""
-    ours = {work.names["epochs"]: EPOCHS, work.names["batch_size_per_rank"]: per_rank}
+def _shorten(request: Request, work: Workload, shape: Shape, steps: int) -> Request:
+    """Return the request of a short run: a few epochs of whole steps.
+
+    They are of the whole data set where the job cannot take less of it, or has too little.
+    """
+    ours = {work.names["epochs"]: EPOCHS, work.names["batch_size_per_rank"]: shape.per_rank}
+    batch = shape.nodes * shape.ranks_per_node * shape.per_rank * shape.accumulation
     whole = min(steps, work.samples // batch)
     if "train_samples" in work.names and whole:
         ours[work.names["train_samples"]] = whole * batch
     kept = tuple(pair for pair in request.settings if pair[0] not in ours)
     settings = (*kept, *((name, str(value)) for name, value in ours.items()))
-    return replace(request, nodes=nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
+    return replace(request, nodes=shape.nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
 
 
 def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
@@ -141,14 +158,14 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
         for group in groups:
             begun = []
             for trial in group:
-                run = submit(system, trial.prepared)
+                run = start(system, trial.prepared)
                 runs.append(run)
                 begun.append(run)
                 system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
             ended = _waited(system, begun)
             runs = [next((one for one in ended if one.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
-        raise _interrupted(found.job, runs) from None
+        raise _interrupted(found.case.job, runs) from None
     except HpclaunchError as error:
         if runs:
             system.warn(f"these runs go on: {_names(runs)}")
@@ -190,13 +207,12 @@ class Result:
     place: Path
 
 
-def keep(system: System, request: Request, runs: Sequence[Run]) -> Result:
-    """Read what the runs tell and keep it for later plans of the request. Raises Refused with every run that is silent.
+def keep(case: Case, runs: Sequence[Run]) -> Result:
+    """Read what the runs tell and keep it for later plans of the case. Raises Refused with every run that is silent.
 
     Nothing is kept then: a plan from half of the runs would look as sure as one from all.
     """
-    job, place = _job_and_place(system, request)
-    found = [measured(run, job) for run in runs]
-    calibration = calibration_of(found)
+    found = [measured(run, case.job) for run in runs]
+    calibration, place = calibration_of(found), _place_of(case)
     store(place, calibration)
     return Result(runs=tuple(found), calibration=calibration, place=place)

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
+from hpclaunch.actions.advice import advised
 from hpclaunch.actions.load import load
-from hpclaunch.actions.states import NEVER_QUEUED, hand_over, not_submitted, start_in_array
-from hpclaunch.actions.submit import Prepared, check, prepare_case
+from hpclaunch.actions.preflight import check
+from hpclaunch.actions.start import hand_over
+from hpclaunch.actions.states import NEVER_QUEUED, not_submitted, start_in_array
+from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
@@ -94,7 +97,8 @@ def _prepare_again(system: System, run: Run, nodes: int | None, walltime: int | 
     )
     there = replace(system, cwd=Path(recorded["cwd"]))
     case = load(there, request, job=_job_of(run))
-    return prepare_case(there, replace(case, context=replace(case.context, run_dir=str(run.path))))
+    case = replace(case, context=replace(case.context, run_dir=str(run.path)))
+    return prepare_case(there, advised(case))
 
 
 def _nodes_before(run: Run) -> int | None:

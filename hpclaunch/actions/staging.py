@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from hpclaunch.config.job import DataSet, layout_in
 from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.records import record
 
 Say = Callable[[str], None]
 _BLOCK = 2**20
@@ -21,11 +22,21 @@ _REPORT_BYTES = 32 * 2**20
 _REPORT_FILES = 10_000
 
 
-def stage(data: DataSet, source: str | None, folder: Path, sha256: str | None, say: Say) -> Path:
+@record
+class Source:
+    """Where a data set is fetched from: an archive, an .npz file or a folder, or None for the job file's address.
+
+    ``sha256``: the checksum that a file must have; that of the job file's address is always checked.
+    """
+
+    path: str | None = None
+    sha256: str | None = None
+
+
+def stage(data: DataSet, source: Source, folder: Path, say: Say) -> Path:
     """Put the data set into ``folder``/NAME and return that path; what is there already and complete is left alone.
 
-    ``source`` is an archive, an .npz file or a folder; None downloads from the job file's address, whose checksum is
-    always checked. Nothing but a complete data set ever appears under the final name. Raises Refused.
+    Nothing but a complete data set ever appears under the final name. Raises Refused.
     """
     goal = folder / data.name
     if layout_in(goal, data.layouts):
@@ -40,25 +51,25 @@ def stage(data: DataSet, source: str | None, folder: Path, sha256: str | None, s
         with tempfile.TemporaryDirectory(prefix=f".{data.name}-", dir=folder) as place:
             fresh = Path(place) / "fresh"
             fresh.mkdir()
-            _fill(data, source, Path(place), fresh, sha256, say)
-            os.replace(_root_of(fresh, data.layouts, source), goal)
+            _fill(data, source, fresh, say)
+            os.replace(_root_of(fresh, data.layouts, source.path), goal)
     except OSError as error:
         raise Refused(Fault(where=str(folder), what=f"cannot be written or read: {error}")) from None
     say(f"{data.name} is in {goal}")
     return goal
 
 
-def _fill(data: DataSet, source: str | None, place: Path, fresh: Path, sha256: str | None, say: Say) -> None:
-    if source is not None and Path(source).is_dir():
-        if sha256:
+def _fill(data: DataSet, source: Source, fresh: Path, say: Say) -> None:
+    if source.path is not None and Path(source.path).is_dir():
+        if source.sha256:
             raise Refused(Fault(where="--sha256", what="a folder has no checksum", next="leave it out"))
-        say(f"copying {source}")
-        shutil.copytree(source, fresh, dirs_exist_ok=True)
+        say(f"copying {source.path}")
+        shutil.copytree(source.path, fresh, dirs_exist_ok=True)
         return
-    archive = Path(source) if source is not None else _download(data, place, say)
+    archive = Path(source.path) if source.path is not None else _download(data, fresh.parent, say)
     if not archive.is_file():
         raise Refused(Fault(where=str(archive), what="is not there", next="check --from"))
-    _check(archive, sha256 if source is not None else data.fetch.sha256 if data.fetch else None)
+    _check(archive, source.sha256 if source.path is not None else data.fetch.sha256 if data.fetch else None)
     _unpack(archive, fresh, data, say)
 
 

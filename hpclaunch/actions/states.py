@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch import runs
-from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
+from hpclaunch.actions.start import hand_over
+from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
@@ -244,35 +244,6 @@ def _dropped(run: Run) -> Run:
     gone = _with(run, NEVER_BEGUN)
     runs.record_tasks(runs.whole_of(run), {run.index: gone})
     return gone
-
-
-def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
-    """Give a run's script to its scheduler, so that its record is right wherever this is interrupted.
-
-    The record says SUBMITTING before the scheduler is asked, and what came of it after. Raises SchedulerError.
-    """
-    started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
-    if started is None:
-        raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
-    with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
-        (run.path / "logs").mkdir(exist_ok=True)
-    runs.release(run)
-    try:
-        job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
-    except Unanswered as error:
-        runs.change(started, reason=" ".join(error.faults[0].what.split()))
-        raise
-    except SchedulerError as error:
-        runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
-        raise
-    except KeyboardInterrupt:
-        next_step = f"hpclaunch status {run.label} tells; hpclaunch cancel {run.label} ends it"
-        what = f"interrupted while {run.label} was handed over: it may be queued"
-        raise Interrupted(Fault(what=what, next=next_step)) from None
-    row = scheduler_row(run.scheduler)
-    if row.has_queue and not run.tasks:
-        runs.reserve(run, job_id)
-    return runs.change(started, job_id=job_id, state=row.first_state, submission="hpclaunch")
 
 
 def retry(run: Run, tell: Callable[[str], None]) -> Run:

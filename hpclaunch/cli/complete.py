@@ -33,6 +33,6 @@ def strategies(incomplete: str) -> list[str]:
 
 
 def _names(kind: Kind, incomplete: str) -> list[str]:
-    from hpclaunch.actions.shelf import catalog
+    from hpclaunch.actions.system import System
 
-    return [found.name for found in catalog().names(kind) if found.name.startswith(incomplete)]
+    return [found.name for found in System().catalog.names(kind) if found.name.startswith(incomplete)]

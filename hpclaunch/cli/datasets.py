@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import complete
+from hpclaunch.cli import flags
 
 app = typer.Typer(help="Data sets, fetched before a job is queued.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -18,7 +18,7 @@ def _data() -> None:
 
 @app.command()
 def fetch(
-    job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)],
+    job: flags.Job,
     source: Annotated[
         str | None, typer.Option("--from", metavar="PATH", help="A file or folder that holds it.")
     ] = None,
@@ -27,8 +27,12 @@ def fetch(
     sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,
 ) -> None:
     """Put a job's data set into the data folder, checked and all at once (compute nodes have no internet)."""
-    from hpclaunch.actions import shelf
+    from hpclaunch.actions.datasets import fetch as fetch_dataset
+    from hpclaunch.actions.staging import Source
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
+    from hpclaunch.core.spec import Request
 
-    folder = shelf.fetch(job, source, data_dir, site, sha256, console.say)
+    request = Request(target=job, site=site, data_dir=data_dir)
+    folder = fetch_dataset(System(tell=console.say), request, Source(path=source, sha256=sha256))
     console.write(f"{folder}\n")

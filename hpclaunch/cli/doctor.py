@@ -6,33 +6,34 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import submit
+from hpclaunch.cli import flags
 from hpclaunch.config.catalog import THIS_MACHINE
 from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.spec import Request
 
 app = typer.Typer()
 
 
 @app.command("doctor")
 def doctor(
-    site: submit.Site = None,
+    site: flags.Site = None,
     local: Annotated[bool, typer.Option("--local", help="Check this machine alone: as --site local.")] = False,
-    node_type: submit.NodeType = None,
+    node_type: flags.NodeType = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Nodes of the probe job [default: 2].")] = None,
-    tasks_per_node: submit.TasksPerNode = None,
-    gpus_per_node: submit.GpusPerNode = None,
-    launcher: submit.Launcher = None,
-    account: submit.Account = None,
-    partition: submit.Partition = None,
-    qos: submit.Qos = None,
-    walltime: submit.Walltime = None,
-    sbatch: submit.Sbatch = [],  # noqa: B006
-    accept_unverified: submit.AcceptUnverified = False,
-    runs_dir: submit.RunsDir = None,
+    tasks_per_node: flags.TasksPerNode = None,
+    gpus_per_node: flags.GpusPerNode = None,
+    launcher: flags.Launcher = None,
+    account: flags.Account = None,
+    partition: flags.Partition = None,
+    qos: flags.Qos = None,
+    walltime: flags.Walltime = None,
+    sbatch: flags.Sbatch = [],  # noqa: B006
+    accept_unverified: flags.AcceptUnverified = False,
+    runs_dir: flags.RunsDir = None,
     from_: Annotated[
         str | None, typer.Option("--from", metavar="RUN", help="Submit nothing; read a probe job that has ended.")
     ] = None,
-    json: submit.Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Prove with a short job that ranks, GPUs, CPUs, MPI and folders are as promised; exit 0 if nothing failed."""
     from hpclaunch import runs
@@ -44,27 +45,28 @@ def doctor(
     if local and site not in (None, THIS_MACHINE):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
     system = System(warn=console.warn, tell=console.say)
-    typed = {
-        "node_type": node_type,
-        "nodes": nodes,
-        "tasks_per_node": tasks_per_node,
-        "gpus_per_node": gpus_per_node,
-        "launcher": launcher,
-        "account": account,
-        "partition": partition,
-        "qos": qos,
-        "walltime": submit.seconds_of("--walltime", walltime),
-        "sbatch": tuple(sbatch),
-        "accept_unverified": accept_unverified,
-    }
+    request = Request(
+        target=story.PROBE,
+        site=THIS_MACHINE if local else site,
+        node_type=node_type,
+        nodes=nodes,
+        tasks_per_node=tasks_per_node,
+        gpus_per_node=gpus_per_node,
+        launcher=launcher,
+        account=account,
+        partition=partition,
+        qos=qos,
+        walltime=flags.seconds_of(walltime),
+        sbatch=tuple(sbatch),
+        accept_unverified=accept_unverified,
+    )
     if from_ is not None:
-        if site or local or runs_dir or any(typed.values()):
+        if runs_dir or request != Request(target=story.PROBE):
             what = "submits nothing, so that nothing else can be asked for"
             raise InvalidRequest(Fault(where="--from", what=what, next="leave the other options out, or --from"))
         (run,) = states.refreshed([runs.find(system.index, from_, system.run_folders)])
         report = story.report_of(run)
     else:
-        request = story.request_for(THIS_MACHINE if local else site, **typed)
         report = story.examine(system, request, runs_dir)
     doctor_report.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import complete
+from hpclaunch.cli import flags
 
 if TYPE_CHECKING:
     from hpclaunch.config.parameters import Parameter
 
 app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
-Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: flags.Json = False) -> None:
     """List the jobs: the project's, yours, and the bundled ones."""
-    from hpclaunch.actions import shelf
+    from hpclaunch.actions import jobs
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    rows = shelf.list_jobs(shelf.catalog())
+    rows = jobs.list_jobs(System().catalog)
     if json:
         console.write_json([dict(zip(("name", "origin", "summary"), row, strict=True)) for row in rows])
     else:
@@ -31,13 +31,14 @@ def list_(json: Json = False) -> None:
 
 
 @app.command()
-def show(job: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)], json: Json = False) -> None:
+def show(job: flags.Job, json: flags.Json = False) -> None:
     """Show what a job needs, and its hyper-parameters."""
-    from hpclaunch.actions import shelf
+    from hpclaunch.actions import jobs
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.core.spec import HOROVOD
 
-    found, loaded = shelf.show_job(shelf.catalog(), job)
+    found, loaded = jobs.show_job(System().catalog, job)
     if json:
         console.write_json({"path": str(found.path), "origin": found.origin, **asdict(loaded)})
         return
@@ -70,9 +71,10 @@ def new(
     script: Annotated[str | None, typer.Option(help="A script of yours to start from.")] = None,
 ) -> None:
     """Make ./jobs/NAME with a job file and a script to edit."""
-    from hpclaunch.actions import shelf
+    from hpclaunch.actions import jobs
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    folder = shelf.new_job(shelf.catalog(), name, script)
+    folder = jobs.new_job(System().catalog, name, script)
     console.say(f"edit {folder}/job.yaml, then: hpclaunch submit {name} --dry-run")
     console.write(f"{folder}\n")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hpclaunch.cli import submit
+from hpclaunch.cli import flags
 from hpclaunch.core.errors import Fault, InvalidRequest
-from hpclaunch.core.units import WALLTIME_FORMS, parse_walltime
+from hpclaunch.core.spec import Request
+from hpclaunch.core.units import WALLTIME_FORMS
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.choice import Objective
 
 PREFERENCES = {"time": 2 / 3, "cost": 1 / 3}
 """Weights at which the best batch is twice and half the critical one: w / (1 - w)."""
@@ -21,21 +25,21 @@ app = typer.Typer()
 
 @app.command("plan", epilog="What you type is kept, with one warning; only what is left open is chosen.")
 def plan(
-    target: submit.Target,
-    site: submit.Site = None,
-    node_type: submit.NodeType = None,
-    nodes: submit.Nodes = None,
-    tasks_per_node: submit.TasksPerNode = None,
-    cpus_per_task: submit.CpusPerTask = None,
-    gpus_per_node: submit.GpusPerNode = None,
-    account: submit.Account = None,
-    partition: submit.Partition = None,
-    qos: submit.Qos = None,
-    walltime: submit.Walltime = None,
-    memory: submit.Memory = None,
-    set_: submit.Set = [],  # noqa: B006
-    hosts: submit.Hosts = None,
-    accept_unverified: submit.AcceptUnverified = False,
+    target: flags.Target,
+    site: flags.Site = None,
+    node_type: flags.NodeType = None,
+    nodes: flags.Nodes = None,
+    tasks_per_node: flags.TasksPerNode = None,
+    cpus_per_task: flags.CpusPerTask = None,
+    gpus_per_node: flags.GpusPerNode = None,
+    account: flags.Account = None,
+    partition: flags.Partition = None,
+    qos: flags.Qos = None,
+    walltime: flags.Walltime = None,
+    memory: flags.Memory = None,
+    set_: flags.Set = [],  # noqa: B006
+    hosts: flags.Hosts = None,
+    accept_unverified: flags.AcceptUnverified = False,
     global_batch: Annotated[int | None, typer.Option(min=1, help="The global batch size, samples.")] = None,
     deadline: Annotated[str | None, typer.Option(help=f"Done so long from now: {WALLTIME_FORMS}.")] = None,
     budget: Annotated[float | None, typer.Option(help="The most it may cost, in the unit of the site.")] = None,
@@ -44,26 +48,37 @@ def plan(
     calibration: Annotated[Path | None, typer.Option(help="What was measured of the job: docs/planning.md.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Tell every rule, its numbers and its source.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw it into FILE.png or FILE.svg (needs matplotlib).")] = None,
-    json: submit.Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Say how many nodes a job is worth, how to train on them, what it takes and costs, and why."""
     from hpclaunch.actions import plan
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    typed = {**locals(), "launcher": None, "data_dir": None, "synthetic": False, "sbatch": []}
     objective = _objective(deadline, budget, weight, prefer)
     if plot is not None:
         from hpclaunch.reports.plan_chart import check_plot
 
         check_plot(plot)
-    found = plan.plan_job(
-        System(warn=console.warn, tell=console.say),
-        submit.request_of(typed, ()),
-        objective,
-        global_batch=global_batch,
-        calibration=calibration,
+    request = Request(
+        target=target,
+        site=site,
+        node_type=node_type,
+        nodes=nodes,
+        tasks_per_node=tasks_per_node,
+        cpus_per_task=cpus_per_task,
+        gpus_per_node=gpus_per_node,
+        account=account,
+        partition=partition,
+        qos=qos,
+        walltime=flags.seconds_of(walltime),
+        memory=flags.megabytes_of(memory),
+        hosts_file=hosts,
+        settings=flags.settings_of(set_),
+        accept_unverified=accept_unverified,
     )
+    system = System(warn=console.warn, tell=console.say)
+    found = plan.plan_job(system, request, objective, global_batch=global_batch, calibration=calibration)
     if plot is not None:
         from hpclaunch.reports.plan_chart import draw
 
@@ -79,7 +94,7 @@ def plan(
         raise typer.Exit(1)
 
 
-def _objective(deadline: str | None, budget: float | None, weight: float | None, prefer: str | None) -> Any:
+def _objective(deadline: str | None, budget: float | None, weight: float | None, prefer: str | None) -> Objective:
     from hpclaunch.guidelines.choice import Objective
 
     if weight is not None and prefer is not None:
@@ -90,14 +105,8 @@ def _objective(deadline: str | None, budget: float | None, weight: float | None,
         raise _wrong("--weight", f"{weight} is not allowed", allowed="above 0 and below 1")
     if budget is not None and not (0 < budget < math.inf):
         raise _wrong("--budget", f"{budget} is not allowed", allowed="a number above 0")
-    seconds = None
-    if deadline is not None:
-        try:
-            seconds = parse_walltime(deadline)
-        except ValueError as error:
-            raise _wrong("--deadline", str(error), allowed=WALLTIME_FORMS) from None
     chosen = PREFERENCES[prefer] if prefer else weight or 0.5
-    return Objective(weight=chosen, deadline_s=seconds, budget=budget)
+    return Objective(weight=chosen, deadline_s=flags.seconds_of(deadline, "--deadline"), budget=budget)
 
 
 def _wrong(where: str, what: str, allowed: str = "", next: str = "") -> InvalidRequest:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import submit
+from hpclaunch.cli import flags
+from hpclaunch.core.spec import Request
 
 Steps = Annotated[int, typer.Option(min=1, help="Steps of an epoch, at most; the data set may have fewer.")]
 
@@ -16,28 +17,28 @@ app = typer.Typer()
 
 @app.command("profile", epilog="Later plans of the job at this site use what was measured: docs/planning.md")
 def profile(
-    target: submit.Target,
-    site: submit.Site = None,
-    node_type: submit.NodeType = None,
+    target: flags.Target,
+    site: flags.Site = None,
+    node_type: flags.NodeType = None,
     nodes: Annotated[
         int | None, typer.Option(min=1, help="Nodes of the last run, 2 or 4; 1: one node alone. [default: 2]")
     ] = None,
-    tasks_per_node: submit.TasksPerNode = None,
-    cpus_per_task: submit.CpusPerTask = None,
-    gpus_per_node: submit.GpusPerNode = None,
-    launcher: submit.Launcher = None,
-    account: submit.Account = None,
-    partition: submit.Partition = None,
-    qos: submit.Qos = None,
-    walltime: submit.Walltime = None,
-    memory: submit.Memory = None,
-    set_: submit.Set = [],  # noqa: B006
-    sbatch: submit.Sbatch = [],  # noqa: B006
-    data_dir: submit.DataDir = None,
-    synthetic: submit.Synthetic = False,
-    hosts: submit.Hosts = None,
-    accept_unverified: submit.AcceptUnverified = False,
-    runs_dir: submit.RunsDir = None,
+    tasks_per_node: flags.TasksPerNode = None,
+    cpus_per_task: flags.CpusPerTask = None,
+    gpus_per_node: flags.GpusPerNode = None,
+    launcher: flags.Launcher = None,
+    account: flags.Account = None,
+    partition: flags.Partition = None,
+    qos: flags.Qos = None,
+    walltime: flags.Walltime = None,
+    memory: flags.Memory = None,
+    set_: flags.Set = [],  # noqa: B006
+    sbatch: flags.Sbatch = [],  # noqa: B006
+    data_dir: flags.DataDir = None,
+    synthetic: flags.Synthetic = False,
+    hosts: flags.Hosts = None,
+    accept_unverified: flags.AcceptUnverified = False,
+    runs_dir: flags.RunsDir = None,
     steps: Steps = 100,
     one_by_one: Annotated[
         bool, typer.Option("--one-by-one", help="Submit each run when the one before has ended, not all at once.")
@@ -46,7 +47,7 @@ def profile(
         list[str], typer.Option("--from", metavar="RUN", help="Submit nothing; read these ended runs. Repeatable.")
     ] = [],  # noqa: B006
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would submit, and its cost at most.")] = False,
-    json: submit.Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Measure a job in short runs on one node and on two, for later plans."""
     from hpclaunch import runs
@@ -55,13 +56,34 @@ def profile(
     from hpclaunch.cli.show import console, profile_tables
 
     system = System(warn=console.warn, tell=console.say)
-    request = submit.request_of(locals(), ())
+    request = Request(
+        target=target,
+        site=site,
+        node_type=node_type,
+        nodes=nodes,
+        tasks_per_node=tasks_per_node,
+        cpus_per_task=cpus_per_task,
+        gpus_per_node=gpus_per_node,
+        launcher=launcher,
+        account=account,
+        partition=partition,
+        qos=qos,
+        walltime=flags.seconds_of(walltime),
+        memory=flags.megabytes_of(memory),
+        data_dir=data_dir,
+        synthetic=synthetic,
+        hosts_file=hosts,
+        settings=flags.settings_of(set_),
+        sbatch=tuple(sbatch),
+        accept_unverified=accept_unverified,
+    )
     if from_:
+        case = profile.keyed_case(system, request)
         found = states.refreshed(runs.find_all(system.index, from_, system.run_folders))
     else:
         design = profile.design(system, request, steps, runs_dir)
         profile_tables.show_design(design, json and dry_run)
         if dry_run:
             return
-        found = profile.measure(system, design, one_by_one)
-    profile_tables.show_result(profile.keep(system, request, found), target, json)
+        case, found = design.case, profile.measure(system, design, one_by_one)
+    profile_tables.show_result(profile.keep(case, found), target, json)

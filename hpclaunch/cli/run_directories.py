@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import complete
-from hpclaunch.cli.runs import EveryTask, Json, NamedRuns, RunName, Yes
+from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count, parse_walltime
 
@@ -19,8 +18,8 @@ app = typer.Typer(help="What earlier submissions left.", no_args_is_help=True, r
 @app.command("list")
 def list_(
     state: Annotated[str | None, typer.Option(help="Only those in this state, as it was last recorded.")] = None,
-    all_: EveryTask = False,
-    json: Json = False,
+    all_: flags.EveryTask = False,
+    json: flags.Json = False,
 ) -> None:
     """List the runs as they were last recorded, newest first; no scheduler is asked."""
     from hpclaunch import runs
@@ -38,7 +37,7 @@ def list_(
 
 
 @app.command()
-def show(run: RunName = None, json: Json = False) -> None:
+def show(run: flags.RunName = None, json: flags.Json = False) -> None:
     """Show all that a run's directory tells: states, starts, logs, checkpoints, result."""
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
@@ -51,7 +50,7 @@ def show(run: RunName = None, json: Json = False) -> None:
 @app.command()
 def compare(
     run: Annotated[list[str], typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Two runs or more.")],
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Show what differs between runs: what was asked for, code, software, result."""
     from hpclaunch import runs
@@ -67,14 +66,15 @@ def compare(
 
 @app.command()
 def clean(
-    run: NamedRuns = None,
+    run: flags.NamedRuns = None,
     older_than: Annotated[str | None, typer.Option(help=f"Only runs made before: {WALLTIME_FORMS}.")] = None,
     keep: Annotated[int, typer.Option(min=0, help="Leave this many of the newest.")] = 0,
-    yes: Yes = False,
-    json: Json = False,
+    yes: flags.Yes = False,
+    json: flags.Json = False,
 ) -> None:
     """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
-    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions import clean as cleaning
+    from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -86,16 +86,16 @@ def clean(
         )
     system = System(warn=console.warn)
     found = states.find(system, run) if run else states.all_runs(system)
-    ended, staying = inspect.cleanable(found, _age(older_than), keep, system.now())
+    ended, staying = cleaning.cleanable(found, _age(older_than), keep, system.now())
     if run and staying:
-        raise Refused([inspect.why_it_stays(one) for one in staying])
-    doomed = inspect.measure(ended)
+        raise Refused([cleaning.why_it_stays(one) for one in staying])
+    doomed = cleaning.measure(ended)
     run_tables.show_doomed(doomed, staying, json)
     if not doomed and not json:
         return
     if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
         raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
-    run_tables.show_cleaned(doomed, inspect.delete(system, ended, console.say), json)
+    run_tables.show_cleaned(doomed, cleaning.delete(system, ended, console.say), json)
 
 
 @app.command()
@@ -103,15 +103,16 @@ def rebuild(
     folder: Annotated[
         list[Path] | None, typer.Argument(metavar="FOLDER...", help="Folders that hold run directories.")
     ] = None,
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
-    from hpclaunch.actions import inspect, states
+    from hpclaunch.actions import clean as cleaning
+    from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     system = System(warn=console.warn)
-    rebuilt = inspect.rebuild(system, folder or [])
+    rebuilt = cleaning.rebuild(system, folder or [])
     states.warn_not_permitted(system, rebuilt.not_permitted)
     if json:
         plain = {"runs": rebuilt.paths, "forgotten": rebuilt.forgotten, "not_permitted": rebuilt.not_permitted}

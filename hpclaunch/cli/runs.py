@@ -6,45 +6,19 @@ from typing import Annotated
 
 import typer
 
-from hpclaunch.cli import complete
+from hpclaunch.cli import flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS
 
 app = typer.Typer()
 
-RunName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id [default: newest]."
-    ),
-]
-Runs = Annotated[
-    list[str] | None, typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs [default: all].")
-]
-NamedRuns = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs, by name, directory or job id."),
-]
-NewestRuns = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs [default: the newest]."),
-]
-OneRun = Annotated[
-    str, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id.")
-]
-EveryTask = Annotated[
-    bool, typer.Option("--all", help="Every run of a job array on a line of its own [default: their number by state].")
-]
-Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
 
 @app.command("status")
 def status(
-    run: Runs = None,
+    run: flags.Runs = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show it anew until all have ended.")] = False,
-    all_: EveryTask = False,
-    json: Json = False,
+    all_: flags.EveryTask = False,
+    json: flags.Json = False,
 ) -> None:
     """Show the state of runs, newest first."""
     from hpclaunch.actions import states
@@ -65,7 +39,7 @@ def status(
 
 @app.command("logs")
 def logs(
-    run: RunName = None,
+    run: flags.RunName = None,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run has ended.")] = False,
     rank: Annotated[int | None, typer.Option("--rank", min=0, help="What this rank alone has said.")] = None,
 ) -> None:
@@ -98,30 +72,30 @@ def logs(
 
 @app.command("wait")
 def wait(
-    run: NewestRuns = None,
+    run: flags.NewestRuns = None,
     timeout: Annotated[str | None, typer.Option(help=f"Stop waiting, with 124, after {WALLTIME_FORMS}.")] = None,
     retries: Annotated[
         int, typer.Option(min=0, max=100, help="Start a run again this often, where a node or its launcher failed.")
     ] = 0,
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
     from hpclaunch.actions import states, wait
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
-    from hpclaunch.cli.submit import seconds_of, watch_all
+    from hpclaunch.cli.watch import watch_all
 
-    seconds = seconds_of("--timeout", timeout)
+    seconds = flags.seconds_of(timeout, "--timeout")
     found = states.awaitable(states.find(System(warn=console.warn), run or []))
     raise typer.Exit(wait.exit_code_of(watch_all(found, seconds, retries, json)))
 
 
 @app.command("cancel")
 def cancel(
-    run: NamedRuns = None,
+    run: flags.NamedRuns = None,
     all_: Annotated[bool, typer.Option("--all", help="All runs that have not ended; asks first.")] = False,
-    yes: Yes = False,
-    json: Json = False,
+    yes: flags.Yes = False,
+    json: flags.Json = False,
 ) -> None:
     """End runs."""
     from hpclaunch.actions import states
@@ -145,7 +119,7 @@ def cancel(
 
 
 @app.command("retry")
-def retry(run: OneRun, json: Json = False) -> None:
+def retry(run: flags.OneRun, json: flags.Json = False) -> None:
     """Start a run again that a node, a preemption or its launcher ended; never one that failed by itself."""
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
@@ -157,27 +131,26 @@ def retry(run: OneRun, json: Json = False) -> None:
 
 @app.command("resume")
 def resume(
-    run: OneRun,
+    run: flags.OneRun,
     nodes: Annotated[int | None, typer.Option(min=1, help="Go on with so many nodes.")] = None,
     walltime: Annotated[str | None, typer.Option(help=f"The longest each job may run: {WALLTIME_FORMS}.")] = None,
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Let an ended run go on from what its program has saved, in the same run directory."""
     from hpclaunch.actions import resume, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
-    from hpclaunch.cli.submit import seconds_of
 
     system = System(warn=console.warn)
     (found,) = states.find(system, [run])
-    again, told = resume.resume(system, found, nodes, seconds_of("--walltime", walltime))
+    again, told = resume.resume(system, found, nodes, flags.seconds_of(walltime))
     for text in told:
         console.warn(text)
     console.show_run(again, json)
 
 
 @app.command("results")
-def results(run: Runs = None, json: Json = False) -> None:
+def results(run: flags.Runs = None, json: flags.Json = False) -> None:
     """Show the final metrics of runs, newest first."""
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System

@@ -7,22 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from hpclaunch.cli import complete
+from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
 app = typer.Typer(help="The clusters that hpclaunch knows.", no_args_is_help=True, rich_markup_mode=None)
-Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
+def list_(json: flags.Json = False) -> None:
     """List the sites: the project's, yours, and the bundled ones."""
-    from hpclaunch.actions import shelf
+    from hpclaunch.actions import sites
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    sites = shelf.list_sites(shelf.catalog())
+    found = sites.list_sites(System().catalog)
     if json:
-        console.write_json([asdict(site) for site in sites])
+        console.write_json([asdict(site) for site in found])
         return
     rows = [
         (
@@ -33,7 +33,7 @@ def list_(json: Json = False) -> None:
             site.launcher or "-",
             site.title,
         )
-        for site in sites
+        for site in found
     ]
     console.table(("site", "from", "status", "GPUs a node", "launcher", "what it is"), rows, state_column=2)
 
@@ -44,26 +44,27 @@ def show(
         str | None, typer.Argument(metavar="[SITE]", autocompletion=complete.sites, help="[default: detected]")
     ] = None,
     yaml: Annotated[bool, typer.Option("--yaml", help="Print the site file as it is, to copy and change.")] = False,
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Show a site's nodes, limits and launchers, each value with its sources."""
-    from hpclaunch.actions import shelf
+    from hpclaunch.actions import sites
+    from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.sites.card.lines import lines_of
 
     if yaml and json:
         raise InvalidRequest(Fault(where="--yaml and --json", what="exclude each other", next="leave one of them out"))
-    catalog = shelf.catalog()
+    system = System()
     if site is None:
-        site, chosen_by = shelf.usual_site()
+        site, chosen_by = sites.usual_site(system)
         console.say(f"{site} ({chosen_by})")
     if yaml:
-        console.write_bytes(shelf.site_file(catalog, site).path.read_bytes())
+        console.write_bytes(sites.site_file(system.catalog, site).path.read_bytes())
         return
     if json:
-        console.write_json(shelf.site_as_json(catalog, site))
+        console.write_json(sites.site_as_json(system.catalog, site))
         return
-    sections = shelf.site_card(catalog, site)
+    sections = sites.site_card(system.catalog, site)
     console.show_lines(lambda width: lines_of(sections, width))
 
 
@@ -75,7 +76,7 @@ def detect(
     file: Annotated[
         str | None, typer.Option("--write", metavar="FILE", help="Write its site file to FILE, to look at first.")
     ] = None,
-    json: Json = False,
+    json: flags.Json = False,
 ) -> None:
     """Tell which site this machine belongs to; describe an unknown Slurm cluster as a site file.
 

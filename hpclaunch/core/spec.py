@@ -224,6 +224,7 @@ class JobSpec:
     folder of all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job
     offers a choice; under multiworker the script tells every rank where all others listen. ``parameters``: all of the
     job's with their values, but those of the sweep; ``command`` holds only what the program must be told.
+    ``calibration_key``: where a later plan finds what this run measures; empty for a run that a plan would not choose.
     """
 
     name: str
@@ -264,6 +265,7 @@ class JobSpec:
     sweep: Sweep | None = field(default=None, metadata=OWN)
     strategy: str = ""
     parameters: Pairs = field(default=(), metadata=OWN)
+    calibration_key: str = field(default="", metadata=OWN)
     choices: tuple[Choice, ...] = field(default=(), metadata=OWN)
     declined: tuple[Declined, ...] = field(default=(), metadata=OWN)
     warnings: tuple[str, ...] = field(default=(), metadata=OWN)

@@ -6,7 +6,7 @@ import math
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.efficiency import MCCANDLISH, NoiseScale
+from hpclaunch.guidelines.efficiency import MCCANDLISH, NOT_KNOWN, CriticalBatch, NoiseScale
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 SOURCE = f"{GUIDELINES}, batch size selection and node number selection"
@@ -39,19 +39,16 @@ def batch_cap(
     *,
     typed: int | None = None,
     noise: NoiseScale | None = None,
-    critical: float | None = None,
-    critical_origin: Origin = "given",
+    critical: CriticalBatch = NOT_KNOWN,
 ) -> BatchCap:
     """Return the cap on the global batch size: typed; else a trustworthy noise scale; else below sqrt(N).
 
-    ``critical`` (samples) is only shown. A typed batch is kept as it is, with one warning if it breaks the rule.
+    ``critical`` is only shown. A typed batch is kept as it is, with one warning if it breaks the rule.
     Source: guidelines; the noise scale roughly predicts the largest useful batch (McCandlish et al. 2018).
     """
     root = below_square_root(samples)
     if typed is not None:
-        return BatchCap(
-            batch=typed, origin="typed", reason=_kept(typed, root, samples, noise, critical, critical_origin)
-        )
+        return BatchCap(batch=typed, origin="typed", reason=_typed_reason(typed, samples, noise, critical))
     if noise is not None and noise.trustworthy:
         measured = max(1, int(noise.value))
         verdict = (
@@ -63,37 +60,32 @@ def batch_cap(
         measured = root
         verdict = f"at most {root} samples, the largest global batch size below sqrt(N)"
         rule, source, origin = "global batch size below sqrt(N)", SOURCE, "computed"
-    numbers = _numbers(measured, samples, noise, critical, critical_origin)
+    numbers = _numbers(measured, samples, noise, critical)
     reason = Reason(rule=rule, numbers=numbers, verdict=verdict, source=source)
     return BatchCap(batch=measured, origin=origin, reason=reason)
 
 
-def _numbers(
-    batch: int, samples: int, noise: NoiseScale | None, critical: float | None, critical_origin: Origin
-) -> tuple[Number, ...]:
+def _numbers(batch: int, samples: int, noise: NoiseScale | None, critical: CriticalBatch) -> tuple[Number, ...]:
     found = [
         Number(name="B", value=batch, unit="samples"),
         Number(name="sqrt(N)", value=math.sqrt(samples), unit="samples"),
+        *critical.numbers,
     ]
-    if critical is not None:
-        found.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
     if noise is not None:
         found.append(Number(name="noise scale", value=noise.value, unit="samples", origin="profile"))
     return tuple(found)
 
 
-def _kept(
-    typed: int, root: int, samples: int, noise: NoiseScale | None, critical: float | None, critical_origin: Origin
-) -> Reason:
+def _typed_reason(typed: int, samples: int, noise: NoiseScale | None, critical: CriticalBatch) -> Reason:
     positive(batch=typed)
-    allowed = int(noise.value) if noise is not None and noise.trustworthy else root
+    allowed = int(noise.value) if noise is not None and noise.trustworthy else below_square_root(samples)
     above = typed > allowed
-    known = f"{critical:.0f}" if critical is not None else "not known"
+    known = f"{critical.samples:.0f}" if critical.samples is not None else "not known"
     warning = f"global batch size kept as typed: B = {typed}, sqrt(N) = {math.sqrt(samples):.0f}, B_crit = {known}"
     warning += f"; a step takes no more than all {samples} samples" if typed > samples else ""
     return Reason(
         rule="what a person types wins",
-        numbers=_numbers(typed, samples, noise, critical, critical_origin),
+        numbers=_numbers(typed, samples, noise, critical),
         verdict=f"{typed} samples, as typed; {'above' if above else 'within'} the {allowed} of an automatic choice",
         source=SOURCE,
         warning=warning if above else "",

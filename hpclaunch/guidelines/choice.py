@@ -70,24 +70,28 @@ class Candidate:
         return self.time_s.middle + self.wait_s
 
 
+@record
+class TrainingLength:
+    """How long a job trains on any number of nodes: epochs by batch, ``samples`` an epoch, seconds outside the steps.
+
+    ``origin``: of the epochs model; ``overhead_s``: start-up, staging, evaluation.
+    """
+
+    epochs_model: Pareto
+    samples: int
+    origin: Origin = "given"
+    overhead_s: float = 0.0
+
+
 def candidate(
-    nodes: int,
-    batch: Batch,
-    samples_per_s: Interval,
-    law: Pareto,
-    samples: int,
-    bill: Bill,
-    *,
-    overhead_s: float = 0.0,
-    wait_s: float = 0.0,
-    law_origin: Origin = "given",
+    nodes: int, batch: Batch, samples_per_s: Interval, length: TrainingLength, bill: Bill, *, wait_s: float = 0.0
 ) -> Candidate:
     """Return what a run on ``nodes`` nodes would take, with the uncertainty of throughput and of epochs.
 
-    time = ``overhead_s`` (start-up, staging, evaluation) + epochs x ``samples`` / throughput; cost by nodes x time.
+    time = overhead + epochs x samples / throughput; cost by nodes x time.
     """
-    epochs = law.epochs(batch.total)
-    training = epochs * samples / samples_per_s.middle
+    epochs, overhead_s = length.epochs_model.epochs(batch.total), length.overhead_s
+    training = epochs * length.samples / samples_per_s.middle
     slow = samples_per_s.middle / samples_per_s.low - 1
     half = combined(slow, EPOCHS_SPREAD)
     time_s = Interval(
@@ -97,19 +101,30 @@ def candidate(
         origin=samples_per_s.origin,
     )
     hours = _times(time_s, nodes / HOUR)
-    jobs = math.ceil(time_s.middle / bill.walltime_s) if bill.walltime_s else 1
+    jobs = max(1, math.ceil(time_s.middle / bill.walltime_s)) if bill.walltime_s else 1
+    chain = f"; longer than one job may run: a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
     return Candidate(
         nodes=nodes,
         batch=batch,
         samples_per_s=samples_per_s,
-        epochs=_around(epochs, EPOCHS_SPREAD, law_origin),
+        epochs=_around(epochs, EPOCHS_SPREAD, length.origin),
         time_s=time_s,
         wait_s=wait_s,
         node_hours=hours,
         cost=_times(hours, bill.per_node_hour),
         unit=bill.unit,
-        jobs=max(1, jobs),
-        reason=_reason(nodes, batch, samples_per_s, epochs, law_origin, time_s, samples, max(1, jobs)),
+        jobs=jobs,
+        reason=Reason(
+            rule="time = overhead + epochs x samples / throughput",
+            numbers=(
+                Number(name="B", value=batch.total, unit="samples"),
+                Number(name="throughput", value=samples_per_s.middle, unit="samples/s", origin=samples_per_s.origin),
+                Number(name="epochs", value=epochs, unit="epochs", origin=length.origin),
+                Number(name="N", value=length.samples, unit="samples", origin="given"),
+            ),
+            verdict=f"{count(nodes, 'node')}: {_spelled(time_s.low)} to {_spelled(time_s.high)}{chain}",
+            source=SOURCE,
+        ),
     )
 
 
@@ -119,23 +134,6 @@ def _around(middle: float, half: float, origin: Origin) -> Interval:
 
 def _times(interval: Interval, by: float) -> Interval:
     return Interval(low=interval.low * by, middle=interval.middle * by, high=interval.high * by, origin=interval.origin)
-
-
-def _reason(
-    nodes: int, batch: Batch, rate: Interval, epochs: float, origin: Origin, time_s: Interval, samples: int, jobs: int
-) -> Reason:
-    chain = f"; longer than one job may run: a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
-    return Reason(
-        rule="time = overhead + epochs x samples / throughput",
-        numbers=(
-            Number(name="B", value=batch.total, unit="samples"),
-            Number(name="throughput", value=rate.middle, unit="samples/s", origin=rate.origin),
-            Number(name="epochs", value=epochs, unit="epochs", origin=origin),
-            Number(name="N", value=samples, unit="samples", origin="given"),
-        ),
-        verdict=f"{count(nodes, 'node')}: {_spelled(time_s.low)} to {_spelled(time_s.high)}{chain}",
-        source=SOURCE,
-    )
 
 
 def _spelled(seconds: float) -> str:

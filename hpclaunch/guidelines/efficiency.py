@@ -42,6 +42,24 @@ class Pareto:
         return (self.critical_batch + base) / (self.critical_batch + batch)
 
 
+@record
+class CriticalBatch:
+    """The critical batch size B_crit in samples (None: not known), and where it is from."""
+
+    samples: float | None = None
+    origin: Origin = "given"
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """What a reason shows of it."""
+        if self.samples is None:
+            return ()
+        return (Number(name="B_crit", value=self.samples, unit="samples", origin=self.origin),)
+
+
+NOT_KNOWN = CriticalBatch()
+
+
 def pareto_from(epochs: float, batch: float, critical_batch: float) -> Pareto:
     """Return the law through one known run: ``epochs`` to the target at global batch size ``batch``.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
+from hpclaunch.guidelines.efficiency import NOT_KNOWN, CriticalBatch
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Reason, positive
 
 SOURCE = f"{GUIDELINES}, optimizer selection"
 SGD_LIMIT = 8192
@@ -44,28 +45,28 @@ def choose_optimizer(
     current: str,
     batch: int,
     *,
-    critical: float | None = None,
-    critical_origin: Origin = "given",
+    critical: CriticalBatch = NOT_KNOWN,
     typed: bool = False,
     offered: Sequence[str] | None = None,
 ) -> OptimizerAdvice:
     """Return the user's optimizer, or with an extreme global batch size (samples) LARS for SGD and LAMB for Adam.
 
-    Extreme: above 8192 for SGD, or above 4 x ``critical`` (B_crit, samples; None: not known). A ``typed`` optimizer is
+    Extreme: above 8192 for SGD, or above 4 x ``critical``. A ``typed`` optimizer is
     kept, with a warning; so is one of a job that can be told no such other (``offered``; None: any). Source: guidelines
     ("continue to use the default optimizer ... extreme large global batch size: consider combining LARS/LARC with base
     optimizer").
     """
     positive(batch=batch)
     name = current.lower()
-    extreme = (name in _SGD and batch > SGD_LIMIT) or (critical is not None and batch > BEYOND_CRITICAL * critical)
+    extreme = (name in _SGD and batch > SGD_LIMIT) or (
+        critical.samples is not None and batch > BEYOND_CRITICAL * critical.samples
+    )
     change = extreme and name not in _LAYERWISE
     layerwise = "lars" if name in _SGD else "lamb"
     numbers = [Number(name="B", value=batch, unit="samples")]
     if name in _SGD:
         numbers.append(Number(name="limit of SGD", value=SGD_LIMIT, unit="samples", origin="default"))
-    if critical is not None:
-        numbers.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
+    numbers += critical.numbers
     kept = not change or typed or (offered is not None and layerwise not in offered)
     verdict = f"keep {current}" if kept else f"{layerwise} in place of {current}: the global batch size is extreme"
     why = "as typed" if typed else "as the job can be told no other"

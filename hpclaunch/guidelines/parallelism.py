@@ -90,17 +90,15 @@ def choose_parallelism(need: Need, room: Room, dataset_bytes: float | None) -> P
         )
     gpus = _gpus_per_replica(need, usable, room.gpus_per_node)
     extent = _extent(gpus, room.gpus_per_node)
-    fits = dataset_fits_node(dataset_bytes, room)
-    strategy = _TABLE[extent, fits]
-    split = gpus > 1
+    strategy = _TABLE[extent, dataset_fits_node(dataset_bytes, room)]
     return Parallelism(
         strategy=strategy,
         extent=extent,
         gpus_per_replica=gpus,
         leaves_node=gpus > room.gpus_per_node,
         shards_dataset=strategy != "model",
-        try_first=BEFORE_SPLITTING if split else (),
-        reason=_reason(strategy, extent, gpus, fits, need, room, dataset_bytes),
+        try_first=BEFORE_SPLITTING if gpus > 1 else (),
+        reason=_reason(gpus, need, room, dataset_bytes),
     )
 
 
@@ -133,9 +131,8 @@ def _extent(gpus: int, per_node: int) -> Extent:
     return "one node" if gpus <= per_node else "several nodes"
 
 
-def _reason(
-    strategy: Strategy, extent: Extent, gpus: int, fits: bool, need: Need, room: Room, dataset_bytes: float | None
-) -> Reason:
+def _reason(gpus: int, need: Need, room: Room, dataset_bytes: float | None) -> Reason:
+    extent, fits = _extent(gpus, room.gpus_per_node), dataset_fits_node(dataset_bytes, room)
     numbers = [
         Number(name="one replica", value=need.on_each(1), unit="bytes"),
         Number(
@@ -156,7 +153,7 @@ def _reason(
     return Reason(
         rule="the model fits one node: data parallel; only the data set does: model; neither: model-data",
         numbers=tuple(numbers),
-        verdict=f"{strategy} parallel: a replica takes {place}, the data set {size} one node",
+        verdict=f"{_TABLE[extent, fits]} parallel: a replica takes {place}, the data set {size} one node",
         source=f"{GUIDELINES}, data parallel or model parallel",
         warning=warning,
     )

@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.efficiency import NOT_KNOWN, CriticalBatch
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 Rule = Literal["none", "linear", "sqrt", "power 2/3", "adascale"]
@@ -70,47 +71,55 @@ def factor(rule: Rule, growth: float, *, noise_to_base: float | None = None) -> 
     return math.pow(growth, POWERS[rule])
 
 
+@record
+class BaseRate:
+    """A learning rate that somebody tuned, and at which global batch size, samples."""
+
+    rate: float
+    batch: float
+
+    def __post_init__(self) -> None:
+        positive(base=self.rate, base_batch=self.batch)
+
+
 def scale_rate(
-    base: float,
-    base_batch: float,
+    base: BaseRate,
     batch: float,
     optimizer: str,
     *,
     rule: Rule | None = None,
-    critical: float | None = None,
-    critical_origin: Origin = "given",
+    critical: CriticalBatch = NOT_KNOWN,
     noise: float | None = None,
 ) -> Rate:
-    """Return the learning rate at global batch size ``batch`` from the one (``base``) at ``base_batch``, samples.
+    """Return the learning rate at global batch size ``batch``, samples, from the base rate.
 
     ``rule``: typed, else the optimizer's; linear scaling stops at the ``critical`` batch, if that is known: beyond it a
     larger step gains nothing (McCandlish et al. 2018: the best step is eps_max / (1 + B_noise / B)).
     """
-    positive(base=base, base_batch=base_batch, batch=batch)
+    positive(batch=batch)
     chosen = rule or rule_for(optimizer)
     useful = batch
-    if chosen == "linear" and critical is not None:
-        useful = min(batch, max(critical, base_batch)) if batch > base_batch else batch
-    grown = factor(chosen, useful / base_batch, noise_to_base=None if noise is None else noise / base_batch)
-    numbers = [
-        Number(name="base learning rate", value=base, origin="given"),
-        Number(name="B0", value=base_batch, unit="samples", origin="given"),
+    if chosen == "linear" and critical.samples is not None and batch > base.batch:
+        useful = min(batch, max(critical.samples, base.batch))
+    grown = factor(chosen, useful / base.batch, noise_to_base=None if noise is None else noise / base.batch)
+    numbers = (
+        Number(name="base learning rate", value=base.rate, origin="given"),
+        Number(name="B0", value=base.batch, unit="samples", origin="given"),
         Number(name="B", value=batch, unit="samples"),
         Number(name="factor", value=grown),
-    ]
-    if critical is not None:
-        numbers.append(Number(name="B_crit", value=critical, unit="samples", origin=critical_origin))
-    stops = f", which stops at B_crit = {critical:.0f}" if critical is not None and useful < batch else ""
+        *critical.numbers,
+    )
+    stops = f", which stops at B_crit = {critical.samples:.0f}" if useful < batch else ""
     return Rate(
-        base=base,
-        scaled=base * grown,
+        base=base.rate,
+        scaled=base.rate * grown,
         factor=grown,
         rule=chosen,
         origin="typed" if rule else "default",
         reason=Reason(
             rule="weak scaling: learning rate and global batch size grow together",
-            numbers=tuple(numbers),
-            verdict=f"{base * grown:.4g} = {base:.4g} x {grown:.4g} ({chosen}{stops})",
+            numbers=numbers,
+            verdict=f"{base.rate * grown:.4g} = {base.rate:.4g} x {grown:.4g} ({chosen}{stops})",
             source=SOURCES[chosen],
         ),
     )

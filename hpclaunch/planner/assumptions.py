@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpclaunch.guidelines.parallelism import dataset_fits_node
 from hpclaunch.planner.prediction import Predictor
-from hpclaunch.planner.strategy import talk_of
+from hpclaunch.planner.strategy import traffic_of
 from hpclaunch.planner.values import Row
 
 
@@ -15,7 +15,7 @@ def assumed_of(predictor: Predictor, row: Row, assumed: tuple[str, ...]) -> tupl
         found.insert(0, f"speed of {predictor.node.device}: not known; hpclaunch profile {target} measures it")
     if not predictor.work.optimizer_said:
         found.append("optimizer: not said, or not known; memory and rates are those of Adam")
-    if predictor.strategy.parallelism.gpus_per_replica > 1 and talk_of(predictor.figures).guessed:
+    if predictor.strategy.parallelism.gpus_per_replica > 1 and traffic_of(predictor.figures).guessed:
         found.append("layers of a split model: not known; every second kept value is said to the others, each way")
     if predictor.question.evidence.overhead_s is None:
         found.append("start-up, staging and evaluation: not measured, and not counted")

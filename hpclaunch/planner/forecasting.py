@@ -12,13 +12,13 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.choice import Choice, choose
 from hpclaunch.guidelines.dataset import judge_dataset
-from hpclaunch.guidelines.efficiency import ENOUGH_STEPS, explain
+from hpclaunch.guidelines.efficiency import ENOUGH_STEPS, CriticalBatch, explain
 from hpclaunch.guidelines.framework import choose_framework, choose_updates
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.machine import node_of
-from hpclaunch.planner.prediction import SMALLEST, Predictor, law_of, timing_of
+from hpclaunch.planner.prediction import SMALLEST, Predictor, critical_batch_of, epochs_model_of, timing_of
 from hpclaunch.planner.proposal import command_of, enough_for, infeasible, length_of, shared_evenly
 from hpclaunch.planner.question import Question, Trial, trials_of
 from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, said
@@ -49,18 +49,17 @@ def forecast(question: Question) -> Forecast:
     whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
     noise = question.evidence.noise
-    critical = work.critical_batch or (noise.value if noise and noise.trustworthy else None)
-    law, remark = law_of(work, critical)
+    critical = critical_batch_of(work, noise)
+    epochs_model, remark = epochs_model_of(work, critical.samples)
     predictor = Predictor(
         question=question,
         work=work,
         node=node,
         figures=question.figures,
         strategy=strategy,
-        cap=batch_cap(
-            work.samples, typed=question.global_batch, noise=noise, critical=critical, critical_origin=work.law_origin
-        ),
-        law=law,
+        cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
+        critical=critical,
+        epochs_model=epochs_model,
         timing=timing_of(question, work, node, question.figures),
     )
     rows = predictor.rows(tried)
@@ -69,7 +68,6 @@ def forecast(question: Question) -> Forecast:
         [*trials, *(trial for trial in tried if trial.nodes not in {one.nodes for one in trials})],
         first,
         rows,
-        critical,
         (*node.assumed, *question.figures.doubts, *([remark] if remark else [])),
     )
 
@@ -126,11 +124,9 @@ def _kept_batch(question: Question, trial: Trial) -> tuple[Reason, ...]:
     own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
     if question.global_batch is None and own is None:
         return ()
-    noise, origin = question.evidence.noise, work.law_origin
+    critical = CriticalBatch(samples=work.critical_batch, origin=work.epochs_origin)
     batch = question.global_batch or own
-    return (
-        batch_cap(work.samples, typed=batch, noise=noise, critical=work.critical_batch, critical_origin=origin).reason,
-    )
+    return (batch_cap(work.samples, typed=batch, noise=question.evidence.noise, critical=critical).reason,)
 
 
 def _bare(trial: Trial) -> Row:
@@ -168,7 +164,6 @@ def _told(
     trials: Sequence[Trial],
     first: Trial,
     rows: list[Row],
-    critical: float | None,
     assumed: tuple[str, ...],
 ) -> Forecast:
     question, work = predictor.question, predictor.work
@@ -176,9 +171,10 @@ def _told(
     row = decision.row
     recipe = Recipe(settings=(), sections=())
     if row.batch is not None:
-        recipe = recipe_for(row.batch, work, critical, question.evidence.noise, predictor.law.epochs(row.batch.total))
+        epochs = predictor.epochs_model.epochs(row.batch.total)
+        recipe = recipe_for(row.batch, work, predictor.critical, question.evidence.noise, epochs)
     formats = precision_for(work, predictor.node, predictor.figures, _number_formats(question, work))
-    sections = _sections(predictor, trials, decision, recipe, critical, formats)
+    sections = _sections(predictor, trials, decision, recipe, formats)
     warnings = [text for section in sections for text in said(section.reasons)]
     warnings += list(decision.choice.warnings) if decision.choice else []
     floor = min(predictor.smallest, predictor.strategy.largest)
@@ -194,9 +190,7 @@ def _told(
     warnings += [length.warning] if length.warning else []
     split = None
     if row.batch is not None:
-        split = split_of(
-            predictor.strategy, work, predictor.node, predictor.figures, row.batch.replicas, row.batch.per_rank
-        )
+        split = split_of(predictor.strategy, work, predictor.node, predictor.figures, row.batch)
     return Forecast(
         job=question.case.job.name,
         site=question.case.site.name,
@@ -301,7 +295,6 @@ def _sections(
     trials: Sequence[Trial],
     decision: _Decision,
     recipe: Recipe,
-    critical: float | None,
     formats: PrecisionAdvice,
 ) -> tuple[Section, ...]:
     question, row = predictor.question, decision.row
@@ -313,13 +306,12 @@ def _sections(
             predictor.work.samples,
             typed=row.batch.total,
             noise=question.evidence.noise,
-            critical=critical,
-            critical_origin=predictor.work.law_origin,
+            critical=predictor.critical,
         ).reason
     timing = list(predictor.timing.reasons) if predictor.timing else []
-    laws = (
-        [explain(predictor.law, row.batch.total, predictor.work.law_origin)]
-        if row.batch and predictor.law.critical_batch < math.inf
+    epochs = (
+        [explain(predictor.epochs_model, row.batch.total, predictor.work.epochs_origin)]
+        if row.batch and predictor.epochs_model.critical_batch < math.inf
         else []
     )
     predicted = [row.throughput.reason] if row.throughput else []
@@ -337,7 +329,7 @@ def _sections(
         *_measurements(question),
         Section(title="data set", reasons=(dataset.reason,), remarks=dataset.advice),
         _framework(),
-        Section(title="batch", reasons=(batch, *laws), remarks=(floor, *_unmeasured_noise(question))),
+        Section(title="batch", reasons=(batch, *epochs), remarks=(floor, *_unmeasured_noise(question))),
         *recipe.sections,
         Section(title="precision", reasons=(formats.reason,)),
         *([Section(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),

@@ -9,8 +9,8 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
-from hpclaunch.guidelines.choice import Candidate, candidate
-from hpclaunch.guidelines.efficiency import Pareto, pareto_from
+from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate
+from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale, Pareto, pareto_from
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import unmeasured_compute
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
@@ -40,7 +40,8 @@ class Predictor:
     figures: ModelFigures
     strategy: Strategy
     cap: BatchCap
-    law: Pareto
+    critical: CriticalBatch
+    epochs_model: Pareto
     timing: Timing | None
 
     @property
@@ -50,6 +51,16 @@ class Predictor:
         if self.timing is None or not self.timing.fixed_s:
             return floor
         return smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s)
+
+    @property
+    def length(self) -> TrainingLength:
+        """How long the job trains."""
+        return TrainingLength(
+            epochs_model=self.epochs_model,
+            samples=self.work.samples,
+            origin=self.work.epochs_origin,
+            overhead_s=self.question.evidence.overhead_s or 0.0,
+        )
 
     @property
     def own_batch(self) -> bool:
@@ -114,7 +125,7 @@ class Predictor:
             per_rank=batch.per_rank,
             accumulation=batch.accumulation,
         )
-        timing = shared_timing(self.timing, self.figures, gpus, links, self.node.ranks)
+        timing = shared_timing(self.timing, self.figures, gpus, self.node)
         return throughput(shape, self.moved(gpus), Machine(links=links), timing)
 
     def moved(self, gpus: int = 1) -> Moved:
@@ -127,12 +138,9 @@ class Predictor:
             trial.nodes,
             batch,
             predicted.samples_per_s,
-            self.law,
-            self.work.samples,
+            self.length,
             trial.bill,
-            overhead_s=self.question.evidence.overhead_s or 0.0,
             wait_s=self.question.queue.wait_s(trial.nodes),
-            law_origin=self.work.law_origin,
         )
 
     def alone(self, trial: Trial) -> Candidate | None:
@@ -159,8 +167,14 @@ def timing_of(question: Question, work: Workload, node: Node, figures: ModelFigu
     return default_timing(unmeasured_compute(node.gpu, arithmetic, figures.flops_per_sample, saved), machine)
 
 
-def law_of(work: Workload, critical: float | None) -> tuple[Pareto, str]:
-    """Return epochs by batch, and a remark where the law is not known: then epochs do not depend on the batch."""
+def critical_batch_of(work: Workload, noise: NoiseScale | None) -> CriticalBatch:
+    """Return the critical batch size: the job's, else a measured noise scale that can be trusted."""
+    measured = noise.value if noise and noise.trustworthy else None
+    return CriticalBatch(samples=work.critical_batch or measured, origin=work.epochs_origin)
+
+
+def epochs_model_of(work: Workload, critical: float | None) -> tuple[Pareto, str]:
+    """Return epochs by batch, and a remark where the model is not known: then epochs do not depend on the batch."""
     epochs = work.epochs or 1.0
     if work.epochs is None:
         return _flat(1.0), "the job has no parameter for epochs: times are those of one epoch"

@@ -9,13 +9,14 @@ from dataclasses import replace
 from hpclaunch.config.job import Role
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import Arithmetic, unmeasured_compute
-from hpclaunch.guidelines.optimizers import choose_optimizer
+from hpclaunch.guidelines.optimizers import OptimizerAdvice, choose_optimizer
 from hpclaunch.guidelines.precision import PrecisionAdvice, choose_precision, recommended
 from hpclaunch.guidelines.rates import (
     DECAYS,
+    BaseRate,
     Rate,
     Rule,
     choose_decay,
@@ -45,7 +46,7 @@ class Recipe:
 def recipe_for(
     batch: Batch,
     work: Workload,
-    critical: float | None,
+    critical: CriticalBatch,
     noise: NoiseScale | None,
     epochs: float,
 ) -> Recipe:
@@ -56,11 +57,10 @@ def recipe_for(
         name,
         total,
         critical=critical,
-        critical_origin=work.law_origin,
         typed="optimizer" in work.typed,
         offered=work.optimizers,
     )
-    rate = _rate(total, base, work, optimizer.name, optimizer.changed, critical, noise)
+    rate = _scaled_rate(total, work, optimizer, critical, noise)
     climb = warm_up(base, total, optimizer.name, epochs=epochs)
     decay = choose_decay(optimizer.name)
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
@@ -95,28 +95,20 @@ def recipe_for(
     )
 
 
-def _rate(
-    total: int,
-    base: int,
-    work: Workload,
-    optimizer: str,
-    changed: bool,
-    critical: float | None,
-    noise: NoiseScale | None,
+def _scaled_rate(
+    total: int, work: Workload, optimizer: OptimizerAdvice, critical: CriticalBatch, noise: NoiseScale | None
 ) -> Rate | None:
     """Return the rate, or None where the job has none to scale, or measures the factor while it trains."""
-    if changed:
-        return lamb_rate(total) if optimizer == "lamb" else lars_rate(total)
+    if optimizer.changed:
+        return lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
     if work.learning_rate is None or (work.rule == "adascale" and noise is None):
         return None
     return scale_rate(
-        work.learning_rate,
-        base,
+        BaseRate(rate=work.learning_rate, batch=work.base_batch or total),
         total,
-        optimizer,
+        optimizer.name,
         rule=work.rule,
         critical=critical,
-        critical_origin=work.law_origin,
         noise=noise.value if noise and work.rule == "adascale" else None,
     )
 

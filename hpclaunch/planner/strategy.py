@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.communication import NO_CYCLE_S, Links, ring_bytes, tensor_parallel_s
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.communication import NO_CYCLE_S, ring_bytes, tensor_parallel_s
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
 from hpclaunch.guidelines.memory import Model, largest_batch, memory, need
 from hpclaunch.guidelines.parallelism import Parallelism, choose_parallelism
@@ -57,15 +58,14 @@ def strategy_of(work: Workload, node: Node, figures: ModelFigures) -> Strategy:
     return Strategy(parallelism=parallelism, model=model, largest=max(1, largest))
 
 
-def split_of(
-    strategy: Strategy, work: Workload, node: Node, figures: ModelFigures, replicas: int, per_replica: int
-) -> Split | None:
+def split_of(strategy: Strategy, work: Workload, node: Node, figures: ModelFigures, batch: Batch) -> Split | None:
     """Return the split worked out in full, or None where one GPU holds the model."""
     gpus = strategy.parallelism.gpus_per_replica
     if gpus == 1 or node.room is None:
         return None
-    talk = talk_of(figures)
-    spoken = tensor_parallel_s(talk.times, talk.sample_bytes * per_replica, gpus, node.links, per_node=node.ranks)
+    traffic, replicas = traffic_of(figures), batch.replicas
+    message_bytes = traffic.sample_bytes * batch.per_rank
+    seconds = tensor_parallel_s(traffic.times, message_bytes, gpus, node.links, per_node=node.ranks)
     return Split(
         gpus=gpus,
         replicas=replicas,
@@ -74,21 +74,21 @@ def split_of(
             strategy.model,
             work.optimizer,
             work.precision,
-            per_replica,
+            batch.per_rank,
             node.room.gpu_bytes,
             gpus_per_replica=gpus,
         ),
-        communication_s=spoken,
-        communication_guessed=talk.guessed,
+        communication_s=seconds,
+        communication_guessed=traffic.guessed,
         try_first=strategy.parallelism.try_first,
     )
 
 
 @record
-class Talk:
-    """What the layers of a split model say to each other in a step: all-reduces, and bytes of a sample in each.
+class TensorParallelTraffic:
+    """What the layers of a split model exchange in a step: all-reduces, and bytes of a sample in each.
 
-    ``guessed``: the layers are not known, and about the most that they can say stands for it.
+    ``guessed``: the layers are not known, and about the most that they can exchange stands for it.
     """
 
     times: int
@@ -96,8 +96,8 @@ class Talk:
     guessed: bool
 
 
-def talk_of(figures: ModelFigures) -> Talk:
-    """Return it, for layers split in pairs by columns and then by rows: one all-reduce each way for a pair.
+def traffic_of(figures: ModelFigures) -> TensorParallelTraffic:
+    """Return the traffic of layers split in pairs by columns and then by rows: one all-reduce each way for a pair.
 
     Not known: as many pairs as layers of the largest size would make, and every second value that is kept for backward
     is the end of a pair. Source: Megatron-LM, Shoeybi et al. 2019, arXiv 1909.08053; the guess is hpclaunch's own.
@@ -105,26 +105,28 @@ def talk_of(figures: ModelFigures) -> Talk:
     split = [layer for layer in figures.layers if layer.parameters and "Norm" not in layer.kind]
     if split:
         ends = split[1::2] or split
-        return Talk(times=2 * len(ends), sample_bytes=OUTPUT_BYTES * _mean_outputs(ends), guessed=False)
+        sample_bytes = OUTPUT_BYTES * _mean_outputs(ends)
+        return TensorParallelTraffic(times=2 * len(ends), sample_bytes=sample_bytes, guessed=False)
     pairs = max(1, math.ceil(figures.parameters / max(1, figures.largest_layer) / 2))
-    return Talk(times=2 * pairs, sample_bytes=figures.saved_bytes_per_sample / (2 * pairs), guessed=True)
+    sample_bytes = figures.saved_bytes_per_sample / (2 * pairs)
+    return TensorParallelTraffic(times=2 * pairs, sample_bytes=sample_bytes, guessed=True)
 
 
 def _mean_outputs(layers: Sequence[LayerFigures]) -> float:
     return sum(layer.outputs for layer in layers) / len(layers)
 
 
-def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, links: Links, per_node: int) -> Timing:
-    """Return the timing of a replica on ``gpus`` GPUs: its compute shared evenly, plus what its layers say."""
+def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, node: Node) -> Timing:
+    """Return the timing of a replica on ``gpus`` GPUs: its compute shared evenly, plus what its layers exchange."""
     if gpus == 1:
         return timing
-    talk = talk_of(figures)
-    bandwidth = links.inside_bytes_per_s if gpus <= per_node else links.between_bytes_per_s
-    spoken = talk.times * ring_bytes(talk.sample_bytes, gpus) / bandwidth
+    traffic = traffic_of(figures)
+    bandwidth = node.links.inside_bytes_per_s if gpus <= node.ranks else node.links.between_bytes_per_s
+    exchange_s = traffic.times * ring_bytes(traffic.sample_bytes, gpus) / bandwidth
     return replace(
         timing,
-        fixed_s=timing.fixed_s / gpus + talk.times * NO_CYCLE_S,
-        per_sample_s=timing.per_sample_s / gpus + spoken,
+        fixed_s=timing.fixed_s / gpus + traffic.times * NO_CYCLE_S,
+        per_sample_s=timing.per_sample_s / gpus + exchange_s,
     )
 
 

@@ -25,13 +25,6 @@ RULES: dict[str, Rule] = {
 """A job's word for a learning-rate rule -> advice's."""
 
 
-CHOSEN_ROLES: tuple[Role, ...] = (
-    *("epochs", "batch_size_per_rank", "accumulation", "learning_rate", "scale_learning_rate", "warmup_epochs"),
-    *("decay", "decay_power", "optimizer", "momentum", "train_samples"),
-)
-"""What a plan may choose or predict for; a measurement holds for all of their values."""
-
-
 ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
 """Roles without which there is nothing to plan."""
 
@@ -73,7 +66,7 @@ class Workload:
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
 
     @property
-    def law_origin(self) -> Origin:
+    def epochs_origin(self) -> Origin:
         """Who said B_crit: the job, hpclaunch's table of tasks, or the measured noise scale in their place."""
         return self.critical_origin if self.critical_batch else "profile"
 

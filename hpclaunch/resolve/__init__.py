@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.spec import Code, JobSpec
+from hpclaunch.core.spec import HOROVOD, Code, JobSpec
 from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import values_of
 from hpclaunch.resolve.cost import cost_of
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.resolve.lines import Lines, lines_of, secrets_of
 from hpclaunch.resolve.parts import Parts, parts_of
 from hpclaunch.resolve.remove import remove_lines, unwanted_lines
@@ -93,7 +94,19 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         sweep=replace(sweep, position=len(lines.command) - len(case.request.arguments)) if sweep else None,
         strategy=parts.strategy,
         parameters=tuple(values_of(job, case.request).items()),
+        calibration_key=_calibration_key(case),
     )
+
+
+def _calibration_key(case: Case) -> str:
+    """Return the key under which a plan may find this run; nothing where it is none that a plan would choose.
+
+    That is so where something was typed that a plan does not know (arguments, sbatch options, a launcher, a strategy
+    beside Horovod), of a sweep, and of stand-in samples.
+    """
+    request = case.request
+    unknown = request.arguments or request.sbatch or request.launcher or is_synthetic(case) or request.sweep
+    return "" if unknown or request.strategy not in (None, HOROVOD) else case.calibration_key
 
 
 def _entry(job: Job) -> str:

@@ -36,6 +36,7 @@ class Case:
     context: Context
     needs_account: bool = True
     advice: Advice = field(default_factory=Advice)
+    calibration_key: str = ""
 
     def node(self, node_type: str) -> NodeType:
         """Return a node type of the site by its name."""

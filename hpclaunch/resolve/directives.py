@@ -11,6 +11,7 @@ from hpclaunch.core.units import CONTROL, format_memory, format_walltime
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.placement import Placement
 from hpclaunch.resolve.sizing import Sizing
 
@@ -46,23 +47,17 @@ OWNED = {
 """sbatch options that hpclaunch writes or relies on, and its own way to say the same (empty: there is none)."""
 
 
-def directives_of(
-    case: Case,
-    sizing: Sizing,
-    restarts: Restarts,
-    sweep: Sweep | None,
-    container: ContainerCommand,
-    decisions: Decisions,
-) -> Pairs:
+def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisions: Decisions) -> Pairs:
     """Return (option, value) pairs in the order of the script; an option without a value has an empty one."""
-    site, layout, placement = case.site, sizing.layout, sizing.placement
+    site, sizing = case.site, parts.sizing
+    layout, placement = sizing.layout, sizing.placement
     node = case.node(sizing.node_type)
     typed = _typed_options(case, placement, decisions)
     memory = _memory(case, sizing, decisions)
     pairs = [*_place(node, case.job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
     pairs = [(name, value) for name, value in pairs if value]
-    pairs += [*_conduct(case, restarts, sweep), *_mail(case), *container.directives]
+    pairs += [*_conduct(case, parts.restarts, parts.sweep), *_mail(case), *container.directives]
     replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
     dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
     kept = [(name, value) for name, value in pairs if name not in dropped]

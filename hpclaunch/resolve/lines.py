@@ -34,7 +34,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts))
     container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
     program = command_of(case, parts.strategy, software.python, decisions)
-    directives = directives_of(case, sizing, parts.restarts, parts.sweep, container, decisions)
+    directives = directives_of(case, parts, container, decisions)
     contained = bool(container.prefix or container.srun)
     return Lines(
         directives=directives if scheduler.has_queue else (),

@@ -8,15 +8,15 @@ from hpclaunch.runs.arrays import (
     jobs_of,
     load_any,
     numbers,
+    record_tasks,
     spelled,
     swept,
     task_of,
     tasks_of,
     whole_of,
 )
-from hpclaunch.runs.arrays import record as record_tasks
 from hpclaunch.runs.claims import holder_of, release, reserve
-from hpclaunch.runs.create import create
+from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
 
@@ -28,6 +28,7 @@ __all__ = [
     "STATES",
     "Rebuilt",
     "Run",
+    "Submission",
     "change",
     "claim",
     "create",

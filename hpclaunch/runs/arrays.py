@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpclaunch.core.errors import Fault, NotFound
 from hpclaunch.core.files import json_object, locked, read_text, write_text
@@ -25,8 +25,19 @@ STATES = "states.json"
 _BEFORE_A_JOB = frozenset({"INCOMPLETE", "RENDERED", "SUBMITTING"})
 _LIVELIEST = ("RUNNING", "COMPLETING", "CONFIGURING", "PENDING", "SUBMITTING", "RENDERED", "INCOMPLETE")
 _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?")
-Known = dict[int, tuple[str, str, str, str, str]]
-"""Index -> job id, state, exit code, reason, nodes: what was last heard of a run."""
+
+
+class TaskState(NamedTuple):
+    """What was last heard of a run of an array, and of which of its jobs.
+
+    A named tuple and no record: an array may have 100,000 of them, and a record takes ten times as long to make.
+    """
+
+    job_id: str
+    state: str
+    exit_code: str = ""
+    reason: str = ""
+    nodes: str = ""
 
 
 def numbers(text: str, below: int) -> list[int]:
@@ -83,37 +94,36 @@ def task_of(array: Run, index: int) -> Run:
 
 def tasks_of(array: Run, indices: Sequence[int] | None = None) -> list[Run]:
     """Return the runs of an array, all or those of the indices, with their states as they were last recorded."""
-    known, chains, common = _known(array), *_chains(array)
-    digits = digits_of(array.tasks)
+    known, chains, common = _task_states(array), *_chains(array)
     return [
-        _task(array, index, f"{index:0{digits}d}", chains.get(index, common), known.get(index))
+        _run_of(array, index, chains.get(index, common), known.get(index))
         for index in (range(array.tasks) if indices is None else indices)
     ]
 
 
-def _task(array: Run, index: int, name: str, chain: list[str], known: tuple[str, str, str, str, str] | None) -> Run:
+def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -> Run:
     job_id = f"{chain[-1]}_{index}" if chain[-1] else ""
     if not job_id:
         state = array.state if array.state in _BEFORE_A_JOB else "NOT_SUBMITTED"
-        heard = (state, "", array.reason, "")
-    elif known and known[0] == job_id:
-        heard = known[1:]
+        now = TaskState(job_id="", state=state, reason=array.reason)
+    elif known and known.job_id == job_id:
+        now = known
     else:
-        heard = ("PENDING", "", "", "")
+        now = TaskState(job_id=job_id, state="PENDING")
     return Run(
-        path=array.path / name,
+        path=array.path / f"{index:0{digits_of(array.tasks)}d}",
         name=array.name,
         site=array.site,
         scheduler=array.scheduler,
         created=array.created,
-        state=heard[0],
+        state=now.state,
         job_id=job_id,
-        exit_code=heard[1],
-        reason=heard[2],
+        exit_code=now.exit_code,
+        reason=now.reason,
         host=array.host,
         git=array.git,
         submission=array.submission,
-        nodes=heard[3],
+        nodes=now.nodes,
         excluded=array.excluded,
         earlier=tuple(f"{one}_{index}" for one in chain[:-1] if one),
         index=index,
@@ -136,17 +146,17 @@ def _chains(array: Run) -> tuple[dict[int, list[str]], list[str]]:
     return chains, common or [""]
 
 
-def _known(array: Run) -> Known:
-    """Return what was recorded of the runs; a damaged entry is left out, and asked for anew."""
-    found: Known = {}
+def _task_states(array: Run) -> dict[int, TaskState]:
+    """Return what was recorded of the runs, by index; a damaged entry is left out, and asked for again."""
+    found: dict[int, TaskState] = {}
     for key, entry in json_object(read_text(array.path / STATES)).items():
         whole = isinstance(entry, list) and len(entry) == 5 and all(isinstance(text, str) for text in entry)
         if key.isascii() and key.isdigit() and whole and JOB_ID.fullmatch(entry[0]) and STATE.fullmatch(entry[1]):
-            found[int(key[:9])] = tuple(entry)
+            found[int(key[:9])] = TaskState(*entry)
     return found
 
 
-def record(array: Run, news: Mapping[int, Run]) -> Run:
+def record_tasks(array: Run, news: Mapping[int, Run]) -> Run:
     """Record what is new of an array's runs, and the array's own state from all of them; return it.
 
     While a part of it is handed over the array stays SUBMITTING: that is how its answer finds it, or a later look-up.
@@ -155,17 +165,21 @@ def record(array: Run, news: Mapping[int, Run]) -> Run:
     told = summary(news.values() if len(news) == array.tasks else {**dict(enumerate(tasks_of(array))), **news}.values())
     try:
         with locked(array.path):
-            known = _known(array)
-            fresh = {n: (run.job_id, run.state, run.exit_code, run.reason, run.nodes) for n, run in news.items()}
-            if any(known.get(n) != entry for n, entry in fresh.items()):
+            known = _task_states(array)
+            fresh = {index: _state_of(run) for index, run in news.items()}
+            if any(known.get(index) != state for index, state in fresh.items()):
                 known.update(fresh)
-                text = json.dumps({str(n): entry for n, entry in sorted(known.items())}, separators=(",", ":"))
+                text = json.dumps({str(n): state for n, state in sorted(known.items())}, separators=(",", ":"))
                 write_text(array.path / STATES, text + "\n", durable=False)
         if array.state in _BEFORE_A_JOB or all(getattr(array, name) == value for name, value in told.items()):
             return array
         return change(array, durable=False, **told)
     except OSError:
         return array if array.state in _BEFORE_A_JOB else replace(array, **told)
+
+
+def _state_of(run: Run) -> TaskState:
+    return TaskState(run.job_id, run.state, run.exit_code, run.reason, run.nodes)
 
 
 def summary(found: Iterable[Run]) -> dict[str, Any]:

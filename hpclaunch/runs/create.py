@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import write_text
+from hpclaunch.core.records import record
 from hpclaunch.core.spec import LIBRARY, JobSpec, Script
 from hpclaunch.runs.record import Run, save
 from hpclaunch.runs.snapshot import Snapshot, copy
@@ -25,14 +26,16 @@ _TOLD = ("CONDA_DEFAULT_ENV", "CONDA_PREFIX", "LMOD_SYSTEM_NAME", "LOADEDMODULES
 """Variables that tell which software a person works with. No other is recorded: some hold secrets."""
 
 
-def create(
-    spec: JobSpec,
-    script: Script,
-    snapshot: Snapshot,
-    host: str,
-    environment: Mapping[str, str] | None = None,
-    request: Mapping[str, Any] | None = None,
-) -> Run:
+@record
+class Submission:
+    """Where a run comes from: the submitting host, its environment, and what was typed."""
+
+    host: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
+
+
+def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> Run:
     """Write the run directory (mode 0700): code, script, spec, request, environment; its record first, as INCOMPLETE.
 
     Of a sweep it is the folder of all runs, whose own the script makes when they begin.
@@ -48,7 +51,7 @@ def create(
         created=spec.created,
         state="INCOMPLETE",
         reason="its directory was never finished, and nothing was queued",
-        host=host,
+        host=submission.host,
         git=_git_state(Path(spec.code.folder)),
         tasks=spec.sweep.count if spec.sweep else 0,
     )
@@ -56,7 +59,7 @@ def create(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
         run = save(run)
-        _fill(spec, script, snapshot, environment or {}, request or {})
+        _fill(spec, script, snapshot, submission)
         return save(replace(run, state="RENDERED", reason=""))
     except FileExistsError:
         if path.parent.is_dir():
@@ -71,9 +74,7 @@ def _wrong_folder(path: Path, what: str) -> Fault:
     return Fault(where=str(path), what=what, next="--runs-dir FOLDER", subject="shared paths")
 
 
-def _fill(
-    spec: JobSpec, script: Script, snapshot: Snapshot, environment: Mapping[str, str], request: Mapping[str, Any]
-) -> None:
+def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> None:
     path = Path(spec.run_dir)
     for folder in FOLDERS[:2] if spec.sweep else FOLDERS:
         (path / folder).mkdir()
@@ -85,8 +86,8 @@ def _fill(
     if spec.hosts:
         write_text(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
     write_text(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
-    write_text(path / REQUEST, json.dumps(request, indent=2) + "\n")
-    write_text(path / "environment.json", json.dumps(_surroundings(environment), indent=2) + "\n")
+    write_text(path / REQUEST, json.dumps(submission.request, indent=2) + "\n")
+    write_text(path / "environment.json", json.dumps(_surroundings(submission.environment), indent=2) + "\n")
 
 
 def _surroundings(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
+import hpclaunch.cli
 from hpclaunch.cli import app
 
 
@@ -54,3 +58,15 @@ def test_submit_and_render_take_the_same_flags() -> None:
     }
     assert flags["submit"] - flags["render"] == {"--dry-run", "--full", "--test-only", "--wait"}
     assert flags["render"] - flags["submit"] == {"-o", "--output", "--standalone"}
+
+
+def test_an_option_that_several_commands_share_is_written_once() -> None:
+    """Its type stands in cli/flags.py; an option of one command alone stands in its signature."""
+    written: Counter[str] = Counter()
+    for path in Path(hpclaunch.cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr in ("Option", "Argument"):
+                written[ast.unparse(node)] += 1
+    assert written.total() > 40
+    assert [text for text, times in written.items() if times > 1] == []

@@ -157,6 +157,34 @@ def test_no_function_of_the_launcher_is_longer_than_50_lines(path: Path) -> None
             assert lines <= 50, f"{node.name} has {lines} lines"
 
 
+MOST_PARAMETERS, MANY = 6, 5
+FUNCTIONS_WITH_MANY = 29
+"""A bar that only falls: a function with five parameters is often one that wants a record."""
+
+
+def parameters(node: ast.FunctionDef) -> int:
+    """How many a caller of the function gives, without the object of a method."""
+    found = node.args
+    names = [one.arg for one in (*found.posonlyargs, *found.args, *found.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")]) + bool(found.vararg) + bool(found.kwarg)
+
+
+def is_command(node: ast.FunctionDef) -> bool:
+    """Whether Typer calls it."""
+    return any("app.command" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def test_no_function_of_the_launcher_has_more_than_six_parameters_and_few_have_five() -> None:
+    """A command of Typer's is not counted: its signature is the command line."""
+    many = {}
+    for path in LAUNCHER:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and parameters(node) >= MANY and not is_command(node):
+                many[f"{place(path)}.{node.name}"] = parameters(node)
+    assert not {name: number for name, number in many.items() if number > MOST_PARAMETERS}
+    assert len(many) <= FUNCTIONS_WITH_MANY, "\n".join(many)
+
+
 def in_a_sites_own_environment() -> list[Path]:
     return sorted([*(PACKAGE / "training").rglob("*.py"), *(CHECKOUT / "jobs").rglob("*.py")])
 

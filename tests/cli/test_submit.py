@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 import pytest
 
-from hpclaunch.actions.submit import prepare, submit
+from hpclaunch.actions.start import start
+from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from tests.cli.conftest import Desk
@@ -108,7 +109,7 @@ def test_what_is_printed_is_byte_for_byte_what_is_submitted(cluster: Desk, monke
     hostile = ("--x", "$HOME `date`", "two\nlines", "ü", "\udcff", "")
     request = Request(target="./train.py", nodes=2, arguments=hostile, sbatch=("--comment=a 'b' # \"c\"",))
     printed = prepare(world, request).text
-    run = submit(world, prepare(world, request))
+    run = start(world, prepare(world, request))
     assert (run.path.name, run.job_id) == ("train-20260102-030405-abcd", "4711")
     assert (cluster.spool / "script").read_bytes() == printed.encode("utf-8", "surrogateescape")
     assert run.script.read_bytes() == (cluster.spool / "script").read_bytes()

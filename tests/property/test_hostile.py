@@ -29,7 +29,7 @@ from hpclaunch import cli, runs
 from hpclaunch import render as rendering
 from hpclaunch.actions import inspect, resume
 from hpclaunch.actions import states as tracking
-from hpclaunch.actions.shelf import site_as_json, site_card
+from hpclaunch.actions.sites import site_as_json, site_card
 from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.cli.show import run_tables

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hpclaunch.actions.submit import prepare, write_run
+from hpclaunch.actions.start import create_run
+from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.parameters import Parameter
@@ -216,7 +217,7 @@ def test_any_path_of_a_script_a_project_and_its_runs_works_or_is_refused(
     )
     request = Request(target=f"./{script}{suffix}", arguments=("x y",))
     try:
-        run = write_run(world, prepare(world, request, runs_dir=runs))
+        run = create_run(world, prepare(world, request, runs_dir=runs))
     except Refused as refusal:
         # A control character, or a byte that is not UTF-8 (as Python spells one): the script could not name the folder.
         assert any(ord(c) < 32 or c in "\x7f\\" or "\udc80" <= c <= "\udcff" for c in folder + runs), refusal

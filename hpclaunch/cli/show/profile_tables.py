@@ -56,7 +56,7 @@ def show_result(result: Result, target: str, as_json: bool) -> None:
 
 
 def _plain(result: Result) -> dict[str, Any]:
-    from hpclaunch.planner.measured.calibrations import as_values
+    from hpclaunch.planner.measured.calibration_file import as_values
 
     rows = [{**one.run.to_json(), "rates": list(one.rates)} for one in result.runs]
     return {"runs": rows, "calibration": as_values(result.calibration), "place": str(result.place)}

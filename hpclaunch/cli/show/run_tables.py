@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hpclaunch.actions.inspect import Doomed, everything, final_metrics, numbers
+from hpclaunch.actions.inspect import everything, final_metrics, numbers
 from hpclaunch.actions.states import explanation
 from hpclaunch.cli.show.console import fact, live_table, say, show_bytes, table, write, write_json
 from hpclaunch.runs import Run, each, swept
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.clean import Doomed
 
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
 _STATE = 3

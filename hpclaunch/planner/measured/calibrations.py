@@ -1,45 +1,48 @@
-"""Where measurements of jobs are kept: a file for each site, node type, job and code; it measures nothing.
+"""Where measurements of jobs are kept: a file for each site, node type, job and code; it reads no measurement.
 
-Several processes may write one: a reader sees a whole file, the newest.
+The key of a request is computed once, before it is planned, and the spec carries it: the run directory's spec.json
+tells under which key a later plan finds what the run measured.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from hpclaunch.core.files import write_text
+from hpclaunch.config.job import Role
+from hpclaunch.core.files import append_line
 from hpclaunch.core.folders import data_folder
-from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
-from hpclaunch.planner.measured.evidence import Calibration
-from hpclaunch.planner.workload import CHOSEN_ROLES
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import values_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs.snapshot import fingerprint
 
-
-@record
-class Key:
-    """What a measurement holds for. ``digest``: of the job's code, its parameters and the layout of a node."""
-
-    site: str
-    node_type: str
-    job: str
-    digest: str
+CHOSEN_ROLES: tuple[Role, ...] = (
+    *("epochs", "batch_size_per_rank", "accumulation", "learning_rate", "scale_learning_rate", "warmup_epochs"),
+    *("decay", "decay_power", "optimizer", "momentum", "train_samples"),
+)
+"""What a plan may choose or predict for; a measurement holds for all of their values."""
 
 
-def key_of(case: Case) -> Key:
-    """Return the key of a request. Raises OSError or OverflowError if the job's code cannot be read.
+def with_key(case: Case) -> Case:
+    """Return the case with the key of its measurements; without one where the job's code cannot be read."""
+    with contextlib.suppress(OSError, OverflowError):  # what is wrong with the code is told by the pre-flight check
+        return replace(case, calibration_key=key_of(case))
+    return case
 
-    The number of nodes does not count, nor do the parameters that a plan itself chooses, such as the batch size, nor
-    whether samples are made up. The values of all other parameters (precision, say) count, however they are typed.
+
+def key_of(case: Case) -> str:
+    """Return the key ``SITE/NODE_TYPE/JOB-DIGEST``. Raises OSError or OverflowError if the job's code cannot be read.
+
+    The digest is of the job's code, its parameters and the layout of a node. The number of nodes does not count, nor do
+    the parameters that a plan itself chooses, such as the batch size, nor whether samples are made up. The values of
+    all other parameters (precision, say) count, however they are typed.
     """
     job, request = case.job, case.request
     one_node = replace(case, request=replace(request, nodes=1), needs_account=False)
@@ -53,24 +56,24 @@ def key_of(case: Case) -> Key:
         "layout": [layout.tasks_per_node, layout.cpus_per_task, layout.gpus_per_node],
     }
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
-    return Key(site=case.site.name, node_type=sized.node_type, job=job.name, digest=digest[:24])
+    return f"{case.site.name}/{sized.node_type}/{job.name}-{digest[:24]}"
 
 
-def place_of(environment: Mapping[str, str], key: Key) -> Path:
-    """Return the file of a key, in the user's data folder."""
-    return data_folder(environment) / "calibrations" / key.site / key.node_type / f"{key.job}-{key.digest}.json"
+def place_of(environment: Mapping[str, str], key: str) -> Path:
+    """Return the calibration file of a key, in the user's data folder."""
+    return data_folder(environment) / "calibrations" / f"{key}.json"
 
 
-def store(place: Path, measured: Calibration) -> None:
-    """Write a calibration, in the format that ``plan --calibration`` reads too. Raises OSError."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    write_text(place, json.dumps(as_values(measured), indent=2) + "\n")
+def run_list_of(place: Path) -> Path:
+    """Return the file that lists the runs which a plan looks at, beside the calibration file."""
+    return place.with_suffix(".runs")
 
 
-def as_values(measured: Calibration) -> dict[str, Any]:
-    """Return a calibration as its file holds it; what is not known is left out."""
-    known = {key: value for key, value in asdict(measured).items() if value is not None}
-    known["points"] = [
-        {key: value for key, value in point.items() if value not in (None, ())} for point in asdict(measured)["points"]
-    ]
-    return known
+def expect(environment: Mapping[str, str], key: str, run_dir: str) -> None:
+    """Add a run that is about to be submitted to the list of its key. A submission never fails for it."""
+    if "\n" in run_dir:
+        return
+    with contextlib.suppress(OSError):
+        runs = run_list_of(place_of(environment, key))
+        runs.parent.mkdir(parents=True, exist_ok=True)
+        append_line(runs, run_dir)

@@ -17,16 +17,14 @@ from typing import Any
 
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, HpclaunchError, NotFound, Refused
-from hpclaunch.core.files import append_line, json_object, read_text, write_text
+from hpclaunch.core.files import json_object, read_text, write_text
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import HOROVOD
 from hpclaunch.core.units import count
-from hpclaunch.planner.measured.calibrations import key_of, place_of
-from hpclaunch.planner.measured.evidence import Calibration, Noise, Point, evidence_of, read_calibration
+from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
+from hpclaunch.planner.measured.calibrations import place_of, run_list_of
 from hpclaunch.planner.measured.measurement import WARM_UP, Measured, measured
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.runs import Run, load
 
 LOOKED_AT = 64
@@ -63,29 +61,11 @@ class Taken:
     passed: tuple[tuple[str, str], ...] = ()
 
 
-def expect(case: Case, run_dir: str) -> None:
-    """Add a run that is about to be submitted to the list of its key, if it is one that a plan would choose.
-
-    Not where something was typed that a plan does not know: arguments, sbatch options, a launcher, a strategy beside
-    Horovod; nor on stand-in samples. A submission never fails for it.
-    """
-    job, request = case.job, case.request
-    other = request.arguments or request.sbatch or request.launcher or is_synthetic(case) or request.sweep
-    strange = request.strategy not in (None, HOROVOD)
-    if job.training is None or other or strange or "\n" in run_dir:
-        return
-    with contextlib.suppress(OSError, OverflowError, HpclaunchError):
-        place = _list_of(place_of(case.context.environment, key_of(case)))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        append_line(place, run_dir)
-
-
 def evidence_for(case: Case) -> Evidence:
     """Return what ``profile`` and finished runs of this job measured; no evidence where there is none."""
-    try:
-        place = place_of(case.context.environment, key_of(case))
-    except (OSError, OverflowError):
+    if not case.calibration_key:
         return Evidence()
+    place = place_of(case.context.environment, case.calibration_key)
     profiled = None
     with contextlib.suppress(HpclaunchError):
         profiled = read_calibration(place) if place.is_file() else None
@@ -98,7 +78,7 @@ def taken_in(place: Path, job: Job) -> Taken:
     What cannot be written is found again the next time; two plans at once find the same.
     """
     before = _read(_taken_of(place))
-    listed = read_text(_list_of(place)).encode("utf-8")
+    listed = read_text(run_list_of(place)).encode("utf-8")
     if not listed and not before.finished:
         return Taken()
     after = _looked(before, listed, job)
@@ -106,10 +86,6 @@ def taken_in(place: Path, job: Job) -> Taken:
         with contextlib.suppress(OSError):
             write_text(_taken_of(place), json.dumps(asdict(after)) + "\n", durable=False)
     return after
-
-
-def _list_of(place: Path) -> Path:
-    return place.with_suffix(".runs")
 
 
 def _taken_of(place: Path) -> Path:

@@ -15,7 +15,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import MIRRORED, MULTIWORKER
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.stragglers import of_a_rank
-from hpclaunch.planner.measured.evidence import Calibration, Noise, Point
+from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point
 from hpclaunch.runs import Run, swept
 
 WARM_UP = 1

@@ -52,12 +52,13 @@ STEPS: dict[str, Callable[[Faults, Path], bool] | None] = {
 # One process submits all of them, as a person's loop over `hpclaunch submit` does in a thousand.
 SUBMIT_MANY = """
 import sys
-from hpclaunch.actions.submit import prepare, submit
+from hpclaunch.actions.start import start
+from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 system = System()
 for number in range(int(sys.argv[1])):
-    submit(system, prepare(system, Request(target="short", tasks_per_node=1, sbatch=("--hold",))))
+    start(system, prepare(system, Request(target="short", tasks_per_node=1, sbatch=("--hold",))))
 """
 COUNTED = '#!/bin/bash\necho {name} >> {folder}/calls\nexec {real} "$@"\n'
 

@@ -17,7 +17,7 @@ from hpclaunch.guidelines.batch import (
     smallest_efficient_batch,
     typed_batch,
 )
-from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
 
 NOISE = NoiseScale(value=900, low=700, high=1200, steps=1000)
 
@@ -34,7 +34,7 @@ def test_it_is_the_largest_that_does(samples: int) -> None:
 
 
 def test_an_automatic_batch_obeys_the_square_root() -> None:
-    cap = batch_cap(50_000, critical=900)
+    cap = batch_cap(50_000, critical=CriticalBatch(samples=900))
     assert (cap.batch, cap.origin, cap.reason.warning) == (223, "computed", "")
     assert [number.name for number in cap.reason.numbers] == ["B", "sqrt(N)", "B_crit"]
 
@@ -58,7 +58,7 @@ def test_an_uncertain_one_does_not(noise: NoiseScale) -> None:
 
 
 def test_a_typed_batch_wins_with_one_line_that_shows_the_numbers() -> None:
-    cap = batch_cap(50_000, typed=4096, critical=900)
+    cap = batch_cap(50_000, typed=4096, critical=CriticalBatch(samples=900))
     assert (cap.batch, cap.origin) == (4096, "typed")
     assert cap.reason.warning == "global batch size kept as typed: B = 4096, sqrt(N) = 224, B_crit = 900"
     assert "B_crit = not known" in batch_cap(50_000, typed=4096).reason.warning

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.choice import Bill, Candidate, Objective, candidate, choose, marginal_efficiency, trade_off
+from hpclaunch.guidelines.choice import (
+    Bill,
+    Candidate,
+    Objective,
+    TrainingLength,
+    candidate,
+    choose,
+    marginal_efficiency,
+    trade_off,
+)
 from hpclaunch.guidelines.efficiency import Pareto
 from hpclaunch.guidelines.reasoning import Interval, combined, spread
 
@@ -20,7 +29,8 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 def a_candidate(nodes: int, rate: float, *, per_rank: int = 32, law: Pareto = LAW, **more: Any) -> Candidate:
     bill = more.pop("bill", Bill())
-    return candidate(nodes, Batch(per_rank=per_rank, replicas=nodes), spread(rate, 0.08), law, 360_000, bill, **more)
+    length = TrainingLength(epochs_model=law, samples=360_000, overhead_s=more.pop("overhead_s", 0.0))
+    return candidate(nodes, Batch(per_rank=per_rank, replicas=nodes), spread(rate, 0.08), length, bill, **more)
 
 
 def ideal(**more: Any) -> list[Candidate]:

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpclaunch.guidelines.efficiency import CriticalBatch
 from hpclaunch.guidelines.optimizers import choose_optimizer
 from hpclaunch.guidelines.rates import (
     DECAYS,
+    BaseRate,
     choose_decay,
     decay_factor,
     factor,
@@ -53,18 +55,20 @@ def test_the_usual_rule(optimizer: str, rule: str) -> None:
 
 @pytest.mark.parametrize(("batch", "rate"), [(64, 0.001), (256, 0.004), (512, 0.008), (1024, 0.016)])
 def test_cosmoflows_rates_are_linear(batch: int, rate: float) -> None:
-    assert scale_rate(0.001, 64, batch, "sgd").scaled == pytest.approx(rate)
+    assert scale_rate(BaseRate(rate=0.001, batch=64), batch, "sgd").scaled == pytest.approx(rate)
 
 
 def test_linear_scaling_stops_at_the_critical_batch() -> None:
-    found = scale_rate(0.1, 256, 8192, "sgd", critical=1024)
+    found = scale_rate(BaseRate(rate=0.1, batch=256), 8192, "sgd", critical=CriticalBatch(samples=1024))
     assert found.factor == 4 and "stops at B_crit = 1024" in found.reason.verdict
-    assert scale_rate(0.1, 256, 512, "sgd", critical=100).factor == 1  # the base is beyond it already
-    assert scale_rate(0.1, 256, 128, "sgd", critical=100).factor == 0.5
+    assert (
+        scale_rate(BaseRate(rate=0.1, batch=256), 512, "sgd", critical=CriticalBatch(samples=100)).factor == 1
+    )  # the base is beyond it already
+    assert scale_rate(BaseRate(rate=0.1, batch=256), 128, "sgd", critical=CriticalBatch(samples=100)).factor == 0.5
 
 
 def test_a_typed_rule_wins() -> None:
-    found = scale_rate(0.1, 256, 2048, "adam", rule="power 2/3")
+    found = scale_rate(BaseRate(rate=0.1, batch=256), 2048, "adam", rule="power 2/3")
     assert (found.scaled, found.origin) == (pytest.approx(0.4), "typed")
 
 
@@ -148,7 +152,7 @@ def test_lars_own_rate_is_near_those_of_mlperf(batch: int, low: float, high: flo
     ],
 )
 def test_the_optimizer_changes_only_for_an_extreme_batch(current: str, batch: int, critical: float, name: str) -> None:
-    found = choose_optimizer(current, batch, critical=critical)
+    found = choose_optimizer(current, batch, critical=CriticalBatch(samples=critical))
     assert (found.name, found.changed) == (name, name != current)
 
 

@@ -20,7 +20,7 @@ from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.choice import Objective
-from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
 from hpclaunch.guidelines.figures import LayerFigures
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.question import Evidence, Queue
@@ -434,7 +434,7 @@ def test_adascale_and_a_job_without_rates_get_no_rate() -> None:
     job = ask().case.job
     assert job.training is not None
     work = workload_of(job, job.training, (("scale_learning_rate", "adascale"),))
-    recipe = recipe_for(Batch(per_rank=256, replicas=8), work, 15_000, None, 90)
+    recipe = recipe_for(Batch(per_rank=256, replicas=8), work, CriticalBatch(samples=15_000), None, 90)
     assert not {"learning_rate", "scale_learning_rate"} & set(dict(recipe.settings))
 
 

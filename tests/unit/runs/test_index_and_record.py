@@ -30,7 +30,8 @@ def create(tmp_path: Path, index: Path, name: str = "train-1", **changes: str) -
     spec = planned(context=replace(CONTEXT, run_dir=str(tmp_path / "runs" / name), **changes))
     spec = replace(spec, code=Code(folder=str(source), entry="train.py"))
     runs.remember(index, Path(spec.run_dir))
-    return runs.create(spec, Script(text="#!/bin/bash\n", library="# functions\n"), choose(spec.code), "host")
+    script = Script(text="#!/bin/bash\n", library="# functions\n")
+    return runs.create(spec, script, choose(spec.code), runs.Submission(host="host"))
 
 
 def submitted(run: Run, job_id: str) -> Run:
@@ -69,7 +70,8 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, index: Path) 
 def test_the_hosts_file_is_written(tmp_path: Path, index: Path) -> None:
     spec = replace(planned(), run_dir=str(tmp_path / "r"), hosts=("a slots=2", "b slots=2"))
     spec = replace(spec, code=Code(folder=str(tmp_path), entry=""))
-    run = runs.create(spec, Script(text="", library=""), choose(Code(folder=str(tmp_path / "none"), entry="")), "host")
+    snapshot = choose(Code(folder=str(tmp_path / "none"), entry=""))
+    run = runs.create(spec, Script(text="", library=""), snapshot, runs.Submission(host="host"))
     assert (run.path / "hosts").read_text() == "a slots=2\nb slots=2\n"
 
 

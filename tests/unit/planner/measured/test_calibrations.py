@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.planner.measured.calibrations import Key, key_of
+from hpclaunch.planner.measured.calibrations import key_of
 from tests.builders import a_case, a_context, bundled_job, bundled_site
 
 RESNET = bundled_job("resnet50")
 
 
-def key(*settings: str, job: Any = RESNET, **typed: Any) -> Key:
+def key(*settings: str, job: Any = RESNET, **typed: Any) -> str:
     """The key for ``--set`` with these words."""
     pairs = tuple((name, value) for name, _, value in (word.partition("=") for word in settings))
     here = a_context(environment={"SCRATCH": "/scratch"})

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.planner.measured.calibrations import Key, place_of, store
-from hpclaunch.planner.measured.evidence import Calibration, Noise, Point
-from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _together, expect, taken_in
+from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, store
+from hpclaunch.planner.measured.calibrations import expect, place_of, with_key
+from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _together, taken_in
 from hpclaunch.planner.question import Evidence
+from hpclaunch.resolve import resolve
 from hpclaunch.runs import Run
 from tests.builders import a_case, a_context, bundled_job, bundled_site
 from tests.unit.planner.measured.test_measurement import NOISE, a_run, the_job
 
-KEY = Key(site="s", node_type="gpu", job="train", digest="0" * 24)
+KEY = f"s/gpu/train-{24 * '0'}"
 
 
 def fast(rate: float, number: int = 4, **more: Any) -> list[dict[str, Any]]:
@@ -215,18 +216,21 @@ def test_a_run_with_other_settings_is_on_another_list_or_none(
     def lists() -> dict[str, str]:
         return {str(path): path.read_text() for path in tmp_path.rglob("*.runs")}
 
-    expect(a_case(site, job, context=here, target="cifar"), "/runs/plain")
+    def submit(run_dir: str, **typed: Any) -> None:
+        spec, _ = resolve(with_key(a_case(site, job, context=here, **{"target": "cifar", **typed})))
+        if spec.calibration_key:
+            expect(here.environment, spec.calibration_key, run_dir)
+
+    submit("/runs/plain")
     ((plain, text),) = lists().items()
     assert text == "/runs/plain\n"
-    expect(a_case(site, job, context=here, **{"target": "cifar", **typed}), "/runs/other")
+    submit("/runs/other", **typed)
     assert ("/runs/other" in lists()[plain]) is listed
 
 
 def test_a_list_that_cannot_be_written_keeps_nobody_from_submitting(tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("")
-    here = a_context(environment={"HOME": str(tmp_path), "SCRATCH": "/scratch"})
-    case = a_case(bundled_site("perlmutter"), bundled_job("cifar"), context=here, target="cifar")
-    expect(case, "/runs/one")
+    expect({"HOME": str(tmp_path)}, KEY, "/runs/one")
 
 
 def test_a_stored_calibration_names_its_runs(place: Path) -> None:

@@ -1,13 +1,17 @@
-"""Reads a calibration: throughputs, a noise scale and the time outside the steps, as a file says; it measures nothing.
+"""A calibration file: throughputs, a noise scale and the time outside the steps, read and written; it measures nothing.
 
-The format is in docs/planning.md. JSON is YAML too, so that a program or a person may write it.
+The format is in docs/planning.md. JSON is YAML too, so that a program or a person may write it. Several processes may
+write one file: a reader sees a whole one, the newest.
 """
 
+import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from hpclaunch.config.fileformat import AtLeast, Line, NotNegative, PositiveInt, read
 from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.files import write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.calibration import Measured
@@ -74,6 +78,21 @@ def read_calibration(path: Path) -> Calibration:
     if not path.is_file():
         raise InvalidFile(Fault(where=str(path), what="the calibration file is not there", next="leave it out"))
     return read(path, Calibration)
+
+
+def store(place: Path, measured: Calibration) -> None:
+    """Write a calibration, in the format that ``plan --calibration`` reads too. Raises OSError."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_text(place, json.dumps(as_values(measured), indent=2) + "\n")
+
+
+def as_values(measured: Calibration) -> dict[str, Any]:
+    """Return a calibration as its file holds it; what is not known is left out."""
+    known = {key: value for key, value in asdict(measured).items() if value is not None}
+    known["points"] = [
+        {key: value for key, value in point.items() if value not in (None, ())} for point in asdict(measured)["points"]
+    ]
+    return known
 
 
 def evidence_of(found: Calibration, origin: str, remarks: tuple[str, ...] = ()) -> Evidence:

@@ -1,0 +1,83 @@
+"""The story of ``sites list`` and ``show``, and which site a submission would go to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hpclaunch.config.catalog import SITE, Catalog, Found
+from hpclaunch.config.documents import read_yaml
+from hpclaunch.config.provenance import values
+from hpclaunch.config.site import load_site
+from hpclaunch.core.errors import InvalidFile
+from hpclaunch.core.folders import user_folder
+from hpclaunch.core.records import record
+from hpclaunch.sites.card import sections_of
+from hpclaunch.sites.card.lines import Section
+from hpclaunch.sites.card.short import gpus_in_short, lacks
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.system import System
+
+
+@record
+class SiteLine:
+    """A site in a list. ``gpus`` are those of its usual node type; ``unverified``: essential keys its file lacks."""
+
+    name: str
+    origin: str
+    status: str
+    title: str
+    gpus: str = ""
+    launcher: str = ""
+    unverified: tuple[str, ...] = ()
+
+
+def list_sites(catalog: Catalog) -> list[SiteLine]:
+    """Return all sites, one line each; a faulty file says so in its place."""
+    return [_line(catalog, found) for found in catalog.names(SITE)]
+
+
+def _line(catalog: Catalog, found: Found) -> SiteLine:
+    try:
+        site = load_site(catalog, found.name)
+    except InvalidFile as error:
+        title = f"cannot be used: {error.faults[0]}"
+        return SiteLine(name=found.name, origin=found.origin, status="faulty", title=title)
+    return SiteLine(
+        name=found.name,
+        origin=found.origin,
+        status=site.status,
+        title=site.title,
+        gpus=gpus_in_short(site),
+        launcher=site.launchers.default if site.launchers else "",
+        unverified=tuple(lacks(site)),
+    )
+
+
+def site_file(catalog: Catalog, name: str) -> Found:
+    """Return where a site was found. Raises NotFound."""
+    return catalog.find(SITE, name)
+
+
+def site_card(catalog: Catalog, name: str) -> list[Section]:
+    """Return what a person wants to read of a site. Raises NotFound or InvalidFile."""
+    found = site_file(catalog, name)
+    return sections_of(load_site(catalog, name), read_yaml(found.path), f"{found.path} ({found.origin})")
+
+
+def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
+    """Return a site, and under ``provenance`` every value as its file writes it, with its sources."""
+    found, site = site_file(catalog, name), load_site(catalog, name)
+    provenance = [asdict(value) for value in values(site, read_yaml(found.path))]
+    place = {"path": str(found.path), "origin": found.origin}
+    return {**place, **asdict(site), "needs_accept_unverified": lacks(site), "provenance": provenance}
+
+
+def usual_site(system: System) -> tuple[str, str]:
+    """Return the site that a submission would go to if nobody named one, and who chose it. Raises HpclaunchError."""
+    from hpclaunch.actions.load import choose_site
+    from hpclaunch.config.settings import load_settings
+
+    site, origin, _ = choose_site(system, None, load_settings(user_folder(system.environment), system.cwd))
+    return site.name, origin
