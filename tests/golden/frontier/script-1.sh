@@ -23,7 +23,7 @@ sha256=0000000000000000000000000000000000000000000000000000000000000000
 # shellcheck source=/dev/null
 source "$library"
 export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
-begin slurm pass_on=TERM
+begin slurm
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # --export=NONE kept the submitting shell out of this job; the ranks get all that is set here

@@ -12,7 +12,7 @@ sha256=0000000000000000000000000000000000000000000000000000000000000000
 # shellcheck source=/dev/null
 source "$library"
 export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
-begin local pass_on=TERM walltime=1800
+begin local walltime=1800
 
 # --- Environment
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP LD_PRELOAD OMP_PLACES OMP_PROC_BIND KMP_AFFINITY
