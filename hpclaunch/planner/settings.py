@@ -181,6 +181,6 @@ def _default(work: Workload, role: Role) -> str:
     return str(known.get(role, ""))
 
 
-def said(reasons: tuple[Reason, ...]) -> list[str]:
+def warnings_of(reasons: tuple[Reason, ...]) -> list[str]:
     """Return the warnings of reasons."""
     return [reason.warning for reason in reasons if reason.warning]
