@@ -58,7 +58,7 @@ HINTS = {
 
 def diagnose(evidence: Evidence) -> list[Check]:
     """Return every check, in the order in which a run would fail."""
-    if _never_began(evidence):
+    if _has_not_begun(evidence):
         return [_end(evidence)]
     checks = [_paths(evidence)]
     if not evidence.ranks:
@@ -92,14 +92,14 @@ def _step(evidence: Evidence) -> Check | None:
     return Check(name="MPI", verdict="FAIL", what=what, next=_mpi_hint(evidence))
 
 
-def _unopened(evidence: Evidence) -> bool:
+def _has_no_log(evidence: Evidence) -> bool:
     """Whether Slurm could not open the job's log."""
     return "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
 
 
-def _never_began(evidence: Evidence) -> bool:
+def _has_not_begun(evidence: Evidence) -> bool:
     """Whether the job was cancelled in the queue, say: it told nothing, and its state does not say that it ran."""
-    silent = evidence.log is None and not evidence.ranks and not _unopened(evidence)
+    silent = evidence.log is None and not evidence.ranks and not _has_no_log(evidence)
     return silent and evidence.state not in ("COMPLETED", "FAILED", "TIMEOUT")
 
 
@@ -116,7 +116,7 @@ def _complaint(log: str) -> str:
 def _paths(evidence: Evidence) -> Check:
     run = evidence.spec["run_dir"]
     shared = f"{HINTS['shared paths']}; folders.runs in the site file keeps it"
-    if _unopened(evidence):
+    if _has_no_log(evidence):
         what = f"the log folder {run}/logs is not there on the nodes: nothing of the job could run"
         return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
     if evidence.log is None and not evidence.ranks:
@@ -176,7 +176,7 @@ def _mpi(evidence: Evidence) -> Check:
     worlds = [one["world"] for one in evidence.ranks if "world" in one]
     hint = _mpi_hint(evidence)
     if not worlds:
-        what, before = _not_joined(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
+        what, before = _describe_split_world(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
         hint = hint if before else "mend TensorFlow and Horovod first, below"
         return Check(name="MPI", verdict="FAIL", what=what, next=hint)
     sizes = sorted({world["size"] for world in worlds})
@@ -194,7 +194,7 @@ def _mpi(evidence: Evidence) -> Check:
     return Check(name="MPI", verdict="PASS", what=f"{count(size, 'rank')} in one world under {way}{library}")
 
 
-def _not_joined(evidence: Evidence, way: str) -> str:
+def _describe_split_world(evidence: Evidence, way: str) -> str:
     steps = Counter(one["step"] for one in evidence.ranks)
     problem = next((one["problem"] for one in evidence.ranks if one.get("problem") and one["step"] == "world"), "")
     if steps["world"]:
@@ -210,7 +210,7 @@ def _mpi_complaint(log: str) -> str:
     return next(own, "") or _complaint(log)
 
 
-def _visible(one: Facts) -> list[str] | None:
+def _visible_gpus(one: Facts) -> list[str] | None:
     """Return the GPUs that Slurm gave a rank by its variables; None where no variable says any."""
     told = one.get("told", {})
     said = next((told[name] for name in _VARIABLES if name in told), None)
@@ -223,9 +223,9 @@ def _gpus(evidence: Evidence) -> Check:
     if not asked:
         return Check(name="GPUs", verdict="PASS", what="none asked for")
     request = HINTS["GPUs"]
-    blind = [one for one in evidence.ranks if not _given(one, stand_in)]
+    blind = [one for one in evidence.ranks if not _has_gpu(one, stand_in)]
     if blind:
-        seen = "TensorFlow sees none" if _visible(blind[0]) else "Slurm gave none"
+        seen = "TensorFlow sees none" if _visible_gpus(blind[0]) else "Slurm gave none"
         one = f"rank {blind[0]['rank']} on {blind[0]['host']}: {seen}"
         what = f"{len(blind)} of {len(evidence.ranks)} ranks without a GPU ({one}); {asked} a node were asked for"
         build = [one["tensorflow"] for one in blind if "tensorflow" in one]
@@ -233,30 +233,30 @@ def _gpus(evidence: Evidence) -> Check:
             request = "this TensorFlow is built for CPUs: another module, venv or container under 'environment:'"
         return Check(name="GPUs", verdict="FAIL", what=what, next=request)
     for host in sorted({one["host"] for one in evidence.ranks}):
-        seen_there = _on_host([one for one in evidence.ranks if one["host"] == host])
+        seen_there = _count_gpus_on_host([one for one in evidence.ranks if one["host"] == host])
         if seen_there and seen_there < tasks:
             what = f"{tasks} ranks on {host} see {count(seen_there, 'GPU')}: they would share"
             return Check(name="GPUs", verdict="FAIL", what=what, next=request)
         if seen_there and seen_there < asked:
             what = f"{host} shows {count(seen_there, 'GPU')}, and {asked} a node were asked for"
             return Check(name="GPUs", verdict="WARN", what=what, next=request)
-    each = len(_visible(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
+    each = len(_visible_gpus(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
     kind = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
     return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}, {asked} a node were asked for ({kind})")
 
 
-def _on_host(ranks: Sequence[Facts]) -> int:
+def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:
     """Return how many GPUs the ranks of a node see; 0 where that does not show: each sees one, or no variable says."""
-    several = [_visible(one) or [] for one in ranks]
+    several = [_visible_gpus(one) or [] for one in ranks]
     if len(ranks) > 1 and all(len(devices) == 1 for devices in several):
         return 0  # its own, which the launcher may call number 0 for all of them
     return len({device for devices in several for device in devices})
 
 
-def _given(one: Facts, stand_in: bool) -> bool:
+def _has_gpu(one: Facts, stand_in: bool) -> bool:
     """Whether a rank has a GPU: TensorFlow's word counts where it has any, Slurm's where nothing can compute."""
     sees = one.get("tensorflow", {}).get("gpus")
-    return bool(_visible(one)) if stand_in or sees is None else sees > 0
+    return bool(_visible_gpus(one)) if stand_in or sees is None else sees > 0
 
 
 def _cpus(evidence: Evidence) -> list[Check]:
@@ -271,10 +271,10 @@ def _cpus(evidence: Evidence) -> list[Check]:
         )
         hint = "" if right else "a TaskProlog or a variable of the site changes it: --cpus-per-task N"
         checks.append(Check(name="CPUs per task", verdict="PASS" if right else "FAIL", what=what, next=hint))
-    return [*checks, _binding(evidence, asked, tasks)]
+    return [*checks, _cpu_binding(evidence, asked, tasks)]
 
 
-def _binding(evidence: Evidence, asked: int, tasks: int) -> Check:
+def _cpu_binding(evidence: Evidence, asked: int, tasks: int) -> Check:
     bind = "cpu_bind: cores under launchers.options.srun in the site file"
     here = [one for one in evidence.ranks if one["host"] == evidence.ranks[0]["host"]]
     sets = [frozenset(one["cpus"]) for one in here]

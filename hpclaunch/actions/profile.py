@@ -162,10 +162,10 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
                 runs.append(run)
                 begun.append(run)
                 system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
-            ended = _waited(system, begun)
+            ended = _wait_for_ends(system, begun)
             runs = [next((one for one in ended if one.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
-        raise _interrupted(found.case.job, runs) from None
+        raise _interruption(found.case.job, runs) from None
     except HpclaunchError as error:
         if runs:
             system.warn(f"these runs go on: {_names(runs)}")
@@ -173,7 +173,7 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
     return runs
 
 
-def _waited(system: System, runs: list[Run]) -> list[Run]:
+def _wait_for_ends(system: System, runs: list[Run]) -> list[Run]:
     shown: dict[Path, str] = {}
     for now in wait(runs, None, 0, system.tell):
         runs = now
@@ -191,7 +191,7 @@ def _names(runs: Sequence[Run]) -> str:
     return " ".join(run.path.name for run in runs)
 
 
-def _interrupted(job: Job, runs: Sequence[Run]) -> Interrupted:
+def _interruption(job: Job, runs: Sequence[Run]) -> Interrupted:
     what = f"interrupted; {count(len(runs), 'run')} of {job.name} go on, as they were submitted"
     options = " ".join(f"--from {run.path.name}" for run in runs)
     again = f"when they have ended: hpclaunch profile {job.name} {options}; or hpclaunch cancel {_names(runs)}"

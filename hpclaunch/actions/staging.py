@@ -126,7 +126,7 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
     tarfile = _tarfile()
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(fresh, members=_counted(tar, say), filter="data")
+            tar.extractall(fresh, members=_count_members(tar, say), filter="data")
             if tar.fileobj is None or tar.fileobj.tell() <= tar.offset:
                 raise tarfile.ReadError("it ends too early")
             _read_to_the_end(tar.fileobj)
@@ -160,7 +160,7 @@ def _read_to_the_end(stream: IO[bytes]) -> None:
         pass
 
 
-def _counted(archive: Iterable[Any], say: Say) -> Iterator[Any]:
+def _count_members(archive: Iterable[Any], say: Say) -> Iterator[Any]:
     for number, member in enumerate(archive, 1):
         if number % _REPORT_FILES == 0:
             say(f"  {number} files")

@@ -177,15 +177,15 @@ def epochs_model_of(work: Workload, critical: float | None) -> tuple[Pareto, str
     """Return epochs by batch, and a remark where the model is not known: then epochs do not depend on the batch."""
     epochs = work.epochs or 1.0
     if work.epochs is None:
-        return _flat(1.0), "the job has no parameter for epochs: times are those of one epoch"
+        return _constant_epochs(1.0), "the job has no parameter for epochs: times are those of one epoch"
     if "epochs" in work.typed:
-        return _flat(epochs), "epochs: as typed, for every batch"
+        return _constant_epochs(epochs), "epochs: as typed, for every batch"
     if critical is None:
-        return _flat(epochs), "B_crit: not known; epochs are taken not to grow with the batch"
+        return _constant_epochs(epochs), "B_crit: not known; epochs are taken not to grow with the batch"
     if work.base_batch is None:
-        return _flat(epochs), "base_batch: not known; epochs are taken not to grow with the batch"
+        return _constant_epochs(epochs), "base_batch: not known; epochs are taken not to grow with the batch"
     return pareto_from(epochs, work.base_batch, critical), ""
 
 
-def _flat(epochs: float) -> Pareto:
+def _constant_epochs(epochs: float) -> Pareto:
     return Pareto(fewest_epochs=epochs, critical_batch=math.inf)

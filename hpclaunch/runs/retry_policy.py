@@ -82,13 +82,13 @@ def decide(ending: Ending) -> Decision:
     if state == "NOT_SUBMITTED":
         return Decision(again=True, reason="it was never queued")
     if state == "FAILED":
-        return _after_failure(ending)
+        return _decide_on_failure(ending)
     if state in _OWN_FAULT:
         return Decision(again=False, reason=_OWN_FAULT[state])
     return Decision(again=False, reason=f"it has not ended: its state is {state}")
 
 
-def _after_failure(ending: Ending) -> Decision:
+def _decide_on_failure(ending: Ending) -> Decision:
     code = ending.exit_code.partition(":")[0]
     own = Decision(again=False, reason=f"it failed by itself, with exit code {code or 'unknown'}")
     if (ending.ranks_failed and code not in _ENDED_WITH_THE_REST) or code == str(_CONFIGURATION):
