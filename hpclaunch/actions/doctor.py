@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import __version__
-from hpclaunch.actions.diagnosis import Check, Evidence, Verdict, diagnose
+from hpclaunch.actions.diagnosis import Check, ProbeEvidence, Verdict, diagnose
 from hpclaunch.actions.refusals import refusals
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
@@ -184,7 +184,7 @@ def findings(run: Run) -> list[Check]:
     logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
     log = "".join(read_text(path)[-_LONGEST_LOG:] for path in logs) if logs else None
     return diagnose(
-        Evidence(
+        ProbeEvidence(
             spec=spec,
             state=run.state,
             exit_code=run.exit_code,

@@ -22,7 +22,7 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.measured.calibration_file import Calibration, store
 from hpclaunch.planner.measured.calibrations import place_of, with_key
-from hpclaunch.planner.measured.measurement import WARM_UP, Measured, calibration_of, measured
+from hpclaunch.planner.measured.measurement import WARM_UP, MeasuredRun, calibration_of, measured
 from hpclaunch.planner.workload import Workload, workload_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
@@ -34,7 +34,7 @@ NODES = 2
 
 
 @record
-class Trial:
+class ProfileRun:
     """One short run: its nodes, batch size per rank, and what would be submitted."""
 
     nodes: int
@@ -52,7 +52,7 @@ class Design:
     """Which runs measure a case, and what was left out."""
 
     case: Case
-    trials: tuple[Trial, ...]
+    trials: tuple[ProfileRun, ...]
     remarks: tuple[str, ...]
 
     def cost(self) -> tuple[float, str] | None:
@@ -96,7 +96,7 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     for nodes, per_rank in shapes:
         shape = Shape(nodes=nodes, ranks_per_node=ranks, per_rank=per_rank, accumulation=work.accumulation)
         short = _shorten(request, work, shape, steps)
-        trials.append(Trial(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
+        trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
         raise Refused(list(faults))
@@ -202,7 +202,7 @@ def _interruption(job: Job, runs: Sequence[Run]) -> Interrupted:
 class Result:
     """What was measured, and where it is kept."""
 
-    runs: tuple[Measured, ...]
+    runs: tuple[MeasuredRun, ...]
     calibration: Calibration
     place: Path
 

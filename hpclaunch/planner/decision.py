@@ -9,24 +9,24 @@ from dataclasses import replace
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.choice import Choice, choose
+from hpclaunch.guidelines.choice import NodeChoice, choose
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.proposal import enough_for, infeasible, shared_evenly
 from hpclaunch.planner.question import Trial
-from hpclaunch.planner.values import Row
+from hpclaunch.planner.values import PlanRow
 
 
 @record
-class Decision:
+class PlanDecision:
     """The chosen row; ``choice`` None where nothing could be predicted."""
 
-    row: Row
-    choice: Choice | None
+    row: PlanRow
+    choice: NodeChoice | None
     summary: str
     refusals: tuple[Fault, ...] = ()
 
 
-def decide(predictor: Predictor, first: Trial, rows: list[Row]) -> Decision:
+def decide(predictor: Predictor, first: Trial, rows: list[PlanRow]) -> PlanDecision:
     """Return the row with the best trade-off; where no row is possible, the refusal.
 
     ``first``: the smallest trial that the site takes, on which one process alone is the choice's yardstick.
@@ -42,35 +42,37 @@ def decide(predictor: Predictor, first: Trial, rows: list[Row]) -> Decision:
         what = f"{counts}: {'; '.join(row.obstacles)}"
         nearest = _divisible_batch(predictor, row) or _enough_nodes(predictor, row)
         fault = Fault(what=what, next=nearest or "another --node-type, or a smaller batch")
-        return Decision(row=row, choice=None, summary=what, refusals=(fault,))
+        return PlanDecision(row=row, choice=None, summary=what, refusals=(fault,))
     candidates = [row.candidate for row in possible if row.candidate is not None]
     if not candidates:
         row = possible[0]
         why = "as typed" if typed else f"the speed of {predictor.node.device} is not known"
-        return Decision(row=row, choice=None, summary=f"{count(row.nodes, 'node')}: {why}")
+        return PlanDecision(row=row, choice=None, summary=f"{count(row.nodes, 'node')}: {why}")
     all_candidates = [row.candidate for row in rows if row.candidate is not None]
     overall = choose(all_candidates, question.objective)
     choice = choose(candidates, question.objective, single=predictor.alone(first))
     row = next(row for row in possible if row.nodes == choice.nearest.nodes)
     refusals = () if choice.best else (infeasible(choice, question.objective),)
     choice_of_all = replace(choice, appraised=overall.appraised)
-    return Decision(row=row, choice=choice_of_all, summary=_summary_of(predictor, rows, row, choice), refusals=refusals)
+    return PlanDecision(
+        row=row, choice=choice_of_all, summary=_summary_of(predictor, rows, row, choice), refusals=refusals
+    )
 
 
-def _divisible_batch(predictor: Predictor, row: Row) -> str:
+def _divisible_batch(predictor: Predictor, row: PlanRow) -> str:
     """What to type in place of a global batch size that cannot be shared out; nothing where it is not to blame."""
     replicas = row.ranks // predictor.strategy.parallelism.gpus_per_replica
     typed = predictor.question.global_batch
     return shared_evenly(predictor.question, replicas) if typed and replicas and typed % replicas else ""
 
 
-def _enough_nodes(predictor: Predictor, row: Row) -> str:
+def _enough_nodes(predictor: Predictor, row: PlanRow) -> str:
     """What to type in place of nodes that are too few for one replica; nothing where they are not to blame."""
     whole = math.ceil(predictor.strategy.parallelism.gpus_per_replica / predictor.node.ranks)
     return enough_for(predictor.question, whole) if row.nodes < whole else ""
 
 
-def _summary_of(predictor: Predictor, rows: list[Row], row: Row, choice: Choice) -> str:
+def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice: NodeChoice) -> str:
     nodes = count(row.nodes, "node")
     if predictor.question.typed_nodes is not None:
         return f"{nodes}, as typed"
@@ -85,7 +87,7 @@ def _summary_of(predictor: Predictor, rows: list[Row], row: Row, choice: Choice)
     return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {len(tried)} node counts"
 
 
-def add_marginals(rows: Sequence[Row], choice: Choice | None) -> list[Row]:
+def add_marginals(rows: Sequence[PlanRow], choice: NodeChoice | None) -> list[PlanRow]:
     """Return the rows with what their last doubling left, and what stands against them."""
     appraised = {one.candidate.nodes: one for one in choice.appraised} if choice else {}
     return [

@@ -20,7 +20,7 @@ from hpclaunch.planner.question import Question, Trial, trials_of
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
 from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, warnings_of
 from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of, strategy_of
-from hpclaunch.planner.values import Forecast, Row, Section
+from hpclaunch.planner.values import Forecast, PlanRow, PlanSection
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 from hpclaunch.resolve.command import parameter_words
 from hpclaunch.resolve.decisions import Decisions
@@ -108,8 +108,8 @@ def _plan_without_model(question: Question, trials: Sequence[Trial], first: Tria
         command=command_of(question, nodes, ()),
         sections=(
             framework_section(),
-            *([Section(title="batch", reasons=kept)] if kept else []),
-            Section(title="nodes", reasons=(cap.reason,), remarks=(why,)),
+            *([PlanSection(title="batch", reasons=kept)] if kept else []),
+            PlanSection(title="nodes", reasons=(cap.reason,), remarks=(why,)),
         ),
         warnings=tuple(warnings_of((*kept, cap.reason))),
     )
@@ -130,9 +130,9 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     return (batch_cap(work.samples, typed=batch, noise=question.evidence.noise, critical=critical).reason,)
 
 
-def _row_of(trial: Trial) -> Row:
+def _row_of(trial: Trial) -> PlanRow:
     ranks = trial.nodes * trial.sizing.layout.tasks_per_node
-    return Row(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
+    return PlanRow(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
 
 
 def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> Forecast:
@@ -173,14 +173,14 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     )
 
 
-def _recipe_of(predictor: Predictor, row: Row) -> Recipe:
+def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe:
     if row.batch is None:
         return Recipe(settings=(), sections=())
     epochs, noise = predictor.epochs_model.epochs(row.batch.total), predictor.question.evidence.noise
     return recipe_for(row.batch, predictor.work, predictor.critical, noise, epochs)
 
 
-def _batch_warnings(predictor: Predictor, row: Row) -> list[str]:
+def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:
     """Return what is wrong with the batch of a rank: too small, or the job cannot be told."""
     if row.batch is None:
         return []

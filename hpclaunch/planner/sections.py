@@ -14,12 +14,12 @@ from hpclaunch.guidelines.framework import choose_framework, choose_updates
 from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.decision import Decision
+from hpclaunch.planner.decision import PlanDecision
 from hpclaunch.planner.prediction import SMALLEST, Predictor
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.settings import Recipe
 from hpclaunch.planner.strategy import UNLIMITED
-from hpclaunch.planner.values import Row, Section
+from hpclaunch.planner.values import PlanRow, PlanSection
 
 
 @record
@@ -28,18 +28,18 @@ class Outcome:
 
     predictor: Predictor
     trials: tuple[Trial, ...]
-    rows: tuple[Row, ...]
-    decision: Decision
+    rows: tuple[PlanRow, ...]
+    decision: PlanDecision
     recipe: Recipe
     formats: PrecisionAdvice
 
     @property
-    def row(self) -> Row:
+    def row(self) -> PlanRow:
         """The chosen row."""
         return self.decision.row
 
 
-def sections_of(outcome: Outcome) -> tuple[Section, ...]:
+def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
     """Return all sections, in the order in which they are read."""
     question = outcome.predictor.question
     return (
@@ -49,22 +49,22 @@ def sections_of(outcome: Outcome) -> tuple[Section, ...]:
         framework_section(),
         _batch_section(outcome),
         *outcome.recipe.sections,
-        Section(title="precision", reasons=(outcome.formats.reason,)),
-        *([Section(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
+        PlanSection(title="precision", reasons=(outcome.formats.reason,)),
+        *([PlanSection(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
         _nodes_section(outcome),
     )
 
 
-def _model_section(outcome: Outcome) -> Section:
+def _model_section(outcome: Outcome) -> PlanSection:
     predictor = outcome.predictor
-    return Section(
+    return PlanSection(
         title="model",
         reasons=(predictor.strategy.parallelism.reason, *_memory_reasons(predictor, outcome.row)),
         remarks=(f"figures: {predictor.figures.origin}", *_largest_batch_remarks(predictor)),
     )
 
 
-def _memory_reasons(predictor: Predictor, row: Row) -> list[Reason]:
+def _memory_reasons(predictor: Predictor, row: PlanRow) -> list[Reason]:
     room = predictor.node.room
     if room is None or row.batch is None:
         return []
@@ -85,7 +85,7 @@ def _largest_batch_remarks(predictor: Predictor) -> list[str]:
     return [] if largest == UNLIMITED else [f"the largest batch of a replica that fits: {count(largest, 'sample')}"]
 
 
-def _measurement_sections(question: Question) -> list[Section]:
+def _measurement_sections(question: Question) -> list[PlanSection]:
     """What was measured and in which runs, and which runs were not taken in."""
     evidence = question.evidence
     if not evidence.sources:
@@ -95,25 +95,25 @@ def _measurement_sections(question: Question) -> list[Section]:
         verdict=evidence.origin or "nothing that can be used",
         source="hpclaunch's own (docs/planning.md)",
     )
-    return [Section(title="measurements", reasons=(reason,), remarks=evidence.sources)]
+    return [PlanSection(title="measurements", reasons=(reason,), remarks=evidence.sources)]
 
 
-def _dataset_section(outcome: Outcome) -> Section:
+def _dataset_section(outcome: Outcome) -> PlanSection:
     dataset = judge_dataset(outcome.predictor.work.samples, outcome.predictor.figures.parameters)
-    return Section(title="data set", reasons=(dataset.reason,), remarks=dataset.advice)
+    return PlanSection(title="data set", reasons=(dataset.reason,), remarks=dataset.advice)
 
 
-def framework_section() -> Section:
+def framework_section() -> PlanSection:
     """Return why Horovod, and why synchronous updates."""
     framework, updates = choose_framework(), choose_updates()
-    return Section(
+    return PlanSection(
         title="framework and updates",
         reasons=(framework.reason, updates.reason),
         declined=(*framework.declined, *updates.declined),
     )
 
 
-def _batch_section(outcome: Outcome) -> Section:
+def _batch_section(outcome: Outcome) -> PlanSection:
     predictor, row = outcome.predictor, outcome.row
     question, work = predictor.question, predictor.work
     batch = predictor.cap.reason
@@ -126,7 +126,7 @@ def _batch_section(outcome: Outcome) -> Section:
         epochs = [explain(predictor.epochs_model, row.batch.total, work.epochs_origin)]
     floor = f"an automatic batch leaves a rank at least {predictor.smallest} samples"
     floor += " (hpclaunch's own)" if predictor.smallest == SMALLEST else ""
-    return Section(title="batch", reasons=(batch, *epochs), remarks=(floor, *_noise_remarks(question)))
+    return PlanSection(title="batch", reasons=(batch, *epochs), remarks=(floor, *_noise_remarks(question)))
 
 
 def _noise_remarks(question: Question) -> tuple[str, ...]:
@@ -138,14 +138,14 @@ def _noise_remarks(question: Question) -> tuple[str, ...]:
     return (f"{why}: the noise scale that tells is measured in training ({ENOUGH_STEPS:,} steps and more)",)
 
 
-def _nodes_section(outcome: Outcome) -> Section:
+def _nodes_section(outcome: Outcome) -> PlanSection:
     predictor, row, choice = outcome.predictor, outcome.row, outcome.decision.choice
     reasons = [node_cap(most_nodes(outcome.trials), typed=predictor.question.typed_nodes).reason]
     reasons += predictor.timing.reasons if predictor.timing else ()
     reasons += [row.throughput.reason] if row.throughput else []
     reasons += [row.candidate.reason] if row.candidate else []
     reasons += [choice.reason] if choice else []
-    return Section(title="nodes", reasons=tuple(reasons))
+    return PlanSection(title="nodes", reasons=tuple(reasons))
 
 
 def most_nodes(trials: Sequence[Trial]) -> int | None:

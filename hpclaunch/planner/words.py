@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 
 from hpclaunch.guidelines.reasoning import Interval, Number, Reason
-from hpclaunch.planner.values import Forecast, Row, Section, Split
+from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, Split
 
 WIDTH = 80
 _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "left", "epochs", "time")
@@ -60,7 +60,7 @@ def _line(mark: str, cells: Iterable[str]) -> str:
     return f"{mark}{text} {last.rjust(WIDTH - len(mark) - len(text) - 1)}".rstrip()
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: PlanRow) -> tuple[str, ...]:
     batch = str(row.batch.total) if row.batch else "-"
     if row.throughput is None or row.candidate is None:
         return (str(row.nodes), str(row.ranks), batch, *["-"] * 6)
@@ -133,7 +133,7 @@ def _heading(title: str) -> str:
     return title.upper()
 
 
-def _section(section: Section) -> list[str]:
+def _section(section: PlanSection) -> list[str]:
     lines: list[str] = []
     for reason in section.reasons:
         lines += _reason(reason)

@@ -1,12 +1,10 @@
-"""Names that say what a function does: no private one is a bare participle, preposition or adjective.
-
-Covers the rooms in ``ROOMS``; the others follow.
-"""
+"""Names say what they stand for: private functions in the rooms of ``ROOMS``, and all classes of the launcher."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,3 +86,16 @@ def test_a_name_that_says_nothing_is_found(name: str) -> None:
 @pytest.mark.parametrize("name", ["_read", "_row", "_refuse_retry", "_is_steady", "_run_of", "_heading", "_as_text"])
 def test_a_noun_and_a_verb_say_something(name: str) -> None:
     assert not says_nothing(name)
+
+
+def test_no_two_classes_of_the_launcher_have_one_name() -> None:
+    """Those of ``training`` are apart: no module may import both."""
+    names = Counter(
+        node.name
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not {"training", "_bundled"} & set(path.relative_to(PACKAGE).parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert len(names) > 100
+    assert [name for name, homes in names.items() if homes > 1] == []

@@ -22,7 +22,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.planner.measured.calibrations import place_of, run_list_of
-from hpclaunch.planner.measured.measurement import WARM_UP, Measured, measured
+from hpclaunch.planner.measured.measurement import WARM_UP, MeasuredRun, measured
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run, load
@@ -144,7 +144,7 @@ def _finished_run(run: Run, job: Job) -> Finished | None:
     return Finished(point=point, noise=found.noise, overhead_s=found.overhead_s)
 
 
-def _is_steady(found: Measured) -> bool:
+def _is_steady(found: MeasuredRun) -> bool:
     rates = found.rates[WARM_UP:]
     middle = median(rates)
     return sum(abs(rate / middle - 1) <= STEADY for rate in rates) >= MOSTLY * len(rates)

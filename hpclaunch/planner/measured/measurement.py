@@ -25,7 +25,7 @@ RATES = ("samples_per_s", "images_per_s")
 
 
 @record
-class Measured:
+class MeasuredRun:
     """A run as its directory tells it. ``rates``: samples a second of all ranks, epoch by epoch, the first one too.
 
     ``steps``: of the epochs that count. ``straggling``: relative standard deviation of a rank's steps, if it is told.
@@ -60,7 +60,7 @@ class Measured:
         )
 
 
-def measured(run: Run, job: Job) -> Measured:
+def measured(run: Run, job: Job) -> MeasuredRun:
     """Return what a run of the job tells. Raises Refused if it is no run of this job, or says no batch size."""
     spec = run.spec()
     layout, command = spec.get("layout"), spec.get("command")
@@ -80,7 +80,7 @@ def measured(run: Run, job: Job) -> Measured:
     nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
     ranks = nodes * ranks_per_node
     per_rank = _reported_batch(events, ranks * accumulation) or per_rank
-    return Measured(
+    return MeasuredRun(
         run=run,
         nodes=nodes,
         ranks_per_node=ranks_per_node,
@@ -101,7 +101,7 @@ def _reported_batch(events: Sequence[dict[str, Any]], parts: int) -> int | None:
     return told // parts if isinstance(told, int) and told >= parts and told % parts == 0 else None
 
 
-def calibration_of(found: Sequence[Measured]) -> Calibration:
+def calibration_of(found: Sequence[MeasuredRun]) -> Calibration:
     """Return what the runs tell together. Raises Refused with every run that tells nothing."""
     silent = [one.run for one in found if one.point is None]
     if silent or not found:
