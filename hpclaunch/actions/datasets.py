@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.load import choose_site, context_of
-from hpclaunch.actions.staging import Source, stage
+from hpclaunch.actions.staging import DatasetSource, stage
 from hpclaunch.config.job import load_job
 from hpclaunch.config.settings import load_settings
 from hpclaunch.core.errors import Fault, Refused
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hpclaunch.actions.system import System
 
 
-def fetch(system: System, request: Request, source: Source) -> Path:
+def fetch(system: System, request: Request, source: DatasetSource) -> Path:
     """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
     job = load_job(system.catalog, request.target, system.cwd)
     if job.data is None:

@@ -47,7 +47,7 @@ def recognized(system: System) -> Found | None:
 
 def survey(system: System) -> Written:
     """Return the site file of the cluster that this machine belongs to. Raises SchedulerError where there is none."""
-    here = _here(system)
+    here = _machine_facts(system)
     described = _scheduler_here().describe(here)
     words = (
         f"Described by hpclaunch {__version__} (sites detect) on {here.today}. What may stand here: docs/site-files.md"
@@ -62,14 +62,14 @@ def _scheduler_here() -> Scheduler:
     return scheduler_of((present or queued)[0])
 
 
-def _here(system: System) -> Here:
+def _machine_facts(system: System) -> Here:
     return Here(
         user=pwd.getpwuid(os.geteuid()).pw_name,
         groups=frozenset(_groups()),
         is_root=os.geteuid() == 0,
         hostname=os.uname().nodename,
         known_cluster=cluster_name(system.environment),
-        python=sys.executable if _trains() else "",
+        python=sys.executable if _can_train() else "",
         runtimes=tuple(name for name in _PROGRAMS if shutil.which(name)),
         module_setup=next((name for name in _MODULES if system.environment.get(name)), ""),
         today=system.now().strftime("%Y-%m-%d"),
@@ -84,7 +84,7 @@ def _groups() -> list[str]:
     return names
 
 
-def _trains() -> bool:
+def _can_train() -> bool:
     """Whether the Python that runs hpclaunch has what a rank needs; nothing is imported."""
     return all(importlib.util.find_spec(name) is not None for name in ("tensorflow", "horovod"))
 

@@ -32,7 +32,7 @@ class Check:
 
 
 @record
-class Evidence:
+class ProbeEvidence:
     """What is known of the probe job when it has ended. ``spec`` as in spec.json; ``ranks`` by rank.
 
     ``log``: its text, or None where there is no file; ``mark``: a variable of the submitting shell that no rank should
@@ -56,9 +56,9 @@ HINTS = {
 """What helps against what is wrong with a subject."""
 
 
-def diagnose(evidence: Evidence) -> list[Check]:
+def diagnose(evidence: ProbeEvidence) -> list[Check]:
     """Return every check, in the order in which a run would fail."""
-    if _never_began(evidence):
+    if _has_not_begun(evidence):
         return [_end(evidence)]
     checks = [_paths(evidence)]
     if not evidence.ranks:
@@ -69,7 +69,7 @@ def diagnose(evidence: Evidence) -> list[Check]:
     return checks if evidence.state == "COMPLETED" or known else [*checks, _end(evidence)]
 
 
-def _end(evidence: Evidence) -> Check:
+def _end(evidence: ProbeEvidence) -> Check:
     """How the job ended, where that is not what it should be."""
     code = f", exit code {evidence.exit_code}" if evidence.exit_code not in ("", "0:0") else ""
     reason = f" ({evidence.reason})" if evidence.reason else ""
@@ -82,7 +82,7 @@ def _end(evidence: Evidence) -> Check:
     return Check(name="job", verdict="FAIL", what=what, next=hint)
 
 
-def _step(evidence: Evidence) -> Check | None:
+def _step(evidence: ProbeEvidence) -> Check | None:
     """Return why srun started no rank, where it is the type of MPI that it lacks; None for anything else."""
     lines = [" ".join(line.split()) for line in (evidence.log or "").splitlines()]
     said = next((line for line in lines if re.search(r"error: .*(mpi/\w|MPI (plugin|type))", line, re.IGNORECASE)), "")
@@ -92,14 +92,14 @@ def _step(evidence: Evidence) -> Check | None:
     return Check(name="MPI", verdict="FAIL", what=what, next=_mpi_hint(evidence))
 
 
-def _unopened(evidence: Evidence) -> bool:
+def _has_no_log(evidence: ProbeEvidence) -> bool:
     """Whether Slurm could not open the job's log."""
     return "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
 
 
-def _never_began(evidence: Evidence) -> bool:
+def _has_not_begun(evidence: ProbeEvidence) -> bool:
     """Whether the job was cancelled in the queue, say: it told nothing, and its state does not say that it ran."""
-    silent = evidence.log is None and not evidence.ranks and not _unopened(evidence)
+    silent = evidence.log is None and not evidence.ranks and not _has_no_log(evidence)
     return silent and evidence.state not in ("COMPLETED", "FAILED", "TIMEOUT")
 
 
@@ -113,10 +113,10 @@ def _complaint(log: str) -> str:
     return lines[-1][:300] if lines else ""
 
 
-def _paths(evidence: Evidence) -> Check:
+def _paths(evidence: ProbeEvidence) -> Check:
     run = evidence.spec["run_dir"]
     shared = f"{HINTS['shared paths']}; folders.runs in the site file keeps it"
-    if _unopened(evidence):
+    if _has_no_log(evidence):
         what = f"the log folder {run}/logs is not there on the nodes: nothing of the job could run"
         return Check(name="shared paths", verdict="FAIL", what=what, next=shared)
     if evidence.log is None and not evidence.ranks:
@@ -138,7 +138,7 @@ def _paths(evidence: Evidence) -> Check:
     return Check(name="shared paths", verdict="PASS", what=what)
 
 
-def _ranks(evidence: Evidence) -> Check:
+def _ranks(evidence: ProbeEvidence) -> Check:
     layout = evidence.spec["layout"]
     nodes, tasks = layout["nodes"], layout["tasks_per_node"]
     hosts = Counter(one["host"] for one in evidence.ranks)
@@ -151,17 +151,17 @@ def _ranks(evidence: Evidence) -> Check:
     return Check(name="ranks", verdict="FAIL", what=what, next=hint)
 
 
-def _launcher(evidence: Evidence) -> LauncherRow:
+def _launcher(evidence: ProbeEvidence) -> LauncherRow:
     return launcher_row(evidence.spec["launcher"])
 
 
-def _mpi_type(evidence: Evidence) -> str:
+def _mpi_type(evidence: ProbeEvidence) -> str:
     told = [word.removeprefix("--mpi=") for word in evidence.spec["launch"] if word.startswith("--mpi=")]
     seen = [one.get("told", {}).get("SLURM_MPI_TYPE", "") for one in evidence.ranks]
     return told[0] if told else next(filter(None, seen), "")
 
 
-def _mpi_hint(evidence: Evidence) -> str:
+def _mpi_hint(evidence: ProbeEvidence) -> str:
     if not _launcher(evidence).is_step:
         return "the site file's launchers; hpclaunch submit --launcher tries another"
     types = ", ".join(name for name in evidence.mpi_types if name not in (_mpi_type(evidence), "none"))
@@ -169,14 +169,14 @@ def _mpi_hint(evidence: Evidence) -> str:
     return f"mpi under launchers.options.srun in the site file: {others} (Open MPI speaks pmix)"
 
 
-def _mpi(evidence: Evidence) -> Check:
+def _mpi(evidence: ProbeEvidence) -> Check:
     launcher, mpi_type = evidence.spec["launcher"], _mpi_type(evidence)
     way = f"{launcher} --mpi={mpi_type}" if mpi_type and _launcher(evidence).is_step else launcher
     size = evidence.spec["layout"]["nodes"] * evidence.spec["layout"]["tasks_per_node"]
     worlds = [one["world"] for one in evidence.ranks if "world" in one]
     hint = _mpi_hint(evidence)
     if not worlds:
-        what, before = _not_joined(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
+        what, before = _describe_split_world(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
         hint = hint if before else "mend TensorFlow and Horovod first, below"
         return Check(name="MPI", verdict="FAIL", what=what, next=hint)
     sizes = sorted({world["size"] for world in worlds})
@@ -194,7 +194,7 @@ def _mpi(evidence: Evidence) -> Check:
     return Check(name="MPI", verdict="PASS", what=f"{count(size, 'rank')} in one world under {way}{library}")
 
 
-def _not_joined(evidence: Evidence, way: str) -> str:
+def _describe_split_world(evidence: ProbeEvidence, way: str) -> str:
     steps = Counter(one["step"] for one in evidence.ranks)
     problem = next((one["problem"] for one in evidence.ranks if one.get("problem") and one["step"] == "world"), "")
     if steps["world"]:
@@ -210,22 +210,22 @@ def _mpi_complaint(log: str) -> str:
     return next(own, "") or _complaint(log)
 
 
-def _visible(one: Facts) -> list[str] | None:
+def _visible_gpus(one: Facts) -> list[str] | None:
     """Return the GPUs that Slurm gave a rank by its variables; None where no variable says any."""
     told = one.get("told", {})
     said = next((told[name] for name in _VARIABLES if name in told), None)
     return None if said is None else [word for word in said.split(",") if word not in ("", "NoDevFiles", "-1")]
 
 
-def _gpus(evidence: Evidence) -> Check:
+def _gpus(evidence: ProbeEvidence) -> Check:
     layout = evidence.spec["layout"]
     asked, tasks, stand_in = layout["gpus_per_node"], layout["tasks_per_node"], layout["stand_in_gpus"]
     if not asked:
         return Check(name="GPUs", verdict="PASS", what="none asked for")
     request = HINTS["GPUs"]
-    blind = [one for one in evidence.ranks if not _given(one, stand_in)]
+    blind = [one for one in evidence.ranks if not _has_gpu(one, stand_in)]
     if blind:
-        seen = "TensorFlow sees none" if _visible(blind[0]) else "Slurm gave none"
+        seen = "TensorFlow sees none" if _visible_gpus(blind[0]) else "Slurm gave none"
         one = f"rank {blind[0]['rank']} on {blind[0]['host']}: {seen}"
         what = f"{len(blind)} of {len(evidence.ranks)} ranks without a GPU ({one}); {asked} a node were asked for"
         build = [one["tensorflow"] for one in blind if "tensorflow" in one]
@@ -233,33 +233,33 @@ def _gpus(evidence: Evidence) -> Check:
             request = "this TensorFlow is built for CPUs: another module, venv or container under 'environment:'"
         return Check(name="GPUs", verdict="FAIL", what=what, next=request)
     for host in sorted({one["host"] for one in evidence.ranks}):
-        seen_there = _on_host([one for one in evidence.ranks if one["host"] == host])
+        seen_there = _count_gpus_on_host([one for one in evidence.ranks if one["host"] == host])
         if seen_there and seen_there < tasks:
             what = f"{tasks} ranks on {host} see {count(seen_there, 'GPU')}: they would share"
             return Check(name="GPUs", verdict="FAIL", what=what, next=request)
         if seen_there and seen_there < asked:
             what = f"{host} shows {count(seen_there, 'GPU')}, and {asked} a node were asked for"
             return Check(name="GPUs", verdict="WARN", what=what, next=request)
-    each = len(_visible(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
+    each = len(_visible_gpus(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
     kind = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
     return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}, {asked} a node were asked for ({kind})")
 
 
-def _on_host(ranks: Sequence[Facts]) -> int:
+def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:
     """Return how many GPUs the ranks of a node see; 0 where that does not show: each sees one, or no variable says."""
-    several = [_visible(one) or [] for one in ranks]
+    several = [_visible_gpus(one) or [] for one in ranks]
     if len(ranks) > 1 and all(len(devices) == 1 for devices in several):
         return 0  # its own, which the launcher may call number 0 for all of them
     return len({device for devices in several for device in devices})
 
 
-def _given(one: Facts, stand_in: bool) -> bool:
+def _has_gpu(one: Facts, stand_in: bool) -> bool:
     """Whether a rank has a GPU: TensorFlow's word counts where it has any, Slurm's where nothing can compute."""
     sees = one.get("tensorflow", {}).get("gpus")
-    return bool(_visible(one)) if stand_in or sees is None else sees > 0
+    return bool(_visible_gpus(one)) if stand_in or sees is None else sees > 0
 
 
-def _cpus(evidence: Evidence) -> list[Check]:
+def _cpus(evidence: ProbeEvidence) -> list[Check]:
     layout = evidence.spec["layout"]
     asked, tasks = layout["cpus_per_task"], layout["tasks_per_node"]
     said = {one["told"]["SLURM_CPUS_PER_TASK"] for one in evidence.ranks if "SLURM_CPUS_PER_TASK" in one["told"]}
@@ -271,10 +271,10 @@ def _cpus(evidence: Evidence) -> list[Check]:
         )
         hint = "" if right else "a TaskProlog or a variable of the site changes it: --cpus-per-task N"
         checks.append(Check(name="CPUs per task", verdict="PASS" if right else "FAIL", what=what, next=hint))
-    return [*checks, _binding(evidence, asked, tasks)]
+    return [*checks, _cpu_binding(evidence, asked, tasks)]
 
 
-def _binding(evidence: Evidence, asked: int, tasks: int) -> Check:
+def _cpu_binding(evidence: ProbeEvidence, asked: int, tasks: int) -> Check:
     bind = "cpu_bind: cores under launchers.options.srun in the site file"
     here = [one for one in evidence.ranks if one["host"] == evidence.ranks[0]["host"]]
     sets = [frozenset(one["cpus"]) for one in here]
@@ -294,7 +294,7 @@ def _binding(evidence: Evidence, asked: int, tasks: int) -> Check:
     return Check(name="CPU binding", verdict="PASS", what=f"every rank has {count(narrowest, 'CPU')} {own}")
 
 
-def _environment(evidence: Evidence) -> list[Check]:
+def _environment(evidence: ProbeEvidence) -> list[Check]:
     promised = dict(map(tuple, evidence.spec["environment"]))
     pythons = sorted({f"{one['python']} ({one['python_version']})" for one in evidence.ranks})
     if len(pythons) > 1:
@@ -325,11 +325,11 @@ def _environment(evidence: Evidence) -> list[Check]:
     ]
 
 
-def _problem(evidence: Evidence, step: str) -> str:
+def _problem(evidence: ProbeEvidence, step: str) -> str:
     return next((one["problem"] for one in evidence.ranks if one.get("problem") and one["step"] == step), "")
 
 
-def _tensorflow(evidence: Evidence) -> Check:
+def _tensorflow(evidence: ProbeEvidence) -> Check:
     name, versions = (
         "TensorFlow",
         sorted({one["tensorflow"]["version"] for one in evidence.ranks if "tensorflow" in one}),
@@ -348,7 +348,7 @@ def _tensorflow(evidence: Evidence) -> Check:
     return Check(name=name, verdict="PASS" if fits else "FAIL", what=what, next="" if fits else hint)
 
 
-def _horovod(evidence: Evidence) -> Check:
+def _horovod(evidence: ProbeEvidence) -> Check:
     built = [one["horovod"] for one in evidence.ranks if "horovod" in one]
     if not built:
         said = _problem(evidence, "horovod") or "no rank has loaded it"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import __version__
-from hpclaunch.actions.diagnosis import Check, Evidence, Verdict, diagnose
+from hpclaunch.actions.diagnosis import Check, ProbeEvidence, Verdict, diagnose
 from hpclaunch.actions.refusals import refusals
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
@@ -68,7 +68,7 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
 
     Raises HpclaunchError where no site file can be used, and Interrupted while it waits: the job then goes on.
     """
-    prepared, remarks = _prepared(system, request, runs_dir)
+    prepared, remarks = _prepare_probe(system, request, runs_dir)
     before = (*_installation(prepared), *remarks)
     run: Run | None = None
     os.environ[MARK] = "set where the probe was submitted"
@@ -78,9 +78,9 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
             f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C leaves it alone; "
             f"hpclaunch doctor --from {run.path.name} reads it later)"
         )
-        run = _ended(system, run)
+        run = _wait_for_end(system, run)
     except KeyboardInterrupt:
-        raise _interrupted(run) from None
+        raise _interruption(run) from None
     except HpclaunchError as error:
         return Report(site=prepared.spec.site, checks=(*before, *_refusals(prepared, error)), run=run)
     finally:
@@ -95,7 +95,7 @@ def probe_job() -> Job:
     return Job(name="doctor", folder=str(FOLDER), summary=summary, script=SCRIPT, resources=resources)
 
 
-def _prepared(system: System, request: Request, runs_dir: str | None) -> tuple[Prepared, list[Check]]:
+def _prepare_probe(system: System, request: Request, runs_dir: str | None) -> tuple[Prepared, list[Check]]:
     """Plan the probe: two nodes where the site has so many, as problems between nodes need two; two ranks without."""
     asked = replace(request, restarts=0)
     first = prepare(system, replace(asked, nodes=request.nodes or 1), runs_dir, probe_job())
@@ -145,7 +145,7 @@ def _refusals(prepared: Prepared, error: HpclaunchError) -> list[Check]:
     return refusals(error.faults, prepared.spec.directives, offered, scheduler_row(name))
 
 
-def _ended(system: System, run: Run) -> Run:
+def _wait_for_end(system: System, run: Run) -> Run:
     shown = ""
     for (now,) in wait([run], None, 0, system.tell):
         run = now
@@ -156,7 +156,7 @@ def _ended(system: System, run: Run) -> Run:
     return run
 
 
-def _interrupted(run: Run | None) -> Interrupted:
+def _interruption(run: Run | None) -> Interrupted:
     if run is None:
         return Interrupted(Fault(what="interrupted before the probe was submitted"))
     what, name = f"interrupted; {run.path.name} goes on", run.path.name
@@ -184,7 +184,7 @@ def findings(run: Run) -> list[Check]:
     logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
     log = "".join(read_text(path)[-_LONGEST_LOG:] for path in logs) if logs else None
     return diagnose(
-        Evidence(
+        ProbeEvidence(
             spec=spec,
             state=run.state,
             exit_code=run.exit_code,

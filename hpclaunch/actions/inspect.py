@@ -76,7 +76,7 @@ def _facts(run: Run) -> dict[str, str]:
     spec = run.spec()
     environment = json_object(read_text(run.home / "environment.json"))
     facts = {"site": run.site, "state": run.state, "exit code": run.exit_code, "git": run.git}
-    facts |= {f"environment.{name}": _flat(value) for name, value in environment.items() if name != "folder"}
+    facts |= {f"environment.{name}": _as_text(value) for name, value in environment.items() if name != "folder"}
     # Before the command, in which an argument of the program's own may say otherwise.
     facts |= {f"--{name.replace('_', '-')}": value for name, value in run.parameters().items()}
     own = {one.name for one in fields(JobSpec) if one.metadata == OWN}
@@ -84,18 +84,18 @@ def _facts(run: Run) -> dict[str, str]:
         if key in own:
             continue
         if isinstance(value, dict):
-            facts |= {f"{key}.{inner}": _flat(content) for inner, content in value.items()}
+            facts |= {f"{key}.{inner}": _as_text(content) for inner, content in value.items()}
         elif key == "command" and isinstance(value, list):
             facts |= _options(value, run)
         else:
-            facts[key] = _flat(value).replace(str(run.home), "RUN")
+            facts[key] = _as_text(value).replace(str(run.home), "RUN")
     directives = spec.get("directives", [])
     pairs = (
         [pair for pair in directives if isinstance(pair, list) and len(pair) == 2]
         if isinstance(directives, list)
         else []
     )
-    facts |= {f"--{name}": _flat(value).replace(str(run.home), "RUN") for name, value in pairs}
+    facts |= {f"--{name}": _as_text(value).replace(str(run.home), "RUN") for name, value in pairs}
     facts |= {f"--{name.replace('_', '-')}": value for name, value in runs.swept(run).items()}
     return facts | {f"result.{name}": value for name, value in numbers(run).items()}
 
@@ -107,8 +107,8 @@ def _options(command: list[Any], run: Run) -> dict[str, str]:
     return {**named, "command": " ".join(word for word in words if word.partition("=")[0] not in named)}
 
 
-def _flat(value: Any) -> str:
-    return " ".join(map(_flat, value)) if isinstance(value, list | tuple) else str(value)
+def _as_text(value: Any) -> str:
+    return " ".join(map(_as_text, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def size_of(folder: Path) -> int:

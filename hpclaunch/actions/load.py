@@ -16,7 +16,7 @@ from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Context, Request
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.folders import expanded, is_open
-from hpclaunch.sites.detect import Choice, check_settings, choice_of, machine
+from hpclaunch.sites.detect import SiteChoice, check_settings, choice_of, machine
 
 _COMPACT = str.maketrans({"-": "", ":": "", "T": "-", "Z": ""})
 """2026-01-02T03:04:05Z -> 20260102-030405"""
@@ -41,7 +41,7 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
     return replace(case, context=replace(context, run_dir=_run_dir(system, case, runs_dir)))
 
 
-def choose_site(system: System, asked: str | None, settings: Settings) -> Choice:
+def choose_site(system: System, asked: str | None, settings: Settings) -> SiteChoice:
     """Return the site of a request, and who chose it. Raises NotFound or InvalidFile."""
     here = machine(system.environment, os.uname().nodename)
     return choice_of(system.catalog, here, asked, settings)

@@ -22,7 +22,7 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.measured.calibration_file import Calibration, store
 from hpclaunch.planner.measured.calibrations import place_of, with_key
-from hpclaunch.planner.measured.measurement import WARM_UP, Measured, calibration_of, measured
+from hpclaunch.planner.measured.measurement import WARM_UP, MeasuredRun, calibration_of, measured
 from hpclaunch.planner.workload import Workload, workload_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
@@ -34,7 +34,7 @@ NODES = 2
 
 
 @record
-class Trial:
+class ProfileRun:
     """One short run: its nodes, batch size per rank, and what would be submitted."""
 
     nodes: int
@@ -52,7 +52,7 @@ class Design:
     """Which runs measure a case, and what was left out."""
 
     case: Case
-    trials: tuple[Trial, ...]
+    trials: tuple[ProfileRun, ...]
     remarks: tuple[str, ...]
 
     def cost(self) -> tuple[float, str] | None:
@@ -96,7 +96,7 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     for nodes, per_rank in shapes:
         shape = Shape(nodes=nodes, ranks_per_node=ranks, per_rank=per_rank, accumulation=work.accumulation)
         short = _shorten(request, work, shape, steps)
-        trials.append(Trial(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
+        trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
         raise Refused(list(faults))
@@ -162,10 +162,10 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
                 runs.append(run)
                 begun.append(run)
                 system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
-            ended = _waited(system, begun)
+            ended = _wait_for_ends(system, begun)
             runs = [next((one for one in ended if one.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
-        raise _interrupted(found.case.job, runs) from None
+        raise _interruption(found.case.job, runs) from None
     except HpclaunchError as error:
         if runs:
             system.warn(f"these runs go on: {_names(runs)}")
@@ -173,7 +173,7 @@ def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
     return runs
 
 
-def _waited(system: System, runs: list[Run]) -> list[Run]:
+def _wait_for_ends(system: System, runs: list[Run]) -> list[Run]:
     shown: dict[Path, str] = {}
     for now in wait(runs, None, 0, system.tell):
         runs = now
@@ -191,7 +191,7 @@ def _names(runs: Sequence[Run]) -> str:
     return " ".join(run.path.name for run in runs)
 
 
-def _interrupted(job: Job, runs: Sequence[Run]) -> Interrupted:
+def _interruption(job: Job, runs: Sequence[Run]) -> Interrupted:
     what = f"interrupted; {count(len(runs), 'run')} of {job.name} go on, as they were submitted"
     options = " ".join(f"--from {run.path.name}" for run in runs)
     again = f"when they have ended: hpclaunch profile {job.name} {options}; or hpclaunch cancel {_names(runs)}"
@@ -202,7 +202,7 @@ def _interrupted(job: Job, runs: Sequence[Run]) -> Interrupted:
 class Result:
     """What was measured, and where it is kept."""
 
-    runs: tuple[Measured, ...]
+    runs: tuple[MeasuredRun, ...]
     calibration: Calibration
     place: Path
 

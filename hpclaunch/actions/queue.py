@@ -27,7 +27,7 @@ def queue_of(system: System, question: Question) -> Queue:
     row = question.case.site.scheduler_row
     system.tell(f"asking {row.title} how long such jobs wait")
     past = scheduler_of(question.case.site.scheduler).past_jobs(DAYS)
-    found = {trial.nodes: wait for trial in trials if (wait := _from_history(past, trial)) is not None}
+    found = {trial.nodes: wait for trial in trials if (wait := _wait_by_history(past, trial)) is not None}
     waits = {nodes: wait.middle_s for nodes, wait in found.items()}
     reasons = [wait.reason for wait in found.values()]
     guessed = {}
@@ -39,11 +39,11 @@ def queue_of(system: System, question: Question) -> Queue:
     return Queue(
         waits=waits,
         reasons=tuple(reasons),
-        words=_words(row, found, guessed, len(past)),
+        words=_queue_words(row, found, guessed, len(past)),
     )
 
 
-def _from_history(past: Sequence[Past], trial: Trial) -> Wait | None:
+def _wait_by_history(past: Sequence[Past], trial: Trial) -> Wait | None:
     place = trial.sizing.placement
     return wait_for(past, trial.nodes, place.walltime, place.partition, place.qos)
 
@@ -71,7 +71,7 @@ def _guess_reason(row: SchedulerRow, nodes: int, seconds: float) -> Reason:
     )
 
 
-def _words(row: SchedulerRow, found: Mapping[int, Wait], guessed: Mapping[int, float], jobs: int) -> str:
+def _queue_words(row: SchedulerRow, found: Mapping[int, Wait], guessed: Mapping[int, float], jobs: int) -> str:
     """One line for the table."""
     told = []
     if found:

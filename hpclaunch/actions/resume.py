@@ -43,7 +43,7 @@ def resume(system: System, run: Run, nodes: int | None = None, walltime: int | N
         os.utime(run.script)  # the script counts its restarts from here
         asked = run.spec().get("walltime")
         return hand_over(run, text, asked if isinstance(asked, int) else 0, options, earlier=earlier), []
-    prepared = _prepare_again(system, run, nodes, walltime)
+    prepared = _prepare_resumed(system, run, nodes, walltime)
     check(prepared)
     _write(run, prepared, len(earlier))
     told = [*prepared.notices, *_changes(run, prepared, len(earlier))]
@@ -82,7 +82,7 @@ def _refuse_unended(run: Run) -> None:
         raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))
 
 
-def _prepare_again(system: System, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
+def _prepare_resumed(system: System, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
     """Plan and render the run's own request with other nodes or another walltime."""
     recorded = json_object(read_text(run.path / REQUEST))
     known = {field.name for field in fields(Request)}

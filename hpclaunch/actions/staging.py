@@ -23,7 +23,7 @@ _REPORT_FILES = 10_000
 
 
 @record
-class Source:
+class DatasetSource:
     """Where a data set is fetched from: an archive, an .npz file or a folder, or None for the job file's address.
 
     ``sha256``: the checksum that a file must have; that of the job file's address is always checked.
@@ -33,7 +33,7 @@ class Source:
     sha256: str | None = None
 
 
-def stage(data: DataSet, source: Source, folder: Path, say: Say) -> Path:
+def stage(data: DataSet, source: DatasetSource, folder: Path, say: Say) -> Path:
     """Put the data set into ``folder``/NAME and return that path; what is there already and complete is left alone.
 
     Nothing but a complete data set ever appears under the final name. Raises Refused.
@@ -59,7 +59,7 @@ def stage(data: DataSet, source: Source, folder: Path, say: Say) -> Path:
     return goal
 
 
-def _fill(data: DataSet, source: Source, fresh: Path, say: Say) -> None:
+def _fill(data: DataSet, source: DatasetSource, fresh: Path, say: Say) -> None:
     if source.path is not None and Path(source.path).is_dir():
         if source.sha256:
             raise Refused(Fault(where="--sha256", what="a folder has no checksum", next="leave it out"))
@@ -126,7 +126,7 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
     tarfile = _tarfile()
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(fresh, members=_counted(tar, say), filter="data")
+            tar.extractall(fresh, members=_count_members(tar, say), filter="data")
             if tar.fileobj is None or tar.fileobj.tell() <= tar.offset:
                 raise tarfile.ReadError("it ends too early")
             _read_to_the_end(tar.fileobj)
@@ -160,7 +160,7 @@ def _read_to_the_end(stream: IO[bytes]) -> None:
         pass
 
 
-def _counted(archive: Iterable[Any], say: Say) -> Iterator[Any]:
+def _count_members(archive: Iterable[Any], say: Say) -> Iterator[Any]:
     for number, member in enumerate(archive, 1):
         if number % _REPORT_FILES == 0:
             say(f"  {number} files")

@@ -35,15 +35,15 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     A run of a job array is looked after by the array, which is one record for all of them.
     """
     wholes = {run.home: runs.whole_of(run) for run in found}
-    whole = _settled([_continued(_by_hand(run)) for run in wholes.values()])
+    whole = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in wholes.values()])
     tasks = {run.path: _open_tasks(run, found) for run in whole if run.tasks}
     news: dict[str, dict[str, Status]] = {}
     for name in {run.scheduler for run in whole}:
         asked = [one for run in whole if run.scheduler == name for one in tasks.get(run.path, [run])]
-        open_runs = [run for run in asked if run.job_id and _in_question(run)]
+        open_runs = [run for run in asked if run.job_id and _may_change(run)]
         if open_runs:
             news[name] = scheduler_of(name).states(open_runs)
-    wholes = {run.path: _told(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in whole}
+    wholes = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in whole}
     return [runs.task_of(wholes[run.home], run.index) if run.index >= 0 else wholes[run.path] for run in found]
 
 
@@ -55,21 +55,21 @@ def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
     return runs.tasks_of(array, None if -1 in named else named)
 
 
-def _told(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
+def _apply_news(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
     if not run.tasks:
-        now = _updated(run, news.get(run.job_id))
-        return _continued(now) if now.final and not run.final else now  # its last words may be those of a successor
+        now = _update(run, news.get(run.job_id))
+        return _follow_chain(now) if now.final and not run.final else now  # its last words may be those of a successor
     told = [(one, news[one.job_id]) for one in tasks if one.job_id in news]
-    heard = {one.index: _with(one, status) for one, status in told if status.exit_code or not one.final}
+    heard = {one.index: _set_status(one, status) for one, status in told if status.exit_code or not one.final}
     return runs.record_tasks(run, heard) if heard else run
 
 
-def _with(run: Run, status: Status) -> Run:
+def _set_status(run: Run, status: Status) -> Run:
     nodes = status.nodes or run.nodes
     return replace(run, state=status.state, exit_code=status.exit_code, reason=status.reason, nodes=nodes)
 
 
-def _in_question(run: Run) -> bool:
+def _may_change(run: Run) -> bool:
     """Whether a scheduler can tell more: accounting may hear of an exit code later than the queue of a failure."""
     if run.state != "FAILED" or run.exit_code:
         return not run.final
@@ -84,18 +84,18 @@ def _age(run: Run, file: str) -> float:
         return 0.0
 
 
-def _updated(run: Run, status: Status | None) -> Run:
+def _update(run: Run, status: Status | None) -> Run:
     if status is None or (run.final and not status.exit_code):
         return run
-    now = _with(run, status)
+    now = _set_status(run, status)
     # Why it waits changes often, and is asked for anew: it is told, not recorded.
     known = run if now.final else replace(run, reason=now.reason)
     if now == known:
         return now
-    return _recorded(run, state=now.state, exit_code=now.exit_code, reason=now.reason, nodes=now.nodes)
+    return _record_news(run, state=now.state, exit_code=now.exit_code, reason=now.reason, nodes=now.nodes)
 
 
-def _recorded(run: Run, **news: Any) -> Run:
+def _record_news(run: Run, **news: Any) -> Run:
     """Record what is new. Where the directory cannot be written it is still told: it can be asked again."""
     try:
         return runs.change(run, durable=False, **news)
@@ -103,7 +103,7 @@ def _recorded(run: Run, **news: Any) -> Run:
         return replace(run, **news)
 
 
-def _by_hand(run: Run) -> Run:
+def _find_start_by_hand(run: Run) -> Run:
     """Return a run that hpclaunch did not submit under the job that a person last started from its script."""
     if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
@@ -113,10 +113,10 @@ def _by_hand(run: Run) -> Run:
     newest = newest.partition("_")[0] if run.tasks else newest
     if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
         return run
-    return _recorded(run, job_id=newest, state="UNKNOWN", exit_code="", reason="", submission="by hand")
+    return _record_news(run, job_id=newest, state="UNKNOWN", exit_code="", reason="", submission="by hand")
 
 
-def _continued(run: Run) -> Run:
+def _follow_chain(run: Run) -> Run:
     """Return a run under the last job of its chain: a script that may not requeue itself submits its successor."""
     starts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
     text = read_text(run.path / "attempts" / starts[-1] / "next-job") if starts and run.job_id else ""
@@ -124,31 +124,31 @@ def _continued(run: Run) -> Run:
     if not runs.JOB_ID.fullmatch(successor) or successor in (run.job_id, *run.earlier):
         return run
     news = {"job_id": successor, "state": "PENDING", "earlier": (*run.earlier, run.job_id)}
-    return _continued(_recorded(run, exit_code="", reason="", nodes="", **news))
+    return _follow_chain(_record_news(run, exit_code="", reason="", nodes="", **news))
 
 
-def _settled(found: Sequence[Run]) -> list[Run]:
+def _settle_all(found: Sequence[Run]) -> list[Run]:
     """Resolve runs whose submission was never answered: by their own marks, else by looking them up."""
     settled = {run.path: run for run in found}
     for name in {run.scheduler for run in found}:
         lost = [run for run in found if run.scheduler == name and run.state == "SUBMITTING"]
         if lost:
             search = scheduler_of(name).search(lost)
-            settled.update({run.path: _settle(run, search) for run in lost})
+            settled.update({run.path: _settle_run(run, search) for run in lost})
     return [settled[run.path] for run in found]
 
 
-def _settle(run: Run, search: Search) -> Run:
+def _settle_run(run: Run, search: Search) -> Run:
     marks = [name.rpartition(".")[0] for name in run.attempts()]
     fresh = [job_id for job_id in (*search.jobs.get(run.path, ()), *marks) if job_id not in run.earlier]
     if fresh:
-        return _recorded(run, job_id=fresh[0], state="PENDING", reason="", submission="hpclaunch")
+        return _record_news(run, job_id=fresh[0], state="PENDING", reason="", submission="hpclaunch")
     if not search.answered:
-        return _recorded(run, reason=search.words)
+        return _record_news(run, reason=search.words)
     if _age(run, runs.RECORD) < _PATIENCE_S:
         return replace(run, reason=run.reason or "the scheduler has not answered yet")
     if search.certain:
-        return _recorded(run, state="NOT_SUBMITTED", reason="the scheduler knows no job of it, queued or ended")
+        return _record_news(run, state="NOT_SUBMITTED", reason="the scheduler knows no job of it, queued or ended")
     return replace(run, reason="the scheduler knows no job of it now, and cannot say what was")
 
 
@@ -234,14 +234,14 @@ def cancel(found: Sequence[Run]) -> list[Run]:
         if ended and not scheduler_row(name).remembers_cancelled:
             found = [runs.change(run, state="CANCELLED") if run in mine else run for run in found]
     waited = {run.path for run in doomed if run.index >= 0 and run.state == "PENDING"}
-    return [_dropped(run) if run.path in waited else run for run in refreshed(found)]
+    return [_mark_cancelled(run) if run.path in waited else run for run in refreshed(found)]
 
 
-def _dropped(run: Run) -> Run:
+def _mark_cancelled(run: Run) -> Run:
     """Return a waiting run of an array that was cancelled: Slurm forgets it at once, and accounting tells later."""
     if run.state != "UNKNOWN" or run.reason:
         return run
-    gone = _with(run, NEVER_BEGUN)
+    gone = _set_status(run, NEVER_BEGUN)
     runs.record_tasks(runs.whole_of(run), {run.index: gone})
     return gone
 
@@ -256,7 +256,7 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
         return retry_in_array(run, tell)
     decision = decide(ending_of(run))
     if not decision.again:
-        raise _not_again(run, decision.reason)
+        raise _retry_refusal(run, decision.reason)
     text = script_of(run)
     directives, walltime = asked_of(run)
     excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
@@ -266,11 +266,11 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
 
 
-def _not_again(run: Run, reason: str) -> Refused:
-    return Refused(Fault(what=f"{run.label} is not started again: {reason}", next=_instead(run)))
+def _retry_refusal(run: Run, reason: str) -> Refused:
+    return Refused(Fault(what=f"{run.label} is not started again: {reason}", next=_next_step(run)))
 
 
-def _instead(run: Run) -> str:
+def _next_step(run: Run) -> str:
     """Return what helps a run that is not for ``retry``."""
     name = run.label
     if run.state == "COMPLETED":
@@ -292,7 +292,7 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
     decisions = [(one, decide(ending_of(one, unwell))) for one in ended]
     again = [one for one, decision in decisions if decision.again]
     if not again:
-        raise _not_again(run, decisions[0][1].reason if decisions else "none of its runs has failed")
+        raise _retry_refusal(run, decisions[0][1].reason if decisions else "none of its runs has failed")
     directives, _ = asked_of(run)
     bad = [node for _, decision in decisions if decision.again for node in decision.exclude]
     excluded = merged(array.excluded or directives.get("exclude", ""), tuple(dict.fromkeys(bad)))

@@ -34,10 +34,10 @@ def follow(
     unknown = 0
     while True:
         if since >= pause:
-            run, since, pause = refreshed([run])[0], 0.0, _longer(pause, [run])
+            run, since, pause = refreshed([run])[0], 0.0, _lengthen_pause(pause, [run])
             unknown = unknown + 1 if run.state == "UNKNOWN" else 0
         if unknown >= _PATIENCE:
-            raise _lost(run)
+            raise _lost_run_error(run)
         ended = run.final
         yield run, tail.read()
         if ended:
@@ -46,11 +46,11 @@ def follow(
         since += 0.5
 
 
-def _longer(pause: float, found: Sequence[Run]) -> float:
+def _lengthen_pause(pause: float, found: Sequence[Run]) -> float:
     return min(longest_pause(run.scheduler for run in found), pause * 1.5)
 
 
-def _lost(run: Run) -> SchedulerError:
+def _lost_run_error(run: Run) -> SchedulerError:
     what = f"nobody knows what became of {run.label}" + (f" ({run.reason})" if run.reason else "")
     return SchedulerError(Fault(what=what, next=f"hpclaunch logs {run.label}, and sacct or the site's staff"))
 
@@ -73,13 +73,13 @@ def wait(
         runs = refreshed(runs)
         for number, run in enumerate(runs):
             unknown[run.path] = unknown[run.path] + 1 if run.state == "UNKNOWN" else 0
-            if run.final and left[run.path] > 0 and (again := _again(run, tell)):
+            if run.final and left[run.path] > 0 and (again := _retry_run(run, tell)):
                 left[run.path] -= 1
                 runs[number] = again
         yield runs
         if all(run.final or run.state in NEVER_QUEUED or unknown[run.path] >= _PATIENCE for run in runs):
             return
-        pause = _longer(pause, runs)
+        pause = _lengthen_pause(pause, runs)
         if deadline is not None and time.monotonic() + pause > deadline:
             pause = deadline - time.monotonic()
         if pause <= 0:
@@ -87,7 +87,7 @@ def wait(
         poll(pause)
 
 
-def _again(run: Run, tell: Callable[[str], None]) -> Run | None:
+def _retry_run(run: Run, tell: Callable[[str], None]) -> Run | None:
     try:
         return retry(run, tell)
     except Refused:
@@ -120,12 +120,12 @@ def own_log(run: Run, rank: int | None) -> int | None:
     ranks = _ranks(spec)
     if rank >= ranks > 0:
         ranks_are = f"has ranks 0 to {ranks - 1}" if ranks > 1 else "has one rank, 0"
-        raise Refused(Fault(what=f"{run.label} {ranks_are}, and no rank {rank}", next=_whole(run)))
+        raise Refused(Fault(what=f"{run.label} {ranks_are}, and no rank {rank}", next=_whole_log_command(run)))
     if ranks == 1:
         return None
     if not spec.get("rank_number"):
         what = f"the {ranks} ranks of {run.label} have no logs of their own: more than 'rank_logs' allows"
-        more = f"{_whole(run)}; 'rank_logs: {ranks}' in the job file or hpclaunch.yaml changes the next run"
+        more = f"{_whole_log_command(run)}; 'rank_logs: {ranks}' in the job file or hpclaunch.yaml changes the next run"
         raise Refused(Fault(what=what, next=more))
     return rank
 
@@ -136,10 +136,10 @@ def unheard(run: Run, rank: int) -> Fault:
         return Fault(what=f"{run.label} has not started", next=f"hpclaunch logs -f {run.label} --rank {rank}")
     launcher = run.spec().get("launcher", "its launcher")
     what = f"{run.label} has no log of rank {rank}: the rank was never started, or {launcher} told it no number"
-    return Fault(what=what, next=_whole(run))
+    return Fault(what=what, next=_whole_log_command(run))
 
 
-def _whole(run: Run) -> str:
+def _whole_log_command(run: Run) -> str:
     return f"hpclaunch logs {run.label}, of all ranks"
 
 

@@ -28,11 +28,11 @@ def fetch(
 ) -> None:
     """Put a job's data set into the data folder, checked and all at once (compute nodes have no internet)."""
     from hpclaunch.actions.datasets import fetch as fetch_dataset
-    from hpclaunch.actions.staging import Source
+    from hpclaunch.actions.staging import DatasetSource
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
     from hpclaunch.core.spec import Request
 
     request = Request(target=job, site=site, data_dir=data_dir)
-    folder = fetch_dataset(System(tell=console.say), request, Source(path=source, sha256=sha256))
+    folder = fetch_dataset(System(tell=console.say), request, DatasetSource(path=source, sha256=sha256))
     console.write(f"{folder}\n")

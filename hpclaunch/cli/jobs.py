@@ -53,14 +53,14 @@ def _rows(parameters: Mapping[str, Parameter]) -> list[tuple[str, ...]]:
 
     groups: dict[str, list[tuple[str, ...]]] = {}
     for key, one in parameters.items():
-        row = (key, one.kind, spell(one.default), one.help + _allowed(one))
+        row = (key, one.kind, spell(one.default), one.help + _describe_allowed(one))
         groups.setdefault(one.group or "this job", []).append(row)
     if len(groups) == 1:
         return next(iter(groups.values()))
     return [row for group, rows in groups.items() for row in [(f"[{group}]", "", "", ""), *rows]]
 
 
-def _allowed(parameter: Parameter) -> str:
+def _describe_allowed(parameter: Parameter) -> str:
     allowed = ", ".join(map(str, parameter.choices)) or parameter.bounds
     return f" ({allowed})" if allowed else ""
 

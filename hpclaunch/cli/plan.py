@@ -98,16 +98,16 @@ def _objective(deadline: str | None, budget: float | None, weight: float | None,
     from hpclaunch.guidelines.choice import Objective
 
     if weight is not None and prefer is not None:
-        raise _wrong("--weight and --prefer", "exclude each other", next="leave one of them out")
+        raise _invalid_request("--weight and --prefer", "exclude each other", next="leave one of them out")
     if prefer is not None and prefer not in PREFERENCES:
-        raise _wrong("--prefer", f"{prefer!r} is not allowed", allowed=", ".join(PREFERENCES))
+        raise _invalid_request("--prefer", f"{prefer!r} is not allowed", allowed=", ".join(PREFERENCES))
     if weight is not None and not 0 < weight < 1:
-        raise _wrong("--weight", f"{weight} is not allowed", allowed="above 0 and below 1")
+        raise _invalid_request("--weight", f"{weight} is not allowed", allowed="above 0 and below 1")
     if budget is not None and not (0 < budget < math.inf):
-        raise _wrong("--budget", f"{budget} is not allowed", allowed="a number above 0")
+        raise _invalid_request("--budget", f"{budget} is not allowed", allowed="a number above 0")
     chosen = PREFERENCES[prefer] if prefer else weight or 0.5
     return Objective(weight=chosen, deadline_s=flags.seconds_of(deadline, "--deadline"), budget=budget)
 
 
-def _wrong(where: str, what: str, allowed: str = "", next: str = "") -> InvalidRequest:
+def _invalid_request(where: str, what: str, allowed: str = "", next: str = "") -> InvalidRequest:
     return InvalidRequest(Fault(where=where, what=what, allowed=allowed, next=next))

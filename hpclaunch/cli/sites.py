@@ -94,7 +94,7 @@ def detect(
     if found is not None and path is not None:
         found = detect.write(found, path)
     if json:
-        console.write_json(_detected(known, found))
+        console.write_json(_detection_values(known, found))
         return
     if known is not None:
         console.say(f"this machine belongs to the site {known.name} ({known.origin}: {known.path})")
@@ -114,7 +114,7 @@ def detect(
     console.write(f"{found.path}\n")
 
 
-def _detected(known: Any, found: Any) -> dict[str, Any]:
+def _detection_values(known: Any, found: Any) -> dict[str, Any]:
     """Return the JSON of ``sites detect``."""
     site = {"name": known.name, "origin": known.origin, "path": str(known.path)} if known else None
     described = found.described if found else None

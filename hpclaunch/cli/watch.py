@@ -26,7 +26,7 @@ def watch(run: Any, json: bool) -> None:
             if text:
                 console.say_bytes(text)
     except KeyboardInterrupt:
-        console.say(f"\n{_detached([run])}")
+        console.say(f"\n{_detach_message([run])}")
         raise typer.Exit(130) from None
     console.show_end(last, json)
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
@@ -49,13 +49,13 @@ def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> An
                     why = f"{one.reason}: {words}" if one.tasks and words else words or one.reason
                     console.say(f"{one.label}: {one.state}" + (f" ({why})" if why else ""))
     except KeyboardInterrupt:
-        console.say(f"\n{_detached([run for run in found if not run.final])}")
+        console.say(f"\n{_detach_message([run for run in found if not run.final])}")
         raise typer.Exit(130) from None
     run_tables.show_status(found, json)
     return found
 
 
-def _detached(going: Sequence[Any]) -> str:
+def _detach_message(going: Sequence[Any]) -> str:
     """Return what is said to who no longer waits, of the runs that had not ended when they were last asked for."""
     from hpclaunch.schedulers import scheduler_of
 

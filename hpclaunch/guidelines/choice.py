@@ -172,7 +172,7 @@ class Appraisal:
 
 
 @record
-class Choice:
+class NodeChoice:
     """The best feasible candidate, or None with the ``nearest`` one; all of them appraised; every warning."""
 
     best: Candidate | None
@@ -182,7 +182,7 @@ class Choice:
     reason: Reason
 
 
-def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Candidate | None = None) -> Choice:
+def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Candidate | None = None) -> NodeChoice:
     """Return the best feasible candidate: feasible first, then worthwhile, then the least J.
 
     Candidates within 3 % are the same: then fewer nodes, then a batch size per rank that is a multiple of 8, then the
@@ -197,7 +197,7 @@ def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Can
     pool = worth or feasible
     nearest = min(appraised, key=lambda one: (_excess(one.candidate, objective), one.trade_off)).candidate
     best = _least(pool) if pool else None
-    return Choice(
+    return NodeChoice(
         best=best.candidate if best else None,
         nearest=best.candidate if best else nearest,
         appraised=tuple(appraised),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hpclaunch.guidelines.parallelism import dataset_fits_node
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.strategy import traffic_of
-from hpclaunch.planner.values import Row
+from hpclaunch.planner.values import PlanRow
 
 
-def assumed_of(predictor: Predictor, row: Row, assumed: tuple[str, ...]) -> tuple[str, ...]:
+def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> tuple[str, ...]:
     """Return the lines for the chosen ``row``, after those (``assumed``) that were known before it was chosen."""
     timing, found, target = predictor.timing, list(assumed), predictor.question.case.request.target
     if timing is None:
@@ -23,10 +23,10 @@ def assumed_of(predictor: Predictor, row: Row, assumed: tuple[str, ...]) -> tupl
         found.append("a step's fixed time: not measured, and not counted; it makes small models much slower")
     if timing is not None and timing.straggling_origin == "default":
         found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's own)")
-    return (*found, *_reading(predictor, row))
+    return (*found, *_reading_assumptions(predictor, row))
 
 
-def _reading(predictor: Predictor, row: Row) -> list[str]:
+def _reading_assumptions(predictor: Predictor, row: PlanRow) -> list[str]:
     """What the ranks would have to read, where a node cannot keep the data set and nothing was measured.
 
     No site file says what its file systems give; a measured throughput has waited for it.

@@ -13,7 +13,7 @@ GB = 1e9
 
 
 @record
-class Node:
+class NodeModel:
     """A node as the models take it: ``gpu`` None where its speed is not known, ``room`` None where its memory is not.
 
     ``on_gpus``: else the ranks compute on CPUs. ``assumed``: what the site file does not say, and what stands in its
@@ -29,13 +29,13 @@ class Node:
     assumed: tuple[str, ...]
 
 
-def node_of(node: NodeType, layout: Layout) -> Node:
+def node_of(node: NodeType, layout: Layout) -> NodeModel:
     """Return what the ranks of a layout compute on: one GPU each, or a share of the node's CPUs and memory."""
     assumed: list[str] = []
     on_gpus = layout.gpus_per_node > 0 and not layout.stand_in_gpus
     model = (node.gpu_model or "a GPU") if on_gpus else (node.cpu or "CPUs")
     gpu = gpu_named(node.gpu_model, node.gpu_memory_gb) if on_gpus else None
-    return Node(
+    return NodeModel(
         ranks=layout.tasks_per_node,
         on_gpus=on_gpus,
         gpu=gpu,

@@ -17,10 +17,10 @@ from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.parallelism import replicas as replicas_on
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
-from hpclaunch.planner.machine import Node
+from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.strategy import Strategy, shared_timing
-from hpclaunch.planner.values import Row
+from hpclaunch.planner.values import PlanRow
 from hpclaunch.planner.workload import Workload
 
 SMALLEST = 32
@@ -36,7 +36,7 @@ class Predictor:
 
     question: Question
     work: Workload
-    node: Node
+    node: NodeModel
     figures: ModelFigures
     strategy: Strategy
     cap: BatchCap
@@ -67,9 +67,9 @@ class Predictor:
         """Whether the job's own batch per rank holds: it was typed, or the nodes were."""
         return "batch_size_per_rank" in self.work.typed or self.question.typed_nodes is not None
 
-    def rows(self, trials: Sequence[Trial]) -> list[Row]:
+    def rows(self, trials: Sequence[Trial]) -> list[PlanRow]:
         """Return a row for every trial, up to where the batch cannot be shared out any further."""
-        found: list[Row] = []
+        found: list[PlanRow] = []
         for trial in trials:
             row = self.row(trial, first=not any(one.batch for one in found))
             found.append(row)
@@ -77,10 +77,10 @@ class Predictor:
                 break  # strong scaling ends here, or the site's limit is reached: more nodes cannot help
         return found
 
-    def row(self, trial: Trial, *, first: bool = True) -> Row:
+    def row(self, trial: Trial, *, first: bool = True) -> PlanRow:
         """Return what is predicted of one trial; the ``first`` one takes a batch below the floor if it must."""
         ranks = trial.nodes * self.node.ranks
-        empty = Row(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
+        empty = PlanRow(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
         if trial.faults:
             return empty
         gpus = self.strategy.parallelism.gpus_per_replica
@@ -155,7 +155,7 @@ class Predictor:
         return self.candidate(trial, batch, predicted)
 
 
-def timing_of(question: Question, work: Workload, node: Node, figures: ModelFigures) -> Timing | None:
+def timing_of(question: Question, work: Workload, node: NodeModel, figures: ModelFigures) -> Timing | None:
     """Return the timing: fitted to what was measured, else from the GPU's defaults, else None."""
     machine = Machine(links=node.links)
     if question.evidence.points:
@@ -177,15 +177,15 @@ def epochs_model_of(work: Workload, critical: float | None) -> tuple[Pareto, str
     """Return epochs by batch, and a remark where the model is not known: then epochs do not depend on the batch."""
     epochs = work.epochs or 1.0
     if work.epochs is None:
-        return _flat(1.0), "the job has no parameter for epochs: times are those of one epoch"
+        return _constant_epochs(1.0), "the job has no parameter for epochs: times are those of one epoch"
     if "epochs" in work.typed:
-        return _flat(epochs), "epochs: as typed, for every batch"
+        return _constant_epochs(epochs), "epochs: as typed, for every batch"
     if critical is None:
-        return _flat(epochs), "B_crit: not known; epochs are taken not to grow with the batch"
+        return _constant_epochs(epochs), "B_crit: not known; epochs are taken not to grow with the batch"
     if work.base_batch is None:
-        return _flat(epochs), "base_batch: not known; epochs are taken not to grow with the batch"
+        return _constant_epochs(epochs), "base_batch: not known; epochs are taken not to grow with the batch"
     return pareto_from(epochs, work.base_batch, critical), ""
 
 
-def _flat(epochs: float) -> Pareto:
+def _constant_epochs(epochs: float) -> Pareto:
     return Pareto(fewest_epochs=epochs, critical_batch=math.inf)

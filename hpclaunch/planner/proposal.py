@@ -8,7 +8,7 @@ import shlex
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_memory, format_walltime
-from hpclaunch.guidelines.choice import Candidate, Choice, Objective, relaxed
+from hpclaunch.guidelines.choice import Candidate, NodeChoice, Objective, relaxed
 from hpclaunch.planner.question import Question, Trial, trial_of
 
 STEP = 300
@@ -65,7 +65,7 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
     return Length(walltime=None if typed else limit, warning=f"{takes}; {why}")
 
 
-def infeasible(choice: Choice, objective: Objective) -> Fault:
+def infeasible(choice: NodeChoice, objective: Objective) -> Fault:
     """Return why nothing is feasible, and the nearest wishes that are, for the same request otherwise."""
     nearest = choice.nearest
     obstacles = next(one.obstacles for one in choice.appraised if one.candidate.nodes == nearest.nodes)

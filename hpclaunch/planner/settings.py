@@ -27,8 +27,8 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.machine import Node
-from hpclaunch.planner.values import Section
+from hpclaunch.planner.machine import NodeModel
+from hpclaunch.planner.values import PlanSection
 from hpclaunch.planner.workload import RULES, Workload
 
 Pairs = tuple[tuple[str, str], ...]
@@ -40,7 +40,7 @@ class Recipe:
     """What to set for a batch, and the rules behind it."""
 
     settings: Pairs
-    sections: tuple[Section, ...]
+    sections: tuple[PlanSection, ...]
 
 
 def recipe_for(
@@ -83,10 +83,10 @@ def recipe_for(
     return Recipe(
         settings=tuple((work.names[role], value) for role, value in settings.items()),
         sections=(
-            Section(
+            PlanSection(
                 title="optimizer", reasons=(optimizer.reason,), remarks=(*optimizer.alternatives, *optimizer.cautions)
             ),
-            Section(
+            PlanSection(
                 title="learning rate",
                 reasons=(*rules, climb.reason, decay.reason),
                 remarks=tuple(f"another decay to try: {name}, {DECAYS[name]}" for name in decay.others),
@@ -147,7 +147,7 @@ def _kept_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> Reason
     return replace(rate.reason, warning=warning)
 
 
-def precision_for(work: Workload, node: Node, figures: ModelFigures, allowed: Sequence[str]) -> PrecisionAdvice:
+def precision_for(work: Workload, node: NodeModel, figures: ModelFigures, allowed: Sequence[str]) -> PrecisionAdvice:
     """Return which number format the hardware is best at, and by how much where the model of the GPU tells.
 
     ``allowed``: values of the job's parameter for it. A job that has none gets the rule, and no suggestion.
@@ -181,6 +181,6 @@ def _default(work: Workload, role: Role) -> str:
     return str(known.get(role, ""))
 
 
-def said(reasons: tuple[Reason, ...]) -> list[str]:
+def warnings_of(reasons: tuple[Reason, ...]) -> list[str]:
     """Return the warnings of reasons."""
     return [reason.warning for reason in reasons if reason.warning]

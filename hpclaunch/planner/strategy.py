@@ -15,7 +15,7 @@ from hpclaunch.guidelines.memory import Model, largest_batch, memory, need
 from hpclaunch.guidelines.parallelism import Parallelism, choose_parallelism
 from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
 from hpclaunch.guidelines.throughput import Timing
-from hpclaunch.planner.machine import Node, node_of
+from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.question import Question, trial_of
 from hpclaunch.planner.values import Split
 from hpclaunch.planner.workload import Workload
@@ -47,7 +47,7 @@ class Strategy:
     largest: int
 
 
-def strategy_of(work: Workload, node: Node, figures: ModelFigures) -> Strategy:
+def strategy_of(work: Workload, node: NodeModel, figures: ModelFigures) -> Strategy:
     """Return it. Raises Refused if no number of GPUs can hold the model."""
     model = figures.model(work.precision)
     if node.room is None:  # the job's own batch per rank is the only one that somebody has trained with
@@ -58,7 +58,7 @@ def strategy_of(work: Workload, node: Node, figures: ModelFigures) -> Strategy:
     return Strategy(parallelism=parallelism, model=model, largest=max(1, largest))
 
 
-def split_of(strategy: Strategy, work: Workload, node: Node, figures: ModelFigures, batch: Batch) -> Split | None:
+def split_of(strategy: Strategy, work: Workload, node: NodeModel, figures: ModelFigures, batch: Batch) -> Split | None:
     """Return the split worked out in full, or None where one GPU holds the model."""
     gpus = strategy.parallelism.gpus_per_replica
     if gpus == 1 or node.room is None:
@@ -116,7 +116,7 @@ def _mean_outputs(layers: Sequence[LayerFigures]) -> float:
     return sum(layer.outputs for layer in layers) / len(layers)
 
 
-def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, node: Node) -> Timing:
+def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, node: NodeModel) -> Timing:
     """Return the timing of a replica on ``gpus`` GPUs: its compute shared evenly, plus what its layers exchange."""
     if gpus == 1:
         return timing

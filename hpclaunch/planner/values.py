@@ -17,7 +17,7 @@ from hpclaunch.guidelines.throughput import Throughput
 
 
 @record
-class Row:
+class PlanRow:
     """One node count: its ranks, the batch on them, and what is predicted of it, as far as it is known.
 
     ``obstacles``: why it cannot be, or must not. ``marginal``: what the last doubling left of a node's work.
@@ -33,7 +33,7 @@ class Row:
 
 
 @record
-class Section:
+class PlanSection:
     """A part of the reasoning: its title, the rules applied, what was passed over, and remarks."""
 
     title: str
@@ -79,12 +79,12 @@ class Forecast:
     summary: str
     parallelism: Parallelism | None = None
     split: Split | None = None
-    rows: tuple[Row, ...] = ()
+    rows: tuple[PlanRow, ...] = ()
     unit: str = "node-hour"
     settings: tuple[tuple[str, str], ...] = ()
     command: str = ""
     jobs: int = 1
-    sections: tuple[Section, ...] = ()
+    sections: tuple[PlanSection, ...] = ()
     precision: str = ""
     precision_words: str = ""
     measured: str = ""
@@ -99,7 +99,7 @@ class Forecast:
         return not self.refusals
 
     @property
-    def chosen(self) -> Row | None:
+    def chosen(self) -> PlanRow | None:
         """The row of the chosen node count."""
         return next((row for row in self.rows if row.nodes == self.nodes), None)
 

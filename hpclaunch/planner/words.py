@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 
 from hpclaunch.guidelines.reasoning import Interval, Number, Reason
-from hpclaunch.planner.values import Forecast, Row, Section, Split
+from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, Split
 
 WIDTH = 80
 _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "left", "epochs", "time")
@@ -17,23 +17,23 @@ _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 def table_of(found: Forecast) -> list[str]:
     """Return the answer: the choice and why, the table, what to set, what was assumed, warnings, what to type."""
-    lines = _wrapped(f"{found.job} at {found.site} ({found.node_type}): ", found.summary)
+    lines = _wrap_text(f"{found.job} at {found.site} ({found.node_type}): ", found.summary)
     if found.parallelism is not None:
-        lines += _wrapped("", found.parallelism.reason.verdict)
+        lines += _wrap_text("", found.parallelism.reason.verdict)
     if found.split is not None:
-        lines += _split(found.split)
+        lines += _split_lines(found.split)
     if any(row.batch is not None for row in found.rows):
         lines += ["", *_rows(found)]
     if found.settings:
-        lines += ["", *_wrapped("set: ", ", ".join(f"{key}={value}" for key, value in found.settings))]
-    lines += _wrapped("precision: ", found.precision_words) if found.precision_words else []
-    lines += _wrapped("measured: ", found.measured) if found.measured else []
-    lines += _wrapped("queue: ", found.queue) if found.queue else []
-    lines += [line for text in found.assumed for line in _wrapped("assumed: ", text)]
-    lines += [line for text in found.warnings for line in _wrapped("warning: ", text)]
+        lines += ["", *_wrap_text("set: ", ", ".join(f"{key}={value}" for key, value in found.settings))]
+    lines += _wrap_text("precision: ", found.precision_words) if found.precision_words else []
+    lines += _wrap_text("measured: ", found.measured) if found.measured else []
+    lines += _wrap_text("queue: ", found.queue) if found.queue else []
+    lines += [line for text in found.assumed for line in _wrap_text("assumed: ", text)]
+    lines += [line for text in found.warnings for line in _wrap_text("warning: ", text)]
     if found.jobs > 1:
         chain = f"{found.jobs} jobs one after the other, joined by checkpoints: one may not run so long"
-        lines += _wrapped("chain: ", chain)
+        lines += _wrap_text("chain: ", chain)
     if found.split is not None:
         lines += ["", "submit refuses it: no job can be split over GPUs yet"]
     elif found.feasible:
@@ -47,7 +47,7 @@ def _rows(found: Forecast) -> list[str]:
     for row in found.rows:
         mark = "> " if row.nodes == found.nodes else "  "
         lines.append(_line(mark, _cells(row)))
-        lines += [line for text in row.obstacles for line in _wrapped("        - ", text, indent=10)]
+        lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
     if any(row.candidate for row in found.rows):
         lines.append("  ranges hold in 4 cases of 5, if what is assumed below is so")
         lines.append("  eff.: of one rank's speed; left: of a node's work, after the last doubling")
@@ -60,7 +60,7 @@ def _line(mark: str, cells: Iterable[str]) -> str:
     return f"{mark}{text} {last.rjust(WIDTH - len(mark) - len(text) - 1)}".rstrip()
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: PlanRow) -> tuple[str, ...]:
     batch = str(row.batch.total) if row.batch else "-"
     if row.throughput is None or row.candidate is None:
         return (str(row.nodes), str(row.ranks), batch, *["-"] * 6)
@@ -78,10 +78,10 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _range(interval: Interval) -> str:
-    return f"{_short(interval.low)}-{_short(interval.high)}"
+    return f"{_shorten(interval.low)}-{_shorten(interval.high)}"
 
 
-def _short(value: float) -> str:
+def _shorten(value: float) -> str:
     """Two digits, or three before a suffix: 0.021, 5.2, 640, 12k."""
     for size, suffix in _SUFFIXES:
         if value >= size:
@@ -94,20 +94,20 @@ def _short(value: float) -> str:
 
 def _time_range(interval: Interval) -> str:
     size, unit = next(((size, unit) for size, unit in reversed(_UNITS) if interval.middle >= 2 * size), _UNITS[0])
-    return f"{_short(interval.low / size)}-{_short(interval.high / size)} {unit}"
+    return f"{_shorten(interval.low / size)}-{_shorten(interval.high / size)} {unit}"
 
 
-def _split(split: Split) -> list[str]:
+def _split_lines(split: Split) -> list[str]:
     lines = [f"  {split.gpus} GPUs hold one replica of {split.replicas}; {split.layout}"]
     memory = split.memory
     lines.append(f"  memory of a GPU: {memory.total / 1e9:.1f} of {memory.usable / 1e9:.1f} GB")
     bound = "at most about " if split.communication_guessed else ""
-    lines.append(f"  layers speak to each other: {bound}{_spent(split.communication_s)} a step")
+    lines.append(f"  layers speak to each other: {bound}{_describe_seconds(split.communication_s)} a step")
     lines.append(f"  first try: {', '.join(split.try_first)}")
-    return [piece for line in lines for piece in _wrapped("", line.strip(), indent=2)]
+    return [piece for line in lines for piece in _wrap_text("", line.strip(), indent=2)]
 
 
-def _spent(seconds: float) -> str:
+def _describe_seconds(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
@@ -133,24 +133,24 @@ def _heading(title: str) -> str:
     return title.upper()
 
 
-def _section(section: Section) -> list[str]:
+def _section(section: PlanSection) -> list[str]:
     lines: list[str] = []
     for reason in section.reasons:
         lines += _reason(reason)
     for passed in section.declined:
-        lines += _wrapped("not      ", f"{passed.name}: {passed.why} [{passed.source}]", indent=9)
+        lines += _wrap_text("not      ", f"{passed.name}: {passed.why} [{passed.source}]", indent=9)
     for remark in section.remarks:
-        lines += _wrapped("note     ", remark, indent=9)
+        lines += _wrap_text("note     ", remark, indent=9)
     return lines
 
 
 def _reason(reason: Reason) -> list[str]:
-    lines = _wrapped("rule     ", reason.rule, indent=9)
+    lines = _wrap_text("rule     ", reason.rule, indent=9)
     if reason.numbers:
-        lines += _wrapped("numbers  ", "; ".join(map(_number, reason.numbers)), indent=9)
-    lines += _wrapped("verdict  ", reason.verdict, indent=9)
-    lines += _wrapped("source   ", reason.source, indent=9)
-    return lines + (_wrapped("warning  ", reason.warning, indent=9) if reason.warning else [])
+        lines += _wrap_text("numbers  ", "; ".join(map(_number, reason.numbers)), indent=9)
+    lines += _wrap_text("verdict  ", reason.verdict, indent=9)
+    lines += _wrap_text("source   ", reason.source, indent=9)
+    return lines + (_wrap_text("warning  ", reason.warning, indent=9) if reason.warning else [])
 
 
 def _number(number: Number) -> str:
@@ -159,7 +159,7 @@ def _number(number: Number) -> str:
     return f"{number.name} = {value}{unit}" + (f" ({number.origin})" if number.origin != "computed" else "")
 
 
-def _wrapped(label: str, text: str, indent: int = 2) -> list[str]:
+def _wrap_text(label: str, text: str, indent: int = 2) -> list[str]:
     return textwrap.wrap(
         label + text, WIDTH, subsequent_indent=" " * indent, break_long_words=True, break_on_hyphens=False
     )

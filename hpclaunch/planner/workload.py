@@ -108,11 +108,11 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
                 said.add(role)
             except ValueError:
                 pass  # told as a fault by the caller, together with all others
-    per_rank, epochs = _positive(values, "batch_size_per_rank"), _positive(values, "epochs")
-    rate = _positive(values, "learning_rate")
-    divided = _positive(values, "global_batch_size")
-    fewer = _positive(values, "train_samples")
-    critical, origin = _critical(training)
+    per_rank, epochs = _positive_number(values, "batch_size_per_rank"), _positive_number(values, "epochs")
+    rate = _positive_number(values, "learning_rate")
+    divided = _positive_number(values, "global_batch_size")
+    fewer = _positive_number(values, "train_samples")
+    critical, origin = _critical_batch(training)
     number_format = str(values.get("precision", "float32"))
     return Workload(
         samples=min(training.samples, int(fewer)) if fewer else training.samples,
@@ -122,12 +122,12 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         base_batch=training.base_batch or _default_batch(job, names),
         per_rank=int(per_rank) if per_rank else None,
         global_batch=int(divided) if divided else None,
-        accumulation=int(_positive(values, "accumulation") or 1),
+        accumulation=int(_positive_number(values, "accumulation") or 1),
         epochs=epochs,
         learning_rate=rate,
         rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in said else None,
         scaling=str(values.get("scale_learning_rate", "none")),
-        decay_power=_positive(values, "decay_power"),
+        decay_power=_positive_number(values, "decay_power"),
         optimizer=_optimizer(values),
         optimizer_said=str(values.get("optimizer", "")).lower() in SLOTS,
         optimizers=_optimizers(job, names["optimizer"]),
@@ -160,7 +160,7 @@ def nothing_typed(job: Job, training: Training, settings: tuple[tuple[str, str],
     return faults
 
 
-def _positive(values: dict[Role, Any], role: Role) -> float | None:
+def _positive_number(values: dict[Role, Any], role: Role) -> float | None:
     value = values.get(role)
     return float(value) if isinstance(value, int | float) and value > 0 else None
 
@@ -171,7 +171,7 @@ def _default_batch(job: Job, names: dict[Role, str]) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
-def _critical(training: Training) -> tuple[float | None, Origin]:
+def _critical_batch(training: Training) -> tuple[float | None, Origin]:
     if training.critical_batch:
         return float(training.critical_batch), "given"
     return (TASKS[training.task], "default") if training.task else (None, "default")

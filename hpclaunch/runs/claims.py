@@ -19,26 +19,26 @@ _FREE = "free"
 
 def holder_of(path: Path) -> str:
     """Return the job that has the run directory; nothing where no job has it."""
-    start = _newest(path / FOLDER)[1].split(" ")[0].strip()
+    start = _newest_claim(path / FOLDER)[1].split(" ")[0].strip()
     return "" if start == _FREE else start.rpartition(".")[0]
 
 
 def release(run: Run) -> None:
     """Let a further start take the directory from a job of the run, which has ended; another job's claim stays."""
     if holder_of(run.path) in {run.job_id, *run.earlier} - {""}:
-        _add(run.path / FOLDER, _FREE)
+        _add_claim(run.path / FOLDER, _FREE)
 
 
 def reserve(run: Run, job_id: str) -> None:
     """Claim the directory for a job that waits in the queue, so that no other start takes it before."""
     folder = run.path / FOLDER
-    if _newest(folder)[1].strip() in ("", _FREE):
+    if _newest_claim(folder)[1].strip() in ("", _FREE):
         with contextlib.suppress(OSError):
             folder.mkdir(exist_ok=True)
-        _add(folder, f"{job_id}.0")
+        _add_claim(folder, f"{job_id}.0")
 
 
-def _newest(folder: Path) -> tuple[int, str]:
+def _newest_claim(folder: Path) -> tuple[int, str]:
     """Return number and text of the newest claim; 0 and nothing where there is none."""
     try:
         numbers = [int(name) for name in os.listdir(folder) if name.isascii() and name.isdigit()]
@@ -48,12 +48,12 @@ def _newest(folder: Path) -> tuple[int, str]:
     return newest, read_text(folder / str(newest)) if newest else ""
 
 
-def _add(folder: Path, text: str) -> None:
+def _add_claim(folder: Path, text: str) -> None:
     """Add a claim unless somebody else is faster. One that cannot be written is left to the script, which asks more."""
     draft = folder / f".{os.uname().nodename}.{os.getpid()}"
     with contextlib.suppress(OSError):
         draft.write_text(f"{text}\n", encoding="utf-8")
         try:
-            os.link(draft, folder / str(_newest(folder)[0] + 1))
+            os.link(draft, folder / str(_newest_claim(folder)[0] + 1))
         finally:
             draft.unlink()

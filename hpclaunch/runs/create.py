@@ -87,10 +87,10 @@ def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submiss
         write_text(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
     write_text(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
     write_text(path / REQUEST, json.dumps(submission.request, indent=2) + "\n")
-    write_text(path / "environment.json", json.dumps(_surroundings(submission.environment), indent=2) + "\n")
+    write_text(path / "environment.json", json.dumps(_submission_facts(submission.environment), indent=2) + "\n")
 
 
-def _surroundings(environment: Mapping[str, str]) -> dict[str, Any]:
+def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
     """Return who submitted, where, and with which software; never a variable that could hold a secret."""
     try:
         user = getpass.getuser()

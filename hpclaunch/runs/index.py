@@ -55,10 +55,10 @@ def known(index: Path, folders: Iterable[Path] = ()) -> Known:
 
     What is damaged or gone is passed over.
     """
-    return _loaded([*reversed(indexed(index)), *(path for folder in folders for path in inside(folder))])
+    return _load_runs([*reversed(indexed(index)), *(path for folder in folders for path in inside(folder))])
 
 
-def _loaded(paths: Iterable[Path]) -> Known:
+def _load_runs(paths: Iterable[Path]) -> Known:
     runs, not_permitted = [], []
     for path in dict.fromkeys(paths):
         try:
@@ -109,7 +109,7 @@ def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
     """
     before = indexed(index)
     places = dict.fromkeys([*folders, *(path.parent for path in before)])
-    found = _loaded([*before, *(path for folder in places for path in inside(folder))])
+    found = _load_runs([*before, *(path for folder in places for path in inside(folder))])
     paths = [path for path in before if path in set(found.not_permitted)] + [run.path for run in reversed(found.runs)]
     index.parent.mkdir(parents=True, exist_ok=True)
     write_text(index, "".join(f"{path}\n" for path in paths))
@@ -159,15 +159,15 @@ class _Shelf:
         self._folders = folders
 
     @cached_property
-    def _known(self) -> Known:
+    def _known_runs(self) -> Known:
         return known(self._index, self._folders)
 
     @property
     def _runs(self) -> tuple[Run, ...]:
-        return self._known.runs
+        return self._known_runs.runs
 
     @cached_property
-    def _named(self) -> dict[str, Run]:
+    def _runs_by_name(self) -> dict[str, Run]:
         """Every run by name and job ids; of two, as job ids are used again after years, the newer one."""
         named: dict[str, Run] = {}
         for run in self._runs:
@@ -181,23 +181,23 @@ class _Shelf:
 
     def find(self, name: str | None) -> Run:
         if not name:
-            return self._newest()
+            return self._newest_run()
         if os.sep in name or _is_run(Path(name)):
-            return self._in_array(name) or load_any(_absolute(name))
-        found = self._task(name) or self._named.get(name) or _abbreviated(name, self._runs)
+            return self._find_in_array(name) or load_any(_absolute_path(name))
+        found = self._task(name) or self._runs_by_name.get(name) or _find_abbreviated(name, self._runs)
         if found:
             return found
-        _refuse_broken([*indexed(self._index), *self._known.not_permitted], name)
+        _refuse_broken([*indexed(self._index), *self._known_runs.not_permitted], name)
         near = did_you_mean(name, [run.path.name for run in self._runs])
-        raise NotFound(Fault(what=f"no run is called {name!r}{near}", next=self._next))
+        raise NotFound(Fault(what=f"no run is called {name!r}{near}", next=self._next_step))
 
-    def _newest(self) -> Run:
+    def _newest_run(self) -> Run:
         if not self._runs:
-            raise NotFound(Fault(what="there is no run yet", next=self._next))
+            raise NotFound(Fault(what="there is no run yet", next=self._next_step))
         return self._runs[0]
 
     @property
-    def _next(self) -> str:
+    def _next_step(self) -> str:
         return "hpclaunch runs list" if self._runs else "hpclaunch submit JOB"
 
     def _task(self, name: str) -> Run | None:
@@ -213,17 +213,17 @@ class _Shelf:
         what = f"array {array} has no task {task[:9]}"
         raise NotFound(Fault(what=what, allowed=f"0 to {holding.tasks - 1}", next=f"hpclaunch status {array} --all"))
 
-    def _in_array(self, name: str) -> Run | None:
+    def _find_in_array(self, name: str) -> Run | None:
         """Return the run that ``ARRAY/0007`` names, if there is an array of that name."""
         array, _, task = name.partition(os.sep)
-        if not array or not task.isdigit() or _is_run(_absolute(array)):
+        if not array or not task.isdigit() or _is_run(_absolute_path(array)):
             return None
         found = next((run for run in self._arrays if array in (run.path.name, run.job_id, *run.earlier)), None)
-        found = found or _abbreviated(array, self._arrays)
+        found = found or _find_abbreviated(array, self._arrays)
         return load_any(found.path / task) if found else None
 
 
-def _abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
+def _find_abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
     """Return the one run whose name begins with these whole parts, or ends with this last one.
 
     Parts stand between dashes: a name that lacks a letter is a typing error, and names no run.
@@ -254,7 +254,7 @@ def _is_run(path: Path) -> bool:
     return True
 
 
-def _absolute(name: str) -> Path:
+def _absolute_path(name: str) -> Path:
     try:
         return Path(name).resolve()
     except (OSError, ValueError, RuntimeError):  # a null byte, a loop of links

@@ -165,7 +165,7 @@ def load(path: Path) -> Run:
     record = json_object(read_text(file))
     missing = [name for name in _MUST if name not in record]
     if missing:
-        raise _unreadable(path, file, missing)
+        raise _missing_record(path, file, missing)
     texts: dict[str, Any] = {name: str(record[name]) for name in _TEXTS if name in record}
     earlier = record.get("earlier", [])
     earlier = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
@@ -198,7 +198,7 @@ def _last_heard(path: Path, edition: int) -> dict[str, str]:
     return {}
 
 
-def _unreadable(path: Path, file: str, missing: list[str]) -> NotFound:
+def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
     """Return why there is no record to read: none of ours, another person's, damaged."""
     try:
         os.stat(file)

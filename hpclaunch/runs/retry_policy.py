@@ -59,7 +59,7 @@ class Ending:
 
 
 @record
-class Decision:
+class RetryDecision:
     """Whether to start a run again, why, and the nodes to leave out."""
 
     again: bool
@@ -67,7 +67,7 @@ class Decision:
     exclude: tuple[str, ...] = ()
 
 
-def decide(ending: Ending) -> Decision:
+def decide(ending: Ending) -> RetryDecision:
     """Return whether a new start can help: after a fault of the machine, never after the program's own.
 
     A node is left out where the scheduler calls it broken, where the log names it, or where it was the only one of a
@@ -76,28 +76,28 @@ def decide(ending: Ending) -> Decision:
     state = ending.state
     if state in _MACHINES_FAULT:
         blamed = tuple(ending.unwell) or ((ending.only_node,) if ending.nodes == 1 and ending.only_node else ())
-        return Decision(again=True, reason=_MACHINES_FAULT[state], exclude=blamed)
+        return RetryDecision(again=True, reason=_MACHINES_FAULT[state], exclude=blamed)
     if state in _OTHERS_TURN:
-        return Decision(again=True, reason=_OTHERS_TURN[state])
+        return RetryDecision(again=True, reason=_OTHERS_TURN[state])
     if state == "NOT_SUBMITTED":
-        return Decision(again=True, reason="it was never queued")
+        return RetryDecision(again=True, reason="it was never queued")
     if state == "FAILED":
-        return _after_failure(ending)
+        return _decide_on_failure(ending)
     if state in _OWN_FAULT:
-        return Decision(again=False, reason=_OWN_FAULT[state])
-    return Decision(again=False, reason=f"it has not ended: its state is {state}")
+        return RetryDecision(again=False, reason=_OWN_FAULT[state])
+    return RetryDecision(again=False, reason=f"it has not ended: its state is {state}")
 
 
-def _after_failure(ending: Ending) -> Decision:
+def _decide_on_failure(ending: Ending) -> RetryDecision:
     code = ending.exit_code.partition(":")[0]
-    own = Decision(again=False, reason=f"it failed by itself, with exit code {code or 'unknown'}")
+    own = RetryDecision(again=False, reason=f"it failed by itself, with exit code {code or 'unknown'}")
     if (ending.ranks_failed and code not in _ENDED_WITH_THE_REST) or code == str(_CONFIGURATION):
         return own
     for form in _TRANSIENT:
         if found := form.search(ending.log):
             node = found.groupdict().get("node")
             blamed = tuple(dict.fromkeys([*ending.unwell, *([node] if node else [])]))
-            return Decision(again=True, reason=f"its launcher failed: {found[0]}", exclude=blamed)
+            return RetryDecision(again=True, reason=f"its launcher failed: {found[0]}", exclude=blamed)
     return own
 
 

@@ -32,10 +32,10 @@ def encode(text: str) -> str:
 
 def decode(word: str) -> str:
     """Return the text that ``encode`` was given."""
-    return "".join(_decoded(word)) if "\\" in word else word
+    return "".join(_decode_word(word)) if "\\" in word else word
 
 
-def _decoded(word: str) -> Iterator[str]:
+def _decode_word(word: str) -> Iterator[str]:
     position = 0
     while position < len(word):
         at = word.find("\\", position)

@@ -15,7 +15,7 @@ from hpclaunch.core.records import record
 
 
 @record
-class Machine:
+class Host:
     """What detection looks at. ``hostnames``: the host's name, and with the domains that it searches."""
 
     environment: Mapping[str, str]
@@ -23,12 +23,12 @@ class Machine:
     hostnames: tuple[str, ...] = ()
 
 
-def machine(environment: Mapping[str, str], nodename: str) -> Machine:
+def machine(environment: Mapping[str, str], nodename: str) -> Host:
     """Return what is known of this machine from plain files: no program is asked, and no name server."""
     names = [nodename]
     if "." not in nodename:
         names += [f"{nodename}.{domain}" for domain in _search_domains()]
-    return Machine(environment=environment, cluster=cluster_name(environment), hostnames=tuple(names))
+    return Host(environment=environment, cluster=cluster_name(environment), hostnames=tuple(names))
 
 
 _CONFIGURATIONS = (Path("/etc/slurm/slurm.conf"), Path("/run/slurm/conf/slurm.conf"))
@@ -55,7 +55,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def holds(detect: Detect, here: Machine) -> bool:
+def holds(detect: Detect, here: Host) -> bool:
     """Whether this machine is one of the site's; saying nothing is never true."""
     if not (detect.environment or detect.cluster_name or detect.hostname):
         return False
@@ -65,7 +65,7 @@ def holds(detect: Detect, here: Machine) -> bool:
     return variables and cluster and (pattern is None or any(re.fullmatch(pattern, name) for name in here.hostnames))
 
 
-def detect_site(here: Machine) -> str | None:
+def detect_site(here: Host) -> str | None:
     """Return the bundled site that this machine belongs to, or None.
 
     Only the sites in this table are looked at, so that no site file but the one that is meant is ever read.
@@ -73,7 +73,7 @@ def detect_site(here: Machine) -> str | None:
     return next((name for name, detect in DETECTED.items() if holds(detect, here)), None)
 
 
-def detect_own_site(catalog: Catalog, here: Machine) -> str | None:
+def detect_own_site(catalog: Catalog, here: Host) -> str | None:
     """Return the project's or the user's own site whose ``detect`` holds here; a faulty file is passed over."""
     for found in catalog.names(SITE):
         if found.origin == "bundled":
@@ -87,7 +87,7 @@ def detect_own_site(catalog: Catalog, here: Machine) -> str | None:
     return None
 
 
-class Choice(NamedTuple):
+class SiteChoice(NamedTuple):
     """A site, who chose it, and the site that this machine belongs to if that is another one."""
 
     site: Site
@@ -95,7 +95,7 @@ class Choice(NamedTuple):
     elsewhere: str
 
 
-def choice_of(catalog: Catalog, here: Machine, asked: str | None, settings: Settings) -> Choice:
+def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Settings) -> SiteChoice:
     """Return the site: flag, HPCLAUNCH_SITE, settings, detection, else this machine. Raises NotFound, InvalidFile."""
     chooser, usual = settings.default_site()
     detected = detect_own_site(catalog, here) or detect_site(here)
@@ -113,7 +113,7 @@ def choice_of(catalog: Catalog, here: Machine, asked: str | None, settings: Sett
     # A site file of one's own may describe this very machine without saying how it is known.
     own = catalog.find(SITE, name).origin != "bundled"
     meant = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
-    return Choice(site, origin, "" if meant or detected in (None, name) else str(detected))
+    return SiteChoice(site, origin, "" if meant or detected in (None, name) else str(detected))
 
 
 def check_settings(catalog: Catalog, settings: Settings) -> None:

@@ -158,7 +158,7 @@ def test_no_function_of_the_launcher_is_longer_than_50_lines(path: Path) -> None
 
 
 MOST_PARAMETERS, MANY = 6, 5
-FUNCTIONS_WITH_MANY = 29
+FUNCTIONS_WITH_MANY = 28
 """A bar that only falls: a function with five parameters is often one that wants a record."""
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import tarfile
 from pathlib import Path
 
@@ -20,11 +21,16 @@ def test_jobs_are_listed_and_shown(desk: Desk) -> None:
     assert "\n[this job]\t\t\t\nimage_size\tint\t500\tpixels of a side" in desk.type("jobs", "show", "chips").out
 
 
+def joined(script: str) -> str:
+    """The script with every continued line in one."""
+    return re.sub(r" *\\\n *", " ", script)
+
+
 def test_only_what_is_typed_stands_in_the_script_of_a_bundled_job(desk: Desk) -> None:
     words = ("submit", "cifar", "--synthetic", "--dry-run", "--site", "local")
-    script = desk.type(*words).out.replace(" \\\n ", "")
+    script = joined(desk.type(*words).out)
     assert "train.py --synthetic=true\n" in script
-    script = desk.type(*words, "--set", "epochs=12").out.replace(" \\\n ", "")
+    script = joined(desk.type(*words, "--set", "epochs=12").out)
     assert "train.py --epochs=12 --synthetic=true\n" in script
 
 

@@ -41,7 +41,7 @@ _FACT_WIDTH = 23
 
 def say(text: str) -> None:
     """Say something to the person."""
-    print(_printable(text), file=sys.stderr, flush=True)
+    print(_escape_controls(text), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
@@ -103,7 +103,7 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
         text = _SPELLED[key](int(value)) if key in _SPELLED else value
         say(f"  {key:<15} {text:<24} ({origin})")
     if spec.cost:
-        say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_plural(spec.cost)} ({spec.cost.note})")
+        say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_unit_of(spec.cost)} ({spec.cost.note})")
     _show_declined(spec)
     for notice in (*spec.unverified, *notices):
         warn(notice)
@@ -120,7 +120,7 @@ def show_plan(found: Forecast, explain: bool) -> None:
     from hpclaunch.planner.words import explanation_of, table_of
 
     lines = [*(explanation_of(found) if explain else []), *table_of(found)]
-    write("".join(_printable(line) + "\n" for line in lines))
+    write("".join(_escape_controls(line) + "\n" for line in lines))
 
 
 def _show_declined(spec: JobSpec) -> None:
@@ -133,7 +133,7 @@ def _show_declined(spec: JobSpec) -> None:
         say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in elsewhere)}")
 
 
-def _plural(cost: Cost) -> str:
+def _unit_of(cost: Cost) -> str:
     return cost.unit if cost.amount == 1 else f"{cost.unit}s"
 
 
@@ -233,13 +233,15 @@ def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
         grid.add_column(title, overflow="fold")
     for row in rows:
         style = _STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
-        grid.add_row(*(Text(_printable(cell), style=style if i == state_column else "") for i, cell in enumerate(row)))
+        grid.add_row(
+            *(Text(_escape_controls(cell), style=style if i == state_column else "") for i, cell in enumerate(row))
+        )
     return grid
 
 
 def _cell(text: str) -> str:
     """Return text for one cell of tab-separated lines."""
-    return " ".join(_printable(text).split("\n")).replace("\t", " ")
+    return " ".join(_escape_controls(text).split("\n")).replace("\t", " ")
 
 
 def confirmed(question: str) -> bool:
@@ -266,7 +268,7 @@ def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> N
     """Write lines of (text, style) pieces, made for a width in columns: in colour on a terminal, else as plain text."""
     terminal = sys.stdout.isatty()
     width = min(_WIDEST, shutil.get_terminal_size().columns) if terminal else _WIDEST
-    made = [[(_printable(text), style) for text, style in line] for line in lines(width)]
+    made = [[(_escape_controls(text), style) for text, style in line] for line in lines(width)]
     if not terminal or os.environ.get("NO_COLOR"):
         write("".join("".join(text for text, _ in line).rstrip() + "\n" for line in made))
         return
@@ -281,7 +283,7 @@ def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> N
         terminal_console.print(shown, soft_wrap=True)
 
 
-def _printable(text: str) -> str:
+def _escape_controls(text: str) -> str:
     """Keep a terminal's control sequences out of what is shown; newlines and tabs stay."""
     if text.isprintable():
         return text

@@ -34,7 +34,7 @@ def _amount(amount: float, unit: str) -> str:
 def show_result(result: Result, target: str, as_json: bool) -> None:
     """Show the measured points, and where they are kept."""
     if as_json:
-        write_json(_plain(result))
+        write_json(_result_values(result))
         return
     rows = [
         (
@@ -55,7 +55,7 @@ def show_result(result: Result, target: str, as_json: bool) -> None:
     say(f"kept in {result.place}; later plans use it\n  hpclaunch plan {target} --explain")
 
 
-def _plain(result: Result) -> dict[str, Any]:
+def _result_values(result: Result) -> dict[str, Any]:
     from hpclaunch.planner.measured.calibration_file import as_values
 
     rows = [{**one.run.to_json(), "rates": list(one.rates)} for one in result.runs]

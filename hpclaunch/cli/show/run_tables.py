@@ -24,7 +24,7 @@ def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> Non
     """Show one line per run; of a job array one line, but as JSON or where ``every`` run is asked for."""
     found = each(found) if every or as_json else found
     if as_json:
-        write_json([_plain(run) for run in found])
+        write_json([_run_values(run) for run in found])
         return
     if not found:
         say("there is no run yet; next: hpclaunch submit JOB")
@@ -39,13 +39,13 @@ def watch_status(asked: Iterable[Sequence[Run]], as_json: bool, every: bool = Fa
         return
     shown: list[dict[str, Any]] = []
     for found in asked:
-        plain = [_plain(run) for run in each(found)]
+        plain = [_run_values(run) for run in each(found)]
         if plain != shown:
             write(json.dumps(plain) + "\n")
         shown = plain
 
 
-def _plain(run: Run) -> dict[str, Any]:
+def _run_values(run: Run) -> dict[str, Any]:
     told = {**run.to_json(), "explanation": explanation(run)}
     return {**told, "array": str(run.home), "values": swept(run)} if run.index >= 0 else told
 
@@ -150,7 +150,7 @@ def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]]
 def show_results(found: Sequence[Run], as_json: bool) -> None:
     """Show the runs' final metrics, one line a run."""
     if as_json:
-        write_json([{**_plain(run), "final": final_metrics(run)} for run in each(found)])
+        write_json([{**_run_values(run), "final": final_metrics(run)} for run in each(found)])
         return
     found = each(found)
     results = [{**swept(run), **numbers(run)} for run in found]

@@ -99,31 +99,31 @@ def evidence_of(found: Calibration, origin: str, remarks: tuple[str, ...] = ()) 
     """Return a calibration as a plan takes it, every figure with its runs; ``remarks`` come last."""
     noise = found.noise_scale
     return Evidence(
-        points=tuple(map(_measured, found.points)),
+        points=tuple(map(_measurement_of, found.points)),
         noise=None
         if noise is None
         else NoiseScale(value=noise.value, low=noise.low, high=noise.high, steps=noise.steps),
         overhead_s=found.overhead_s,
         origin=origin,
-        sources=(*map(_in_words, found.points), *_others_in_words(found), *remarks),
+        sources=(*map(_describe_point, found.points), *_describe_others(found), *remarks),
     )
 
 
-def _in_words(point: Point) -> str:
+def _describe_point(point: Point) -> str:
     shape = f"{count(point.nodes, 'node')} x {count(point.ranks_per_node, 'rank')}, {point.per_rank} samples a rank"
     if point.accumulation > 1:
         shape += f" x {point.accumulation} in a step"
     varying = "" if point.straggling is None else f", a rank's steps vary by {point.straggling:.1%}"
-    return f"{shape}: {point.samples_per_s:.4g} samples/s{varying}{_from(point.runs)}"
+    return f"{shape}: {point.samples_per_s:.4g} samples/s{varying}{_name_runs(point.runs)}"
 
 
-def _from(runs: tuple[str, ...]) -> str:
+def _name_runs(runs: tuple[str, ...]) -> str:
     if not runs:
         return ""
     return f" ({'median of ' if len(runs) > 1 else ''}{', '.join(runs)})"
 
 
-def _others_in_words(found: Calibration) -> list[str]:
+def _describe_others(found: Calibration) -> list[str]:
     noise, told = found.noise_scale, []
     if noise is not None:
         told.append(f"noise scale {noise.value:.4g} ({noise.low:.4g} to {noise.high:.4g}), over {noise.steps} steps")
@@ -132,7 +132,7 @@ def _others_in_words(found: Calibration) -> list[str]:
     return told
 
 
-def _measured(point: Point) -> Measured:
+def _measurement_of(point: Point) -> Measured:
     shape = Shape(
         nodes=point.nodes,
         ranks_per_node=point.ranks_per_node,

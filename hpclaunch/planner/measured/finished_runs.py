@@ -22,7 +22,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.planner.measured.calibrations import place_of, run_list_of
-from hpclaunch.planner.measured.measurement import WARM_UP, Measured, measured
+from hpclaunch.planner.measured.measurement import WARM_UP, MeasuredRun, measured
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run, load
@@ -69,7 +69,7 @@ def evidence_for(case: Case) -> Evidence:
     profiled = None
     with contextlib.suppress(HpclaunchError):
         profiled = read_calibration(place) if place.is_file() else None
-    return _together(profiled, taken_in(place, case.job))
+    return _combine(profiled, taken_in(place, case.job))
 
 
 def taken_in(place: Path, job: Job) -> Taken:
@@ -77,22 +77,22 @@ def taken_in(place: Path, job: Job) -> Taken:
 
     What cannot be written is found again the next time; two plans at once find the same.
     """
-    before = _read(_taken_of(place))
+    before = _read_taken(_taken_file(place))
     listed = read_text(run_list_of(place)).encode("utf-8")
     if not listed and not before.finished:
         return Taken()
-    after = _looked(before, listed, job)
+    after = _look_at_runs(before, listed, job)
     if after != before:
         with contextlib.suppress(OSError):
-            write_text(_taken_of(place), json.dumps(asdict(after)) + "\n", durable=False)
+            write_text(_taken_file(place), json.dumps(asdict(after)) + "\n", durable=False)
     return after
 
 
-def _taken_of(place: Path) -> Path:
+def _taken_file(place: Path) -> Path:
     return place.with_suffix(".finished")
 
 
-def _looked(before: Taken, listed: bytes, job: Job) -> Taken:
+def _look_at_runs(before: Taken, listed: bytes, job: Job) -> Taken:
     """Look at the runs that are new, or had not ended."""
     whole = listed[: listed.rfind(b"\n") + 1]  # a line that is being written is read the next time
     new = whole[before.read :].decode("utf-8", errors="replace").splitlines() if before.read <= len(whole) else []
@@ -103,7 +103,7 @@ def _looked(before: Taken, listed: bytes, job: Job) -> Taken:
     for path in waiting:
         name = Path(path).name
         try:
-            found = None if name in known else _finished(load(Path(path)), job)
+            found = None if name in known else _finished_run(load(Path(path)), job)
         except NotFound:
             continue  # deleted
         except Refused as refusal:
@@ -118,43 +118,43 @@ def _looked(before: Taken, listed: bytes, job: Job) -> Taken:
     )
 
 
-def _finished(run: Run, job: Job) -> Finished | None:
+def _finished_run(run: Run, job: Job) -> Finished | None:
     """Return what a run tells; None while it goes on. Raises Refused, with why, for a run that is not taken in."""
     starts, codes = run.attempts(), run.exit_codes()
     if len(starts) > 1:
-        raise _not_taken("was started more than once")
+        raise _refusal("was started more than once")
     done = run.state == "COMPLETED" or (not run.final and 0 in codes.values())
     if run.final and not done:
-        raise _not_taken(f"is {run.state}")
+        raise _refusal(f"is {run.state}")
     if any(codes.values()):
-        raise _not_taken(f"ended with exit code {max(codes.values())}")
+        raise _refusal(f"ended with exit code {max(codes.values())}")
     if not done:
         return None
     try:
         found = measured(run, job)
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        raise _not_taken("its record is damaged") from None
+        raise _refusal("its record is damaged") from None
     point = found.point
     if point is None or len(found.rates) - WARM_UP < FEWEST_EPOCHS or found.steps < FEWEST_STEPS:
-        raise _not_taken(f"has fewer than {FEWEST_EPOCHS} epochs and {FEWEST_STEPS} steps after the first epoch")
+        raise _refusal(f"has fewer than {FEWEST_EPOCHS} epochs and {FEWEST_STEPS} steps after the first epoch")
     if found.synthetic:
-        raise _not_taken("was on stand-in samples")
-    if not _steady(found):
-        raise _not_taken("was disturbed: its epochs differ in speed")
+        raise _refusal("was on stand-in samples")
+    if not _is_steady(found):
+        raise _refusal("was disturbed: its epochs differ in speed")
     return Finished(point=point, noise=found.noise, overhead_s=found.overhead_s)
 
 
-def _steady(found: Measured) -> bool:
+def _is_steady(found: MeasuredRun) -> bool:
     rates = found.rates[WARM_UP:]
     middle = median(rates)
     return sum(abs(rate / middle - 1) <= STEADY for rate in rates) >= MOSTLY * len(rates)
 
 
-def _not_taken(why: str) -> Refused:
+def _refusal(why: str) -> Refused:
     return Refused(Fault(what=why))
 
 
-def _together(profiled: Calibration | None, taken: Taken) -> Evidence:
+def _combine(profiled: Calibration | None, taken: Taken) -> Evidence:
     """Return the evidence of a profile and of finished runs that are not the profile's own."""
     own = {name for point in profiled.points for name in point.runs} if profiled else set()
     fresh = [one for one in taken.finished if not own.intersection(one.point.runs)]
@@ -164,7 +164,7 @@ def _together(profiled: Calibration | None, taken: Taken) -> Evidence:
     noises = [noise for noise in (profiled.noise_scale if profiled else None, *(one.noise for one in fresh)) if noise]
     overheads = [one.overhead_s for one in fresh if one.overhead_s is not None][-ALIKE:]
     calibration = Calibration(
-        points=_merged(profiled.points if profiled else (), [one.point for one in fresh]),
+        points=_merge_points(profiled.points if profiled else (), [one.point for one in fresh]),
         noise_scale=max(noises, key=lambda noise: noise.steps) if noises else None,
         overhead_s=median(overheads) if overheads else profiled.overhead_s if profiled else None,
     )
@@ -174,7 +174,7 @@ def _together(profiled: Calibration | None, taken: Taken) -> Evidence:
     return evidence_of(calibration, origin, remarks)
 
 
-def _merged(profiled: Sequence[Point], fresh: Sequence[Point]) -> tuple[Point, ...]:
+def _merge_points(profiled: Sequence[Point], fresh: Sequence[Point]) -> tuple[Point, ...]:
     """One point for every shape: the median of the newest runs; profiled shapes first, then the newest others."""
     shapes: dict[tuple[int, ...], list[Point]] = {}
     for point in profiled:
@@ -184,14 +184,14 @@ def _merged(profiled: Sequence[Point], fresh: Sequence[Point]) -> tuple[Point, .
         same = shapes.setdefault(_shape(point), [])
         if len(same) < ALIKE:
             same.append(point)
-    return tuple(_median(points) for points in list(shapes.values())[:kept])
+    return tuple(_median_point(points) for points in list(shapes.values())[:kept])
 
 
 def _shape(point: Point) -> tuple[int, ...]:
     return point.nodes, point.ranks_per_node, point.per_rank, point.accumulation
 
 
-def _median(points: Sequence[Point]) -> Point:
+def _median_point(points: Sequence[Point]) -> Point:
     varying = [point.straggling for point in points if point.straggling is not None]
     return replace(
         points[0],
@@ -201,21 +201,21 @@ def _median(points: Sequence[Point]) -> Point:
     )
 
 
-def _read(place: Path) -> Taken:
+def _read_taken(place: Path) -> Taken:
     """Return what was kept; nothing where it is damaged: the list is then read anew."""
     found = json_object(read_text(place))
     try:
         return Taken(
             read=int(found["read"]),
             open=tuple(map(str, found["open"])),
-            finished=tuple(map(_read_one, found["finished"])),
+            finished=tuple(map(_read_finished, found["finished"])),
             passed=tuple((str(name), str(why)) for name, why in found["passed"]),
         )
     except (KeyError, TypeError, ValueError):
         return Taken()
 
 
-def _read_one(found: dict[str, Any]) -> Finished:
+def _read_finished(found: dict[str, Any]) -> Finished:
     point, noise, overhead = found["point"], found["noise"], found["overhead_s"]
     return Finished(
         point=Point(**{**point, "runs": tuple(map(str, point["runs"]))}),

@@ -25,7 +25,7 @@ RATES = ("samples_per_s", "images_per_s")
 
 
 @record
-class Measured:
+class MeasuredRun:
     """A run as its directory tells it. ``rates``: samples a second of all ranks, epoch by epoch, the first one too.
 
     ``steps``: of the epochs that count. ``straggling``: relative standard deviation of a rank's steps, if it is told.
@@ -60,7 +60,7 @@ class Measured:
         )
 
 
-def measured(run: Run, job: Job) -> Measured:
+def measured(run: Run, job: Job) -> MeasuredRun:
     """Return what a run of the job tells. Raises Refused if it is no run of this job, or says no batch size."""
     spec = run.spec()
     layout, command = spec.get("layout"), spec.get("command")
@@ -79,8 +79,8 @@ def measured(run: Run, job: Job) -> Measured:
     accumulation = _whole_number(parameters, job.parameter_for("accumulation")) or 1
     nodes, ranks_per_node = int(layout["nodes"]), int(layout["tasks_per_node"])
     ranks = nodes * ranks_per_node
-    per_rank = _told_batch(events, ranks * accumulation) or per_rank
-    return Measured(
+    per_rank = _reported_batch(events, ranks * accumulation) or per_rank
+    return MeasuredRun(
         run=run,
         nodes=nodes,
         ranks_per_node=ranks_per_node,
@@ -88,20 +88,20 @@ def measured(run: Run, job: Job) -> Measured:
         accumulation=accumulation,
         rates=tuple(rates),
         steps=_samples(epochs) / (ranks * per_rank * accumulation),
-        straggling=_straggling(epochs, ranks),
+        straggling=_step_spread(epochs, ranks),
         noise=_noise(events),
         overhead_s=_overhead(run, epochs),
         synthetic=any(event.get("synthetic") is True for event in events),
     )
 
 
-def _told_batch(events: Sequence[dict[str, Any]], parts: int) -> int | None:
+def _reported_batch(events: Sequence[dict[str, Any]], parts: int) -> int | None:
     """The batch size per rank by the run's own first line, where a job has divided a global batch among its ranks."""
     told = next((event.get("global_batch_size") for event in events if event.get("event") == "start"), None)
     return told // parts if isinstance(told, int) and told >= parts and told % parts == 0 else None
 
 
-def calibration_of(found: Sequence[Measured]) -> Calibration:
+def calibration_of(found: Sequence[MeasuredRun]) -> Calibration:
     """Return what the runs tell together. Raises Refused with every run that tells nothing."""
     silent = [one.run for one in found if one.point is None]
     if silent or not found:
@@ -137,21 +137,21 @@ def _whole_number(parameters: Mapping[str, str], name: str) -> int | None:
 
 
 def _rate(event: dict[str, Any]) -> float | None:
-    return next((rate for name in RATES if (rate := _positive(event.get(name))) is not None), None)
+    return next((rate for name in RATES if (rate := _positive_number(event.get(name))) is not None), None)
 
 
 def _samples(epochs: Sequence[dict[str, Any]]) -> float:
     """Samples of the epochs that count, of all ranks."""
-    return sum((_rate(event) or 0.0) * (_positive(event.get("seconds")) or 0.0) for event in epochs[WARM_UP:])
+    return sum((_rate(event) or 0.0) * (_positive_number(event.get("seconds")) or 0.0) for event in epochs[WARM_UP:])
 
 
-def _straggling(epochs: Sequence[dict[str, Any]], ranks: int) -> float | None:
+def _step_spread(epochs: Sequence[dict[str, Any]], ranks: int) -> float | None:
     """How much one rank's steps vary: the median of the epochs that count, in which all ranks wait for the slowest."""
-    found = [spread for event in epochs[WARM_UP:] if (spread := _positive(event.get("step_spread"))) is not None]
+    found = [spread for event in epochs[WARM_UP:] if (spread := _positive_number(event.get("step_spread"))) is not None]
     return round(of_a_rank(median(found), ranks), 5) if found else None
 
 
-def _positive(value: Any) -> float | None:
+def _positive_number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
 
 
@@ -160,7 +160,7 @@ def _noise(events: Sequence[dict[str, Any]]) -> Noise | None:
     for event in reversed(events):
         if event.get("event") != "noise_scale":
             continue
-        value, low, high = (_positive(event.get(name)) for name in ("noise_scale", "low", "high"))
+        value, low, high = (_positive_number(event.get(name)) for name in ("noise_scale", "low", "high"))
         steps = event.get("steps")
         if value is not None and low is not None and high is not None and low <= value <= high:
             return Noise(value=value, low=low, high=high, steps=steps) if isinstance(steps, int) and steps else None
@@ -169,7 +169,7 @@ def _noise(events: Sequence[dict[str, Any]]) -> Noise | None:
 
 def _overhead(run: Run, epochs: Sequence[dict[str, Any]]) -> float | None:
     """Seconds of the run outside its steps: from its start to its end, without its epochs as fast as the later ones."""
-    seconds = [found for event in epochs if (found := _positive(event.get("seconds"))) is not None]
+    seconds = [found for event in epochs if (found := _positive_number(event.get("seconds"))) is not None]
     attempts = run.attempts()
     if len(seconds) <= WARM_UP or len(attempts) != 1 or run.state != "COMPLETED":
         return None

@@ -52,7 +52,7 @@ def known_figures(job: Job, environment: Mapping[str, str]) -> ModelFigures | No
     if stored is not None or job.training is None or job.training.model is None:
         return stored
     try:
-        return _read(job, _place(job, environment))
+        return _read_figures(job, _place(job, environment))
     except (OSError, OverflowError, NotFoundOut):
         return None
 
@@ -67,19 +67,19 @@ def find_figures(job: Job, environment: Mapping[str, str], looks: Sequence[Look]
     reasons = []
     for look in looks:
         try:
-            found = {**_probed(job, job.training.model, environment, look), "by": look.words}
+            found = {**_probe_model(job, job.training.model, environment, look), "by": look.words}
             figures = _figures(job, found)
         except (OSError, OverflowError, HpclaunchError) as error:
             raise NotFoundOut(f"its code cannot be taken along: {error}") from None
         except NotFoundOut as reason:
             reasons.append(f"{look.words}: {reason}")
             continue
-        _keep(_place(job, environment), found)
+        _keep_figures(_place(job, environment), found)
         return figures
     raise NotFoundOut("; ".join(reasons))
 
 
-def _keep(place: Path, found: dict[str, Any]) -> None:
+def _keep_figures(place: Path, found: dict[str, Any]) -> None:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_text(place, json.dumps(found), durable=False)
@@ -104,12 +104,12 @@ def _code(job: Job) -> Code:
     return Code(folder=job.folder, entry=job.script or "", source_only=job.source_only)
 
 
-def _read(job: Job, place: Path) -> ModelFigures | None:
+def _read_figures(job: Job, place: Path) -> ModelFigures | None:
     text = read_text(place)
-    return _figures(job, _parsed(text)) if text else None
+    return _figures(job, _parse_answer(text)) if text else None
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_answer(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError:
@@ -143,7 +143,7 @@ def _layer(found: Sequence[Any]) -> LayerFigures:
     return LayerFigures(name=str(name), kind=str(kind), parameters=int(parameters), outputs=int(outputs))
 
 
-def _probed(job: Job, model: str, environment: Mapping[str, str], look: Look) -> dict[str, Any]:
+def _probe_model(job: Job, model: str, environment: Mapping[str, str], look: Look) -> dict[str, Any]:
     """Run the probe beside a copy of the code, as a run has it. Raises NotFoundOut, OSError, OverflowError."""
     cache = cache_folder(environment)
     cache.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def _probed(job: Job, model: str, environment: Mapping[str, str], look: Look) ->
         done, said = _run(look.environment.script(shlex.join(command)), look.environment.shell, folder, environment)
         text = read_text(result)
     if done == 0:
-        return _parsed(text)
+        return _parse_answer(text)
     lines = [line for line in said.splitlines() if line.strip()]
     raise NotFoundOut(lines[-1].strip()[:300] if lines else f"ended with exit code {done}, without a word")
 

@@ -25,7 +25,7 @@ from hpclaunch.sites.describe.answers import (
     settings,
     table,
 )
-from hpclaunch.sites.describe.node_types import Kind, kinds_of
+from hpclaunch.sites.describe.node_types import NodeGroup, kinds_of
 from hpclaunch.sites.describe.partitions import Member, Person, home_of, partitions_of, qos_of
 
 _SLURM = "slurm"
@@ -181,7 +181,7 @@ def _say_detect(draft: _Draft, cluster: str, here: Here) -> None:
 
 
 def _say_defaults(
-    draft: _Draft, kinds: Sequence[Kind], homes: Mapping[str, str], partitions: Mapping[str, Member]
+    draft: _Draft, kinds: Sequence[NodeGroup], homes: Mapping[str, str], partitions: Mapping[str, Member]
 ) -> None:
     """The usual node type is the first one with GPUs that anybody may use, else the first."""
     open_ones = [kind for kind in kinds if homes[kind.name] and "only_if_asked" not in partitions[homes[kind.name]]]
@@ -193,7 +193,7 @@ def _say_defaults(
 
 
 def _say_nodes(
-    draft: _Draft, kinds: Sequence[Kind], homes: Mapping[str, str], places: Mapping[str, Fields], gres_conf: str
+    draft: _Draft, kinds: Sequence[NodeGroup], homes: Mapping[str, str], places: Mapping[str, Fields], gres_conf: str
 ) -> None:
     stand_ins = [file for file in gpu_files(gres_conf) if not file.startswith("/dev/")]
     usual = draft.values["defaults"].get("partition", "")
@@ -219,7 +219,7 @@ def _say_nodes(
 
 
 def _mark_memory(
-    draft: _Draft, kinds: Sequence[Kind], homes: Mapping[str, str], places: Mapping[str, Fields], config: Fields
+    draft: _Draft, kinds: Sequence[NodeGroup], homes: Mapping[str, str], places: Mapping[str, Fields], config: Fields
 ) -> None:
     """Mark request_memory where a job that asks for none gets a small part of the node (slurm.conf's DefMemPer…)."""
     if "MEMORY" not in config.get("SelectTypeParameters", "").upper():
@@ -238,7 +238,7 @@ def _mark_memory(
                 break
 
 
-def _member(kind: Kind, partition: str, most_cpus: int) -> Member:
+def _member(kind: NodeGroup, partition: str, most_cpus: int) -> Member:
     """Return what the file says of a node type; ``most_cpus`` of a node go to the jobs of its partition, 0: all."""
     first, (gpu_type, gpus), per_core = kind.nodes[0], kind.gpu, kind.cpus_per_core
     usable = min(node.usable_cpus // node.cpus_per_core for node in kind.nodes)
@@ -261,7 +261,7 @@ def _member(kind: Kind, partition: str, most_cpus: int) -> Member:
     return {key: value for key, value in known.items() if value is not None}
 
 
-def _say_gpus(draft: _Draft, kinds: Sequence[Kind], config: Mapping[str, str]) -> None:
+def _say_gpus(draft: _Draft, kinds: Sequence[NodeGroup], config: Mapping[str, str]) -> None:
     """``--gpus-per-node`` needs select/cons_tres (sbatch's manual); ``--gres`` works with every SelectType."""
     if not any(kind.gpu[1] for kind in kinds):
         return

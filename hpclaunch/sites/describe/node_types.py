@@ -14,7 +14,7 @@ _SAME_MEMORY = 1.1
 
 
 @record
-class Kind:
+class NodeGroup:
     """Nodes that count as one type. ``mixed``: some of them have more than the type says.
 
     ``constraint``: the feature by which they are asked for, where nothing else tells them apart. ``typed``: their GPUs
@@ -76,7 +76,7 @@ class _Group:
     own: tuple[str, ...]
 
 
-def kinds_of(nodes: Sequence[Node]) -> list[Kind]:
+def kinds_of(nodes: Sequence[Node]) -> list[NodeGroup]:
     """Return the node types, those with GPUs first, then the largest first.
 
     Nodes that share a partition and that no option of sbatch tells apart are one type, which has what each of them has.
@@ -86,7 +86,7 @@ def kinds_of(nodes: Sequence[Node]) -> list[Kind]:
     while (pair := _confused(groups := _groups(lists))) is not None:
         one, other = pair
         lists[one] += lists.pop(other)
-    kinds = [Kind(nodes=tuple(group.nodes), constraint=_needed_feature(group, groups)) for group in groups]
+    kinds = [NodeGroup(nodes=tuple(group.nodes), constraint=_needed_feature(group, groups)) for group in groups]
     kinds = [replace(kind, typed=bool(kind.gpu[0]) and (several or len(kind.nodes[0].gpus) > 1)) for kind in kinds]
     kinds.sort(key=lambda kind: (not kind.gpu[1], -len(kind.nodes)))
     return _named(kinds)
@@ -145,7 +145,7 @@ def _needed_feature(group: _Group, groups: Sequence[_Group]) -> str:
     return ""
 
 
-def _named(kinds: Sequence[Kind]) -> list[Kind]:
+def _named(kinds: Sequence[NodeGroup]) -> list[NodeGroup]:
     """Name each type by its GPUs, and by what differs where that is not enough."""
     names = next(
         (names for form in _FORMS if len(set(names := [form(kind) for kind in kinds])) == len(names)),
@@ -154,19 +154,19 @@ def _named(kinds: Sequence[Kind]) -> list[Kind]:
     return [replace(kind, name=name) for kind, name in zip(kinds, names, strict=True)]
 
 
-def _by_use(kind: Kind) -> str:
+def _by_use(kind: NodeGroup) -> str:
     return "gpu" if kind.gpu[1] else "cpu"
 
 
-def _by_type(kind: Kind) -> str:
+def _by_type(kind: NodeGroup) -> str:
     return kind.gpu[0] or _by_use(kind)
 
 
-def _by_count(kind: Kind) -> str:
+def _by_count(kind: NodeGroup) -> str:
     return f"{_by_type(kind)}x{kind.gpu[1]}" if kind.gpu[1] else f"cpu{kind.cores}"
 
 
-def _by_memory(kind: Kind) -> str:
+def _by_memory(kind: NodeGroup) -> str:
     return f"{_by_count(kind)}-{kind.memory // 1024}gb"
 
 

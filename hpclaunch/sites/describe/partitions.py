@@ -8,7 +8,7 @@ from typing import Any
 from hpclaunch.core.records import record
 from hpclaunch.core.units import format_walltime, parse_walltime
 from hpclaunch.sites.describe.answers import Fields, names_in, number_in, numbers
-from hpclaunch.sites.describe.node_types import Kind
+from hpclaunch.sites.describe.node_types import NodeGroup
 
 Member = dict[str, Any]
 """What stands in the file below the name of a partition or QOS."""
@@ -26,7 +26,11 @@ class Person:
 
 
 def partitions_of(
-    shown: Sequence[Fields], kinds: Sequence[Kind], qos: Sequence[Fields], person: Person, config: Mapping[str, str]
+    shown: Sequence[Fields],
+    kinds: Sequence[NodeGroup],
+    qos: Sequence[Fields],
+    person: Person,
+    config: Mapping[str, str],
 ) -> dict[str, Member]:
     """Return partition -> what the file says of it; one without nodes, or for root alone, is left out."""
     limits = {row.get("Name", ""): _limits_of_qos(row) for row in qos}
@@ -152,7 +156,7 @@ def _stricter(own: Member, other: Member) -> Member:
     return both
 
 
-def home_of(kind: Kind, partitions: Mapping[str, Member], default: str) -> str:
+def home_of(kind: NodeGroup, partitions: Mapping[str, Member], default: str) -> str:
     """Return the partition to use for a node type: the cluster's default one, else that with the longest walltime.
 
     One that is only for those who ask comes last; nothing where no partition has such nodes.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.actions.diagnosis import Check, Evidence, diagnose
+from hpclaunch.actions.diagnosis import Check, ProbeEvidence, diagnose
 from tests.builders import a_job, planned
 
 
@@ -42,14 +42,14 @@ def a_rank(number: int, **changes: Any) -> dict[str, Any]:
     return {**facts, **changes}
 
 
-def evidence(**changes: Any) -> Evidence:
+def evidence(**changes: Any) -> ProbeEvidence:
     """Four ranks; a change of theirs is a function of the rank's number."""
     ranks = changes.pop("ranks", [a_rank(number) for number in range(4)])
     state = changes.pop("state", "COMPLETED")
-    return Evidence(**{"spec": SPEC, "state": state, "log": LOG, "ranks": ranks, "mark": "MARK", **changes})
+    return ProbeEvidence(**{"spec": SPEC, "state": state, "log": LOG, "ranks": ranks, "mark": "MARK", **changes})
 
 
-def failed(found: Evidence) -> list[Check]:
+def failed(found: ProbeEvidence) -> list[Check]:
     return [check for check in diagnose(found) if check.verdict == "FAIL"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.staging import Source, stage
+from hpclaunch.actions.staging import DatasetSource, stage
 from hpclaunch.config.job import DataSet, Fetch
 from hpclaunch.core.errors import Refused
 
@@ -48,7 +48,7 @@ def goal(tmp_path: Path) -> Path:
 
 
 def put(data: DataSet, source: Path | None, goal: Path, sha256: str | None = None) -> Path:
-    return stage(data, Source(path=str(source) if source else None, sha256=sha256), goal, lambda text: None)
+    return stage(data, DatasetSource(path=str(source) if source else None, sha256=sha256), goal, lambda text: None)
 
 
 def left_in(goal: Path) -> list[str]:

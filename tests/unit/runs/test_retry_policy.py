@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.runs.retry_policy import Decision, Ending, decide
+from hpclaunch.runs.retry_policy import Ending, RetryDecision, decide
 
 LOST_CONNECTION = "srun: error: Task launch for StepId=7.0 failed on node n2: Communication connection failure"
 # As after a lost node (Slurm 22.05.8): the next start of the job finds the PMIx socket of the first.
@@ -13,7 +13,7 @@ srun: error: node2: task 1: Killed
 """
 
 
-def failed(log: str, code: str = "137:0", ranks_failed: bool = False) -> Decision:
+def failed(log: str, code: str = "137:0", ranks_failed: bool = False) -> RetryDecision:
     return decide(Ending(state="FAILED", exit_code=code, log=log, ranks_failed=ranks_failed))
 
 

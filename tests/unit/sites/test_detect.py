@@ -6,7 +6,7 @@ import pytest
 
 from hpclaunch.config.catalog import SITE
 from hpclaunch.config.detection import Detect
-from hpclaunch.sites.detect import DETECTED, Machine, cluster_name, detect_site, holds, machine
+from hpclaunch.sites.detect import DETECTED, Host, cluster_name, detect_site, holds, machine
 from tests.builders import BUNDLED, bundled_site
 
 SITES = [found.name for found in BUNDLED.names(SITE)]
@@ -27,7 +27,7 @@ def test_the_detection_table_says_what_the_site_files_say() -> None:
     ],
 )
 def test_detection(environment: dict[str, str], cluster: str, host: str, site: str | None) -> None:
-    assert detect_site(Machine(environment=environment, cluster=cluster, hostnames=(host,))) == site
+    assert detect_site(Host(environment=environment, cluster=cluster, hostnames=(host,))) == site
 
 
 def test_no_host_belongs_to_two_sites() -> None:
@@ -41,7 +41,7 @@ def test_no_host_belongs_to_two_sites() -> None:
         "jwlogin01",
     ]
     for host in hosts:
-        here = Machine(environment={}, hostnames=(host,))
+        here = Host(environment={}, hostnames=(host,))
         assert len([name for name, detect in DETECTED.items() if holds(detect, here)]) <= 1, host
 
 
@@ -56,7 +56,7 @@ def test_no_host_belongs_to_two_sites() -> None:
     ],
 )
 def test_all_that_is_said_must_hold(detect: Detect, there: bool) -> None:
-    here = Machine(environment={"B": "2"}, cluster="c", hostnames=("login1", "login1.x.edu"))
+    here = Host(environment={"B": "2"}, cluster="c", hostnames=("login1", "login1.x.edu"))
     assert holds(detect, here) is there
 
 

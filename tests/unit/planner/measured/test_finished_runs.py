@@ -12,7 +12,7 @@ import pytest
 from hpclaunch import runs
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, store
 from hpclaunch.planner.measured.calibrations import expect, place_of, with_key
-from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _together, taken_in
+from hpclaunch.planner.measured.finished_runs import LOOKED_AT, _combine, taken_in
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve import resolve
 from hpclaunch.runs import Run
@@ -46,7 +46,7 @@ def submitted(place: Path, *found: Run) -> None:
 
 
 def evidence(place: Path, profiled: Calibration | None = None) -> Evidence:
-    return _together(profiled, taken_in(place, the_job()))
+    return _combine(profiled, taken_in(place, the_job()))
 
 
 def test_a_finished_run_is_taken_in(place: Path, folder: Path) -> None:

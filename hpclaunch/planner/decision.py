@@ -1,0 +1,100 @@
+"""Which node count a plan takes, or why none: the best row, a line why, and what to type instead of a refused one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count
+from hpclaunch.guidelines.choice import NodeChoice, choose
+from hpclaunch.planner.prediction import Predictor
+from hpclaunch.planner.proposal import enough_for, infeasible, shared_evenly
+from hpclaunch.planner.question import Trial
+from hpclaunch.planner.values import PlanRow
+
+
+@record
+class PlanDecision:
+    """The chosen row; ``choice`` None where nothing could be predicted."""
+
+    row: PlanRow
+    choice: NodeChoice | None
+    summary: str
+    refusals: tuple[Fault, ...] = ()
+
+
+def decide(predictor: Predictor, first: Trial, rows: list[PlanRow]) -> PlanDecision:
+    """Return the row with the best trade-off; where no row is possible, the refusal.
+
+    ``first``: the smallest trial that the site takes, on which one process alone is the choice's yardstick.
+    """
+    question = predictor.question
+    possible = [row for row in rows if row.batch is not None]
+    typed = question.typed_nodes
+    if typed is not None:
+        possible = [row for row in possible if row.nodes == typed]
+    if not possible:
+        row = rows[-1] if typed else rows[0]
+        counts = f"{count(row.nodes, 'node')} cannot be" if typed else "no node count works"
+        what = f"{counts}: {'; '.join(row.obstacles)}"
+        nearest = _divisible_batch(predictor, row) or _enough_nodes(predictor, row)
+        fault = Fault(what=what, next=nearest or "another --node-type, or a smaller batch")
+        return PlanDecision(row=row, choice=None, summary=what, refusals=(fault,))
+    candidates = [row.candidate for row in possible if row.candidate is not None]
+    if not candidates:
+        row = possible[0]
+        why = "as typed" if typed else f"the speed of {predictor.node.device} is not known"
+        return PlanDecision(row=row, choice=None, summary=f"{count(row.nodes, 'node')}: {why}")
+    all_candidates = [row.candidate for row in rows if row.candidate is not None]
+    overall = choose(all_candidates, question.objective)
+    choice = choose(candidates, question.objective, single=predictor.alone(first))
+    row = next(row for row in possible if row.nodes == choice.nearest.nodes)
+    refusals = () if choice.best else (infeasible(choice, question.objective),)
+    choice_of_all = replace(choice, appraised=overall.appraised)
+    return PlanDecision(
+        row=row, choice=choice_of_all, summary=_summary_of(predictor, rows, row, choice), refusals=refusals
+    )
+
+
+def _divisible_batch(predictor: Predictor, row: PlanRow) -> str:
+    """What to type in place of a global batch size that cannot be shared out; nothing where it is not to blame."""
+    replicas = row.ranks // predictor.strategy.parallelism.gpus_per_replica
+    typed = predictor.question.global_batch
+    return shared_evenly(predictor.question, replicas) if typed and replicas and typed % replicas else ""
+
+
+def _enough_nodes(predictor: Predictor, row: PlanRow) -> str:
+    """What to type in place of nodes that are too few for one replica; nothing where they are not to blame."""
+    whole = math.ceil(predictor.strategy.parallelism.gpus_per_replica / predictor.node.ranks)
+    return enough_for(predictor.question, whole) if row.nodes < whole else ""
+
+
+def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice: NodeChoice) -> str:
+    nodes = count(row.nodes, "node")
+    if predictor.question.typed_nodes is not None:
+        return f"{nodes}, as typed"
+    if choice.best is None:
+        return f"{nodes}, the nearest to what is wished"
+    tried = [one for one in rows if one.batch is not None]
+    batch = row.batch.total if row.batch else 0
+    if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
+        why = rows[-1].obstacles[0]
+        return f"{nodes}, B = {batch}: more would leave {why}" if why.startswith("fewer") else f"{nodes}: {why}"
+    weight = predictor.question.objective.weight
+    return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {len(tried)} node counts"
+
+
+def add_marginals(rows: Sequence[PlanRow], choice: NodeChoice | None) -> list[PlanRow]:
+    """Return the rows with what their last doubling left, and what stands against them."""
+    appraised = {one.candidate.nodes: one for one in choice.appraised} if choice else {}
+    return [
+        replace(
+            row, marginal=appraised[row.nodes].marginal, obstacles=(*row.obstacles, *appraised[row.nodes].obstacles)
+        )
+        if row.nodes in appraised
+        else row
+        for row in rows
+    ]

@@ -1,0 +1,154 @@
+"""The reasoning of a plan, one function a section: every rule that was applied, with its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count
+from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
+from hpclaunch.guidelines.dataset import judge_dataset
+from hpclaunch.guidelines.efficiency import ENOUGH_STEPS, explain
+from hpclaunch.guidelines.framework import choose_framework, choose_updates
+from hpclaunch.guidelines.memory import memory
+from hpclaunch.guidelines.precision import PrecisionAdvice
+from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.planner.decision import PlanDecision
+from hpclaunch.planner.prediction import SMALLEST, Predictor
+from hpclaunch.planner.question import Question, Trial
+from hpclaunch.planner.settings import Recipe
+from hpclaunch.planner.strategy import UNLIMITED
+from hpclaunch.planner.values import PlanRow, PlanSection
+
+
+@record
+class Outcome:
+    """All that a plan of a known model found: what was tried and predicted, the decision and what to set."""
+
+    predictor: Predictor
+    trials: tuple[Trial, ...]
+    rows: tuple[PlanRow, ...]
+    decision: PlanDecision
+    recipe: Recipe
+    formats: PrecisionAdvice
+
+    @property
+    def row(self) -> PlanRow:
+        """The chosen row."""
+        return self.decision.row
+
+
+def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
+    """Return all sections, in the order in which they are read."""
+    question = outcome.predictor.question
+    return (
+        _model_section(outcome),
+        *_measurement_sections(question),
+        _dataset_section(outcome),
+        framework_section(),
+        _batch_section(outcome),
+        *outcome.recipe.sections,
+        PlanSection(title="precision", reasons=(outcome.formats.reason,)),
+        *([PlanSection(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
+        _nodes_section(outcome),
+    )
+
+
+def _model_section(outcome: Outcome) -> PlanSection:
+    predictor = outcome.predictor
+    return PlanSection(
+        title="model",
+        reasons=(predictor.strategy.parallelism.reason, *_memory_reasons(predictor, outcome.row)),
+        remarks=(f"figures: {predictor.figures.origin}", *_largest_batch_remarks(predictor)),
+    )
+
+
+def _memory_reasons(predictor: Predictor, row: PlanRow) -> list[Reason]:
+    room = predictor.node.room
+    if room is None or row.batch is None:
+        return []
+    found = memory(
+        predictor.strategy.model,
+        predictor.work.optimizer,
+        predictor.work.precision,
+        row.batch.per_rank,
+        room.gpu_bytes,
+        gpus_per_replica=predictor.strategy.parallelism.gpus_per_replica,
+    )
+    return [found.reason]
+
+
+def _largest_batch_remarks(predictor: Predictor) -> list[str]:
+    """The largest micro-batch of a replica, where memory is known."""
+    largest = predictor.strategy.largest
+    return [] if largest == UNLIMITED else [f"the largest batch of a replica that fits: {count(largest, 'sample')}"]
+
+
+def _measurement_sections(question: Question) -> list[PlanSection]:
+    """What was measured and in which runs, and which runs were not taken in."""
+    evidence = question.evidence
+    if not evidence.sources:
+        return []
+    reason = Reason(
+        rule="what was measured of this job, code, settings and node type, in every run that ended well",
+        verdict=evidence.origin or "nothing that can be used",
+        source="hpclaunch's own (docs/planning.md)",
+    )
+    return [PlanSection(title="measurements", reasons=(reason,), remarks=evidence.sources)]
+
+
+def _dataset_section(outcome: Outcome) -> PlanSection:
+    dataset = judge_dataset(outcome.predictor.work.samples, outcome.predictor.figures.parameters)
+    return PlanSection(title="data set", reasons=(dataset.reason,), remarks=dataset.advice)
+
+
+def framework_section() -> PlanSection:
+    """Return why Horovod, and why synchronous updates."""
+    framework, updates = choose_framework(), choose_updates()
+    return PlanSection(
+        title="framework and updates",
+        reasons=(framework.reason, updates.reason),
+        declined=(*framework.declined, *updates.declined),
+    )
+
+
+def _batch_section(outcome: Outcome) -> PlanSection:
+    predictor, row = outcome.predictor, outcome.row
+    question, work = predictor.question, predictor.work
+    batch = predictor.cap.reason
+    if row.batch is not None and predictor.own_batch and question.global_batch is None:
+        # What was typed is the batch of a rank, or the nodes: only now is the global batch known.
+        noise, total = question.evidence.noise, row.batch.total
+        batch = batch_cap(work.samples, typed=total, noise=noise, critical=predictor.critical).reason
+    epochs = []
+    if row.batch and predictor.epochs_model.critical_batch < math.inf:
+        epochs = [explain(predictor.epochs_model, row.batch.total, work.epochs_origin)]
+    floor = f"an automatic batch leaves a rank at least {predictor.smallest} samples"
+    floor += " (hpclaunch's own)" if predictor.smallest == SMALLEST else ""
+    return PlanSection(title="batch", reasons=(batch, *epochs), remarks=(floor, *_noise_remarks(question)))
+
+
+def _noise_remarks(question: Question) -> tuple[str, ...]:
+    """The guidelines' reason to measure the noise scale, where nobody has."""
+    noise = question.evidence.noise
+    if noise is not None and noise.trustworthy:
+        return ()
+    why = "more complex tasks have noisier gradients, and gain from larger batches"
+    return (f"{why}: the noise scale that tells is measured in training ({ENOUGH_STEPS:,} steps and more)",)
+
+
+def _nodes_section(outcome: Outcome) -> PlanSection:
+    predictor, row, choice = outcome.predictor, outcome.row, outcome.decision.choice
+    reasons = [node_cap(most_nodes(outcome.trials), typed=predictor.question.typed_nodes).reason]
+    reasons += predictor.timing.reasons if predictor.timing else ()
+    reasons += [row.throughput.reason] if row.throughput else []
+    reasons += [row.candidate.reason] if row.candidate else []
+    reasons += [choice.reason] if choice else []
+    return PlanSection(title="nodes", reasons=tuple(reasons))
+
+
+def most_nodes(trials: Sequence[Trial]) -> int | None:
+    """Return the most nodes that the site takes, where that is fewer than the guidelines' cap."""
+    most = max(trial.nodes for trial in trials if not trial.faults)
+    return most if most < MOST_NODES else None
