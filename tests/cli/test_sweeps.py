@@ -235,6 +235,15 @@ def test_an_array_is_cancelled_with_one_scancel(site: Desk) -> None:
     assert calls(site, "scancel") == [["4711"]]
 
 
+def test_a_waiting_task_that_was_cancelled_does_not_wait_because_accounting_hears_of_it_later(site: Desk) -> None:
+    path = submitted(site, "--sweep", "seed=1..4")
+    answers(site, "".join(f"4711_{n}|PENDING|None|\n" for n in range(4)))
+    assert "4 PENDING" in site.type("status", path.name).out
+    answers(site, "4711_0|PENDING|None|\n4711_1|PENDING|None|\n4711_3|PENDING|None|\n", "4711_[0-3]|PENDING|0:0|\n")
+    assert site.type("cancel", f"{path.name}/0002").code == 0
+    assert "3 PENDING, 1 CANCELLED" in site.type("status", path.name).out
+
+
 def test_names_that_are_none(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
     for name in (f"{path.name}/0003", f"{path.name}/3", f"{path.name}/x", "4711_3", f"{path.name}/00001"):

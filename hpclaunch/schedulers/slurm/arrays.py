@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import MOST_RUNS, JobSpec
@@ -38,15 +38,17 @@ def named_by(text: str) -> Iterator[str]:
         yield f"{many[1]}_{index}"
 
 
-def dropped(gone: Iterable[Run], told: Collection[str]) -> dict[str, Status]:
+def dropped(gone: Iterable[Run], accounted: Mapping[str, Status]) -> dict[str, Status]:
     """Return job id -> NEVER_BEGUN for the tasks among ``gone`` that were cancelled alone while they waited.
 
     Slurm takes such a task out of its array without a word (seen with 22.05): squeue and sacct name the others, and
-    never that one. A task that began has a line of its own in ``told``, which is what sacct named, and left its marks.
+    never that one. ``accounted`` is what sacct named. A task that began has a line of its own there, and left its
+    marks. Accounting hears of the rest a little later: a task that only it calls PENDING waits no more.
     """
-    waited = [run for run in gone if run.index >= 0 and run.state in ("PENDING", "UNKNOWN") and run.job_id not in told]
-    arrays = {job_id.partition("_")[0] for job_id in told} if waited else set()
-    missing = [run for run in waited if run.job_id.partition("_")[0] in arrays and not run.attempts()]
+    waited = [run for run in gone if run.index >= 0 and run.state in ("PENDING", "UNKNOWN")]
+    silent = [run for run in waited if run.job_id not in accounted or accounted[run.job_id].state == "PENDING"]
+    arrays = {job_id.partition("_")[0] for job_id in accounted} if silent else set()
+    missing = [run for run in silent if run.job_id.partition("_")[0] in arrays and not run.attempts()]
     return {run.job_id: NEVER_BEGUN for run in missing}
 
 
