@@ -30,7 +30,7 @@ _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?")
 class TaskState(NamedTuple):
     """What was last heard of a run of an array, and of which of its jobs.
 
-    A named tuple and no record: an array may have 100,000 of them, and a record takes ten times as long to make.
+    A named tuple and no record, as an array may have 100,000 of them: a record takes longer to make.
     """
 
     job_id: str
