@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
@@ -41,7 +42,7 @@ def direct(launch: Launch) -> tuple[str, ...]:
 def srun(launch: Launch) -> tuple[str, ...]:
     """Slurm's own. ``--cpus-per-task`` is always written: from Slurm 22.05 srun ignores sbatch's (srun manual)."""
     layout = launch.layout
-    return _srun(launch, layout.tasks_per_node, layout.cpus_per_task, launch.cpu_bind, launch.gpu_bind)
+    return _srun(launch, layout.tasks_per_node, layout.cpus_per_task)
 
 
 def torchrun(launch: Launch) -> tuple[str, ...]:
@@ -51,12 +52,13 @@ def torchrun(launch: Launch) -> tuple[str, ...]:
     rank's command says itself which program it is.
     """
     layout = launch.layout
-    step = _srun(launch, 1, layout.tasks_per_node * layout.cpus_per_task, "none", "none" if launch.gpu_bind else "")
+    unbound = replace(launch, cpu_bind="none", gpu_bind="none" if launch.gpu_bind else "")
+    step = _srun(unbound, 1, layout.tasks_per_node * layout.cpus_per_task)
     ranks = [f"--nnodes={layout.nodes}", f"--nproc-per-node={layout.tasks_per_node}", "--rdzv-backend=c10d"]
     return (*step, "torchrun", *ranks, "--no-python")
 
 
-def _srun(launch: Launch, tasks: int, cpus: int, cpu_bind: str, gpu_bind: str) -> tuple[str, ...]:
+def _srun(launch: Launch, tasks: int, cpus: int) -> tuple[str, ...]:
     """Return srun for so many tasks on every node, each with so many CPUs."""
     layout = launch.layout
     gpus = {"gpus-per-node": layout.gpus_per_node, "gpus-per-task": layout.gpus_per_node // tasks}
@@ -68,10 +70,10 @@ def _srun(launch: Launch, tasks: int, cpus: int, cpu_bind: str, gpu_bind: str) -
     ]
     if launch.gpus_by and layout.gpus_per_node:
         options.append(f"--{launch.gpus_by}={gpus[launch.gpus_by]}")
-    if cpu_bind:
-        options.append(f"--cpu-bind={cpu_bind}")
-    if gpu_bind and layout.gpus_per_node:
-        options.append(f"--gpu-bind={gpu_bind}")
+    if launch.cpu_bind:
+        options.append(f"--cpu-bind={launch.cpu_bind}")
+    if launch.gpu_bind and layout.gpus_per_node:
+        options.append(f"--gpu-bind={launch.gpu_bind}")
     if launch.mpi:
         options.append(f"--mpi={launch.mpi}")
     return ("srun", *options, "--kill-on-bad-exit=1", f"--wait={launch.exit_wait}", *launch.extra)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import hpclaunch
+from hpclaunch.config.catalog import bundled
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.schedulers import Scheduler, scheduler_of
@@ -39,6 +41,12 @@ def names_in(text: str) -> Iterator[tuple[str, int]]:
 def test_no_other_module_names_a_scheduler_or_a_launcher(path: Path) -> None:
     found = names_in(path.read_text(encoding="utf-8"))
     assert [(name, line) for name, line in found if (place(path), name) not in ALLOWED] == []
+
+
+@pytest.mark.parametrize("path", sorted(bundled("templates").iterdir()), ids=lambda path: path.name)
+def test_no_template_names_a_scheduler_or_a_launcher(path: Path) -> None:
+    quoted = re.findall(r"""(["'])([a-z]+)\1""", path.read_text(encoding="utf-8"))
+    assert [name for _, name in quoted if name in NAMES] == []
 
 
 def test_what_is_allowed_is_still_needed() -> None:

@@ -38,7 +38,7 @@ def named_by(text: str) -> Iterator[str]:
         yield f"{many[1]}_{index}"
 
 
-def dropped(gone: Iterable[Run], accounted: Mapping[str, Status]) -> dict[str, Status]:
+def cancelled_while_waiting(gone: Iterable[Run], accounted: Mapping[str, Status]) -> dict[str, Status]:
     """Return job id -> NEVER_BEGUN for the tasks among ``gone`` that were cancelled alone while they waited.
 
     Slurm takes such a task out of its array without a word (seen with 22.05): squeue and sacct name the others, and

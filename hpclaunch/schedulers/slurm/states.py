@@ -15,7 +15,7 @@ from itertools import islice
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import Status
-from hpclaunch.schedulers.slurm.arrays import asked_by, dropped, named_by, whole_arrays
+from hpclaunch.schedulers.slurm.arrays import asked_by, cancelled_while_waiting, named_by, whole_arrays
 from hpclaunch.schedulers.slurm.programs import ask
 
 _STATE = re.compile("[A-Z_]+")
@@ -63,7 +63,7 @@ def _states_of(runs: Sequence[Run], queue: _Queue) -> dict[str, Status]:
     accounted = _sacct(whole_arrays(run.job_id for run in ended)) if ended else {}
     missing = [run for run in ended if run.job_id not in queue.known and not queue.silence]
     told = {run.job_id: _status_of_ended(run, queue, accounted.get(run.job_id)) for run in ended}
-    return {**waiting, **told, **dropped(missing, accounted)}
+    return {**waiting, **told, **cancelled_while_waiting(missing, accounted)}
 
 
 def _status_of_ended(run: Run, queue: _Queue, accounted: Status | None) -> Status:

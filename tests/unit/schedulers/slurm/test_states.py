@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hpclaunch.core.errors import NotFound, SchedulerError
 from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.schedulers import Scheduler, Status, scheduler_of
+from hpclaunch.schedulers import NEVER_BEGUN, Scheduler, Status, scheduler_of
 from hpclaunch.schedulers.slurm import scheduler, states
 from hpclaunch.schedulers.slurm.programs import leaking
 from tests.builders import a_run
@@ -111,6 +112,22 @@ def test_row_12_a_run_that_may_have_been_queued_again_has_not_failed_while_squeu
     fake(program, "squeue", "")
     fake(program, "sacct", "")
     assert states.states(runs[:1])["1"].state == "FAILED", "squeue answers, and knows of no further start"
+
+
+@pytest.mark.parametrize("accounting", ["1_0|FAILED|7:0\n1_2|PENDING|0:0", "1_0|FAILED|7:0\n1_[1-2]|PENDING|0:0"])
+def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_hears_of_it(
+    tmp_path: Path, program: Path, accounting: str
+) -> None:
+    fake(program, "squeue", "1_2|PENDING|Priority|")
+    fake(program, "sacct", accounting)
+    tasks = [replace(a_run(tmp_path, f"1_{index}"), index=index) for index in range(3)]
+    assert states.states(tasks) == {
+        "1_0": Status(state="FAILED", exit_code="7:0"),
+        "1_1": NEVER_BEGUN,
+        "1_2": Status(state="PENDING", reason="Priority"),
+    }
+    fake(program, "squeue", "", code=1)
+    assert states.states(tasks[1:2])["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
 
 
 def test_nothing_is_asked_for_no_runs(program: Path) -> None:
