@@ -110,10 +110,12 @@ def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
     before = indexed(index)
     places = dict.fromkeys([*folders, *(path.parent for path in before)])
     found = _load_runs([*before, *(path for folder in places for path in inside(folder))])
-    paths = [path for path in before if path in set(found.not_permitted)] + [run.path for run in reversed(found.runs)]
+    not_permitted = set(found.not_permitted)
+    paths = [path for path in before if path in not_permitted] + [run.path for run in reversed(found.runs)]
     index.parent.mkdir(parents=True, exist_ok=True)
     write_text(index, "".join(f"{path}\n" for path in paths))
-    forgotten = tuple(path for path in before if path not in set(paths))
+    kept = set(paths)
+    forgotten = tuple(path for path in before if path not in kept)
     return Rebuilt(paths=tuple(paths), forgotten=forgotten, not_permitted=found.not_permitted)
 
 

@@ -9,13 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Desk
-
-
-def submit(desk: Desk, job_id: int) -> Path:
-    desk.fake("sbatch", out=f"Submitted batch job {job_id}\n")
-    done = desk.type("submit", "./train.py", "--json")
-    assert done.code == 0, done.err
-    return Path(done.json["run_dir"])
+from tests.cli.test_runs_kept import submit
 
 
 @pytest.fixture
