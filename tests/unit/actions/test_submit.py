@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -48,9 +49,11 @@ def calls() -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> System:
-    home = {"HOME": str(tmp_path / "home"), "SCRATCH": "/scratch", "PATH": "/usr/bin:/bin"}
-    return System(cwd=tmp_path, environment=home)
+def system(tmp_path: Path) -> Iterator[System]:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:  # no run directory at Perlmutter may be in /tmp
+        yield System(
+            cwd=tmp_path, environment={"HOME": str(tmp_path / "home"), "SCRATCH": scratch, "PATH": "/usr/bin:/bin"}
+        )
 
 
 @pytest.mark.parametrize(("nodes", "plans"), [(4, 0), (None, 1)])
