@@ -13,6 +13,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import LIBRARY, JobSpec
 from hpclaunch.core.units import CONTROL, count, format_walltime
 from hpclaunch.launchers import LAUNCHERS
@@ -45,7 +46,10 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False) -> str:
     about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
     try:
         template = environment.get_template(spec.template)
-        return template.render(spec=spec, launcher=LAUNCHERS[spec.launcher], library=about, standalone=standalone)
+        launcher, scheduler = LAUNCHERS[spec.launcher], SCHEDULERS[spec.scheduler]
+        return template.render(
+            spec=spec, launcher=launcher, scheduler=scheduler, library=about, standalone=standalone
+        )
     except RecursionError:
         what = f'extends itself; to build on the bundled one, extend "bundled/{spec.template}"'
         raise InvalidFile(Fault(where=f"template {spec.template}", what=what)) from None

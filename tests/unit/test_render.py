@@ -199,11 +199,12 @@ def test_under_torchrun_the_script_says_where_the_ranks_meet() -> None:
     assert " torchrun " in lines[launch] + lines[launch + 1]
 
 
-@pytest.mark.parametrize(("job_id", "port"), [("4711", 24711), ("99999999", 29999), ("", 20000)])
-def test_the_port_where_torchruns_ranks_meet_is_one_that_users_may_open(job_id: str, port: int) -> None:
-    known = {"SLURM_JOB_ID": job_id} if job_id else {}
-    done = with_library('set_rendezvous; env | grep "^PET_RDZV"', HOSTNAME="n1", job="j", **known)
-    assert sorted(done.stdout.splitlines()) == [f"PET_RDZV_ENDPOINT=n1:{port}", "PET_RDZV_ID=j"]
+@pytest.mark.parametrize(
+    ("job", "port"), [("4711", 24711), ("99999999", 29999), ("0812_3", 28123), ("4711.server", 24711), ("j", 20000)]
+)
+def test_the_port_where_torchruns_ranks_meet_is_one_that_users_may_open(job: str, port: int) -> None:
+    done = with_library('set_rendezvous; env | grep "^PET_RDZV"', HOSTNAME="n1", job=job)
+    assert sorted(done.stdout.splitlines()) == [f"PET_RDZV_ENDPOINT=n1:{port}", f"PET_RDZV_ID={job}"]
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun", "ibrun", "horovodrun"])
