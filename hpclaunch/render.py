@@ -47,9 +47,7 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False) -> str:
     try:
         template = environment.get_template(spec.template)
         launcher, scheduler = LAUNCHERS[spec.launcher], SCHEDULERS[spec.scheduler]
-        return template.render(
-            spec=spec, launcher=launcher, scheduler=scheduler, library=about, standalone=standalone
-        )
+        return template.render(spec=spec, launcher=launcher, scheduler=scheduler, library=about, standalone=standalone)
     except RecursionError:
         what = f'extends itself; to build on the bundled one, extend "bundled/{spec.template}"'
         raise InvalidFile(Fault(where=f"template {spec.template}", what=what)) from None
