@@ -59,6 +59,7 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and lea
   local starts
   scheduler=$1
   [ $# -eq 1 ] || declare -g "${@:2}"
+  restart=0
   "${scheduler}_job"
   start="$job.$restart"
   attempt="$HPCLAUNCH_RUN_DIR/attempts/$start"
@@ -405,7 +406,7 @@ start_again() { # start_again saved|preempted: unless the job was cancelled, or 
 
 # --- What differs between schedulers: the functions of each begin with its name, and are called by it. The template of a
 # further scheduler defines its own below the line that reads this file:
-# NAME_job                    set job (its number here) and restart (how often the scheduler has started it again)
+# NAME_job                    set job (its number here), and restart (0), where the scheduler may start it again itself
 # NAME_state JOB CODE ...     print the state of a job in Slurm's words; nothing for one that has ended or is forgotten;
 #                             UNKNOWN where nobody says. CODE is its exit code, if it left one; then host, process,
 #                             beginning and name of the start that has the run directory
@@ -469,7 +470,6 @@ slurm_resubmit() ( # the next job must not take this one's settings for its own
 
 local_job() {
   local name
-  restart=0
   job="${SUBMITIT_LOCAL_JOB_ID:-by-hand-$$}"
   # An MPI program or a Slurm job that this script was started from must not pass for its own.
   for name in "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!OMPI_COMM_@}" "${!OMPI_MCA_@}" "${!HOROVOD_@}"; do

@@ -94,7 +94,8 @@ def test_a_scheduler_has_the_functions_that_its_scripts_call(name: str) -> None:
 
 def test_what_all_scripts_share_knows_no_scheduler_and_the_library_lists_what_each_defines() -> None:
     code = [line for line in FOR_ALL.splitlines() if not line.startswith("#")]
-    known = rf"\b({'|'.join(SCHEDULERS)})_|SLURM_|\b(sbatch|squeue|scontrol|sacct|srun)\b"
+    names = "|".join(SCHEDULERS)
+    known = rf"\b({names})_|= *({names})\b|SLURM_|\b(sbatch|squeue|scontrol|sacct|srun)\b"
     assert [line for line in code if re.search(known, line.partition(" # ")[0])] == []
     assert set(re.findall(r"NAME_(\w+)", OF_EACH)) == CALLED > WITH_QUEUE
 
