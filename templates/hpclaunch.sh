@@ -406,7 +406,7 @@ start_again() { # start_again saved|preempted: unless the job was cancelled, or 
 # --- What differs between schedulers: the functions of each begin with its name, and are called by it. The template of a
 # further scheduler defines its own below the line that reads this file:
 # NAME_job                    set job (its number here), and restart (0), where the scheduler may start it again itself
-# NAME_state JOB CODE ...     print the state of a job in Slurm's words; nothing for one that has ended or is forgotten;
+# NAME_state JOB CODE ...     print the state of a job in Slurm's words; nothing for one that has failed or is forgotten;
 #                             UNKNOWN where nobody says. CODE is its exit code, if it left one; then host, process,
 #                             beginning and name of the start that has the run directory
 # NAME_hosts                  print the names of the job's hosts, a line each
