@@ -69,7 +69,7 @@ def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
     roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
     notices = [f"the template {override} takes the place of the bundled one"] if override else []
-    return Script(text=render(spec, roots, cache=_compiled(system)), library=library(roots)), notices
+    return Script(text=render(spec, roots, cache=_template_cache(system)), library=library(roots)), notices
 
 
 def standalone(system: System, prepared: Prepared) -> Prepared:
@@ -78,9 +78,9 @@ def standalone(system: System, prepared: Prepared) -> Prepared:
 
     if not prepared.text:
         return prepared
-    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True, cache=_compiled(system))
+    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True, cache=_template_cache(system))
     return replace(prepared, script=replace(prepared.script, text=text))
 
 
-def _compiled(system: System) -> Path:
+def _template_cache(system: System) -> Path:
     return cache_folder(system.environment) / "templates"
