@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.core.errors import InvalidFile
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
-from hpclaunch.render import Roots, argv, directive, oneline, override_of, quote, render
+from hpclaunch.render import CompiledTemplates, Roots, argv, directive, oneline, override_of, quote, render
 from tests.builders import ROOTS, a_desk, a_job, a_site, planned, with_library
 
 
@@ -237,3 +238,48 @@ def test_row_24_a_stray_of_the_submitting_shell_does_not_reach_what_follows() ->
     )
     assert "KEPT=1" in done.stdout.splitlines()
     assert "PYTHONPATH" not in done.stdout
+
+
+def is_compiled(cache: Path) -> bool:
+    """Whether a folder of compiled templates has the bundled base template as it is."""
+    path = ROOTS[-1][1] / "base.sh.j2"
+    bucket = CompiledTemplates(cache).get_bucket(
+        ImmutableSandboxedEnvironment(), "base.sh.j2", str(path), path.read_text()
+    )
+    return bucket.code is not None
+
+
+def test_a_template_is_compiled_once(tmp_path: Path) -> None:
+    cache = tmp_path / "hpclaunch" / "templates"
+    assert render(planned(), ROOTS, cache=cache) == script(planned())
+    assert is_compiled(cache)
+    assert cache.stat().st_mode & 0o777 == 0o700
+    assert render(planned(), ROOTS, cache=cache) == script(planned())
+
+
+def test_a_template_that_has_changed_is_compiled_again(tmp_path: Path, mine: Roots) -> None:
+    for text in ("one", "two"):
+        (tmp_path / "slurm.sh.j2").write_text(text)
+        assert render(planned(), mine, cache=tmp_path / "templates") == text
+
+
+@pytest.mark.parametrize("damage", [b"", b"j2", b"\0" * 400, None], ids=["empty", "short", "zeros", "cut"])
+def test_a_damaged_compiled_template_is_compiled_again(tmp_path: Path, damage: bytes | None) -> None:
+    render(planned(), ROOTS, cache=tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:-50] if damage is None else damage)
+    assert not is_compiled(tmp_path)
+    assert render(planned(), ROOTS, cache=tmp_path) == script(planned())
+    assert is_compiled(tmp_path)
+
+
+def test_a_folder_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
+    render(planned(), ROOTS, cache=tmp_path)
+    tmp_path.chmod(0o770)
+    assert not is_compiled(tmp_path)
+    assert render(planned(), ROOTS, cache=tmp_path) == script(planned())
+
+
+def test_without_a_folder_that_can_be_used_a_template_is_compiled_each_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert render(planned(), ROOTS, cache=tmp_path / "file" / "templates") == script(planned())
