@@ -13,6 +13,8 @@ What the columns count, for the .py files of a tree that are no tests (a file be
 - function: lines from ``def`` to the end, with the docstring; methods and nested functions are functions too.
 - 7 and more parameters: the share of functions; ``self`` and ``cls`` do not count, ``*args`` and ``**kwargs`` one each.
 - branches: cyclomatic complexity of each function and method by radon, nested functions within theirs; p90/max.
+- dense: branches for each 100 lines that are not blank, and how many of them stand inside an expression (a conditional
+  one, ``and``, ``or``, a comprehension) and not in a statement of their own (``if``, a loop, ``except``, ``case``).
 - comments: ``#`` tokens for each 100 lines that are not blank.
 - public docstrings: the share of modules, classes and functions with one, of those that no leading underscore hides.
 - tests : source: all lines of the tests for each line of source. --tests adds a folder to the tests inside the tree.
@@ -46,10 +48,12 @@ COLUMNS = (
     "function",
     "7 and more parameters",
     "branches p90/max",
+    "dense",
     "comments per 100 lines",
     "public docstrings",
     "tests : source",
 )
+STATEMENTS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 OF_TRAINING = ("tests/unit/training", "tests/horovod", "tests/site_environment")
 """The tests that are left out where the launcher alone is counted."""
 
@@ -62,6 +66,8 @@ class Style:
     functions: list[int] = field(default_factory=list)
     many_parameters: int = 0
     branches: dict[str, int] = field(default_factory=dict)
+    in_statements: int = 0
+    in_expressions: int = 0
     comments: int = 0
     written_lines: int = 0
     documented: list[bool] = field(default_factory=list)
@@ -69,16 +75,21 @@ class Style:
     def row(self, tests: int) -> list[str]:
         """The cells of the table, for so many lines of tests."""
         share = 100 * self.many_parameters / max(1, len(self.functions))
+        points = self.in_statements + self.in_expressions
         documented = 100 * sum(self.documented) / max(1, len(self.documented))
         return [
             "/".join(str(percentile(self.modules, part)) for part in (0.5, 0.9, 1)),
             "/".join(str(percentile(self.functions, part)) for part in (0.5, 0.9, 1)),
             f"{share:.1f} %",
             "/".join(str(percentile(self.branches.values(), part)) for part in (0.9, 1)) if cc_visit else "-",
-            f"{100 * self.comments / max(1, self.written_lines):.1f}",
+            f"{self.per_100_lines(points):.0f}, {100 * self.in_expressions / max(1, points):.0f} %",
+            f"{self.per_100_lines(self.comments):.1f}",
             f"{documented:.0f} %",
             f"{tests / max(1, sum(self.modules)):.2f}",
         ]
+
+    def per_100_lines(self, number: int) -> float:
+        return 100 * number / max(1, self.written_lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -167,6 +178,8 @@ def style_of(modules: Iterable[Path], root: Path) -> Style:
         style.functions += [(node.end_lineno or node.lineno) - node.lineno + 1 for node in found]
         style.many_parameters += sum(source_tree.parameters(node) >= 7 for node in found)
         style.branches |= {f"{path.relative_to(root)}:{place}": count for place, count in branches(path).items()}
+        style.in_statements += sum(isinstance(node, STATEMENTS) for node in ast.walk(tree))
+        style.in_expressions += sum(map(in_expression, ast.walk(tree)))
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         style.comments += sum(token.type == tokenize.COMMENT for token in tokens)
         style.written_lines += sum(bool(line.strip()) for line in text.splitlines())
@@ -182,6 +195,15 @@ def branches(path: Path) -> dict[str, int]:
         if block.letter != "C":  # a class is the sum of its methods, which are listed too
             found[f"{block.lineno} {block.fullname}"] = block.complexity
     return found
+
+
+def in_expression(node: ast.AST) -> int:
+    """How many branches an expression is, without those of the expressions in it."""
+    if isinstance(node, ast.BoolOp):
+        return len(node.values) - 1
+    if isinstance(node, ast.comprehension):
+        return 1 + len(node.ifs)
+    return int(isinstance(node, ast.IfExp))
 
 
 def documented(node: ast.Module | ast.ClassDef) -> list[bool]:

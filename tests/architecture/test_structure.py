@@ -83,7 +83,7 @@ def test_another_tree_is_counted_as_the_command_says(tmp_path: Path) -> None:
     (tmp_path / "shape.py").write_text(SOURCE)
     (tmp_path / "test_shape.py").write_text("\n" * 28)
     printed = structure("--tree", tmp_path)
-    assert "| 14/14/14 | 1/4/4 | 33.3 % | 4/4 | 20.0 | 50 % | 2.00 |" in printed
+    assert "| 14/14/14 | 1/4/4 | 33.3 % | 4/4 | 30, 67 % | 20.0 | 50 % | 2.00 |" in printed
     assert "     6  shape.py\n" in printed and "     4  shape.py:7 Shape.area" in printed
 
 
