@@ -219,30 +219,43 @@ def _visible_gpus(one: Facts) -> list[str] | None:
 
 def _gpus(evidence: ProbeEvidence) -> Check:
     layout = evidence.spec["layout"]
-    asked, tasks, stand_in = layout["gpus_per_node"], layout["tasks_per_node"], layout["stand_in_gpus"]
+    asked, stand_in = layout["gpus_per_node"], layout["stand_in_gpus"]
     if not asked:
         return Check(name="GPUs", verdict="PASS", what="none asked for")
-    request = HINTS["GPUs"]
     blind = [one for one in evidence.ranks if not _has_gpu(one, stand_in)]
     if blind:
-        seen = "TensorFlow sees none" if _visible_gpus(blind[0]) else "Slurm gave none"
-        one = f"rank {blind[0]['rank']} on {blind[0]['host']}: {seen}"
-        what = f"{len(blind)} of {len(evidence.ranks)} ranks without a GPU ({one}); {asked} a node were asked for"
-        build = [one["tensorflow"] for one in blind if "tensorflow" in one]
-        if seen != "Slurm gave none" and build and not (build[0]["cuda"] or build[0]["rocm"]):
-            request = "this TensorFlow is built for CPUs: another module, venv or container under 'environment:'"
-        return Check(name="GPUs", verdict="FAIL", what=what, next=request)
+        return _report_blind_ranks(blind, len(evidence.ranks), asked)
     for host in sorted({one["host"] for one in evidence.ranks}):
-        seen_there = _count_gpus_on_host([one for one in evidence.ranks if one["host"] == host])
-        if seen_there and seen_there < tasks:
-            what = f"{tasks} ranks on {host} see {count(seen_there, 'GPU')}: they would share"
-            return Check(name="GPUs", verdict="FAIL", what=what, next=request)
-        if seen_there and seen_there < asked:
-            what = f"{host} shows {count(seen_there, 'GPU')}, and {asked} a node were asked for"
-            return Check(name="GPUs", verdict="WARN", what=what, next=request)
+        found = _check_host_gpus(host, [one for one in evidence.ranks if one["host"] == host], layout)
+        if found:
+            return found
     each = len(_visible_gpus(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
     kind = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
     return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}, {asked} a node were asked for ({kind})")
+
+
+def _report_blind_ranks(blind: Sequence[Facts], ranks: int, asked: int) -> Check:
+    """Report the ranks without a GPU; one that Slurm gave and a TensorFlow for CPUs cannot see has its own hint."""
+    first, given = blind[0], _visible_gpus(blind[0])
+    seen = "TensorFlow sees none" if given else "Slurm gave none"
+    one = f"rank {first['rank']} on {first['host']}: {seen}"
+    what = f"{len(blind)} of {ranks} ranks without a GPU ({one}); {asked} a node were asked for"
+    build = next((one["tensorflow"] for one in blind if "tensorflow" in one), None)
+    for_cpus = given and build is not None and not (build["cuda"] or build["rocm"])
+    hint = "this TensorFlow is built for CPUs: another module, venv or container under 'environment:'"
+    return Check(name="GPUs", verdict="FAIL", what=what, next=hint if for_cpus else HINTS["GPUs"])
+
+
+def _check_host_gpus(host: str, ranks: Sequence[Facts], layout: Facts) -> Check | None:
+    """Return what is wrong with the GPUs that the ranks of one host see together; None where nothing is."""
+    asked, tasks, seen = layout["gpus_per_node"], layout["tasks_per_node"], _count_gpus_on_host(ranks)
+    if not seen or seen >= max(tasks, asked):
+        return None
+    if seen < tasks:
+        what = f"{tasks} ranks on {host} see {count(seen, 'GPU')}: they would share"
+        return Check(name="GPUs", verdict="FAIL", what=what, next=HINTS["GPUs"])
+    what = f"{host} shows {count(seen, 'GPU')}, and {asked} a node were asked for"
+    return Check(name="GPUs", verdict="WARN", what=what, next=HINTS["GPUs"])
 
 
 def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:
