@@ -179,19 +179,25 @@ def _mpi(evidence: ProbeEvidence) -> Check:
         what, before = _describe_split_world(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
         hint = hint if before else "mend TensorFlow and Horovod first, below"
         return Check(name="MPI", verdict="FAIL", what=what, next=hint)
-    sizes = sorted({world["size"] for world in worlds})
-    if sizes != [size]:
-        alone = "every rank is a world of its own" if sizes == [1] else f"worlds of {', '.join(map(str, sizes))} ranks"
-        return Check(name="MPI", verdict="FAIL", what=f"under {way} {alone}; {size} were asked for", next=hint)
-    if len(worlds) < size or {world["rank"] for world in worlds} != set(range(size)):
-        return Check(
-            name="MPI", verdict="FAIL", what=f"only {len(worlds)} of {size} ranks joined under {way}", next=hint
-        )
-    if {world["sum"] for world in worlds} != {float(size)}:
-        return Check(name="MPI", verdict="FAIL", what=f"a sum over {count(size, 'rank')} came out wrong", next=hint)
+    problem = _world_problem(worlds, size, way)
+    if problem:
+        return Check(name="MPI", verdict="FAIL", what=problem, next=hint)
     files = [path.rpartition("/")[2] for path in worlds[0]["libraries"] if "/libmpi" in path]
     library = f" ({files[0]})" if files else ""
     return Check(name="MPI", verdict="PASS", what=f"{count(size, 'rank')} in one world under {way}{library}")
+
+
+def _world_problem(worlds: Sequence[Facts], size: int, way: str) -> str:
+    """Return what is wrong with the worlds that the ranks joined; nothing where one holds them all and sums right."""
+    sizes = sorted({world["size"] for world in worlds})
+    if sizes != [size]:
+        alone = "every rank is a world of its own" if sizes == [1] else f"worlds of {', '.join(map(str, sizes))} ranks"
+        return f"under {way} {alone}; {size} were asked for"
+    if len(worlds) < size or {world["rank"] for world in worlds} != set(range(size)):
+        return f"only {len(worlds)} of {size} ranks joined under {way}"
+    if {world["sum"] for world in worlds} != {float(size)}:
+        return f"a sum over {count(size, 'rank')} came out wrong"
+    return ""
 
 
 def _describe_split_world(evidence: ProbeEvidence, way: str) -> str:
