@@ -13,8 +13,8 @@ What the columns count, for the .py files of a tree that are no tests (a file be
 - function: lines from ``def`` to the end, with the docstring; methods and nested functions are functions too.
 - 7 and more parameters: the share of functions; ``self`` and ``cls`` do not count, ``*args`` and ``**kwargs`` one each.
 - branches: cyclomatic complexity of each function and method by radon, nested functions within theirs; p90/max.
-- dense: branches for each 100 lines that are not blank, and how many of them stand inside an expression (a conditional
-  one, ``and``, ``or``, a comprehension) and not in a statement of their own (``if``, a loop, ``except``, ``case``).
+- branches per 100 lines: of those that are not blank; and the share of them that stand inside an expression (a
+  conditional one, ``and``, ``or``, a comprehension), not in a statement (``if``, a loop, ``except``, ``case``).
 - comments: ``#`` tokens for each 100 lines that are not blank.
 - public docstrings: the share of modules, classes and functions with one, of those that no leading underscore hides.
 - tests : source: all lines of the tests for each line of source. --tests adds a folder to the tests inside the tree.
@@ -48,7 +48,7 @@ COLUMNS = (
     "function",
     "7 and more parameters",
     "branches p90/max",
-    "dense",
+    "branches per 100 lines, in expressions",
     "comments per 100 lines",
     "public docstrings",
     "tests : source",

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpclaunch.config.catalog import bundled
+from hpclaunch.core.spec import LIBRARY
 from tests.architecture import source_tree
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-LIBRARY = source_tree.CHECKOUT / "templates" / "hpclaunch.sh"
+LIBRARY_FILE = bundled("templates") / LIBRARY
 MOST_PARAMETERS, MANY_PARAMETERS, FUNCTIONS_WITH_MANY = 6, 5, 28
 """The last is a bar that only falls: a function with five parameters is often one that wants a record."""
 MOST_GOLDEN_LINES, MOST_SCRIPT_LINES, MOST_PERLMUTTER_LINES = 8000, 75, 60
@@ -55,7 +57,7 @@ def _script_bars() -> Iterator[Bar]:
     for site in sorted(path for path in GOLDEN.iterdir() if any(path.glob("*.sh"))):
         longest = max(sorted(site.glob("*.sh")), key=lines)
         yield Bar(f"lines of the longest script of {site.name}", lines(longest), MOST_SCRIPT_LINES, (longest.name,))
-    scripts = [*GOLDEN.glob("*/*.sh"), LIBRARY]
+    scripts = [*GOLDEN.glob("*/*.sh"), LIBRARY_FILE]
     yield Bar("lines of all golden scripts and the library", sum(map(lines, scripts)), MOST_GOLDEN_LINES)
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import tomllib
-
 import hpclaunch
 from hpclaunch.config.catalog import bundled
 from hpclaunch.core.scheduler_rows import SCHEDULERS
@@ -54,6 +52,8 @@ def root_names() -> list[str]:
 
 def layers() -> list[str]:
     """The layers of the import contract, highest first; siblings stand on one line."""
+    import tomllib  # Python 3.11: the golden tests also run on 3.10, and count no layers
+
     with (CHECKOUT / "pyproject.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
     return list(contracts[0]["layers"])
