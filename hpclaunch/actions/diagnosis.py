@@ -179,19 +179,25 @@ def _mpi(evidence: ProbeEvidence) -> Check:
         what, before = _describe_split_world(evidence, way), [one for one in evidence.ranks if one["step"] == "world"]
         hint = hint if before else "mend TensorFlow and Horovod first, below"
         return Check(name="MPI", verdict="FAIL", what=what, next=hint)
-    sizes = sorted({world["size"] for world in worlds})
-    if sizes != [size]:
-        alone = "every rank is a world of its own" if sizes == [1] else f"worlds of {', '.join(map(str, sizes))} ranks"
-        return Check(name="MPI", verdict="FAIL", what=f"under {way} {alone}; {size} were asked for", next=hint)
-    if len(worlds) < size or {world["rank"] for world in worlds} != set(range(size)):
-        return Check(
-            name="MPI", verdict="FAIL", what=f"only {len(worlds)} of {size} ranks joined under {way}", next=hint
-        )
-    if {world["sum"] for world in worlds} != {float(size)}:
-        return Check(name="MPI", verdict="FAIL", what=f"a sum over {count(size, 'rank')} came out wrong", next=hint)
+    problem = _world_problem(worlds, size, way)
+    if problem:
+        return Check(name="MPI", verdict="FAIL", what=problem, next=hint)
     files = [path.rpartition("/")[2] for path in worlds[0]["libraries"] if "/libmpi" in path]
     library = f" ({files[0]})" if files else ""
     return Check(name="MPI", verdict="PASS", what=f"{count(size, 'rank')} in one world under {way}{library}")
+
+
+def _world_problem(worlds: Sequence[Facts], size: int, way: str) -> str:
+    """Return what is wrong with the worlds that the ranks joined; nothing where one holds them all and sums right."""
+    sizes = sorted({world["size"] for world in worlds})
+    if sizes != [size]:
+        alone = "every rank is a world of its own" if sizes == [1] else f"worlds of {', '.join(map(str, sizes))} ranks"
+        return f"under {way} {alone}; {size} were asked for"
+    if len(worlds) < size or {world["rank"] for world in worlds} != set(range(size)):
+        return f"only {len(worlds)} of {size} ranks joined under {way}"
+    if {world["sum"] for world in worlds} != {float(size)}:
+        return f"a sum over {count(size, 'rank')} came out wrong"
+    return ""
 
 
 def _describe_split_world(evidence: ProbeEvidence, way: str) -> str:
@@ -219,30 +225,43 @@ def _visible_gpus(one: Facts) -> list[str] | None:
 
 def _gpus(evidence: ProbeEvidence) -> Check:
     layout = evidence.spec["layout"]
-    asked, tasks, stand_in = layout["gpus_per_node"], layout["tasks_per_node"], layout["stand_in_gpus"]
+    asked, stand_in = layout["gpus_per_node"], layout["stand_in_gpus"]
     if not asked:
         return Check(name="GPUs", verdict="PASS", what="none asked for")
-    request = HINTS["GPUs"]
     blind = [one for one in evidence.ranks if not _has_gpu(one, stand_in)]
     if blind:
-        seen = "TensorFlow sees none" if _visible_gpus(blind[0]) else "Slurm gave none"
-        one = f"rank {blind[0]['rank']} on {blind[0]['host']}: {seen}"
-        what = f"{len(blind)} of {len(evidence.ranks)} ranks without a GPU ({one}); {asked} a node were asked for"
-        build = [one["tensorflow"] for one in blind if "tensorflow" in one]
-        if seen != "Slurm gave none" and build and not (build[0]["cuda"] or build[0]["rocm"]):
-            request = "this TensorFlow is built for CPUs: another module, venv or container under 'environment:'"
-        return Check(name="GPUs", verdict="FAIL", what=what, next=request)
+        return _report_blind_ranks(blind, len(evidence.ranks), asked)
     for host in sorted({one["host"] for one in evidence.ranks}):
-        seen_there = _count_gpus_on_host([one for one in evidence.ranks if one["host"] == host])
-        if seen_there and seen_there < tasks:
-            what = f"{tasks} ranks on {host} see {count(seen_there, 'GPU')}: they would share"
-            return Check(name="GPUs", verdict="FAIL", what=what, next=request)
-        if seen_there and seen_there < asked:
-            what = f"{host} shows {count(seen_there, 'GPU')}, and {asked} a node were asked for"
-            return Check(name="GPUs", verdict="WARN", what=what, next=request)
+        found = _check_host_gpus(host, [one for one in evidence.ranks if one["host"] == host], layout)
+        if found:
+            return found
     each = len(_visible_gpus(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
     kind = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
     return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}, {asked} a node were asked for ({kind})")
+
+
+def _report_blind_ranks(blind: Sequence[Facts], ranks: int, asked: int) -> Check:
+    """Report the ranks without a GPU; one that Slurm gave and a TensorFlow for CPUs cannot see has its own hint."""
+    first, given = blind[0], _visible_gpus(blind[0])
+    seen = "TensorFlow sees none" if given else "Slurm gave none"
+    one = f"rank {first['rank']} on {first['host']}: {seen}"
+    what = f"{len(blind)} of {ranks} ranks without a GPU ({one}); {asked} a node were asked for"
+    build = next((one["tensorflow"] for one in blind if "tensorflow" in one), None)
+    for_cpus = given and build is not None and not (build["cuda"] or build["rocm"])
+    hint = "this TensorFlow is built for CPUs: another module, venv or container under 'environment:'"
+    return Check(name="GPUs", verdict="FAIL", what=what, next=hint if for_cpus else HINTS["GPUs"])
+
+
+def _check_host_gpus(host: str, ranks: Sequence[Facts], layout: Facts) -> Check | None:
+    """Return what is wrong with the GPUs that the ranks of one host see together; None where nothing is."""
+    asked, tasks, seen = layout["gpus_per_node"], layout["tasks_per_node"], _count_gpus_on_host(ranks)
+    if not seen or seen >= max(tasks, asked):
+        return None
+    if seen < tasks:
+        what = f"{tasks} ranks on {host} see {count(seen, 'GPU')}: they would share"
+        return Check(name="GPUs", verdict="FAIL", what=what, next=HINTS["GPUs"])
+    what = f"{host} shows {count(seen, 'GPU')}, and {asked} a node were asked for"
+    return Check(name="GPUs", verdict="WARN", what=what, next=HINTS["GPUs"])
 
 
 def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:

@@ -44,32 +44,47 @@ def draw(found: Forecast, path: Path) -> None:
                 where="--plot", what=f"nothing to draw: {found.summary}", next="leave --plot out, or hpclaunch profile"
             )
         )
+    figure = _figure(found, points)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
+
+
+def _figure(found: Forecast, points: Points) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import EngFormatter
 
     figure = Figure(figsize=(9, 7), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(f"{found.job} at {found.site} ({found.node_type}); ranges hold in 4 cases of 5")
     (rate, efficiency), (time, cost) = figure.subplots(2, 2)
-    nodes = [one[0] for one in points]
-    _curve(rate, nodes, [_three(throughput.samples_per_s) for _, throughput, _ in points], "samples/s")
-    _curve(efficiency, nodes, [(value := 100 * one.efficiency, value, value) for _, one, _ in points], "efficiency, %")
-    if max(throughput.samples_per_s.high for _, throughput, _ in points) >= LARGE:
-        rate.yaxis.set_major_formatter(EngFormatter(sep=""))
-    efficiency.set_ylim(top=105)
-    longest = max(one.time_s.middle for _, _, one in points)
-    size, unit = next(((size, unit) for size, unit in _UNITS if longest >= 2 * size), _UNITS[-1])
-    _curve(time, nodes, [_three(one.time_s, 1 / size) for _, _, one in points], f"time to the target, {unit}")
-    _curve(cost, nodes, [_three(one.cost) for _, _, one in points], f"cost, {found.unit}s")
+    _draw_throughput(rate, efficiency, points)
+    _draw_time_and_cost(time, cost, points, f"{found.unit}s")
     word = "nearest" if found.refusals else "typed" if found.typed else "chosen"
     for axes in (rate, efficiency, time, cost):
         axes.axvline(found.nodes, color="tab:orange", linestyle=":", label=f"{word}: {found.nodes}")
         axes.legend()
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
+    return figure
+
+
+def _draw_throughput(rate: Any, efficiency: Any, points: Points) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    nodes, found = [one[0] for one in points], [throughput for _, throughput, _ in points]
+    _curve(rate, nodes, [_three(one.samples_per_s) for one in found], "samples/s")
+    if max(one.samples_per_s.high for one in found) >= LARGE:
+        rate.yaxis.set_major_formatter(EngFormatter(sep=""))
+    _curve(efficiency, nodes, [(100 * one.efficiency,) * 3 for one in found], "efficiency, %")
+    efficiency.set_ylim(top=105)
+
+
+def _draw_time_and_cost(time: Any, cost: Any, points: Points, unit_of_cost: str) -> None:
+    nodes, found = [one[0] for one in points], [candidate for _, _, candidate in points]
+    longest = max(one.time_s.middle for one in found)
+    size, unit = next(((size, unit) for size, unit in _UNITS if longest >= 2 * size), _UNITS[-1])
+    _curve(time, nodes, [_three(one.time_s, 1 / size) for one in found], f"time to the target, {unit}")
+    _curve(cost, nodes, [_three(one.cost) for one in found], f"cost, {unit_of_cost}")
 
 
 def _three(interval: Any, scale: float = 1.0) -> tuple[float, float, float]:
