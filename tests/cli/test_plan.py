@@ -47,7 +47,7 @@ def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None
         (["--deadline", "soon"], 2, "--deadline: 'soon' is not a walltime"),
         (["--set", "epohcs=3"], 1, "no parameter 'epohcs'; did you mean 'epochs'?"),
         (["--node-type", "gup"], 1, "no node type 'gup'"),
-        (["--nodes", "4000"], 1, "4000 nodes asked for"),
+        (["--nodes", "4000"], 1, "4000 nodes requested"),
         (["--calibration", "nowhere.json"], 1, "the calibration file is not there"),
         (["--plot", "plan.gif"], 2, "has no known format; allowed: .png, .svg"),
         (["--budget", "0.00001"], 1, "next: --budget 0.000159 is feasible"),

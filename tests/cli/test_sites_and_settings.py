@@ -216,5 +216,5 @@ def test_a_partition_that_has_not_the_node_type_is_refused(desk: Desk) -> None:
         "submit", "cifar", "--synthetic", "--dry-run", "--site", "ours", "--partition", "thin", "--node-type", "gpu"
     )
     assert done.code == 1
-    assert "ours partition thin: node type gpu asked for; allowed: cpu" in done.err
-    assert "--partition fat would be taken" in done.err
+    assert "ours partition thin: node type gpu requested; allowed: cpu" in done.err
+    assert "--partition fat would be accepted" in done.err

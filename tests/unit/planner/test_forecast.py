@@ -235,7 +235,7 @@ def test_what_must_be_read_is_said_where_no_node_can_keep_it_and_nothing_was_mea
 def test_where_the_site_takes_no_more_that_is_why() -> None:
     points = (Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=64), samples_per_s=500),)
     plan = plan_of(bundled_job("mnist"), "local", evidence=Evidence(points=points))
-    assert plan.summary == "1 node: 2 nodes asked for, and local is one machine"
+    assert plan.summary == "1 node: 2 nodes requested, but local is a single machine"
 
 
 def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
@@ -398,7 +398,7 @@ def test_the_sites_limit_between_powers_of_two_is_tried() -> None:
 @pytest.mark.parametrize(
     ("typed", "reason"),
     [
-        ({"nodes": 4000}, "4000 nodes asked for"),
+        ({"nodes": 4000}, "4000 nodes requested"),
         ({"node_type": "gup40"}, "no node type 'gup40'"),
         ({"settings": (("epohcs", "3"),)}, "no parameter 'epohcs'"),
         ({"settings": (("epochs", "many"),)}, "'many' is not a whole number"),
