@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    # Not below /tmp, which is local to each node of the test cluster has for itself: that would be one more reason to refuse.
+    # Not below /tmp, which every node of the test cluster has for itself: that would be one more reason to refuse.
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         write_site_without_limits(Path(name))
         rows = measure(Path(name), options.runs)
