@@ -40,7 +40,7 @@ def test_a_fault_in_a_jobs_parameters_names_file_key_and_what_is_allowed(desk: D
     done = desk.type("submit", "mine", "--dry-run", "--site", "local")
     assert (done.code, done.out) == (1, "")
     path = desk.project / "jobs/mine/parameters.json"
-    assert f"{path}: epoch: 'from' brings no parameter of this name; did you mean 'epochs'?; allowed: epo" in done.err
+    assert f"{path}: epoch: 'from' contains no parameter of this name; did you mean 'epochs'?; allowed: epo" in done.err
     assert f"{path}: seed: -1 is not a number that is at least 0" in done.err
 
 

@@ -185,7 +185,7 @@ def test_a_faulty_site_is_listed_as_faulty_and_shown_with_its_faults(desk: Desk)
     rows = {row["name"]: row for row in desk.type("sites", "list", "--json").json}
     assert rows["broken"]["status"] == "faulty"
     done = desk.type("sites", "show", "broken")
-    assert (done.code, "scheduler: this key is needed" in done.err) == (1, True)
+    assert (done.code, "scheduler: this key is required" in done.err) == (1, True)
 
 
 def test_settings_for_a_site_that_does_not_exist_are_refused(desk: Desk) -> None:

@@ -126,7 +126,7 @@ def test_the_impossible_gets_reasons_and_the_nearest() -> None:
     assert found.nearest.nodes == 4
     late, dear = found.appraised[1].obstacles
     assert late == "done after 00:31:35, but the deadline is in 00:10:00"
-    assert dear == "costs 1.053 node-hours, the budget is 0.5"
+    assert dear == "costs 1.053 node-hours, but the budget is 0.5"
     assert all(one.obstacles for one in found.appraised)
     assert found.reason.verdict.startswith("nothing is feasible; the nearest: 4 nodes")
 
