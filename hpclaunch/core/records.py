@@ -1,7 +1,7 @@
 """Frozen dataclasses that are quick to make.
 
-``@dataclass(frozen=True)`` writes and compiles six methods for every class, about a millisecond each time hpclaunch
-starts, and there are some hundred classes. All but ``__init__`` are the same for all, and stand here once.
+``@dataclass(frozen=True)`` generates and compiles six methods for every class. That takes about a millisecond per class
+at every start, and hpclaunch has about a hundred classes. All methods but ``__init__`` can be shared, as they are here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: Any) -> Any:
-        """Tell type checkers only, of which 3.11's own is unknown to Python 3.10."""
+        """Do nothing: the decorator is for type checkers only, and Python 3.10 does not have that of 3.11."""
         return lambda made: made
 
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: type[T]) -> type[T]:
-    """Make a class a dataclass with slots whose attributes are set once, when it is made, and by name only.
+    """Make a class a dataclass with slots, keyword-only arguments, and attributes that can be set only once.
 
-    Equal, hashed and shown by its fields, as ``@dataclass(frozen=True, slots=True, kw_only=True)`` would be.
+    Equality, hash and repr use its fields, as with ``@dataclass(frozen=True, slots=True, kw_only=True)``.
     """
     own = set(vars(cls))
     made: Any = dataclasses.dataclass(eq=False, repr=False, slots=True, kw_only=True)(cls)
-    made.__setattr__, made.__delattr__ = _set_once, _keep
-    for name, method in (("__eq__", _equal), ("__hash__", _hashed), ("__repr__", _shown)):
+    made.__setattr__, made.__delattr__ = _set_once, _refuse_deletion
+    for name, method in (("__eq__", _is_equal), ("__hash__", _hash), ("__repr__", _repr)):
         if name not in own:
             setattr(made, name, method)
     return made  # type: ignore[no-any-return]
@@ -42,22 +42,22 @@ def _set_once(self: Any, name: str, value: Any) -> None:
     object.__setattr__(self, name, value)
 
 
-def _keep(self: Any, name: str) -> None:
+def _refuse_deletion(self: Any, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _compared(self: Any) -> tuple[Any, ...]:
+def _values_of(self: Any) -> tuple[Any, ...]:
     return tuple(getattr(self, field.name) for field in dataclasses.fields(self) if field.compare)
 
 
-def _equal(self: Any, other: object) -> Any:
-    return _compared(self) == _compared(other) if other.__class__ is self.__class__ else NotImplemented
+def _is_equal(self: Any, other: object) -> Any:
+    return _values_of(self) == _values_of(other) if other.__class__ is self.__class__ else NotImplemented
 
 
-def _hashed(self: Any) -> int:
-    return hash(_compared(self))
+def _hash(self: Any) -> int:
+    return hash(_values_of(self))
 
 
-def _shown(self: Any) -> str:
-    told = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
-    return f"{type(self).__qualname__}({', '.join(told)})"
+def _repr(self: Any) -> str:
+    values = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    return f"{type(self).__qualname__}({', '.join(values)})"

@@ -29,7 +29,7 @@ class Volumes(TFRecords):
     sample_type, label_type, label_shape = np.int16, np.float32, (TARGETS,)
     window = 16  # volumes that are shuffled together: each has 16.8 MB
 
-    def _listing(self) -> list:
+    def _list_files(self) -> list:
         found = sorted(os.listdir(self.path))
         for split in ("train", "validation"):
             if os.path.isdir(os.path.join(self.path, split)):

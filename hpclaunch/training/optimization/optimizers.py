@@ -1,4 +1,4 @@
-"""Makes the optimizers that a job can ask for, of classes that every supported Horovod wraps; wraps none itself."""
+"""Makes the optimizers that a job can choose, of classes that every supported Horovod can wrap; wraps none itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpclaunch.training.optimization.momentum import MomentumSGD
 from hpclaunch.training.rank import legacy_keras
 
 NAMES = ("adam", "adamw", "lamb", "larc", "lars", "sgd")
-LARC_TRUST = 0.02  # apex's default; LARS's 0.001 would leave the global rate without a say
+LARC_TRUST = 0.02  # apex's default; with LARS's 0.001 the global rate would have no effect
 
 
 def make(
@@ -23,8 +23,8 @@ def make(
 ) -> Any:
     """The optimizer `name` (one of NAMES) with learning rate `rate`.
 
-    momentum: of sgd, lars and larc. weight_decay: of adamw, lamb, lars and larc; exclude_vectors: leaves biases and
-    normalization out of it, and out of layer-wise rates. momentum_correction: of sgd; without it, it is Keras's own.
+    momentum: of sgd, lars and larc. weight_decay: of adamw, lamb, lars and larc. exclude_vectors: exclude biases and
+    normalization from weight decay and layer-wise rates. momentum_correction: of sgd; without it, sgd is Keras's own.
     """
     layer: dict[str, Any] = {"weight_decay": weight_decay, "exclude_vectors": exclude_vectors}
     if name == "sgd":
@@ -40,11 +40,11 @@ def make(
         return Lars(rate, momentum=momentum, **layer)
     if name == "larc":
         return Lars(rate, momentum=momentum, trust=LARC_TRUST, clip=True, name="Larc", **layer)
-    raise ValueError("{!r} is none of {}".format(name, ", ".join(NAMES)))
+    raise ValueError("{!r} is not one of {}".format(name, ", ".join(NAMES)))
 
 
 def asked_for(asked: Any, rate: float) -> Any:
-    """The optimizer that a job's options ask for (parameters.json), with learning rate `rate`."""
+    """The optimizer of a job's options (parameters.json), with learning rate `rate`."""
     return make(
         asked.optimizer,
         rate,

@@ -128,7 +128,7 @@ def test_the_impossible_gets_reasons_and_the_nearest() -> None:
     assert late == "done after 00:31:35, but the deadline is in 00:10:00"
     assert dear == "costs 1.053 node-hours, but the budget is 0.5"
     assert all(one.obstacles for one in found.appraised)
-    assert found.reason.verdict.startswith("nothing is feasible; the nearest: 4 nodes")
+    assert found.reason.verdict.startswith("nothing is feasible; the nearest is 4 nodes")
 
 
 def test_a_distributed_run_slower_than_one_process_is_said_so() -> None:

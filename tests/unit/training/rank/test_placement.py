@@ -74,7 +74,7 @@ def test_expected_world_size() -> None:
     assert placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": "8", "OMPI_COMM_WORLD_SIZE": "2"}) == 8
     assert placement.expected_world_size({"OMPI_COMM_WORLD_SIZE": "2"}) == 2
     assert placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": ""}) is None
-    with pytest.raises(TrainingError, match="'many' is no world size"):
+    with pytest.raises(TrainingError, match="'many' is not a world size"):
         placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": "many"})
 
 
