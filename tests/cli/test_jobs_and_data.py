@@ -18,7 +18,7 @@ def test_jobs_are_listed_and_shown(desk: Desk) -> None:
     assert "epochs\tint\t12\t" in shown
     assert "\n--strategy horovod, mirrored, multiworker\n" in shown
     assert "\n[training]\t\t\t\nepochs\t" in shown and "\n[learning rate]\t\t\t\nlearning_rate\tfloat\t0.001\t" in shown
-    assert "\n[this job]\t\t\t\nimage_size\tint\t500\tpixels of a side" in desk.type("jobs", "show", "chips").out
+    assert "\n[this job]\t\t\t\nimage_size\tint\t500\tpixels per side" in desk.type("jobs", "show", "chips").out
 
 
 def joined(script: str) -> str:
