@@ -27,7 +27,7 @@ def changed(before: str, now: str) -> list[str]:
         ("", "--steps-per-execution=4", ["--steps-per-execution is now 4, but was 1"]),  # the rate changes with these
         ("--decay=cosine", "--decay=cosine --epochs=20", ["--epochs is now 20, but was 12"]),
         ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3,6", []),
-        ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3", ["--decay-epochs is [3.0] now"]),
+        ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3", ["--decay-epochs is now [3.0]"]),
         ("", "--epochs=20 --stage-to=/tmp --data-dir=/elsewhere --noise-scale=false", []),
     ],
 )

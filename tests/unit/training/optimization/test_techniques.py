@@ -105,7 +105,7 @@ def test_what_is_chosen_is_kept_and_still_contradicts(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         sys, "argv", ["train.py", "--decay=cosine", "--decay-epochs=3", "--warmup-epochs=2", "--warmup-steps=9"]
     )
-    assert [text[:16] for text in techniques.faults(script.parse())] == ["say --warmup-epo", "--decay-epochs h"]
+    assert [text[:16] for text in techniques.faults(script.parse())] == ["use --warmup-epo", "--decay-epochs h"]
 
 
 @pytest.mark.parametrize(
