@@ -55,5 +55,5 @@ def longest(key: str, prefixes: Iterable[str]) -> str | None:
 def useless(site: Site, content: Mapping[str, Any]) -> list[str]:
     """Return the dotted keys in the site's ``origins`` and similar keys that lead to no value, by mistake."""
     keys = [key for key, _ in _leaves(content, "")]
-    said = [*site.origins, *site.third_party, *site.derived]
-    return [prefix for prefix in said if not any(longest(key, [prefix]) for key in keys)]
+    marked = [*site.origins, *site.third_party, *site.derived]
+    return [prefix for prefix in marked if not any(longest(key, [prefix]) for key in keys)]

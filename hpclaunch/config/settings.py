@@ -67,8 +67,8 @@ class Settings(SiteSettings):
 
     def offer(self, key: str, site: str) -> tuple[str, Any]:
         """Return (origin, value) of the level with the highest precedence that sets ``key``; the value may be None."""
-        said = [(origin, getattr(level, key)) for origin, level in self.levels(site)]
-        return next(((origin, value) for origin, value in said if value is not None), (self.origin, None))
+        offers = [(origin, getattr(level, key)) for origin, level in self.levels(site)]
+        return next(((origin, value) for origin, value in offers if value is not None), (self.origin, None))
 
     def all(self, key: str, site: str) -> tuple[str, ...]:
         """Return the lists of all levels under ``key``, lowest precedence first."""

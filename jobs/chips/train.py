@@ -57,7 +57,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     photographs = photographs_of(asked, world)
     source = ChipImages(photographs, asked.validation_part, asked.seed)
-    augment = augmentation.asked_for(asked, source.wanted.classes)
+    augment = augmentation.from_options(asked, source.wanted.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     feed = feeding.training_feed(world, source, order, asked, augment, sharded=asked.distribution == "shards")
 
@@ -69,7 +69,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -123,6 +123,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("chips", asked_for.seed, asked_for.strategy))
+        train(typed, start("chips", typed.seed, typed.strategy))

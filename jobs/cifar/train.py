@@ -46,7 +46,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     source = loading.open_source(world, asked, CIFAR10)
     source = node_storage.staged(world, source, asked.stage_to)
-    augment = augmentation.asked_for(asked, CIFAR10.classes)
+    augment = augmentation.from_options(asked, CIFAR10.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     feed = feeding.training_feed(world, source, order, asked, augment)
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
@@ -61,7 +61,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -110,6 +110,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("cifar", asked_for.seed, asked_for.strategy))
+        train(typed, start("cifar", typed.seed, typed.strategy))

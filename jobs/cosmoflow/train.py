@@ -55,7 +55,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -104,6 +104,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("cosmoflow", asked_for.seed, asked_for.strategy))
+        train(typed, start("cosmoflow", typed.seed, typed.strategy))

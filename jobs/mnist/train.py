@@ -38,7 +38,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     source = loading.open_source(world, asked, MNIST)
     source = node_storage.staged(world, source, asked.stage_to)
-    augment = augmentation.asked_for(asked, MNIST.classes)
+    augment = augmentation.from_options(asked, MNIST.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     feed = feeding.training_feed(world, source, order, asked, augment)
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
@@ -52,7 +52,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -100,6 +100,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("mnist", asked_for.seed, asked_for.strategy))
+        train(typed, start("mnist", typed.seed, typed.strategy))

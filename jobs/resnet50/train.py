@@ -53,7 +53,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         loading.from_root(world, lambda: imagenet.write(folder, samples, wanted, first, seed))
     source = loading.agreed(world, lambda: imagenet.open_imagenet(folder, wanted, asked.first_class))
     source = node_storage.staged(world, source, asked.stage_to)
-    augment = augmentation.asked_for(asked, wanted.classes)
+    augment = augmentation.from_options(asked, wanted.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     feed = feeding.training_feed(world, source, order, asked, augment)
 
@@ -67,7 +67,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -117,6 +117,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("resnet50", asked_for.seed, asked_for.strategy))
+        train(typed, start("resnet50", typed.seed, typed.strategy))

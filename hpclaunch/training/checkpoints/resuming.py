@@ -80,20 +80,20 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
 def _choose(world: World, folder: str) -> str:
     """The newest checkpoint that is intact on every rank; empty if there is no checkpoint. A collective."""
     found = loading.from_root(world, lambda: folders.existing(folder))
-    told = []
+    damaged = []
     for path in found:
-        said = world.gather(_problem_here(world, path))
-        wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(said) if text]
+        problems = world.gather(_problem_here(world, path))
+        wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(problems) if text]
         if not wrong:
             return str(path)
-        told.append("{}: {}".format(path, wrong[0]))
+        damaged.append("{}: {}".format(path, wrong[0]))
         if world.is_root:
             print("checkpoint {} is damaged ({}); trying the one before it".format(path, wrong[0]), flush=True)
         loading.from_root(world, functools.partial(folders.set_aside, path))
-    if told:
+    if damaged:
         raise AgreedError(
             "no checkpoint can be used: {}. They are renamed to unused-…, so that "
-            "the run starts from the beginning when it is resumed".format("; ".join(told)),
+            "the run starts from the beginning when it is resumed".format("; ".join(damaged)),
             speaks=world.is_root,
         )
     return ""

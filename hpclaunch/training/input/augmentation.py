@@ -98,7 +98,7 @@ class Augmentation:
         return (images * 255.0 if as_pixels else images), labels
 
 
-def asked_for(asked: Any, classes: int) -> Augmentation:
+def from_options(asked: Any, classes: int) -> Augmentation:
     """The augmentation that a job's options request (parameters.json), for a data set with `classes` classes."""
     return Augmentation(
         flip_horizontal=asked.flip_horizontal,

@@ -43,7 +43,7 @@ def make(
     raise ValueError("{!r} is not one of {}".format(name, ", ".join(NAMES)))
 
 
-def asked_for(asked: Any, rate: float) -> Any:
+def from_options(asked: Any, rate: float) -> Any:
     """The optimizer of a job's options (parameters.json), with learning rate `rate`."""
     return make(
         asked.optimizer,

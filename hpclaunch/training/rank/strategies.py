@@ -64,14 +64,14 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def workers_of(told: str, size: int) -> list[str]:
+def workers_of(addresses: str, size: int) -> list[str]:
     """HOST:PORT of every rank, by rank, from HPCLAUNCH_WORKERS; raises TrainingError unless there is one for each."""
-    workers = told.split(",") if told else []
+    workers = addresses.split(",") if addresses else []
     if len(workers) != size or len(set(workers)) != size or not all(re.fullmatch(r"[^:,\s]+:\d+", w) for w in workers):
         raise TrainingError(
             "multiworker needs an address for each of {} ranks: {}={!r} should be HOST:PORT,HOST:PORT,… by rank, "
             "all different. The scripts of hpclaunch submit --strategy multiworker set it.".format(
-                size, WORKERS_VARIABLE, told
+                size, WORKERS_VARIABLE, addresses
             )
         )
     return workers
