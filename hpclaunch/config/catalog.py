@@ -57,7 +57,7 @@ class Catalog:
                 path = folder / kind.entry.format(name)
                 if path.is_file():
                     return Found(name=name, path=path, origin=origin)
-        raise NotFound(self._not_found_fault(kind, name))
+        raise NotFound(self._missing_name_fault(kind, name))
 
     def names(self, kind: Kind) -> list[Found]:
         """Return everything of that kind, sorted by name; of several with one name, only the one that is used."""
@@ -69,7 +69,7 @@ class Catalog:
                     found.setdefault(name, Found(name=name, path=path, origin=origin))
         return [found[name] for name in sorted(found)]
 
-    def _not_found_fault(self, kind: Kind, name: str) -> Fault:
+    def _missing_name_fault(self, kind: Kind, name: str) -> Fault:
         known = [found.name for found in self.names(kind)]
         return Fault(
             what=f"no {kind.noun} is called {name!r}{did_you_mean(name, known)}",

@@ -147,7 +147,7 @@ def test_a_batch_that_the_job_divides_is_the_one_that_is_planned_for(desk: Desk)
         "submit", *words, "global_batch_size=64", "--set", "accumulation=3", "--dry-run", SCRATCH="/scratch"
     )
     assert rest.code == 1
-    assert "64 does not divide among 4 ranks in 3 parts each; allowed: a multiple of 12" in rest.err
+    assert "64 does not divide among 4 ranks with 3 accumulation steps; allowed: a multiple of 12" in rest.err
 
 
 def test_what_a_plan_proposes_for_a_divided_batch_can_be_submitted(desk: Desk) -> None:

@@ -132,7 +132,7 @@ def test_every_finished_run_refines_it_and_no_other(site: Desk) -> None:
     (first,) = (row["run"] for row in submitted(site))
     origin, sources = measured()
     assert origin == "1 finished run on 2 nodes"
-    assert sources[0].startswith("2 nodes x 1 rank, 64 samples a rank: ") and sources[0].endswith(f"({first})")
+    assert sources[0].startswith("2 nodes x 1 rank, 64 samples per rank: ") and sources[0].endswith(f"({first})")
     site.type("profile", "mine")
     assert measured()[0].endswith("; and 1 finished run on 2 nodes")
     for words in (["--set", "precision=float16"], ["--synthetic"], ["--sbatch", "--exclusive"]):

@@ -184,7 +184,13 @@ def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:
         (
             ["submit", "./train.py", "--nodes", "9", "--launcher", "jsrun", "--account", "a b", "--sbatch", "x"],
             1,
-            ["9 nodes requested; allowed: at most 8", "at most 4 nodes", "'jsrun'", "account 'a b'", "'x' is not one"],
+            [
+                "9 nodes requested; allowed: at most 8",
+                "at most 4 nodes",
+                "'jsrun'",
+                "account 'a b'",
+                "'x' is not a single",
+            ],
         ),
     ],
 )
