@@ -1,4 +1,4 @@
-"""JobSpec -> script text, through one Jinja environment. It decides nothing, and writes only compiled templates."""
+"""Renders a JobSpec as script text with one Jinja environment; decides nothing, and writes only compiled templates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Roots = Sequence[tuple[str, Path]]
 
 @record
 class _Library:
-    """The library as a template sees it: its text, where the run directory has it, and the sum of its bytes."""
+    """The library as a template sees it: its text, its path in the run directory, and its SHA-256."""
 
     text: str
     path: str
@@ -39,15 +39,15 @@ class _Library:
 
 
 def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | None = None) -> str:
-    """Return the script. ``roots`` are the template folders as (origin, folder), first winner first, bundled last.
+    """Return the script. ``roots`` are the template folders (origin, folder), highest precedence first, bundled last.
 
-    A ``standalone`` script holds the library; any other names it and its SHA-256. Compiled templates are kept in the
-    folder ``cache``, if that is given and can be used.
-    Raises InvalidFile, naming the template and the line, if a person's own template cannot be used.
+    A ``standalone`` script contains the library; any other names its path and SHA-256. Compiled templates are kept in
+    the folder ``cache``, if that is given and can be used.
+    Raises InvalidFile, with the template and the line, if a person's own template has an error.
     """
     environment = _environment(roots, cache)
     text = library(roots)
-    inside = text.removeprefix("# shellcheck shell=bash\n")  # which may stand at the beginning of a file only
+    inside = text.removeprefix("# shellcheck shell=bash\n")  # allowed only at the beginning of a file
     about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
     try:
         template = environment.get_template(spec.template)
@@ -64,7 +64,7 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | 
 
 
 def library(roots: Roots) -> str:
-    """Return the library that a script needs beside it. Raises InvalidFile if a person's own cannot be read."""
+    """Return the library that a script needs beside it. Raises InvalidFile if it cannot be read."""
     path = next((folder / LIBRARY for _, folder in roots if (folder / LIBRARY).is_file()), roots[-1][1] / LIBRARY)
     try:
         return path.read_bytes().decode("utf-8")
@@ -73,7 +73,7 @@ def library(roots: Roots) -> str:
 
 
 def override_of(spec: JobSpec, roots: Roots) -> Path | None:
-    """Return the project's or the user's own template that takes the place of a bundled one, if there is any."""
+    """Return the project's or the user's own template that replaces a bundled one, or None."""
     for origin, folder in roots:
         for name in (spec.template, "base.sh.j2", LIBRARY):
             if origin != "bundled" and (folder / name).is_file():
@@ -136,14 +136,14 @@ def _environment(roots: Roots, cache: Path | None) -> ImmutableSandboxedEnvironm
 
 
 def quote(text: str) -> str:
-    r"""Return text as one bash word on one line: a newline or another control character becomes ``$'\n'``."""
+    r"""Return text as one bash word on one line; a newline or another control character is written as in ``$'\n'``."""
     if not CONTROL.search(text):
         return shlex.quote(text)
     return _escaped(text)
 
 
 def message(text: str) -> str:
-    """Return text as one bash word; to ShellCheck a ``$`` or a backtick in single quotes looks like a slip (SC2016)."""
+    """Return text as one bash word without ``$`` or a backtick in single quotes, which ShellCheck reports (SC2016)."""
     return _escaped(text) if "$" in text or "`" in text else quote(text)
 
 
@@ -153,7 +153,7 @@ def _escaped(text: str) -> str:
 
 
 def argv(words: Iterable[str], indent: int = 2) -> str:
-    """Return words as a bash command, broken with backslashes so that lines stay readable."""
+    """Return words as a bash command, broken into readable lines with backslashes."""
     lines = [""]
     for word in map(quote, words):
         if lines[-1] and len(lines[-1]) + len(word) >= _WIDTH - indent:
@@ -163,23 +163,23 @@ def argv(words: Iterable[str], indent: int = 2) -> str:
 
 
 def directive(value: str) -> str:
-    """Return a value as sbatch reads it on an #SBATCH line: quoted where a blank, quote, # or backslash is in it."""
+    """Return a value for an #SBATCH line, quoted if it contains a blank, a quote, # or a backslash."""
     if _PLAIN_DIRECTIVE.fullmatch(value):
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def few(values: Sequence[str]) -> str:
-    """Return values for reading, some of them where they are many."""
+    """Return values as text for a reader; of many values, only some."""
     shown = [(value or '""') if len(value) <= _WIDTH // 2 else f"{value[: _WIDTH // 2]}…" for value in values]
     return ", ".join(shown if len(shown) <= 8 else [*shown[:6], "…", f"{shown[-1]} ({len(values)} values)"])
 
 
 def oneline(text: str) -> str:
-    """Return text that cannot end a comment: control characters become blanks."""
+    """Return text that cannot end a comment line: control characters become blanks."""
     return CONTROL.sub(" ", text)
 
 
 def clock(seconds: int) -> str:
-    """Return a walltime for reading."""
+    """Return a walltime (seconds) as text for a reader."""
     return format_walltime(seconds)

@@ -228,7 +228,7 @@ def predicted_step_s(parameters: int, sizes: tuple[int, int], found: tuple[Outco
     from hpclaunch.guidelines.communication import HOST_GBYTES_PER_S, WIRE, Links
     from hpclaunch.guidelines.throughput import Machine, Shape, Work, step_time
 
-    links = Links(gpu_gbytes_per_s=None, node_gbytes_per_s=HOST_GBYTES_PER_S / WIRE, nvlink=False, node_said=False)
+    links = Links(gpu_gbytes_per_s=None, node_gbytes_per_s=HOST_GBYTES_PER_S / WIRE, nvlink=False, node_known=False)
     machine, work = Machine(links=links), Work(gradient_bytes=4.0 * parameters)
     points = [
         Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=size), samples_per_s=one.samples_per_s)

@@ -15,7 +15,7 @@ from hpclaunch.core.errors import Fault, InvalidRequest
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Context, Request
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.folders import expanded, is_open
+from hpclaunch.resolve.folders import expanded, has_variables
 from hpclaunch.sites.detect import SiteChoice, check_settings, choice_of, machine
 
 _COMPACT = str.maketrans({"-": "", ":": "", "T": "-", "Z": ""})
@@ -67,7 +67,7 @@ def _run_dir(system: System, case: Case, runs_dir: str | None) -> str:
     offers = [system.environment.get("HPCLAUNCH_RUNS_DIR"), case.settings.offer("runs_dir", case.site.name)[1]]
     offers.append(case.site.folders.runs)
     spelled = [expanded(offer, case.context) for offer in offers if offer]
-    folder = runs_dir or next((offer for offer in spelled if not is_open(offer)), "runs")
+    folder = runs_dir or next((offer for offer in spelled if not has_variables(offer)), "runs")
     root = os.path.realpath(os.path.join(system.cwd, folder))
     when = case.context.now.translate(_COMPACT)
     return f"{root}/{case.job.name}-{when}-{system.unique()}"

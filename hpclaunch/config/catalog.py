@@ -1,4 +1,4 @@
-"""The one look-up rule: a site, job or template is found by name in the project, the user's folder, then bundled."""
+"""Finds a site, job or template by name: first in the project, then in the user's folder, then among the bundled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @record
 class Kind:
-    """A family of things that are found by name: ``folder`` holds them, ``entry`` is what each one's file is called."""
+    """A kind of things that are found by name: ``folder`` holds them, ``entry`` is the pattern of their file names."""
 
     noun: str
     folder: str
@@ -25,7 +25,7 @@ class Kind:
 SITE = Kind(noun="site", folder="site_configs", entry="{}.yaml", listing="hpclaunch sites list")
 JOB = Kind(noun="job", folder="jobs", entry="{}/job.yaml", listing="hpclaunch jobs list")
 THIS_MACHINE = "local"
-"""The bundled site of a machine that belongs to no cluster."""
+"""The bundled site for a machine that belongs to no cluster."""
 
 
 @record
@@ -39,28 +39,28 @@ class Found:
 
 @record
 class Catalog:
-    """The three places, in the order in which they win."""
+    """The three places to look in, highest precedence first."""
 
     project: Path
     user: Path
 
     def roots(self, folder: str) -> list[tuple[str, Path]]:
-        """Return (origin, folder) pairs, first winner first; a project that is the bundled folder counts as bundled."""
+        """Return (origin, folder), highest precedence first; a project that is the bundled folder counts as bundled."""
         shipped = bundled(folder)
         places = [("project", self.project / folder), ("user", self.user / folder), ("bundled", shipped)]
         return [(origin, path) for origin, path in places if origin == "bundled" or path.resolve() != shipped]
 
     def find(self, kind: Kind, name: str) -> Found:
-        """Return where ``name`` is, or raise NotFound with the nearest names."""
+        """Return where ``name`` is. Raises NotFound with the nearest names."""
         if NAME.fullmatch(name):
             for origin, folder in self.roots(kind.folder):
                 path = folder / kind.entry.format(name)
                 if path.is_file():
                     return Found(name=name, path=path, origin=origin)
-        raise NotFound(self._missing(kind, name))
+        raise NotFound(self._missing_name_fault(kind, name))
 
     def names(self, kind: Kind) -> list[Found]:
-        """Return everything of that kind, by name; of two with one name only the winner."""
+        """Return everything of that kind, sorted by name; of several with one name, only the one that is used."""
         found: dict[str, Found] = {}
         for origin, folder in self.roots(kind.folder):
             for path in sorted(folder.glob(kind.entry.format("*"))):
@@ -69,7 +69,7 @@ class Catalog:
                     found.setdefault(name, Found(name=name, path=path, origin=origin))
         return [found[name] for name in sorted(found)]
 
-    def _missing(self, kind: Kind, name: str) -> Fault:
+    def _missing_name_fault(self, kind: Kind, name: str) -> Fault:
         known = [found.name for found in self.names(kind)]
         return Fault(
             what=f"no {kind.noun} is called {name!r}{did_you_mean(name, known)}",
@@ -79,6 +79,6 @@ class Catalog:
 
 
 def bundled(folder: str) -> Path:
-    """Return the shipped folder: inside the wheel, or beside the package in a checkout (editable install)."""
+    """Return a bundled folder: inside the wheel, or beside the package in a checkout (editable install)."""
     installed = PACKAGE / "_bundled" / folder
     return installed if installed.is_dir() else PACKAGE.parent / folder

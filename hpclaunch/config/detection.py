@@ -1,4 +1,4 @@
-"""What a site file may say about how its login nodes are known; looking at this machine is for sites/detect.py."""
+"""The key ``detect`` of a site file: how its login nodes are recognized; sites/detect.py inspects this machine."""
 
 import re
 from dataclasses import field
@@ -10,7 +10,7 @@ from hpclaunch.core.records import record
 
 
 def _pattern(value: Any) -> Any:
-    """Refuse what is not a regular expression when the file is read, not when a host name is looked at."""
+    """Refuse an invalid regular expression when the file is read, not when a host name is compared with it."""
     try:
         re.compile(str(value))
     except re.error as error:
@@ -20,7 +20,7 @@ def _pattern(value: Any) -> Any:
 
 @record
 class Detect:
-    """How a login node of the site is known: every key that is given must hold; ``hostname`` must match all of it."""
+    """How a login node is recognized: every given key must hold; ``hostname`` must match the whole host name."""
 
     environment: dict[VariableName, Scalar] = field(default_factory=dict)
     cluster_name: str | None = field(default=None, metadata=shown("ClusterName={} in slurm.conf"))

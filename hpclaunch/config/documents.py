@@ -1,4 +1,4 @@
-"""YAML and JSON files as plain values; strict: no key twice, no anchors, no files that are too large."""
+"""Reads YAML and JSON files as plain values, strictly: no repeated keys, no anchors, no files that are too large."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file. Raises InvalidFile for unreadable, oversized or repeated content."""
     text = _text_of(path)
     try:
-        content = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+        content = json.loads(text, object_pairs_hook=_refuse_repeats, parse_constant=_refuse_constant)
     except (RecursionError, ValueError) as error:
         raise InvalidFile(Fault(where=str(path), what=f"is not valid JSON: {error}")) from None
     return _keyed_by_text(path, content)
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a key that stands twice: JSON would keep the last."""
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a repeated key, of which Python's JSON reader would keep the last."""
     keys = [key for key, _ in pairs]
     repeated = sorted({key for key in keys if keys.count(key) > 1})
     if repeated:
-        raise ValueError(f"the key {repeated[0]!r} is said twice")
+        raise ValueError(f"the key {repeated[0]!r} is given twice")
     return dict(pairs)
 
 
@@ -69,11 +69,11 @@ def _refuse_constant(word: str) -> None:
 def _text_of(path: Path) -> str:
     try:
         raw = path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: no file can have this name
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         why = getattr(error, "strerror", None) or error
         raise InvalidFile(Fault(where=str(path), what=f"cannot be read: {why}")) from None
     if len(raw) > _LARGEST_FILE:
-        raise InvalidFile(Fault(where=str(path), what=f"larger than {_LARGEST_FILE // 1024} KB"))
+        raise InvalidFile(Fault(where=str(path), what=f"is larger than {_LARGEST_FILE // 1024} KB"))
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -99,7 +99,7 @@ def _construct(text: str) -> Any:
 
 
 def _refuse_surprises(root: yaml.Node) -> None:
-    """Refuse aliases (a small file can stand for a huge one) and keys said twice (YAML would keep the last)."""
+    """Refuse aliases (a small file could expand to a huge one) and repeated keys (YAML would keep the last)."""
     seen: set[int] = set()
     waiting = [root]
     while waiting:
@@ -114,5 +114,5 @@ def _refuse_surprises(root: yaml.Node) -> None:
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
             repeated = sorted({key for key in keys if keys.count(key) > 1})
             if repeated:
-                raise yaml.YAMLError(f"line {line}: the key {repeated[0]!r} is said twice")
+                raise yaml.YAMLError(f"line {line}: the key {repeated[0]!r} is given twice")
             waiting.extend(part for pair in node.value for part in pair)

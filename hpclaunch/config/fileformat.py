@@ -1,4 +1,4 @@
-"""What all files that a person writes have in common: frozen dataclasses, faults with file and key."""
+"""Reads YAML files into frozen dataclasses, and reports all faults of a file at once, each with file and key."""
 
 import dataclasses
 import re
@@ -25,21 +25,21 @@ _NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Marks a type: the written value goes through ``convert`` first. It raises ValueError for a fault."""
+    """Marks a type whose written value is first converted by ``convert``, which raises ValueError for a fault."""
 
     convert: Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadBy:
-    """Marks a type: ``read`` takes the written value, its place and the faults so far, and notes its own there."""
+    """Marks a type that ``read`` reads: from the written value, its place, and the list that it adds faults to."""
 
     read: Callable[[Any, "Place", "Faults"], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Marks a text: all of it must match; ``what`` says what is allowed."""
+    """Marks a text that must match completely; ``what`` says what is allowed."""
 
     pattern: re.Pattern[str]
     what: str
@@ -47,14 +47,14 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """Marks a number, or a mapping or list that needs so many members."""
+    """Marks a number with a lower bound, or a mapping or list with a least number of members."""
 
     least: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtMost:
-    """Marks a number."""
+    """Marks a number with an upper bound."""
 
     most: int
 
@@ -68,7 +68,7 @@ class OneOf:
 
 def _walltime(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"a walltime is {WALLTIME_FORMS}")
+        raise ValueError(f"a walltime must be {WALLTIME_FORMS}")
     try:
         return parse_walltime(str(value))
     except ValueError as error:
@@ -77,7 +77,7 @@ def _walltime(value: Any) -> int:
 
 def _memory(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"memory is {MEMORY_FORMS}")
+        raise ValueError(f"memory must be {MEMORY_FORMS}")
     try:
         return parse_memory(str(value))
     except ValueError as error:
@@ -93,18 +93,18 @@ def _scalar(value: Any) -> str:
 
 
 Walltime = Annotated[int, Before(_walltime)]
-"""Seconds; written as a walltime."""
+"""Seconds; the file writes a walltime."""
 Memory = Annotated[int, Before(_memory)]
-"""Megabytes; written as an amount of memory."""
+"""Megabytes; the file writes an amount of memory."""
 Scalar = Annotated[str, Before(_scalar)]
-"""Text or a number, kept as text."""
+"""Text or a number, stored as text."""
 PositiveInt = Annotated[int, AtLeast(1)]
 NotNegative = Annotated[float, AtLeast(0)]
 _ONE_LINE = Matching(re.compile(r"[^\x00-\x1f\x7f]+"), "text on one line, not empty, no control character")
 Line = Annotated[str, _ONE_LINE]
-"""Text that stays on one line of a script."""
+"""Text that fits on one line of a script."""
 ScalarLine = Annotated[str, Before(_scalar), _ONE_LINE]
-"""Text or a number that stays on one line of a script."""
+"""Text or a number that fits on one line of a script."""
 VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "letters, digits and _, no digit first")]
 """A name that a shell can export."""
 LauncherName = Annotated[str, OneOf(names=tuple(LAUNCHERS))]
@@ -113,9 +113,9 @@ SchedulerName = Annotated[str, OneOf(names=tuple(SCHEDULERS))]
 
 @record
 class Environment:
-    """What the ranks need around them: modules, then a venv or a conda environment, then lines of set-up, variables.
+    """The software environment of the ranks: modules, a venv or a conda environment, lines of set-up, variables.
 
-    ``python: current`` means the interpreter that runs hpclaunch. ``container`` is an image, run as the site runs them.
+    ``python: current`` is the interpreter that runs hpclaunch. ``container`` is an image for the site's runtime.
     """
 
     modules: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
@@ -128,15 +128,18 @@ class Environment:
 
     def __post_init__(self) -> None:
         if self.venv and self.conda:
-            raise ValueError("'venv' and 'conda' exclude each other; keep one of them")
+            raise ValueError("'venv' and 'conda' exclude each other; remove one of them")
 
     @property
     def has_python(self) -> bool:
-        """Whether it says by itself which Python runs."""
+        """Whether it determines which Python runs."""
         return bool(self.venv or self.conda or self.python or self.container)
 
     def under(self, stronger: "Environment") -> "Environment":
-        """Return both as one: lines of set-up follow each other; a container does without a weaker level's modules."""
+        """Return one environment, in which ``stronger`` overrides this one.
+
+        The lines of set-up of both are joined. A container replaces the modules of the weaker level.
+        """
         software = stronger if stronger.has_python else self
         return Environment(
             modules=stronger.modules or (() if stronger.container else self.modules),
@@ -153,23 +156,23 @@ class Environment:
 
 T = TypeVar("T")
 INTERNAL = {"internal": True}
-"""Marks a field (``metadata=INTERNAL``) that the program fills in and a file may not."""
+"""Marks a field (``metadata=INTERNAL``) that the program sets, and a file must not."""
 Faults = list[Fault]
 _FAULTY = object()
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 
 
 def read(path: Path, kind: type[T], **extra: Any) -> T:
-    """Return ``path`` as a ``kind`` (a dataclass); ``extra`` keys are added by the program, not by the file.
+    """Return the content of ``path`` as a ``kind`` (a dataclass); ``extra`` are values that the program sets.
 
-    Raises InvalidFile with every fault at once, each with the file and the key.
+    Raises InvalidFile with all faults at once, each with the file and the key.
     """
     content = read_yaml(path)
-    own = {*extra, *(one.name for one in dataclasses.fields(kind) if one.metadata == INTERNAL)}  # type: ignore[arg-type]
-    taken = "this key is set by hpclaunch itself"
+    own = {*extra, *(item.name for item in dataclasses.fields(kind) if item.metadata == INTERNAL)}  # type: ignore[arg-type]
+    taken = "hpclaunch itself sets this key"
     faults = [Fault(where=f"{path}: {key}", what=taken, next="leave it out") for key in content if key in own]
     rest = {key: member for key, member in content.items() if key not in own}
-    value = _record(kind, rest, Place(str(path), ()), faults, extra)
+    value = _read_record(kind, rest, Place(str(path), ()), faults, extra)
     if faults:
         raise InvalidFile(faults)
     return typing.cast(T, value)
@@ -191,29 +194,29 @@ class Place:
 
 
 def value_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
-    """Return ``value`` as ``kind``, or note why not and return something that is only good for looking further."""
-    reader = _READERS.get(typing.get_origin(kind)) or (_record if dataclasses.is_dataclass(kind) else _plain)
+    """Return ``value`` as ``kind``. If it is not valid, note the fault and return a placeholder, so reading goes on."""
+    reader = _READERS.get(typing.get_origin(kind)) or (_read_record if dataclasses.is_dataclass(kind) else _read_plain)
     return reader(kind, value, place, faults)
 
 
-def _plain(kind: type, value: Any, place: Place, faults: Faults) -> Any:
+def _read_plain(kind: type, value: Any, place: Place, faults: Faults) -> Any:
     if kind is float and type(value) is int:
         try:
             return float(value)
         except OverflowError:
-            faults.append(place.fault(f"{_shown(value)} is too large"))
+            faults.append(place.fault(f"{_describe(value)} is too large"))
             return _FAULTY
     if type(value) is not kind:
-        faults.append(place.fault(f"{_shown(value)} is not {_NOUNS[kind]}"))
+        faults.append(place.fault(f"{_describe(value)} is not {_NOUNS[kind]}"))
         return _FAULTY
     return value
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value)) or repr(value)[:80]
 
 
-def _marked(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
+def _read_marked(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     base, *marks = typing.get_args(kind)
     for mark in marks:
         if isinstance(mark, ReadBy):
@@ -234,12 +237,12 @@ def _marked(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
 
 
 def _violations(mark: Any, value: Any, place: Place) -> Faults:
-    """Return what a value that has the right type breaks of one mark."""
+    """Return how a value of the right type violates one mark."""
     found: Faults = []
     if isinstance(mark, Matching) and not mark.pattern.fullmatch(value):
-        found.append(place.fault(f"{value!r} may not stand here", allowed=mark.what))
+        found.append(place.fault(f"{value!r} is not allowed here", allowed=mark.what))
     if isinstance(mark, OneOf) and value not in mark.names:
-        found.append(_not_allowed(value, mark.names, place))
+        found.append(_choice_fault(value, mark.names, place))
     if isinstance(mark, AtLeast) and (value if isinstance(value, int | float) else len(value)) < mark.least:
         shown = f"{value} is too small" if isinstance(value, int | float) else "has too few members"
         found.append(place.fault(shown, allowed=f"at least {mark.least}"))
@@ -248,8 +251,11 @@ def _violations(mark: Any, value: Any, place: Place) -> Faults:
     return found
 
 
-def _either(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
-    """Take the first kind that accepts the value; where none does, say what the last one (the most telling) said."""
+def _read_union(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
+    """Return the value as the first type that accepts it; if none does, note the faults of the last one.
+
+    The last type is the most specific one, so its faults are the most helpful.
+    """
     arms = typing.get_args(kind)
     if value is None and type(None) in arms:
         return None
@@ -265,30 +271,30 @@ def _either(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     return _FAULTY
 
 
-def _one_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
+def _read_choice(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     allowed = typing.get_args(kind)
     if value not in allowed or type(value) is not type(allowed[0]):
-        faults.append(_not_allowed(value, allowed, place))
+        faults.append(_choice_fault(value, allowed, place))
     return value
 
 
-def _not_allowed(value: Any, allowed: tuple[Any, ...], place: Place) -> Fault:
+def _choice_fault(value: Any, allowed: tuple[Any, ...], place: Place) -> Fault:
     near = did_you_mean(value, allowed) if isinstance(value, str) else ""
-    return place.fault(f"{_shown(value)} is not allowed{near}", allowed=", ".join(map(str, allowed)))
+    return place.fault(f"{_describe(value)} is not allowed{near}", allowed=", ".join(map(str, allowed)))
 
 
-def _list(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
+def _read_list(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     if not isinstance(value, list | tuple):
-        faults.append(place.fault(f"{_shown(value)} is not a list"))
+        faults.append(place.fault(f"{_describe(value)} is not a list"))
         return ()
     return tuple(
         value_of(typing.get_args(kind)[0], member, place / index, faults) for index, member in enumerate(value)
     )
 
 
-def _mapping(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
+def _read_mapping(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     if not isinstance(value, Mapping):
-        faults.append(place.fault(f"{_shown(value)} is not a mapping"))
+        faults.append(place.fault(f"{_describe(value)} is not a mapping"))
         return {}
     key_kind, member_kind = typing.get_args(kind)
     return {
@@ -297,18 +303,18 @@ def _mapping(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     }
 
 
-def _record(kind: Any, value: Any, place: Place, faults: Faults, extra: Mapping[str, Any] = _NOTHING) -> Any:
-    """Return a dataclass; ``extra``: what the program fills in.
+def _read_record(kind: Any, value: Any, place: Place, faults: Faults, extra: Mapping[str, Any] = _NOTHING) -> Any:
+    """Return a mapping as a dataclass; ``extra`` are values that the program sets.
 
-    Its module must keep its annotations as types (no ``from __future__ import annotations``).
+    The dataclass's module must keep its annotations as types (no ``from __future__ import annotations``).
     """
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
-        faults.append(place.fault(f"{_shown(value)} is not a mapping"))
+        faults.append(place.fault(f"{_describe(value)} is not a mapping"))
         return _FAULTY
     before = len(faults)
-    known = {one.name: one for one in dataclasses.fields(kind) if one.metadata != INTERNAL}
+    known = {item.name: item for item in dataclasses.fields(kind) if item.metadata != INTERNAL}
     for key in value:
         if key not in known:
             allowed = sorted(known)
@@ -316,9 +322,9 @@ def _record(kind: Any, value: Any, place: Place, faults: Faults, extra: Mapping[
             faults.append((place / key).fault(f"unknown key{near}", allowed=", ".join(allowed)))
     ours = {key: member for key, member in value.items() if key in known}
     given = {key: value_of(known[key].type, member, place / key, faults) for key, member in ours.items()} | {**extra}
-    for name, one in known.items():
-        if name not in given and one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
-            faults.append((place / name).fault("this key is needed and not there"))
+    for name, item in known.items():
+        if name not in given and item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+            faults.append((place / name).fault("this key is required, but missing"))
     if len(faults) > before:
         return _FAULTY
     try:
@@ -329,10 +335,10 @@ def _record(kind: Any, value: Any, place: Place, faults: Faults, extra: Mapping[
 
 
 _READERS: dict[Any, Callable[[Any, Any, Place, Faults], Any]] = {
-    Annotated: _marked,
-    types.UnionType: _either,
-    typing.Union: _either,
-    Literal: _one_of,
-    tuple: _list,
-    dict: _mapping,
+    Annotated: _read_marked,
+    types.UnionType: _read_union,
+    typing.Union: _read_union,
+    Literal: _read_choice,
+    tuple: _read_list,
+    dict: _read_mapping,
 }

@@ -1,4 +1,4 @@
-"""What a job file may say, and loading one; a person's own script becomes a job without a folder."""
+"""The keys of a job file, and how one is loaded; a person's own script becomes a job without a job file."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from hpclaunch.core.records import record
 
 @record
 class Resources:
-    """What the job asks for unless somebody says otherwise. ``nodes: auto`` lets the planner choose."""
+    """What the job requests unless a flag overrides it. ``nodes: auto`` lets the planner choose."""
 
     nodes: Literal["auto"] | PositiveInt = "auto"
     node_type: str | None = None
@@ -43,7 +43,7 @@ class Resources:
 
 @record
 class Fetch:
-    """Where ``hpclaunch data fetch`` gets the data set, and the SHA-256 of that file."""
+    """The address from which ``hpclaunch data fetch`` gets the data set, and the SHA-256 of that file."""
 
     url: Line
     sha256: Annotated[str, Matching(re.compile("[0-9a-f]{64}"), "64 hexadecimal digits")]
@@ -51,7 +51,7 @@ class Fetch:
 
 @record
 class DataSet:
-    """The data set that the job reads: one of ``layouts`` (paths in its folder) must be there before it is queued.
+    """The data set that the job reads: one of ``layouts`` (paths in its folder) must exist at submission.
 
     ``*`` in a layout stands for any part of a name.
     """
@@ -76,7 +76,7 @@ Role = Literal[
     "precision",
     "train_samples",
 ]
-"""What the planner must understand of a job's parameters."""
+"""The roles that a job's parameters can have for the planner."""
 Figure = Literal["parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer"]
 LARGE_BYTES = 8e9
 NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
@@ -84,12 +84,12 @@ NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
 
 @record
 class Training:
-    """What the planner may know of a job: its data set (``samples``, bytes of each), its model, its parameters.
+    """What the planner can know of a job: its data set (``samples``, bytes of each), its model, its parameters.
 
-    ``model`` is ``module:function`` in the job's folder; ``figures`` are the model's, per sample and in float32 (advice
-    /figures.py). ``critical_batch`` (samples), else that of the ``task``. ``base_batch``: the global batch size that
-    the default learning rate and epochs are for; else the default batch size per rank. ``names``: the parameter for a
-    role, where it is not called so.
+    ``model`` is ``module:function`` in the job's folder; ``figures`` are those of the model, per sample and in float32
+    (guidelines/figures.py). ``critical_batch`` is in samples; without it, that of the ``task`` is used. ``base_batch``:
+    the global batch size that the default learning rate and epochs are for; without it, the default batch size per
+    rank. ``names``: the parameter of a role, if its name differs from the role's.
     """
 
     samples: PositiveInt
@@ -103,22 +103,22 @@ class Training:
 
     @property
     def large(self) -> bool:
-        """Whether weights and gradients alone are so large that some GPU may not hold them (8 bytes a parameter)."""
+        """Whether weights and gradients alone (8 bytes per parameter) may be too large for some GPU."""
         return 8 * self.figures.get("parameters", 0.0) > LARGE_BYTES
 
     def __post_init__(self) -> None:
         lacking = sorted(name for name in NEEDED_FIGURES if not self.figures.get(name))  # type: ignore[call-overload]
         if self.figures and lacking:
-            raise ValueError(f"'figures' needs {', '.join(lacking)} above zero, or leave all of it out")
+            raise ValueError(f"'figures' needs {', '.join(lacking)} above zero; add them, or leave 'figures' out")
 
 
 @record
 class Job:
     """A job: a script with hyper-parameters (config/parameter_files.py), or any command, and what it needs.
 
-    ``restarts``: how often its script may start it again after it has saved its state; ``signal`` asks it to.
-    ``rank_logs``: up to so many ranks each has a log file of its own. ``strategies``: those of TensorFlow that the
-    program can train with in Horovod's place, when it is told --strategy=NAME.
+    ``restarts``: how often its script may be restarted after it has saved its state; ``signal`` asks it to save.
+    ``rank_logs``: the most ranks that each get a log file of their own. ``strategies``: TensorFlow strategies that the
+    program offers instead of Horovod, with the option --strategy=NAME.
     """
 
     name: str = field(metadata=INTERNAL)
@@ -141,27 +141,25 @@ class Job:
     source_only: bool = field(default=False, metadata=INTERNAL)
 
     def parameter_for(self, role: Role) -> str:
-        """Return what the parameter for a role is called, whether or not the job has one."""
+        """Return the name of the parameter for a role, whether or not the job has one."""
         return self.training.names.get(role, role) if self.training else role
 
     def __post_init__(self) -> None:
         if (self.script is None) == (not self.command):
-            raise ValueError("say either 'script' (a Python file) or 'command' (a list: program and arguments)")
+            raise ValueError("give either 'script' (a Python file) or 'command' (a list: program and arguments)")
         if self.script and (Path(self.script).is_absolute() or ".." in Path(self.script).parts):
-            raise ValueError("'script' is a path inside the job's folder")
+            raise ValueError("'script' must be a path inside the job's folder")
         if self.strategies and "strategy" in self.parameters:
-            raise ValueError(
-                "with 'strategies' the program is told --strategy; no parameter may have that name as well"
-            )
+            raise ValueError("'strategies' gives the program the option --strategy, so no parameter may have that name")
         astray = [
             name for name in (self.training.names if self.training else {}).values() if name not in self.parameters
         ]
         if astray:
-            raise ValueError(f"training.names says {', '.join(astray)}, which the job has no parameter for")
+            raise ValueError(f"training.names contains {', '.join(astray)}, but the job has no such parameter")
 
 
 def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
-    """Return the job of that name, or the job that a path to a script stands for. Raises NotFound or InvalidFile."""
+    """Return the job of that name, or the job of a script if ``target`` is a path. Raises NotFound or InvalidFile."""
     if looks_like_path(target):
         return script_job(cwd / target)
     found = catalog.find(JOB, target)
@@ -171,7 +169,7 @@ def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
 def layout_in(folder: Path, layouts: Sequence[str]) -> Path | None:
     """Return the first of a data set's layouts that is in the folder, or None."""
     for layout in layouts:
-        # Only a *: a name may hold [ or ? as they are.
+        # Only * is a pattern: in names, [ and ? stand for themselves.
         found = iglob(re.sub(r"([\[?])", r"[\1]", layout), root_dir=folder) if "*" in layout else [layout]
         first = next((name for name in found if (folder / name).exists()), None)
         if first is not None:
@@ -180,12 +178,12 @@ def layout_in(folder: Path, layouts: Sequence[str]) -> Path | None:
 
 
 def looks_like_path(target: str) -> bool:
-    """Tell a script (``./train.py``, ``dir/run``, ``train.py``) from a job's name."""
+    """Tell whether a target is a script (``./train.py``, ``dir/run``, ``train.py``) or a job's name."""
     return "/" in target or target.endswith((".py", ".sh"))
 
 
 def script_job(path: Path) -> Job:
-    """Return a job that runs one script: Python for .py, bash for .sh, else the file itself. It need not exist yet."""
+    """Return a job that runs one script, with Python for .py, bash for .sh, else directly; it need not exist yet."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", path.stem).strip("-.") or "script"
     entry = path.name
     program: dict[str, Any] = {"script": entry} if path.suffix == ".py" else {"command": _command_for(path)}

@@ -1,4 +1,4 @@
-"""Reads the parameters of a job file: its own, and those of the training techniques, which its program reads too."""
+"""Reads the parameters of a job file: the job's own, and those of the training techniques."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,16 +14,16 @@ from hpclaunch.core.records import record
 
 FROM = "from"
 TRAINING_PARAMETERS = Path("training", "parameters.json")
-"""In the package hpclaunch: a data file, which hpclaunch.training.options reads too."""
+"""A data file inside the package hpclaunch; hpclaunch.training.options reads it too (decision 25)."""
 _Rows = dict[str, Parameter]
-_OWN_ROW = "{default: …, help: …} for a parameter of the job's own"
+_OWN_ROW = "{default: …, help: …} for one of the job's own"
 
 
 @record
 class _Change:
-    """What a job may say of a parameter that ``from`` brings."""
+    """What a job file may change of a parameter that comes with ``from``."""
 
-    # None: the file does not say it. Null is none of these types, so a file cannot say that.
+    # None: the file does not set it. A file cannot set null, which is none of these types.
     default: bool | int | float | str = None  # type: ignore[assignment]
     help: str = None  # type: ignore[assignment]
 
@@ -33,10 +33,10 @@ def _row(value: Any) -> Any:
 
 
 def read_parameters(value: Any, place: Place, faults: Faults) -> _Rows:
-    """Return a job's parameters by name: those that ``from`` names, then its own. What is wrong is added to ``faults``.
+    """Return a job's parameters by name: those of ``from``, then its own. Errors are added to ``faults``.
 
-    ``from`` names groups of the training techniques, and JSON files beside the job file, which hold the same as
-    ``parameters`` does. What ``from`` brings is what the program takes without being told.
+    ``from`` names groups of the training techniques, and JSON files beside the job file, which have the form of
+    ``parameters``. The defaults of ``from`` are the program's own, so the command does not repeat them.
     """
     if not isinstance(value, Mapping) or FROM not in value:
         return value_of(dict[ParameterName, Annotated[Parameter, Before(_row)]], value, place, faults)  # type: ignore[no-any-return]
@@ -44,11 +44,11 @@ def read_parameters(value: Any, place: Place, faults: Faults) -> _Rows:
     before = len(faults)
     for source, where in _sources(value[FROM], place / FROM, faults):
         rows |= _file(source, where, faults) if source.endswith(".json") else _group(source, where, faults)
-    return rows if len(faults) > before else _with_own(value, rows, place, faults)
+    return rows if len(faults) > before else _add_own(value, rows, place, faults)
 
 
 def _sources(named: Any, place: Place, faults: Faults) -> list[tuple[str, Place]]:
-    """Return each name in ``from``, and where it stands."""
+    """Return each name in ``from``, and its place in the file."""
     if isinstance(named, str):
         return [(named, place)]
     names = value_of(tuple[str, ...], named, place, faults)
@@ -67,28 +67,28 @@ def _group(name: str, place: Place, faults: Faults) -> _Rows:
     for part in _parts(groups, name):
         for key, row in groups[part].items():
             ours = {"choices": tuple(row.get("choices", ())), "group": part.replace("_", " ")}
-            try:  # quicker than value_of; tests read the file as a person's
+            try:  # faster than value_of; a test reads the file with value_of
                 rows[key] = Parameter(**{**row, **ours, "builtin": row.get("default")})
-            except (TypeError, ValueError) as error:  # the file beside a run's code may be of another version
+            except (TypeError, ValueError) as error:  # a file beside a run's code may be of another version
                 faults.append(Place(str(file), ("groups", part, key)).fault(str(error)))
     return rows
 
 
 def _parts(groups: Mapping[str, Any], name: str) -> list[str]:
-    """Return the groups that hold the parameters of a group: itself, or those that it names."""
+    """Return the groups with the parameters of a group: the group itself, or those that it lists."""
     if not isinstance(groups[name], list):
         return [name]
     return [part for inner in groups[name] for part in _parts(groups, inner)]
 
 
 def training_parameters_of(folder: Path) -> Path:
-    """Return the file that a program in ``folder`` reads: in the package beside it, as in RUN/code, or in ours."""
+    """Return the file that a program in ``folder`` reads: from the copy beside it, as in RUN/code, or the installed."""
     beside = folder / "hpclaunch" / TRAINING_PARAMETERS
     return beside if beside.is_file() else PACKAGE / TRAINING_PARAMETERS
 
 
 def _file(name: str, place: Place, faults: Faults) -> _Rows:
-    """Return the parameters in a JSON file of the job, which its program reads too."""
+    """Return the parameters in a JSON file of the job, which the job's program reads too."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         faults.append(place.fault(f"{name!r} is not a file in the job's folder"))
@@ -101,7 +101,7 @@ def _file(name: str, place: Place, faults: Faults) -> _Rows:
         return {}
     inside = Place(str(file), ())
     if any(source.endswith(".json") for source, _ in _sources(content.get(FROM, []), inside, [])):
-        faults.append((inside / FROM).fault("names another file", allowed="groups of parameters"))
+        faults.append((inside / FROM).fault("names another JSON file", allowed="groups of parameters"))
         return {}
     before = len(faults)
     rows = read_parameters(content, inside, faults)
@@ -110,27 +110,27 @@ def _file(name: str, place: Place, faults: Faults) -> _Rows:
     return {key: row if row.builtin == row.default else replace(row, builtin=row.default) for key, row in rows.items()}
 
 
-def _with_own(value: Mapping[str, Any], rows: _Rows, place: Place, faults: Faults) -> _Rows:
-    """Return the rows with the job's own defaults over them, and with its own parameters."""
+def _add_own(value: Mapping[str, Any], rows: _Rows, place: Place, faults: Faults) -> _Rows:
+    """Return the rows with the job's own defaults in place of theirs, and with the job's own parameters."""
     found = dict(rows)
     for key, written in value.items():
         where = place / key
         if key == FROM:
             continue
         if key in rows:
-            found[key] = _changed(rows[key], written, where, faults)
+            found[key] = _override(rows[key], written, where, faults)
         elif isinstance(written, Mapping):
             value_of(ParameterName, key, where, faults)
             found[key] = value_of(Parameter, written, where, faults)
         else:
             near = did_you_mean(str(key), rows)
             allowed = f"{', '.join(rows)}; {_OWN_ROW}"
-            faults.append(where.fault(f"'from' brings no parameter of this name{near}", allowed=allowed))
+            faults.append(where.fault(f"'from' contains no parameter of this name{near}", allowed=allowed))
     return found
 
 
-def _changed(row: Parameter, written: Any, place: Place, faults: Faults) -> Parameter:
-    """Return a parameter that ``from`` brings with the job's own default, or its own help."""
+def _override(row: Parameter, written: Any, place: Place, faults: Faults) -> Parameter:
+    """Return a parameter of ``from`` with the job's own default or help text."""
     before = len(faults)
     change = value_of(_Change, _row(written), place, faults)
     if len(faults) > before:

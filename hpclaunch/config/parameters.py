@@ -1,4 +1,4 @@
-"""A hyper-parameter of a job: its type, bounds and choices, and its value as text; it reads no file."""
+"""Hyper-parameters of a job: type, bounds, choices, and values as text; this module reads no file."""
 
 import re
 from dataclasses import field, replace
@@ -24,11 +24,10 @@ _NOUNS = {
 
 @record
 class Parameter:
-    """A hyper-parameter. Its default fixes its type, unless ``type`` does; ``choices`` are all that is allowed.
+    """A hyper-parameter. Its type is ``type``, else that of the default; only ``choices`` are allowed, if given.
 
-    A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; one that has some is finite.
-    ``group`` is a heading for readers. ``builtin`` is the value that the program takes without being told; None where
-    hpclaunch does not know it.
+    A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; a bounded number is finite.
+    ``group`` is a heading for readers. ``builtin`` is the program's own default; None if hpclaunch does not know it.
     """
 
     default: bool | int | float | str
@@ -44,38 +43,38 @@ class Parameter:
 
     def __post_init__(self) -> None:
         if self.type is not None:
-            object.__setattr__(self, "default", _converted(self.default, self.type))
+            object.__setattr__(self, "default", _convert(self.default, self.type))
         if not self.bounds:
             return
         if self.kind not in ("int", "float"):
-            raise ValueError("only a number has bounds (at_least, above, below, at_most)")
+            raise ValueError("only a number can have bounds (at_least, above, below, at_most)")
         limits = (self.at_least, self.above, self.below, self.at_most)
         if not all(-inf < limit < inf for limit in limits if limit is not None):
-            raise ValueError("a bound is a finite number")
+            raise ValueError("a bound must be a finite number")
         for value in (self.default, *self.choices):
             if not self._is_within(value):
-                raise ValueError(f"{spell(value)}, the default or a choice, is not {self.bounds}")
+                raise ValueError(f"{spell(value)}, the default or one of the choices, is not {self.bounds}")
 
     @property
     def kind(self) -> Type:
-        """What its values are."""
+        """The type of its values."""
         return self.type or _TYPES[self.default.__class__]
 
     @property
     def bounds(self) -> str:
-        """What a number must be, such as ``at least 0 and below 1``; empty without bounds."""
-        said = {"at least": self.at_least, "above": self.above, "below": self.below, "at most": self.at_most}
-        return " and ".join(f"{word} {bound}" for word, bound in said.items() if bound is not None)
+        """The bounds in words, such as ``at least 0 and below 1``; empty without bounds."""
+        bounds = {"at least": self.at_least, "above": self.above, "below": self.below, "at most": self.at_most}
+        return " and ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None)
 
     def parse(self, text: str) -> Value:
-        """Return typed text as this parameter's type. Raises ValueError saying what is allowed."""
-        return self._admitted(_read_text(text, self.kind), repr(text))
+        """Return typed text as a value of this parameter's type. Raises ValueError that says what is allowed."""
+        return self._check(_read_text(text, self.kind), repr(text))
 
     def with_default(self, value: Value) -> "Parameter":
-        """Return it with another default, as a file writes it. Raises ValueError saying what is allowed."""
-        return replace(self, default=self._admitted(_converted(value, self.kind), repr(value)))
+        """Return the parameter with another default from a file. Raises ValueError that says what is allowed."""
+        return replace(self, default=self._check(_convert(value, self.kind), repr(value)))
 
-    def _admitted(self, value: Value, shown: str) -> Value:
+    def _check(self, value: Value, shown: str) -> Value:
         if self.choices and value not in self.choices:
             allowed = [spell(choice) for choice in self.choices]
             raise ValueError(f"{shown} is not one of {', '.join(allowed)}{did_you_mean(spell(value), allowed)}")
@@ -94,26 +93,26 @@ class Parameter:
 
 
 def spell(value: Value) -> str:
-    """Return a value as a job's command line takes it: ``true`` and ``false`` for booleans."""
+    """Return a value as text for a job's command line: ``true`` and ``false`` for booleans."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _read_text(text: str, kind: Type) -> Value:
-    """Return typed text as a value. Raises ValueError."""
+    """Return typed text as a value. Raises ValueError if it is not of that type."""
     if kind == "bool":
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
         raise ValueError(f"{text!r} is not true or false")
     if kind in ("text", "epochs"):
-        return _converted(text, kind)
+        return _convert(text, kind)
     try:
         return int(text) if kind == "int" else float(text)
     except ValueError:
         raise ValueError(f"{text!r} is not {_NOUNS[kind]}") from None
 
 
-def _converted(value: Value, kind: Type) -> Value:
-    """Return a value of a file as that kind: a whole number as a number too, epochs always spelled alike."""
+def _convert(value: Value, kind: Type) -> Value:
+    """Return a value of a file as that type: a whole number can be a number; epochs get their one spelling."""
     try:
         if kind == "float" and value.__class__ is int:
             return float(value)
@@ -127,7 +126,7 @@ def _converted(value: Value, kind: Type) -> Value:
 
 
 def _epochs(text: str) -> str:
-    """Return epochs in one spelling: ``30.0, 60`` is ``30,60``. Raises ValueError."""
+    """Return a list of epochs in its one spelling: ``30.0, 60`` becomes ``30,60``. Raises ValueError."""
     found = [float(part) for part in text.split(",")] if text.strip() else []
     if not all(0 < epoch < inf for epoch in found) or found != sorted(set(found)):
         raise ValueError

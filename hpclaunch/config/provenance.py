@@ -1,4 +1,4 @@
-"""Where each value of a site file comes from: the longest of ``origins``' dotted keys that leads to it."""
+"""The sources of each value of a site file: those of the longest dotted key in ``origins`` that leads to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOOKS = frozenset(one.name for one in fields(Site) if one.metadata == BOOK)
 
 @record
 class Value:
-    """One value as the file writes it. ``mark``: ``third-party``, ``derived`` or nothing; ``how`` it was computed."""
+    """One value as the file writes it. ``mark``: ``third-party``, ``derived`` or empty; ``how`` it was derived."""
 
     key: str
     value: Any
@@ -24,8 +24,8 @@ class Value:
 
 
 def values(site: Site, content: Mapping[str, Any]) -> list[Value]:
-    """Return every value of a site file's ``content`` with its sources; those without any have an empty tuple."""
-    return [_traced(site, key, value) for key, value in _leaves(content, "")]
+    """Return every value of a site file's ``content`` with its sources, which may be empty."""
+    return [_trace(site, key, value) for key, value in _leaves(content, "")]
 
 
 def _leaves(content: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
@@ -39,7 +39,7 @@ def _leaves(content: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]
             yield key, value
 
 
-def _traced(site: Site, key: str, value: Any) -> Value:
+def _trace(site: Site, key: str, value: Any) -> Value:
     sources = site.origins.get(longest(key, site.origins) or "", ())
     computed = longest(key, site.derived)
     mark = "third-party" if longest(key, site.third_party) else "derived" if computed else ""
@@ -53,7 +53,7 @@ def longest(key: str, prefixes: Iterable[str]) -> str | None:
 
 
 def useless(site: Site, content: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys in the site's books that lead to no value: slips of the pen."""
+    """Return the dotted keys in the site's ``origins`` and similar keys that lead to no value, by mistake."""
     keys = [key for key, _ in _leaves(content, "")]
-    said = [*site.origins, *site.third_party, *site.derived]
-    return [prefix for prefix in said if not any(longest(key, [prefix]) for key in keys)]
+    marked = [*site.origins, *site.third_party, *site.derived]
+    return [prefix for prefix in marked if not any(longest(key, [prefix]) for key in keys)]

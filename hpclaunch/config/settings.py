@@ -1,4 +1,4 @@
-"""What a user's and a project's own settings may say, and reading them; they never hold a secret."""
+"""The keys of a user's and a project's settings files, and how they are read; they never contain a secret."""
 
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -15,7 +15,7 @@ PROJECT_FILE = "hpclaunch.yaml"
 
 @record
 class Mail:
-    """Whom Slurm writes to, and when."""
+    """The address that Slurm sends mail to, and the events."""
 
     to: Line
     events: Annotated[
@@ -25,9 +25,9 @@ class Mail:
 
 @record
 class SiteSettings:
-    """What somebody wants at one site, or everywhere.
+    """A person's settings for one site, or for all.
 
-    ``sbatch`` options are added to every script. ``remove`` takes a line out of it: ``--option`` of sbatch and the
+    ``sbatch`` options are added to every script. ``remove`` removes lines from it: ``--option`` of sbatch and the
     launcher, ``NAME`` of a variable, or the text of a line of set-up.
     """
 
@@ -50,7 +50,10 @@ class SiteSettings:
 
 @record
 class Settings(SiteSettings):
-    """A settings file: values for every site, and under ``sites`` those for one; ``weaker`` is the file below it."""
+    """A settings file: values for all sites, and under ``sites`` those for one.
+
+    ``weaker`` is the settings file that this one overrides.
+    """
 
     site: Line | None = None
     sites: dict[str, SiteSettings] = field(default_factory=dict)
@@ -58,28 +61,28 @@ class Settings(SiteSettings):
     weaker: Union["Settings", None] = field(default=None, metadata=INTERNAL)
 
     def levels(self, site: str) -> list[tuple[str, SiteSettings]]:
-        """Return (origin, settings), strongest first: for this site, for all, then the weaker file's."""
+        """Return (origin, settings), highest precedence first: for this site, for all sites, then the weaker file's."""
         own = [(self.origin, self.sites.get(site, SiteSettings())), (self.origin, self)]
         return [*own, *(self.weaker.levels(site) if self.weaker else [])]
 
     def offer(self, key: str, site: str) -> tuple[str, Any]:
-        """Return (origin, value) of the strongest level that says ``key``; the value is None where nobody does."""
-        said = [(origin, getattr(level, key)) for origin, level in self.levels(site)]
-        return next(((origin, value) for origin, value in said if value is not None), (self.origin, None))
+        """Return (origin, value) of the level with the highest precedence that sets ``key``; the value may be None."""
+        offers = [(origin, getattr(level, key)) for origin, level in self.levels(site)]
+        return next(((origin, value) for origin, value in offers if value is not None), (self.origin, None))
 
     def all(self, key: str, site: str) -> tuple[str, ...]:
-        """Return what all levels list under ``key``, weakest first."""
+        """Return the lists of all levels under ``key``, lowest precedence first."""
         return tuple(item for _, level in reversed(self.levels(site)) for item in getattr(level, key))
 
     def environment_at(self, site: str) -> Environment:
-        """Return the levels' environments as one: lists follow each other, the strongest variable and Python win."""
+        """Return one environment of all levels: lists are joined; variables and Python of a higher level override."""
         merged = Environment()
         for _, level in reversed(self.levels(site)):
             merged = merged.under(level.environment)
         return merged
 
     def default_site(self) -> tuple[str, str | None]:
-        """Return (origin, site) of the strongest file that names one."""
+        """Return (origin, site) of the file with the highest precedence that names a site."""
         if self.site or not self.weaker:
             return self.origin, self.site
         return self.weaker.default_site()
@@ -91,7 +94,7 @@ class Settings(SiteSettings):
 
 
 def load_settings(user: Path, project: Path) -> Settings:
-    """Return the project's settings over the user's; an absent file is an empty one. Raises InvalidFile."""
+    """Return the project's settings, which override the user's; a missing file is empty. Raises InvalidFile."""
     weaker = _read(user / SETTINGS_FILE)
     path = project / PROJECT_FILE
     return replace(_read(path), origin=f"project {PROJECT_FILE}", weaker=weaker) if path.is_file() else weaker
@@ -102,9 +105,9 @@ def _read(path: Path) -> Settings:
 
 
 def shell_choices(scheduler: SchedulerRow, environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Return key -> (variable, value) for the scheduler's variables that say what the user wants.
+    """Return key -> (variable, value) for the scheduler's variables that name account, partition or QOS.
 
-    They count only outside a job: inside one they are the scheduler's own echo of how that job was started.
+    They count only outside a job: inside a job the scheduler itself sets them, to the values of that job.
     """
     if scheduler.inside_job in environment:
         return {}

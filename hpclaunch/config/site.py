@@ -1,6 +1,7 @@
-"""What a site file may say about a cluster, and loading one; it never looks at the cluster itself.
+"""The keys of a site file, and how one is loaded; this module never queries the cluster itself.
 
-What a file leaves out is not known, and is neither assumed nor checked. Bandwidths are GB/s in one direction.
+A value that a file leaves out is not known: nothing is assumed or checked in its place. Bandwidths are GB/s in one
+direction.
 """
 
 from dataclasses import field, replace
@@ -32,10 +33,10 @@ TaskDirective = Literal["ntasks", "ntasks-per-node", "cpus-per-task"]
 HEAD = "head"
 """The section at the top of a site's card."""
 ALWAYS_USED = {"always_used": True}
-"""Marks a field whose value every script of the site uses."""
+"""Marks a field whose value is used in every script of the site."""
 BOOK = {"book": True}
-"""Marks a field that says where the values of others are from."""
-_ASKING, _EVERY_SCRIPT = "How resources are asked for", "In every script"
+"""Marks a field that gives the sources of other fields' values."""
+_REQUESTS, _EVERY_SCRIPT = "Resource requests", "In every script"
 _WHOLE_NODES = {"yes": "whole nodes only", "no": "nodes may be shared"}
 _SSH = "nodes of a job {} be entered with ssh"
 
@@ -44,7 +45,7 @@ Runtime = Literal["shifter", "podman-hpc", "apptainer", "singularity", "pyxis"]
 
 @record
 class Source:
-    """A document or file that values were read from; ``read`` is its own date, or ``undated``."""
+    """A document or file that values come from; ``read`` is its own date, or ``undated``."""
 
     ref: str
     read: str
@@ -52,7 +53,7 @@ class Source:
 
 @record
 class GpuLinks:
-    """How the GPUs of a node are joined. ``slowest_pair`` where pairs differ; ``gpu`` is all links of one GPU."""
+    """The links between the GPUs of a node. ``slowest_pair`` if pairs differ; ``gpu`` is all links of one GPU."""
 
     type: str = field(metadata=shown("{}"))
     pair_gbytes_per_s: NotNegative | None = field(default=None, metadata=shown("{} GB/s between a pair"))
@@ -73,7 +74,7 @@ class Nics:
 
 @record
 class WholeNode:
-    """What holds only with all GPUs of the node and its default tasks: an order of GPUs, a map or mask of CPUs.
+    """Settings for layouts with all GPUs of a node and its default tasks: an order of GPUs, a map or mask of CPUs.
 
     Every rank sets the ``variables`` itself; ``cpu_bind`` also needs a node that no other job shares.
     """
@@ -84,9 +85,10 @@ class WholeNode:
 
 @record
 class Charging:
-    """What a run costs: ``unit`` for every hour of what is counted, times ``rate`` and the charge factors.
+    """The cost of a run: ``rate`` in ``unit`` per hour of every counted node, GPU or core, times the charge factors.
 
-    Whole nodes count as all that is in them. Without ``rate`` it is not known, unless the unit is the hour itself.
+    A whole node counts with all its GPUs or cores. Without ``rate`` the cost is not known, unless the unit is the
+    counted hour itself (such as the GPU-hour).
     """
 
     unit: str = field(metadata=shown("{}", row="unit"))
@@ -97,13 +99,13 @@ class Charging:
 
 @record
 class NodeType:
-    """One kind of node. Memory in GB (as the site writes it); ``default_tasks_per_node`` else GPUs, else 1.
+    """One node type. Memory is in GB as the site writes it; ``default_tasks_per_node`` is else the GPUs, else 1.
 
-    ``usable_cores``: without those that the site keeps for itself. ``cpus_per_core``: what Slurm counts as CPUs, where
-    that is not every hardware thread. ``whole_nodes``: jobs never share one. ``request_memory`` (MB) is asked for with
-    a whole node, and in proportion with some of its GPUs. ``gpu_type`` stands in ``--gres=gpu:TYPE:N``. ``rank_setup``:
-    lines that every rank runs first under srun. ``environment`` and ``charging`` take the place of the site's.
-    ``stand_in_gpus``: the scheduler hands GPUs out, but nothing can compute on them (a test cluster).
+    ``usable_cores``: the cores without those that the site reserves. ``cpus_per_core``: Slurm's CPUs per core, if it
+    does not count every hardware thread. ``whole_nodes``: jobs never share a node. ``request_memory`` (MB) is requested
+    with a whole node, and a proportional part of it with some of its GPUs. ``gpu_type`` is TYPE in
+    ``--gres=gpu:TYPE:N``. ``rank_setup``: lines that every rank runs first under srun. ``environment`` and ``charging``
+    replace those of the site. ``stand_in_gpus``: the scheduler assigns GPUs that cannot compute (a test cluster).
     """
 
     title: str = field(metadata=shown("{}"))
@@ -115,14 +117,14 @@ class NodeType:
     sockets: PositiveInt | None = field(default=None, metadata=shown(noun="socket", row="CPUs"))
     cores_per_node: PositiveInt | None = field(default=None, metadata=shown(noun="core", row="CPUs"))
     usable_cores: PositiveInt | None = field(default=None, metadata=shown("{} for jobs", noun="core", row="CPUs"))
-    threads_per_core: PositiveInt = field(default=1, metadata=shown("{} a core", noun="thread", row="CPUs"))
+    threads_per_core: PositiveInt = field(default=1, metadata=shown("{} per core", noun="thread", row="CPUs"))
     cpus_per_core: PositiveInt | None = field(
-        default=None, metadata=shown("{} a core in Slurm", noun="CPU", row="CPUs")
+        default=None, metadata=shown("{} per core in Slurm", noun="CPU", row="CPUs")
     )
     numa_domains: PositiveInt | None = field(default=None, metadata=shown(noun="NUMA domain", row="CPUs"))
     memory_gb: PositiveInt | None = field(default=None, metadata=shown("{} GB", row="memory"))
     request_memory: Memory | None = field(
-        default=None, metadata=shown("{} is asked for with a whole node", row="memory")
+        default=None, metadata=shown("{} is requested with a whole node", row="memory")
     )
     local_storage: str | None = field(default=None, metadata=shown("{}", row="memory"))
     gpus_per_node: Annotated[int, AtLeast(0), AtMost(1024)] = field(default=0, metadata=shown(noun="GPU", row="GPUs"))
@@ -130,16 +132,16 @@ class NodeType:
     gpu_memory_gb: PositiveInt | None = field(default=None, metadata=shown("{} GB each", row="GPUs"))
     gpu_type: Line | None = field(default=None, metadata=shown("type {} in --gres", row="GPUs"))
     stand_in_gpus: bool = field(
-        default=False, metadata=shown(yes="stand-ins that compute nothing", no="real ones", row="GPUs")
+        default=False, metadata=shown(yes="stand-ins that cannot compute", no="real ones", row="GPUs")
     )
     gpu_links: GpuLinks | None = field(default=None, metadata=shown(row="GPU links"))
     nics: Nics | None = field(default=None, metadata=shown(row="network"))
     whole_nodes: bool = field(default=False, metadata=shown(**_WHOLE_NODES, row="jobs"))
     default_tasks_per_node: PositiveInt | None = field(
-        default=None, metadata=shown("usually {} a node", noun="task", row="jobs")
+        default=None, metadata=shown("{} per node by default", noun="task", row="jobs")
     )
     default_cpus_per_task: PositiveInt | None = field(
-        default=None, metadata=shown("usually {} a task", noun="CPU", row="jobs")
+        default=None, metadata=shown("{} per task by default", noun="CPU", row="jobs")
     )
     whole_node: WholeNode = field(default_factory=WholeNode, metadata=shown(row="all GPUs used"))
     rank_setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; ", row="every rank"))
@@ -148,28 +150,28 @@ class NodeType:
 
     @property
     def slurm_cpus_per_core(self) -> int:
-        """What Slurm counts as CPUs of one core."""
+        """Slurm's CPUs per core."""
         return self.cpus_per_core or self.threads_per_core
 
     @property
     def cores(self) -> int | None:
-        """Cores that jobs get."""
+        """The cores of a node that jobs can use."""
         return self.usable_cores or self.cores_per_node
 
     @property
     def slurm_cpus(self) -> int | None:
-        """What Slurm counts as the CPUs of a node that jobs get."""
+        """Slurm's CPUs of a node that jobs can use."""
         return self.cores * self.slurm_cpus_per_core if self.cores else None
 
     @property
     def tasks(self) -> int:
-        """The usual number of tasks on a node."""
+        """The default number of tasks per node."""
         return self.default_tasks_per_node or self.gpus_per_node or 1
 
 
 @record
 class Bin:
-    """Up to ``max_nodes`` nodes may run for ``max_walltime`` seconds."""
+    """Jobs of up to ``max_nodes`` nodes may run for ``max_walltime`` seconds."""
 
     max_nodes: PositiveInt = field(metadata=shown(noun="node"))
     max_walltime: Walltime = field(metadata=shown("{}"))
@@ -187,9 +189,9 @@ class Override:
 class Limits:
     """Limits of a partition or a QOS; walltime in seconds.
 
-    ``only_if_asked``: never chosen for a person (interactive, preemptible, restricted). ``implicit``: in force without
-    a directive. ``whole_nodes`` where it differs from the node type's. ``charge_factor`` multiplies the cost.
-    ``sbatch`` options come with it. ``max_jobs`` and ``max_running`` are per user.
+    ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``implicit``: it applies
+    without a directive. ``whole_nodes``: if it differs from that of the node type. ``charge_factor`` multiplies the
+    cost. ``sbatch`` options are added with it. ``max_jobs`` and ``max_running`` are per user.
     """
 
     min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
@@ -197,19 +199,19 @@ class Limits:
     max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
     bins: tuple[Bin, ...] = field(default=(), metadata=shown(each="{max_walltime} with up to {max_nodes}", joiner="; "))
     by_node_type: dict[str, Override] = field(default_factory=dict, metadata=shown(member="{}: {}"))
-    max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} a node", noun="GPU"))
-    max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} a user", noun="job"))
-    max_running: PositiveInt | None = field(default=None, metadata=shown("{} a user", noun="running job"))
+    max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} per node", noun="GPU"))
+    max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="job"))
+    max_running: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="running job"))
     node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))
     whole_nodes: bool | None = field(default=None, metadata=shown(**_WHOLE_NODES))
-    only_if_asked: bool = field(default=False, metadata=shown(yes="only if asked for", no="may be chosen for you"))
-    implicit: bool = field(default=False, metadata=shown(yes="in force without a directive", no="needs its directive"))
+    only_if_asked: bool = field(default=False, metadata=shown(yes="only if named", no="may be chosen for you"))
+    implicit: bool = field(default=False, metadata=shown(yes="applies without a directive", no="needs its directive"))
     charge_factor: NotNegative | None = field(default=None, metadata=shown("costs x {}"))
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
     note: str = field(default="", metadata=shown("{}"))
 
     def of(self, kind: str) -> "Limits":
-        """Return the limits as they hold for a node type."""
+        """Return the limits for a node type."""
         override = self.by_node_type.get(kind)
         if override is None:
             return self
@@ -222,7 +224,7 @@ class Limits:
 
 @record
 class Defaults:
-    """What the site chooses where nobody else does."""
+    """The site's defaults, used where neither flags, job nor settings name a value."""
 
     node_type: str = field(metadata=shown("node type {}"))
     partition: Line | None = field(default=None, metadata=shown("partition {}"))
@@ -233,19 +235,19 @@ class Defaults:
 
 @record
 class GpuRequest:
-    """How GPUs are asked for: by which directive (``none``: they come with the nodes), and what srun says again."""
+    """How GPUs are requested: the directive (``none``: they come with the nodes), and the option that srun repeats."""
 
     directive: Literal["gpus-per-node", "gpus-per-task", "gpus", "gres", "none"] = field(
         metadata=shown("--{}", none="no directive: they come with the nodes")
     )
-    srun: Literal["gpus-per-node", "gpus-per-task"] | None = field(default=None, metadata=shown("srun says --{} again"))
+    srun: Literal["gpus-per-node", "gpus-per-task"] | None = field(default=None, metadata=shown("srun repeats --{}"))
 
 
 @record
 class LauncherOptions:
-    """How the site wants a launcher called; what is not there is not written. ``ssh``: nodes of a job may be entered.
+    """The site's options of a launcher; missing ones are not written. ``ssh``: whether ssh to a job's nodes is allowed.
 
-    ``warn`` is told to whoever chooses it.
+    ``warn`` is a warning for everybody who chooses the launcher.
     """
 
     mpi: Line | None = field(default=None, metadata=shown("--mpi={}"))
@@ -258,7 +260,7 @@ class LauncherOptions:
 
 @record
 class Launchers:
-    """The launchers that work at the site, and the one to use."""
+    """The launchers that work at the site, and the default one."""
 
     default: LauncherName = field(metadata=shown("{}", row="usual"))
     options: dict[LauncherName, LauncherOptions]
@@ -270,9 +272,9 @@ class Launchers:
 
 @record
 class Container:
-    """How the site runs containers; ``mpi`` takes the place of srun's --mpi there.
+    """How the site runs containers; in a container, ``mpi`` replaces srun's --mpi.
 
-    ``modules`` are those of shifter and podman-hpc: what the site puts into the container (GPU libraries, its MPI).
+    ``modules`` are those of shifter and podman-hpc: what the site adds to the container (GPU libraries, its MPI).
     """
 
     runtime: Runtime = field(metadata=shown("{}"))
@@ -283,7 +285,7 @@ class Container:
 
 @record
 class Folders:
-    """Paths in which ``$NAME`` is taken from the submitting environment. ``node_private`` ones are not shared."""
+    """Paths, with ``$NAME`` from the submitting environment. ``node_private`` folders are local to each node."""
 
     runs: Line | None = field(default=None, metadata=shown("{}"))
     data: Line | None = field(default=None, metadata=shown("{}"))
@@ -292,14 +294,14 @@ class Folders:
 
 @record
 class Site:
-    """A cluster as one YAML describes it.
+    """A cluster as one YAML file describes it.
 
-    ``export: all`` where the site forbids ``--export=NONE``: what could mislead the ranks is then unset by the script.
-    ``restart``: how a job that has saved its state starts again: by itself (``scontrol requeue``), by a successor that
-    it submits, or not at all; ``signal`` asks it to save. ``secret_env`` names variables whose values only a job sees.
-    ``provides``: what ``environment`` brings. ``refuses``: options (``--mem``) with which the site accepts no job.
-    ``origins`` says for dotted keys (and all below them) which of ``sources`` they are from; ``third_party`` ones were
-    seen in users' files only, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
+    ``export: all``: the site forbids ``--export=NONE``; the script then unsets variables that could mislead the ranks.
+    ``restart``: how a job that has saved its state is restarted: it requeues itself (``scontrol requeue``), submits a
+    successor, or neither; ``signal`` asks it to save. ``secret_env`` names variables whose values only a job sees.
+    ``provides``: the software in ``environment``. ``refuses``: options (``--mem``) with which the site accepts no job.
+    ``origins`` gives for dotted keys (and all keys below them) their ``sources``. ``third_party`` values were found
+    only in users' files, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
     """
 
     name: str = field(metadata=INTERNAL)
@@ -308,9 +310,9 @@ class Site:
     scheduler: SchedulerName = field(metadata=shown("{}", section=HEAD))
     interconnect: str | None = field(default=None, metadata=shown("{}", section=HEAD))
     detect: Detect | None = field(default=None, metadata=shown(section=HEAD, row="detected by"))
-    defaults: Defaults = field(metadata=shown(section=HEAD, row="usual choices") | ALWAYS_USED)
+    defaults: Defaults = field(metadata=shown(section=HEAD, row="defaults") | ALWAYS_USED)
     required: tuple[Literal["account", "partition", "qos", "walltime", "memory"], ...] = field(
-        default=(), metadata=shown("{}", section=HEAD, row="must be said") | ALWAYS_USED
+        default=(), metadata=shown("{}", section=HEAD, row="required") | ALWAYS_USED
     )
     login_shell: bool = field(
         default=False,
@@ -319,7 +321,7 @@ class Site:
     export: Literal["none", "all"] = field(
         default="none",
         metadata=shown(
-            "no --export=NONE: the submitting environment comes along ({})",
+            "no --export=NONE: jobs inherit the submitting environment ({})",
             none="--export=NONE",
             section=HEAD,
             row="script",
@@ -329,16 +331,17 @@ class Site:
     partitions: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="Partitions"))
     qos: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="QOS"))
     charging: Charging | None = field(default=None, metadata=shown(section="Charging") | ALWAYS_USED)
-    gpus: GpuRequest | None = field(default=None, metadata=shown(section=_ASKING, row="GPUs") | ALWAYS_USED)
+    gpus: GpuRequest | None = field(default=None, metadata=shown(section=_REQUESTS, row="GPUs") | ALWAYS_USED)
     task_directives: tuple[TaskDirective, ...] = field(
         default=("ntasks-per-node", "cpus-per-task"),
-        metadata=shown("{}", none="none: the launcher alone says them", section=_ASKING, row="tasks") | ALWAYS_USED,
+        metadata=shown("{}", none="no directives: only the launcher sets them", section=_REQUESTS, row="tasks")
+        | ALWAYS_USED,
     )
     launchers: Launchers | None = field(default=None, metadata=shown(section="Launchers"))
     container: Container | None = field(default=None, metadata=shown(section="Containers"))
     environment: Environment = field(default_factory=Environment, metadata=shown(section="Environment") | ALWAYS_USED)
     provides: tuple[Literal["tensorflow", "horovod"], ...] = field(
-        default=(), metadata=shown("{}", section="Environment", row="brings")
+        default=(), metadata=shown("{}", section="Environment", row="provides")
     )
     folders: Folders = field(default_factory=Folders, metadata=shown(section="Folders") | ALWAYS_USED)
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}", section=_EVERY_SCRIPT) | ALWAYS_USED)
@@ -367,7 +370,7 @@ class Site:
 
     @property
     def scheduler_row(self) -> SchedulerRow:
-        """What is known of its scheduler."""
+        """The row of its scheduler."""
         return scheduler_row(self.scheduler)
 
     def _references(self) -> list[tuple[str, str, list[str]]]:
@@ -386,10 +389,10 @@ class Site:
 
 
 OURS = "hpclaunch"
-"""The source of what is nobody's fact but hpclaunch's own choice (a default walltime, a folder's name)."""
+"""The source of values that are hpclaunch's own choice (a default walltime, a folder's name)."""
 
 
 def load_site(catalog: Catalog, name: str) -> Site:
-    """Return the site of that name. Raises NotFound, or InvalidFile with every fault."""
+    """Return the site of that name. Raises NotFound, or InvalidFile with all faults."""
     found = catalog.find(SITE, name)
     return read(found.path, Site, name=name)

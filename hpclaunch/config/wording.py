@@ -1,12 +1,12 @@
-"""How the value of a key is put into words for a reader stands at the key's field, in its metadata."""
+"""The metadata of a field that says how the value of its key is put into words for a reader."""
 
 WORDING = "wording"
 """The key of the metadata."""
 
 
 def shown(words: str = "", **more: str) -> dict[str, dict[str, str]]:
-    """Return the metadata of a field whose value is said so; sites/card/wording.py tells all names, and reads it.
+    """Return the metadata of a field; sites/card/wording.py reads it, and lists all names.
 
-    Every start makes a hundred of them, so they are no records yet.
+    Every start of hpclaunch makes about a hundred of them, so they are plain dicts, which are cheaper than records.
     """
     return {WORDING: {"words": words, **more}}

@@ -1,4 +1,4 @@
-"""The error tree: every expected failure is one of these, and says what, where, what is allowed and what to do next."""
+"""The error classes of expected failures; each says what is wrong, where, what is allowed and what to do next."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 from hpclaunch.core.records import record
 
 Subject = Literal["", "GPUs", "shared paths", "MPI", "account", "scheduler"]
-"""What a fault is about, where that is one of the things that ``doctor`` looks at."""
+"""What a fault is about, if that is one of the topics that ``doctor`` checks."""
 
 
 @record
 class Fault:
     """One thing that is wrong.
 
-    ``what`` is a clause without a full stop, ``where`` a place such as ``site_configs/x.yaml: partitions.gpu``,
-    ``allowed`` what would have been right and ``next`` the command or edit that mends it.
-    ``subject`` is what it is about, for who sorts faults; nobody need look for that in the words.
+    ``what`` is a clause without a full stop. ``where`` is a place such as ``site_configs/x.yaml: partitions.gpu``.
+    ``allowed`` is what would be accepted, and ``next`` the command or edit that mends it. ``subject`` is its topic, so
+    that code can sort faults without reading the words.
     """
 
     what: str
@@ -36,7 +36,7 @@ class Fault:
 
 
 class HpclaunchError(Exception):
-    """An expected failure, with every fault that was found. ``exit_code`` is what the command line ends with."""
+    """An expected failure with all its faults. ``exit_code`` is the exit code of the command line."""
 
     exit_code = 1
 
@@ -50,39 +50,39 @@ class NotFound(HpclaunchError):
 
 
 class NotPermitted(NotFound):
-    """A run, or a folder that may hold runs, that this user may not read."""
+    """This user may not read a run, or a folder that may contain runs."""
 
 
 class InvalidFile(HpclaunchError):
-    """A site, job or settings file says something that it may not say."""
+    """A site, job, settings or template file has an error."""
 
 
 class InvalidRequest(HpclaunchError):
-    """What was typed cannot be read, whatever the site and the job say."""
+    """The command line is wrong, regardless of the site and the job."""
 
     exit_code = 2
 
 
 class Refused(HpclaunchError):
-    """The request cannot run at this site: nothing was queued and nothing was written."""
+    """The request cannot run at this site; nothing was queued, and nothing was written."""
 
 
 class SchedulerError(HpclaunchError):
-    """The scheduler, or the program that speaks to it, refused or did not answer."""
+    """The scheduler, or the program that calls it, refused or did not answer."""
 
 
 class Unanswered(SchedulerError):
-    """Nobody knows whether the scheduler took the run. It is recorded as SUBMITTING; do not submit it anew."""
+    """It is unknown whether the scheduler accepted the run. It is recorded as SUBMITTING; do not submit it again."""
 
 
 class Interrupted(HpclaunchError):
-    """The person ended the program while it waited for an answer."""
+    """The user interrupted the program while it waited for an answer."""
 
     exit_code = 130
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the nearest known name, or nothing."""
+    """Return ``; did you mean 'x'?`` with the nearest known name, or empty text."""
     from difflib import get_close_matches  # costs 5 ms, and only an error needs it
 
     near = get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)

@@ -1,4 +1,4 @@
-"""Small files that several processes use at once: whole or old, never half; it knows no run."""
+"""Small files that several processes use at once: a reader sees the old or the new content, never a part of it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Any
 _LOCK_SECONDS = 10.0
 _LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 _MOST_BYTES = 64 * 2**20
-"""A record, a mark or a file of metrics that is larger was not written by us."""
+"""A larger record, marker or metrics file was not written by hpclaunch, and is not read."""
 
 
 def write_text(path: Path | str, text: str, durable: bool = True) -> None:
-    """Write a file so that a reader sees all of it or the old one. Undecodable bytes of typed text are kept.
+    """Write a file so that a reader sees all of it or the old content. Undecodable bytes of typed text are kept.
 
-    ``durable`` waits until it is on disk: for what cannot be found out again.
+    ``durable`` waits until the file is on disk: for content that cannot be computed again.
     """
     folder, name = os.path.split(path)
     fresh = os.path.join(folder, f".{name}.{os.getpid()}")
@@ -44,18 +44,18 @@ def _write(descriptor: int, text: str) -> None:
 
 
 def append_line(path: Path | str, line: str) -> None:
-    """Add one line; what another process adds at the same time stands before or after it.
+    """Append one line. A line that another process appends at the same time comes before or after it.
 
-    A last line that was cut short, as by a full disk, is ended first: it stays damaged, and this one is whole.
+    If the last line is incomplete, as after a full disk, it is ended first, so that only that line is damaged.
     """
     with open(path, "ab+", buffering=0) as file:
-        end = file.tell()  # as it is opened for adding
+        end = file.tell()  # the end, since the file is opened for appending
         cut_short = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
         _write(file.fileno(), f"\n{line}\n" if cut_short else f"{line}\n")
 
 
 def read_text(path: Path | str) -> str:
-    """Return the text of a plain file, undecodable bytes replaced; nothing where there is none that can be read."""
+    """Return the text of a regular file, with undecodable bytes replaced; empty if there is no readable one."""
     try:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
@@ -67,12 +67,12 @@ def read_text(path: Path | str) -> str:
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file with one a line; a damaged line, or one still being written, is left out."""
+    """Return the objects of a file with one object per line, without damaged and incomplete lines."""
     return [event for event in map(json_object, read_text(path).splitlines()) if event]
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the object that the text holds; an empty one where it holds something else."""
+    """Return the JSON object in the text; an empty one if the text is anything else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -82,21 +82,21 @@ def json_object(text: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of hpclaunch from changing the folder's record meanwhile.
+    """Keep other processes of hpclaunch from changing the folder's record while the block runs.
 
-    Where a file system knows no locks, or another process holds one for long (stopped, on a dead node), it goes on
-    without: the record is then as good as the last to write it.
+    The block runs without a lock if the file system has none, or if another process holds it too long (a stopped one,
+    or one on a dead node). Then the last process to write the record wins.
     """
     with contextlib.ExitStack() as stack:
-        # The folder itself; NFS locks only what is open for writing, so there a file in it.
+        # The folder itself is locked. NFS locks only files that are open for writing, so there a file in the folder is.
         for name, flags in ((str(folder), os.O_RDONLY | os.O_DIRECTORY), (f"{folder}/.lock", _LOCK_FILE)):
-            if _locked(name, flags, stack):
+            if _lock(name, flags, stack):
                 break
         yield
 
 
-def _locked(name: str, flags: int, stack: contextlib.ExitStack) -> bool:
-    """Wait for the lock and keep it as long as the stack; False where this cannot be locked."""
+def _lock(name: str, flags: int, stack: contextlib.ExitStack) -> bool:
+    """Wait for the lock, and keep it until the stack is closed; False if this file cannot be locked."""
     try:
         descriptor = os.open(name, flags | os.O_CLOEXEC, 0o600)
         stack.callback(os.close, descriptor)

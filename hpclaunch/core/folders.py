@@ -1,4 +1,4 @@
-"""Where files stand: the installed package, and the user's own folders (XDG base directory specification)."""
+"""The folders of the installed package and of the user (XDG base directory specification)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def user_folder(environment: Mapping[str, str]) -> Path:
 
 
 def state_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder of what is kept between commands, such as the list of runs."""
+    """Return the folder of state that is kept between commands, such as the list of runs."""
     return _folder(environment, "XDG_STATE_HOME", ".local/state")
 
 
 def data_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder of what was measured."""
+    """Return the folder of measurements."""
     return _folder(environment, "XDG_DATA_HOME", ".local/share")
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder of what can be found again."""
+    """Return the folder of files that can be computed again."""
     return _folder(environment, "XDG_CACHE_HOME", ".cache")
 
 

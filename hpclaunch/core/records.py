@@ -1,7 +1,7 @@
 """Frozen dataclasses that are quick to define.
 
-``@dataclass(frozen=True)`` writes and compiles six methods for every class, about a millisecond each time hpclaunch
-starts, and a submission defines some eighty classes. These methods are the same for all classes, and stand here once.
+``@dataclass(frozen=True)`` generates and compiles six methods per class. That takes about a millisecond for each class
+at every start, and a submission defines about eighty classes. All classes can share these methods, as they do here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: Any) -> Any:
-        """Tell type checkers only, of which 3.11's own is unknown to Python 3.10."""
+        """Do nothing: the decorator is for type checkers only, and Python 3.10 does not have that of 3.11."""
         return lambda made: made
 
 
@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: type[T]) -> type[T]:
-    """Make a class a dataclass with slots whose attributes are set once, when it is made, and by name only.
+    """Make a class a dataclass with slots, keyword-only arguments, and attributes that can be set only once.
 
-    Equal, hashed and shown by its fields, as ``@dataclass(frozen=True, slots=True, kw_only=True)`` would be.
+    Equality, hash and repr use its fields, as with ``@dataclass(frozen=True, slots=True, kw_only=True)``.
     """
     own = set(vars(cls))
     made: Any = dataclasses.dataclass(init=False, eq=False, repr=False, slots=True, kw_only=True)(cls)
     made.__init__, made.__setattr__, made.__delattr__ = _initialize, _set_once, _refuse_to_delete
-    for name, method in (("__eq__", _equal), ("__hash__", _hash), ("__repr__", _show)):
+    for name, method in (("__eq__", _is_equal), ("__hash__", _hash), ("__repr__", _show)):
         if name not in own:
             setattr(made, name, method)
     return made  # type: ignore[no-any-return]
@@ -64,16 +64,16 @@ def _refuse_to_delete(self: Any, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _compared(self: Any) -> tuple[Any, ...]:
+def _values_of(self: Any) -> tuple[Any, ...]:
     return tuple(getattr(self, field.name) for field in dataclasses.fields(self) if field.compare)
 
 
-def _equal(self: Any, other: object) -> Any:
-    return _compared(self) == _compared(other) if other.__class__ is self.__class__ else NotImplemented
+def _is_equal(self: Any, other: object) -> Any:
+    return _values_of(self) == _values_of(other) if other.__class__ is self.__class__ else NotImplemented
 
 
 def _hash(self: Any) -> int:
-    return hash(_compared(self))
+    return hash(_values_of(self))
 
 
 def _show(self: Any) -> str:

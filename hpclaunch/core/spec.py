@@ -1,4 +1,4 @@
-"""The values that the steps hand on: what was typed, what surrounds it, and the resolved, complete result."""
+"""The values that pass between the steps: the request, its context, and the complete result of resolving."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from hpclaunch.core.records import record
 
 Pairs = tuple[tuple[str, str], ...]
 STRATEGIES = HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
-"""What can average the gradients of a job: Horovod, or a strategy of TensorFlow."""
+"""The ways to average a job's gradients: Horovod, or a strategy of TensorFlow."""
 LIBRARY = "hpclaunch.sh"
-"""The file of functions that every script needs beside it in its run directory."""
+"""The file of shell functions that every script needs beside it in its run directory."""
 
 
 WITH_QUEUE = {"with_queue": True}
-"""Marks a field of a request that means nothing at a site without a queue."""
+"""Marks a field of a request that has no meaning at a site without a queue."""
 
 
 @record
 class Request:
-    """What a person typed, and nothing else: None means "as the files say". Walltime in seconds, memory in MB."""
+    """What a person typed, and nothing else; None means that job and settings decide.
+
+    Walltime is in seconds, memory in MB per node.
+    """
 
     target: str
     site: str | None = None
@@ -54,11 +57,11 @@ class Request:
 
 @record
 class Context:
-    """What the program found around it, so that resolving looks at nothing itself: clock, folders, environment.
+    """Facts from outside the program (clock, folders, environment), so that resolving itself can be pure.
 
-    ``python`` is the interpreter that runs hpclaunch; ``hosts`` are the names in the request's hosts file;
-    ``user_folder`` is that of the user's own files. ``site_origin``: who chose the site; ``other_site``: the site that
-    this machine belongs to, if it is another one. ``notices``: what a person should know of the files that were read.
+    ``python`` is the interpreter that runs hpclaunch. ``hosts`` are the names in the request's hosts file.
+    ``user_folder`` is the folder of the user's own files. ``site_origin``: who chose the site. ``other_site``: the site
+    of this machine, if it is another one. ``notices``: remarks for the user on the files that were read.
     """
 
     now: str
@@ -77,9 +80,10 @@ class Context:
 
 @record
 class Layout:
-    """Who runs where. ``gpus_per_node`` are asked for; ``stand_in_gpus`` are scheduled but compute nothing.
+    """Nodes, tasks, CPUs and GPUs of a run. ``gpus_per_node`` are the requested ones, ``node_gpus`` those of the node.
 
-    ``cpus_per_core``: what Slurm counts as CPUs of one core. ``whole_nodes``: no other job runs on these nodes.
+    ``cpus_per_core``: Slurm's CPUs per core. ``whole_nodes``: no other job runs on these nodes. ``stand_in_gpus``: the
+    GPUs are scheduled, but cannot compute.
     """
 
     nodes: int
@@ -93,18 +97,18 @@ class Layout:
 
     @property
     def world_size(self) -> int:
-        """Number of ranks: nodes x tasks per node (= ``hvd.size()``)."""
+        """The number of ranks: nodes x tasks per node (= ``hvd.size()``)."""
         return self.nodes * self.tasks_per_node
 
     @property
     def cores_per_task(self) -> int:
-        """Physical cores of one rank, at least one: what a thread pool should be sized to."""
+        """The physical cores of one rank, at least one: the right size of a thread pool."""
         return max(1, self.cpus_per_task // self.cpus_per_core)
 
 
 @record
 class Step:
-    """One line of set-up; when it fails, the script stops and says ``failure``."""
+    """One line of set-up; if it fails, the script stops and prints ``failure``."""
 
     line: str
     failure: str
@@ -112,7 +116,7 @@ class Step:
 
 @record
 class Choice:
-    """A value that somebody could have chosen otherwise, and who chose it (flag, job, settings, site, …)."""
+    """A chosen value, and the origin of the choice (flag, job, settings, site, …)."""
 
     key: str
     value: str
@@ -130,7 +134,7 @@ class Declined:
 
 @record
 class Cost:
-    """The most that a run can cost (it ends at its walltime), in ``unit``; ``note`` is how, or what is not known."""
+    """The most that a run can cost (it ends at its walltime), in ``unit``; ``note``: how, and what is not known."""
 
     amount: float
     unit: str
@@ -139,7 +143,7 @@ class Cost:
 
 @record
 class Code:
-    """What the run needs of the user's code: ``folder`` is copied (``source_only``: its source files) to RUN/code."""
+    """The user's code: ``folder`` is copied to RUN/code (``source_only``: only its source files)."""
 
     folder: str
     entry: str
@@ -150,7 +154,7 @@ class Code:
 class DataNeed:
     """The data set a job reads: one of ``layouts`` must exist in ``folder`` or in ``folder``/``name``.
 
-    ``address``: whether the job file says where it can be fetched.
+    ``address``: whether the job file has an address to fetch it from.
     """
 
     name: str
@@ -162,11 +166,11 @@ class DataNeed:
 
 @record
 class Restarts:
-    """How a script continues after its program has saved its state: at most ``most`` times (0: never), by ``by``.
+    """How a script restarts after its program has saved its state: at most ``most`` times (0: never).
 
-    ``signal`` comes ``lead`` seconds before the walltime's end. ``passed`` is what the script passes on in place of any
-    signal that it gets (empty: the same one), ``passed_to`` who gets it (empty: the launcher): the script's library
-    knows ``group`` and ``ranks``.
+    ``by`` is ``requeue``, ``resubmit`` or ``none``. ``signal`` comes ``lead`` seconds before the end of the walltime.
+    ``passed`` is the signal that the script passes on instead of the received one (empty: the same). ``passed_to`` is
+    its receiver (empty: the launcher; the script's library knows ``group`` and ``ranks``).
     """
 
     most: int = 0
@@ -179,10 +183,10 @@ class Restarts:
 
 @record
 class Sweep:
-    """The runs of a job array: one for each combination of the values of some parameters, the last one fastest.
+    """The runs of a job array: one for each combination of values; the last parameter varies fastest.
 
-    ``axes`` are (parameter, its values as the command line spells them); ``at_once`` may run at a time (0: all that
-    fit); ``position`` is where in the command a run's own words stand.
+    ``axes`` are (parameter, its values as the command line spells them). ``at_once``: how many may run at a time (0: no
+    limit). ``position``: the place of a run's own words in the command.
     """
 
     axes: tuple[tuple[str, tuple[str, ...]], ...]
@@ -191,40 +195,40 @@ class Sweep:
 
     @property
     def count(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return math.prod(len(values) for _, values in self.axes)
 
     @property
     def digits(self) -> int:
-        """How many digits the name of a run has."""
+        """The number of digits in the name of a run."""
         return digits_of(self.count)
 
 
 MOST_RUNS = 100_000
-"""What arrays were made for and measured with; Slurm's own limit (MaxArraySize) is asked for at submission."""
+"""The largest array that hpclaunch is tested with; Slurm's own limit (MaxArraySize) is checked at submission."""
 
 
 def digits_of(count: int) -> int:
-    """Return how many digits name each of so many runs: 0000 to 9999, or as many as it takes."""
+    """Return the number of digits in the name of each of ``count`` runs: at least four (0000 to 9999)."""
     return max(4, len(str(count - 1)))
 
 
 OWN = {"own": True}
-"""Marks a field that differs from run to run, or follows from others: runs are not compared by it."""
+"""Marks a field that differs between runs, or follows from other fields, so that comparing runs ignores it."""
 
 
 @record
 class JobSpec:
-    """The resolved, complete result: everything that the script says. Empty text means "not emitted".
+    """The complete result of resolving: everything that the script contains. Empty text is not written.
 
-    ``rank_number`` is bash's expression for a rank's number where each writes a log of its own; ``rank_setup`` are
-    bash lines that every rank runs before its command; ``unverified`` says which of the site's values are not the
-    centre's own word. ``secrets`` are names of variables, whose values only the job sees; ``secrets_folder`` is where
-    their files are, spelled out, because the job may see another environment. With a ``sweep`` ``run_dir`` is the
-    folder of all its runs, whose own are 0000, 0001, … in it. ``strategy``: what averages gradients, where the job
-    offers a choice; under multiworker the script tells every rank where all others listen. ``parameters``: all of the
-    job's with their values, but those of the sweep; ``command`` holds only what the program must be told.
-    ``calibration_key``: where a later plan finds what this run measures; empty for a run that a plan would not choose.
+    ``rank_number``: bash's expression for a rank's number, if each rank writes its own log. ``rank_setup``: bash lines
+    that every rank runs before its command. ``unverified``: remarks on site values that the centre's own pages do not
+    confirm. ``secrets``: names of variables whose values only the job sees; ``secrets_folder``: the absolute path of
+    their files, because the job's environment may differ. ``run_dir``: with a ``sweep``, the folder that contains the
+    run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice; under multiworker
+    the script gives every rank the addresses of all ranks. ``parameters``: all parameters that are not swept, with
+    their values; ``command`` has only those that differ from the program's defaults, or were typed.
+    ``calibration_key``: the key under which a later plan finds this run's measurements; empty if no plan would use it.
     """
 
     name: str
@@ -277,7 +281,7 @@ class JobSpec:
 
 @record
 class Script:
-    """What is submitted, and the file of functions that stands beside it in the run directory."""
+    """The submitted script, and the library of functions that lies beside it in the run directory."""
 
     text: str
     library: str

@@ -1,4 +1,4 @@
-"""Text to numbers and back for walltime (seconds) and memory (megabytes); never rounds down what was asked for."""
+"""Converts walltimes (seconds) and memory (megabytes) from text and to text; it never rounds a request down."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IG
 _MEGABYTES = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 MOST_MINUTES = 2**32 - 3
-"""Of a walltime: Slurm keeps minutes in 32 bits; the two largest mean something else (slurm.h: NO_VAL, INFINITE)."""
+"""The longest walltime. Slurm stores minutes in 32 bits, and reserves the two largest values (NO_VAL, INFINITE)."""
 _MOST_MEGABYTES = 2**53
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")
-"""What no line of a script may hold as it is: control characters, and bytes that are not UTF-8 (see os.fsdecode)."""
+"""Characters that must be escaped in a script: control characters, and bytes that are not UTF-8 (see os.fsdecode)."""
 
 WALLTIME_FORMS = "minutes (30), HH:MM:SS, D-HH:MM:SS, or 1d12h, 2h, 90m"
 MEMORY_FORMS = "megabytes (4000) or a number with K, M, G or T (16G)"
@@ -26,7 +26,7 @@ def parse_walltime(text: str) -> int:
     """Return seconds for a walltime in any of Slurm's six forms (sbatch manual, ``--time``) or spelled as ``1h30m``.
 
     A bare number is minutes and ``A:B`` is minutes and seconds, as in Slurm; after ``D-`` the clock starts at hours.
-    Raises ValueError for anything else, for zero, and for more than Slurm can keep.
+    Raises ValueError for anything else, for zero, and for more than Slurm can store.
     """
     text = text.strip()
     clock = _CLOCK.fullmatch(text)
@@ -56,7 +56,7 @@ def _clock_seconds(days: str | None, parts: list[int]) -> int:
 
 
 def format_walltime(seconds: int) -> str:
-    """Return ``HH:MM:SS``, or ``D-HH:MM:SS`` from one day on: forms that sbatch reads without ambiguity."""
+    """Return ``HH:MM:SS``, or ``D-HH:MM:SS`` from one day on; sbatch reads both without ambiguity."""
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)

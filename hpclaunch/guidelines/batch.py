@@ -1,4 +1,4 @@
-"""Global batch size, batch size per rank, most nodes: the guidelines' caps; it overrules nobody who types a value."""
+"""The guidelines' caps on global batch size, batch size per rank and nodes; a typed value is never overruled."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SOURCE = f"{GUIDELINES}, batch size selection and node number selection"
 MOST_NODES = 64
 """Guidelines: "up to 64 nodes is recommended for shorter queue wait time"."""
 ENOUGH_WORK = 0.8
-"""A batch size per rank is not too small if at least this share of a step is work on samples, not fixed time."""
+"""A batch size per rank is large enough if at least this share of a step is work on samples, not fixed time."""
 
 
 @record
 class BatchCap:
-    """The largest global batch size that an automatic choice may take, samples, and why."""
+    """The largest global batch size (samples) of an automatic choice, and why."""
 
     batch: int
     origin: Origin
@@ -26,7 +26,7 @@ class BatchCap:
 
 
 def below_square_root(samples: int) -> int:
-    """Return the largest whole batch below sqrt(``samples``), at least 1; CIFAR-10's 50,000 give 223.
+    """Return the largest whole batch size below sqrt(``samples``), at least 1; CIFAR-10's 50,000 samples give 223.
 
     Source: guidelines, "for dataset size N, usually use maximal global batch size < sqrt(N)".
     """
@@ -41,9 +41,9 @@ def batch_cap(
     noise: NoiseScale | None = None,
     critical: CriticalBatch = NOT_KNOWN,
 ) -> BatchCap:
-    """Return the cap on the global batch size: typed; else a trustworthy noise scale; else below sqrt(N).
+    """Return the cap on the global batch size: the typed one, else a trustworthy noise scale, else below sqrt(N).
 
-    ``critical`` is only shown. A typed batch is kept as it is, with one warning if it breaks the rule.
+    ``critical`` is only shown. A typed batch is kept, with a warning if it breaks the rule.
     Source: guidelines; the noise scale roughly predicts the largest useful batch (McCandlish et al. 2018).
     """
     root = below_square_root(samples)
@@ -51,9 +51,7 @@ def batch_cap(
         return BatchCap(batch=typed, origin="typed", reason=_typed_reason(typed, samples, noise, critical))
     if noise is not None and noise.trustworthy:
         measured = max(1, int(noise.value))
-        verdict = (
-            f"at most {measured} samples: the measured noise scale, in place of sqrt(N) = {math.sqrt(samples):.0f}"
-        )
+        verdict = f"at most {measured} samples: the measured noise scale replaces sqrt(N) = {math.sqrt(samples):.0f}"
         rule, source = "a measured noise scale is the largest useful global batch size", f"{SOURCE}; {MCCANDLISH}"
         origin: Origin = "profile"
     else:
@@ -82,9 +80,9 @@ def _typed_reason(typed: int, samples: int, noise: NoiseScale | None, critical: 
     above = typed > allowed
     known = f"{critical.samples:.0f}" if critical.samples is not None else "not known"
     warning = f"global batch size kept as typed: B = {typed}, sqrt(N) = {math.sqrt(samples):.0f}, B_crit = {known}"
-    warning += f"; a step takes no more than all {samples} samples" if typed > samples else ""
+    warning += f"; the data set has only {samples} samples, so a step cannot use more" if typed > samples else ""
     return Reason(
-        rule="what a person types wins",
+        rule="a typed value overrides the rules",
         numbers=_numbers(typed, samples, noise, critical),
         verdict=f"{typed} samples, as typed; {'above' if above else 'within'} the {allowed} of an automatic choice",
         source=SOURCE,
@@ -93,21 +91,21 @@ def _typed_reason(typed: int, samples: int, noise: NoiseScale | None, critical: 
 
 
 def smallest_efficient_batch(fixed_s: float, per_sample_s: float) -> int:
-    """Return the smallest batch size per rank for which 0.8 of a step is work on samples.
+    """Return the smallest batch size per rank for which 80 % of a step is work on samples.
 
     A step takes ``fixed_s`` + b x ``per_sample_s`` seconds. Source: guidelines, "make sure the local batch size is not
-    too small for computation efficiency"; the share is hpclaunch's own.
+    too small for computation efficiency"; the share is hpclaunch's own choice. Raises ValueError for negative times.
     """
     positive(per_sample_s=per_sample_s)
     if fixed_s < 0:
         raise ValueError(f"a step's fixed time cannot be negative: {fixed_s}")
-    # Rounded first: 4.000000000000001 samples are 4.
+    # Rounded before ceil(), which would make 5 of 4.000000000000001 samples.
     return max(1, math.ceil(round(ENOUGH_WORK / (1 - ENOUGH_WORK) * fixed_s / per_sample_s, 9)))
 
 
 @record
 class Batch:
-    """How a global batch is made: ``per_rank`` samples x ``replicas`` x ``accumulation`` micro-batches."""
+    """A global batch and its parts: ``per_rank`` samples x ``replicas`` x ``accumulation`` micro-batches."""
 
     per_rank: int
     replicas: int
@@ -115,15 +113,15 @@ class Batch:
 
     @property
     def total(self) -> int:
-        """The global batch size, samples."""
+        """The global batch size in samples."""
         return self.per_rank * self.replicas * self.accumulation
 
 
 def share_out(cap: int, replicas: int, *, largest: int, smallest: int) -> Batch | None:
-    """Return the batch of that many replicas: the largest that fits memory and cap, or None where scaling ends.
+    """Return the largest batch of ``replicas`` replicas within memory and cap, or None where scaling ends.
 
-    Batch sizes per rank between ``smallest`` (efficiency) and ``largest`` (memory), in multiples of 8 where there is
-    room. None: even the smallest efficient one would break the cap, so that more replicas cannot help.
+    The batch size per rank lies between ``smallest`` (efficiency) and ``largest`` (memory); it is a multiple of 8
+    where possible. None: even the smallest efficient one would break the cap, so more replicas cannot help.
     Source: guidelines, batch size and node number selection; "more nodes are not necessarily better".
     """
     positive(cap=cap, replicas=replicas, largest=largest, smallest=smallest)
@@ -137,13 +135,13 @@ def share_out(cap: int, replicas: int, *, largest: int, smallest: int) -> Batch 
 
 
 def typed_batch(typed: int, replicas: int, *, largest: int) -> Batch:
-    """Return how a typed global batch size is made, with as few micro-batches as memory allows.
+    """Return the parts of a typed global batch size, with as few micro-batches as memory allows.
 
-    Raises ValueError if it cannot be shared out evenly: it would not be the batch that was typed.
+    Raises ValueError if it does not divide evenly among the replicas: the run would use another batch than typed.
     """
     positive(typed=typed, replicas=replicas, largest=largest)
     if typed % replicas:
-        raise ValueError(f"a global batch size of {typed} cannot be shared out evenly to {replicas} replicas")
+        raise ValueError(f"a global batch size of {typed} cannot be divided evenly among {replicas} replicas")
     each = typed // replicas
     parts = next(parts for parts in range(math.ceil(each / largest), each + 1) if each % parts == 0)
     return Batch(per_rank=each // parts, replicas=replicas, accumulation=parts)
@@ -151,7 +149,7 @@ def typed_batch(typed: int, replicas: int, *, largest: int) -> Batch:
 
 @record
 class NodeCap:
-    """The most nodes that an automatic choice may take, and why."""
+    """The most nodes of an automatic choice, and why."""
 
     nodes: int
     origin: Origin
@@ -159,7 +157,7 @@ class NodeCap:
 
 
 def node_cap(available: int | None = None, *, typed: int | None = None) -> NodeCap:
-    """Return the cap on nodes: typed ones win; else 64, or what the site's limits leave (None: not known).
+    """Return the cap on nodes: the typed node count, else 64 or the site's limit if that is lower (None: not known).
 
     Source: guidelines, "up to 64 nodes is recommended for shorter queue wait time", "more nodes are not necessarily
     better".
@@ -174,7 +172,7 @@ def node_cap(available: int | None = None, *, typed: int | None = None) -> NodeC
             nodes=typed,
             origin="typed",
             reason=Reason(
-                rule="what a person types wins",
+                rule="a typed value overrides the rules",
                 numbers=(Number(name="nodes", value=typed, origin="typed"),),
                 verdict=f"{count(typed, 'node')}, as typed",
                 source=SOURCE,
@@ -187,7 +185,7 @@ def node_cap(available: int | None = None, *, typed: int | None = None) -> NodeC
         nodes=nodes,
         origin="default" if nodes == MOST_NODES else "site",
         reason=Reason(
-            rule=f"up to {MOST_NODES} nodes, and more are not necessarily better",
+            rule=f"up to {MOST_NODES} nodes; more nodes are not necessarily better",
             numbers=(Number(name="nodes", value=nodes, origin="default" if nodes == MOST_NODES else "site"),),
             verdict=f"at most {count(nodes, 'node')}",
             source=SOURCE,

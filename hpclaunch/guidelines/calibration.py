@@ -17,24 +17,24 @@ RESIDUAL = 0.015
 """Relative standard deviation of a measured throughput."""
 BANDWIDTH_SPREAD = 0.7
 """Standard deviation of the logarithm of the all-reduce bandwidth around its default."""
-UNSAID_SPREAD = math.log(10)
-"""The same where nobody says what the links are: the default may be wrong by a factor of ten, either way."""
+UNKNOWN_SPREAD = math.log(10)
+"""The same where the links are not known: the default may be ten times too high or too low."""
 SLOWDOWN_SPREAD = 0.04
-"""Standard deviation of the slow-down on several nodes, which is never negative."""
+"""Standard deviation of the slow-down on several nodes; the slow-down is never negative."""
 ONE_NODE, SEVERAL_NODES = 0.15, 0.08
 """Relative half-width (80 %) of predictions after measuring one node, and several (published tables to 32 nodes)."""
 REACH = 3.0
-"""The search goes so many standard deviations far."""
+"""The search ends this many standard deviations from the priors."""
 COARSE, FINE = 0.25, 0.025
-"""Steps of the search, in standard deviations: first everywhere, then around the best place."""
+"""Steps of the search in standard deviations: coarse over the whole range, then fine around the best place."""
 SOLVING = 4
-"""Times that the compute time is corrected, so that the residuals have no common part."""
+"""How often the compute time is corrected, until the residuals have no common part."""
 SOURCE = "maximum a posteriori; priors from published TensorFlow + Horovod tables"
 
 
 @record
 class Measured:
-    """One measured point: how it ran, samples a second of all ranks, relative standard deviation of its steps."""
+    """One measured point: its layout, samples/s of all ranks, and the relative standard deviation of its steps."""
 
     shape: Shape
     samples_per_s: float
@@ -47,7 +47,7 @@ class Measured:
 
 
 def default_timing(compute: Compute, machine: Machine) -> Timing:
-    """Return the timing before anything was measured: defaults of GPU and links. Source: theirs."""
+    """Return the timing without measurements, from the defaults of GPU and links, which name their sources."""
     return Timing(
         fixed_s=0.0,
         per_sample_s=compute.sample_s.middle,
@@ -60,11 +60,12 @@ def default_timing(compute: Compute, machine: Machine) -> Timing:
 
 
 def calibrate(points: Sequence[Measured], work: Work, machine: Machine) -> Timing:
-    """Return the most probable timing given measured throughputs of one job on one kind of node.
+    """Return the most probable timing, given measured throughputs of one job on one node type.
 
-    Free are the compute time, the all-reduce bandwidth (between nodes, or inside the node if nothing else was
-    measured) and the slow-down on several nodes. Two batch sizes per rank tell a step's fixed time from its time per
-    sample. Raises ValueError without a point. Source: ``SOURCE``; two points alone would send the bandwidth astray.
+    Fitted are the compute time, the all-reduce bandwidth (between nodes, or inside a node if nothing else was
+    measured) and the slow-down on several nodes. Points with two batch sizes per rank separate a step's fixed time
+    from its time per sample. The priors keep the bandwidth plausible where there are only two points.
+    Raises ValueError without a point. Source: ``SOURCE``.
     """
     if not points:
         raise ValueError("calibrating needs at least one measured point")
@@ -85,7 +86,7 @@ def calibrate(points: Sequence[Measured], work: Work, machine: Machine) -> Timin
 
 @record
 class _Search:
-    """Looks for the most probable place: (log bandwidth, slow-down) in standard deviations off their priors."""
+    """Search for the most probable place: (log bandwidth, slow-down), in standard deviations from their priors."""
 
     start: Timing
     points: tuple[Measured, ...]
@@ -98,26 +99,26 @@ class _Search:
 
     @property
     def free(self) -> bool:
-        """Whether any rank had to speak to another."""
+        """Whether any point had more than one rank, and so says something about bandwidth."""
         return any(point.shape.group.ranks > 1 for point in self.points)
 
     def nearest(self, centre: tuple[float, float], *, reach: float, step: float) -> tuple[float, float]:
-        """The least improbable place of a grid around ``centre``."""
+        """Return the most probable place of a grid around ``centre``."""
         offsets = [step * index for index in range(-round(reach / step), round(reach / step) + 1)]
         slowdowns = [centre[1] + offset for offset in offsets if centre[1] + offset >= 0] if self.several else [0.0]
         places = [(centre[0] + offset, slowdown) for offset in offsets for slowdown in slowdowns]
         return min(places, key=self.improbability)
 
     def improbability(self, place: tuple[float, float]) -> float:
-        """Minus twice the logarithm of the posterior density, but for a constant."""
+        """Return minus twice the logarithm of the posterior density, without its constant."""
         misfit = sum((residual / RESIDUAL) ** 2 for residual in self.residuals(self.timing(place)))
         return misfit + place[0] ** 2 + place[1] ** 2
 
     def timing(self, place: tuple[float, float]) -> Timing:
-        """The timing at a place, its compute time such that the residuals have no common part."""
+        """Return the timing at a place, with the compute time that leaves the residuals no common part."""
         links = self.machine.links
-        said = links.node_said if self.several else links.gpu_gbytes_per_s is not None
-        faster = math.exp(place[0] * (BANDWIDTH_SPREAD if said else UNSAID_SPREAD))
+        known = links.node_known if self.several else links.gpu_gbytes_per_s is not None
+        faster = math.exp(place[0] * (BANDWIDTH_SPREAD if known else UNKNOWN_SPREAD))
         timing = replace(self.start, slowdown=place[1] * SLOWDOWN_SPREAD)
         if self.several:
             timing = replace(timing, between=timing.between * faster)
@@ -130,7 +131,7 @@ class _Search:
         return timing
 
     def residuals(self, timing: Timing) -> list[float]:
-        """Logarithm of measured over predicted step time, point by point."""
+        """Return the logarithm of measured over predicted step time of every point."""
         return [
             math.log(point.step_s / step_time(point.shape, self.work, self.machine, timing).total_s)
             for point in self.points
@@ -138,7 +139,7 @@ class _Search:
 
 
 def _start(points: Sequence[Measured], machine: Machine) -> Timing:
-    """The timing before the search: default bandwidths, compute time as if nobody waited for anything."""
+    """Return the timing before the search: default bandwidths, and the compute time without any waiting."""
     fixed_s, per_sample_s = _fixed_and_per_sample(points)
     measured = [point.straggling for point in points if point.straggling is not None]
     return Timing(
@@ -154,7 +155,10 @@ def _start(points: Sequence[Measured], machine: Machine) -> Timing:
 
 
 def _fixed_and_per_sample(points: Sequence[Measured]) -> tuple[float, float]:
-    """Seconds of a micro-batch: fixed, and of each sample, in the smallest layout; one batch tells only their sum."""
+    """Return seconds of a micro-batch in the smallest layout: the fixed part, and the part of each sample.
+
+    With only one batch size their sum alone is known.
+    """
     fewest = min(point.shape.group.ranks for point in points)
     micro = {
         point.shape.per_rank: point.step_s / point.shape.accumulation
@@ -172,10 +176,10 @@ def _fixed_and_per_sample(points: Sequence[Measured]) -> tuple[float, float]:
 
 
 def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[float]) -> Reason:
-    """Say what was fitted to what, and how well."""
+    """Return the reason: the fitted values, the points, and the residuals."""
     worst = max(abs(residual) for residual in residuals)
     sizes = ", ".join(str(nodes) for nodes in sorted({point.shape.nodes for point in points}))
-    strained = f"the measured points differ by {worst:.1%} from any such model: predictions are that much less certain"
+    strained = f"the measured points differ by up to {worst:.1%} from the fitted model: predictions are less certain"
     return Reason(
         rule="most probable compute time, all-reduce bandwidth and slow-down, given the measured points",
         numbers=(

@@ -14,9 +14,9 @@ from hpclaunch.guidelines.reasoning import Interval, Number, Origin, Reason, com
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
 WORTHWHILE = 0.6
-"""Doubling the nodes is worth it while a node then still does this share of the work it did before."""
+"""Doubling the nodes is worth it while the throughput per node stays at least this share of what it was before."""
 SAME = 0.03
-"""Trade-offs that differ by less are the same: it is the model's own error."""
+"""Trade-offs that differ by less than the model's own error count as equal."""
 EPOCHS_SPREAD = 0.064
 """Relative half-width (80 %) of epochs from run to run: 5 % standard deviation (CosmoFlow in MLPerf HPC, median)."""
 HOUR = 3600.0
@@ -24,9 +24,9 @@ HOUR = 3600.0
 
 @record
 class Objective:
-    """What is wanted: weight of time against cost (0 < w < 1), deadline (seconds from now), budget (cost).
+    """The objective: weight of time against cost (0 < w < 1), deadline (seconds from now), budget (cost).
 
-    ``most_nodes``: what the site's limits allow.
+    ``most_nodes``: the node limit of the site.
     """
 
     weight: float = 0.5
@@ -36,12 +36,12 @@ class Objective:
 
     def __post_init__(self) -> None:
         if not 0 < self.weight < 1:
-            raise ValueError(f"the weight of time is between 0 and 1, not {self.weight}")
+            raise ValueError(f"the weight of time must be between 0 and 1, not {self.weight}")
 
 
 @record
 class Bill:
-    """What a node costs an hour, in ``unit``; the longest walltime of one job in seconds (None: no limit)."""
+    """The price of a node-hour in ``unit``, and the longest walltime of one job in seconds (None: no limit)."""
 
     per_node_hour: float = 1.0
     unit: str = "node-hour"
@@ -50,7 +50,7 @@ class Bill:
 
 @record
 class Candidate:
-    """A run on that many nodes: time to the target and wait before it (seconds), cost, jobs in its chain."""
+    """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain."""
 
     nodes: int
     batch: Batch
@@ -66,15 +66,15 @@ class Candidate:
 
     @property
     def done_s(self) -> float:
-        """Seconds from now until it is done, as likely as not."""
+        """Seconds from now until the run is done (median)."""
         return self.time_s.middle + self.wait_s
 
 
 @record
 class TrainingLength:
-    """How long a job trains on any number of nodes: epochs by batch, ``samples`` an epoch, seconds outside the steps.
+    """The length of a training, for any node count: epochs by batch size, ``samples`` per epoch, and overhead.
 
-    ``origin``: of the epochs model; ``overhead_s``: start-up, staging, evaluation.
+    ``origin`` is that of the epochs model. ``overhead_s``: seconds of start-up, staging and evaluation.
     """
 
     epochs_model: Pareto
@@ -86,9 +86,9 @@ class TrainingLength:
 def candidate(
     nodes: int, batch: Batch, samples_per_s: Interval, length: TrainingLength, bill: Bill, *, wait_s: float = 0.0
 ) -> Candidate:
-    """Return what a run on ``nodes`` nodes would take, with the uncertainty of throughput and of epochs.
+    """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of throughput and of epochs.
 
-    time = overhead + epochs x samples / throughput; cost by nodes x time.
+    time = overhead + epochs x samples / throughput; cost = nodes x time x price.
     """
     epochs, overhead_s = length.epochs_model.epochs(batch.total), length.overhead_s
     training = epochs * length.samples / samples_per_s.middle
@@ -100,18 +100,18 @@ def candidate(
         high=overhead_s + training * (1 + half),
         origin=samples_per_s.origin,
     )
-    hours = _times(time_s, nodes / HOUR)
+    hours = _scale(time_s, nodes / HOUR)
     jobs = max(1, math.ceil(time_s.middle / bill.walltime_s)) if bill.walltime_s else 1
-    chain = f"; longer than one job may run: a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
+    chain = f"; longer than one job may run, so a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
     return Candidate(
         nodes=nodes,
         batch=batch,
         samples_per_s=samples_per_s,
-        epochs=_around(epochs, EPOCHS_SPREAD, length.origin),
+        epochs=_interval_around(epochs, EPOCHS_SPREAD, length.origin),
         time_s=time_s,
         wait_s=wait_s,
         node_hours=hours,
-        cost=_times(hours, bill.per_node_hour),
+        cost=_scale(hours, bill.per_node_hour),
         unit=bill.unit,
         jobs=jobs,
         reason=Reason(
@@ -122,43 +122,43 @@ def candidate(
                 Number(name="epochs", value=epochs, unit="epochs", origin=length.origin),
                 Number(name="N", value=length.samples, unit="samples", origin="given"),
             ),
-            verdict=f"{count(nodes, 'node')}: {_spelled(time_s.low)} to {_spelled(time_s.high)}{chain}",
+            verdict=f"{count(nodes, 'node')}: {_spell(time_s.low)} to {_spell(time_s.high)}{chain}",
             source=SOURCE,
         ),
     )
 
 
-def _around(middle: float, half: float, origin: Origin) -> Interval:
+def _interval_around(middle: float, half: float, origin: Origin) -> Interval:
     return Interval(low=middle / (1 + half), middle=middle, high=middle * (1 + half), origin=origin)
 
 
-def _times(interval: Interval, by: float) -> Interval:
+def _scale(interval: Interval, by: float) -> Interval:
     return Interval(low=interval.low * by, middle=interval.middle * by, high=interval.high * by, origin=interval.origin)
 
 
-def _spelled(seconds: float) -> str:
+def _spell(seconds: float) -> str:
     return format_walltime(math.ceil(seconds))
 
 
-def trade_off(one: Candidate, weight: float) -> float:
-    """Return J = (time + wait)^w x cost^(1 - w), the smaller the better. Source: ``SOURCE``."""
-    return float(one.done_s**weight * one.cost.middle ** (1 - weight))
+def trade_off(run: Candidate, weight: float) -> float:
+    """Return J = (time + wait)^w x cost^(1 - w); smaller is better. Source: ``SOURCE``."""
+    return float(run.done_s**weight * run.cost.middle ** (1 - weight))
 
 
 def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
-    """Return time(n/2) / (2 time(n)): how much of a node's work is left after a doubling.
+    """Return time(n/2) / (2 time(n)): throughput per node after a doubling, relative to that before.
 
-    For another ratio of nodes, the same per doubling. Raises ValueError if ``larger`` has not more nodes.
+    Another ratio of nodes is converted to one doubling. Raises ValueError unless ``larger`` has more nodes.
     """
     if larger.nodes <= smaller.nodes:
-        raise ValueError("marginal efficiency needs a larger candidate")
+        raise ValueError("marginal efficiency compares a candidate with one of fewer nodes")
     kept = smaller.time_s.middle * smaller.nodes / (larger.time_s.middle * larger.nodes)
     return float(kept ** (1 / math.log2(larger.nodes / smaller.nodes)))
 
 
 @record
 class Appraisal:
-    """A candidate, its trade-off (smaller is better), what the last doubling left (None: the first), obstacles."""
+    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles."""
 
     candidate: Candidate
     trade_off: float
@@ -167,13 +167,13 @@ class Appraisal:
 
     @property
     def worthwhile(self) -> bool:
-        """Whether the last doubling left enough of a node's work."""
+        """Whether throughput per node stayed high enough at the last doubling."""
         return self.marginal is None or self.marginal >= WORTHWHILE
 
 
 @record
 class NodeChoice:
-    """The best feasible candidate, or None with the ``nearest`` one; all of them appraised; every warning."""
+    """The best feasible candidate, or None and the ``nearest`` one; the appraisal of all; warnings."""
 
     best: Candidate | None
     nearest: Candidate
@@ -183,20 +183,23 @@ class NodeChoice:
 
 
 def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Candidate | None = None) -> NodeChoice:
-    """Return the best feasible candidate: feasible first, then worthwhile, then the least J.
+    """Return the best feasible candidate: worthwhile ones first, of these the one with the least J.
 
-    Candidates within 3 % are the same: then fewer nodes, then a batch size per rank that is a multiple of 8, then the
-    smaller batch. Nodes beyond a doubling that was not worth it are chosen only if a deadline leaves nothing else.
-    ``single``: one process, against which the choice is held. Raises ValueError without candidates. Source: ``SOURCE``.
+    Candidates within 3 % count as equal: then fewer nodes come first, then a batch size per rank that is a multiple of
+    8, then the smaller batch. Node counts beyond a doubling that was not worth it are chosen only if no other meets the
+    deadline. ``single`` is one process, with which the choice is compared. Raises ValueError without candidates.
+    Source: ``SOURCE``.
     """
     if not candidates:
         raise ValueError("there is nothing to choose from")
-    appraised = _appraise(sorted(candidates, key=lambda one: one.nodes), objective)
-    feasible = [one for one in appraised if not one.obstacles]
-    worth = [one for one in _up_to_the_first_waste(appraised) if not one.obstacles]
+    appraised = _appraise(sorted(candidates, key=lambda run: run.nodes), objective)
+    feasible = [appraisal for appraisal in appraised if not appraisal.obstacles]
+    worth = [appraisal for appraisal in _worth_doubling(appraised) if not appraisal.obstacles]
     pool = worth or feasible
-    nearest = min(appraised, key=lambda one: (_excess(one.candidate, objective), one.trade_off)).candidate
-    best = _least(pool) if pool else None
+    nearest = min(
+        appraised, key=lambda appraisal: (_excess(appraisal.candidate, objective), appraisal.trade_off)
+    ).candidate
+    best = _least_trade_off(pool) if pool else None
     return NodeChoice(
         best=best.candidate if best else None,
         nearest=best.candidate if best else nearest,
@@ -210,55 +213,55 @@ def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[App
     befores = [None, *candidates[:-1]]
     return [
         Appraisal(
-            candidate=one,
-            trade_off=trade_off(one, objective.weight),
-            marginal=None if before is None or before.nodes == one.nodes else marginal_efficiency(before, one),
-            obstacles=tuple(_obstacles(one, objective)),
+            candidate=run,
+            trade_off=trade_off(run, objective.weight),
+            marginal=None if before is None or before.nodes == run.nodes else marginal_efficiency(before, run),
+            obstacles=tuple(_obstacles(run, objective)),
         )
-        for before, one in zip(befores, candidates, strict=True)
+        for before, run in zip(befores, candidates, strict=True)
     ]
 
 
-def _obstacles(one: Candidate, objective: Objective) -> list[str]:
+def _obstacles(run: Candidate, objective: Objective) -> list[str]:
     found = []
-    if objective.most_nodes is not None and one.nodes > objective.most_nodes:
-        found.append(f"{count(one.nodes, 'node')}, the limit is {objective.most_nodes}")
-    if objective.deadline_s is not None and one.done_s > objective.deadline_s:
-        found.append(f"done after {_spelled(one.done_s)}, the deadline is in {_spelled(objective.deadline_s)}")
-    if objective.budget is not None and one.cost.middle > objective.budget:
-        found.append(f"costs {one.cost.middle:.4g} {one.unit}s, the budget is {objective.budget:.4g}")
+    if objective.most_nodes is not None and run.nodes > objective.most_nodes:
+        found.append(f"{count(run.nodes, 'node')}, but the limit is {objective.most_nodes}")
+    if objective.deadline_s is not None and run.done_s > objective.deadline_s:
+        found.append(f"done after {_spell(run.done_s)}, but the deadline is in {_spell(objective.deadline_s)}")
+    if objective.budget is not None and run.cost.middle > objective.budget:
+        found.append(f"costs {run.cost.middle:.4g} {run.unit}s, but the budget is {objective.budget:.4g}")
     return found
 
 
-def _excess(one: Candidate, objective: Objective) -> float:
-    """How far a candidate is from the objective: the logarithms of what it exceeds, added."""
-    late = one.done_s / objective.deadline_s if objective.deadline_s else 1.0
-    dear = one.cost.middle / objective.budget if objective.budget else 1.0
-    large = one.nodes / objective.most_nodes if objective.most_nodes else 1.0
+def _excess(run: Candidate, objective: Objective) -> float:
+    """Return how far a candidate misses the objective: the sum of the logarithms of every ratio above 1."""
+    late = run.done_s / objective.deadline_s if objective.deadline_s else 1.0
+    dear = run.cost.middle / objective.budget if objective.budget else 1.0
+    large = run.nodes / objective.most_nodes if objective.most_nodes else 1.0
     return sum(math.log(max(1.0, ratio)) for ratio in (late, dear, large))
 
 
-def relaxed(one: Candidate, objective: Objective) -> Objective:
-    """Return the objective with deadline and budget raised, where they must be, so that the candidate keeps them.
+def relaxed(run: Candidate, objective: Objective) -> Objective:
+    """Return the objective with deadline and budget raised as far as the candidate needs.
 
-    Rounded up by at most 1 %, so that what is printed can be typed; the deadline is in whole seconds.
+    They are rounded up by at most 1 %, so that the printed values can be typed; the deadline is in whole seconds.
     """
     deadline, budget = objective.deadline_s, objective.budget
-    if deadline is not None and one.done_s > deadline:
-        deadline = _whole_time(one.done_s)
-    if budget is not None and one.cost.middle > budget:
-        budget = _three_digits(one.cost.middle)
+    if deadline is not None and run.done_s > deadline:
+        deadline = _whole_time(run.done_s)
+    if budget is not None and run.cost.middle > budget:
+        budget = _three_digits(run.cost.middle)
     return replace(objective, deadline_s=deadline, budget=budget)
 
 
 def _whole_time(seconds: float) -> float:
-    """The next whole second, ten seconds, minute, ten minutes or hour, whichever is still within 1 %."""
+    """Round up to a second, ten seconds, a minute, ten minutes or an hour: the largest that adds at most 1 %."""
     unit = max((unit for unit in (1, 10, 60, 600, 3600) if unit <= seconds / 100), default=1)
     return float(math.ceil(seconds / unit) * unit)
 
 
 def _three_digits(amount: float) -> float:
-    """The next larger number of three digits: 0.0001538 becomes 0.000154."""
+    """Round up to three significant digits: 0.0001538 becomes 0.000154."""
     unit = 10.0 ** (math.floor(math.log10(amount)) - 2)
     steps = math.floor(amount / unit)
     while float(f"{steps * unit:.3g}") < amount:
@@ -266,19 +269,19 @@ def _three_digits(amount: float) -> float:
     return float(f"{steps * unit:.3g}")
 
 
-def _up_to_the_first_waste(appraised: Sequence[Appraisal]) -> list[Appraisal]:
-    wasteful = next((index for index, one in enumerate(appraised) if not one.worthwhile), len(appraised))
+def _worth_doubling(appraised: Sequence[Appraisal]) -> list[Appraisal]:
+    wasteful = next((index for index, appraisal in enumerate(appraised) if not appraisal.worthwhile), len(appraised))
     return list(appraised[:wasteful])
 
 
-def _least(pool: Sequence[Appraisal]) -> Appraisal:
-    least = min(one.trade_off for one in pool)
-    same = [one for one in pool if one.trade_off <= least * (1 + SAME)]
-    return min(same, key=lambda one: _preference(one.candidate))
+def _least_trade_off(pool: Sequence[Appraisal]) -> Appraisal:
+    least = min(appraisal.trade_off for appraisal in pool)
+    same = [appraisal for appraisal in pool if appraisal.trade_off <= least * (1 + SAME)]
+    return min(same, key=lambda appraisal: _preference(appraisal.candidate))
 
 
-def _preference(one: Candidate) -> tuple[int, bool, int]:
-    return one.nodes, one.batch.per_rank % 8 != 0, one.batch.total
+def _preference(run: Candidate) -> tuple[int, bool, int]:
+    return run.nodes, run.batch.per_rank % 8 != 0, run.batch.total
 
 
 def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | None) -> list[str]:
@@ -286,14 +289,14 @@ def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | 
         return []
     chosen, found = best.candidate, []
     if not best.worthwhile:
-        found.append(f"the last doubling of nodes left {best.marginal:.0%} of a node's work: the deadline asks for it")
+        found.append(f"throughput per node fell to {best.marginal:.0%} at the last doubling, which the deadline needs")
     if single is not None and chosen is not single and chosen.time_s.middle > single.time_s.middle:
         slower = chosen.time_s.middle / single.time_s.middle
         found.append(f"{slower:.2g} times slower than one process: do not distribute this run")
     if objective.deadline_s is not None and chosen.time_s.high + chosen.wait_s > objective.deadline_s:
-        found.append("the deadline is met as likely as not, but not in nine cases of ten")
+        found.append("the deadline is met in at least half of all cases, but in fewer than 90 %")
     if objective.budget is not None and chosen.cost.high > objective.budget:
-        found.append("the budget is kept as likely as not, but not in nine cases of ten")
+        found.append("the budget is kept in at least half of all cases, but in fewer than 90 %")
     return found
 
 
@@ -306,9 +309,11 @@ def _verdict(best: Appraisal | None, nearest: Candidate, objective: Objective) -
         Number(name="cost", value=shown.cost.middle, unit=shown.unit, origin=shown.cost.origin),
     ]
     if best and best.marginal is not None:
-        numbers.append(Number(name="left by the last doubling", value=best.marginal))
+        numbers.append(Number(name="throughput per node after the last doubling", value=best.marginal))
     verdict = count(shown.nodes, "node")
     if best is None:
-        verdict = f"nothing is feasible; the nearest: {verdict}, done after {_spelled(shown.done_s)}"
+        verdict = f"nothing is feasible; the nearest is {verdict}, done after {_spell(shown.done_s)}"
         verdict += f", for {shown.cost.middle:.4g} {shown.unit}s"
-    return Reason(rule="feasible first, then the least J", numbers=tuple(numbers), verdict=verdict, source=SOURCE)
+    return Reason(
+        rule="the feasible node count with the least J", numbers=tuple(numbers), verdict=verdict, source=SOURCE
+    )

@@ -1,4 +1,4 @@
-"""Time of an all-reduce by latency and bandwidth of a site's links: ring, tree, hierarchical; it sends nothing."""
+"""Time of an all-reduce from latency and bandwidth of a site's links: ring, tree, hierarchical; it sends nothing."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Algorithm = Literal["none", "ring", "tree", "hierarchical"]
 
 GIGA = 1e9
 PCIE_GBYTES_PER_S = 15.75
-"""One direction of PCIe 3.0 x16 by its standard: what is counted with where the GPUs' links are not known."""
+"""One direction of PCIe 3.0 x16 by its standard: the default where the GPUs' links are not known."""
 ACHIEVED_INSIDE = 0.8
-"""Of the links' bandwidth inside a node: the lower end of what nccl-tests reaches."""
+"""Share of the links' bandwidth that an all-reduce inside a node reaches: the lower end in nccl-tests."""
 ACHIEVED_BETWEEN = 0.1
-"""Of a node's fast network (100 GB/s and more): what a Horovod all-reduce of TensorFlow reaches without overlap, fusion
-copies and negotiation included, measured on DGX A100 (20 GB/s) and DGX-2H (10 GB/s)."""
+"""Share of a node's fast network (100 GB/s and more) that a Horovod all-reduce of TensorFlow reaches without overlap.
+Fusion copies and negotiation are included. Measured on DGX A100 (20 GB/s) and DGX-2H (10 GB/s)."""
 HOST_GBYTES_PER_S = 10.0
 WIRE = 0.85
-"""A slower network does not slow the copies in the node: the lesser of those 10 GB/s and what nccl-tests reaches (0.8
-to 0.9 of the cards)."""
+"""The same on a slower network, which does not slow the copies inside the node: the lesser of those 10 GB/s and what
+nccl-tests reaches (0.8 to 0.9 of the network cards)."""
 FUSION_BYTES = 128 * 2**20
-"""Horovod 0.28.1 adds up at most so much at once."""
+"""The most bytes that Horovod 0.28.1 reduces at once: its fusion buffer."""
 TREE_BANDWIDTH = 0.92
 BASE_S = 8.4e-6
 NVLINK_RING_S, NVLINK_TREE_S, PCI_S, NETWORK_S = 3.4e-6, 4.0e-6, 5.7e-6, 14.0e-6
-"""Latencies of NCCL's "simple" protocol, the one of large messages (NVIDIA/nccl @5067397, src/graph/tuning.cc)."""
+"""Latencies of NCCL's "simple" protocol, which large messages use (NVIDIA/nccl @5067397, src/graph/tuning.cc)."""
 NCCL = "NVIDIA/nccl @5067397, src/graph/tuning.cc; nccl-tests PERFORMANCE.md"
 
 CYCLE_S, NO_CYCLE_S = 1.126e-3, 0.037e-3
@@ -36,35 +36,35 @@ CYCLE_S, NO_CYCLE_S = 1.126e-3, 0.037e-3
 
 @record
 class Links:
-    """Bandwidths in GB/s, one direction, nominal: all links of one GPU (None: not known), all network cards of a node.
+    """Nominal bandwidths in GB/s, one direction: all links of one GPU (None: not known), all network cards of a node.
 
-    ``nvlink``: the GPUs' links are faster than PCIe (NVLink, xGMI). ``node_said``: the network cards are known, else
-    their bandwidth is assumed.
+    ``nvlink``: the GPUs' links are faster than PCIe (NVLink, xGMI). ``node_known``: the site file gives the bandwidth
+    of the network cards; otherwise it is assumed.
     """
 
     gpu_gbytes_per_s: float | None
     node_gbytes_per_s: float
     nvlink: bool = True
-    node_said: bool = True
+    node_known: bool = True
 
     def __post_init__(self) -> None:
         positive(node_gbytes_per_s=self.node_gbytes_per_s)
 
     @property
     def inside_bytes_per_s(self) -> float:
-        """Bytes a second of an all-reduce among the GPUs of a node."""
+        """Bytes/s of an all-reduce among the GPUs of a node."""
         return ACHIEVED_INSIDE * (self.gpu_gbytes_per_s or PCIE_GBYTES_PER_S) * GIGA
 
     @property
     def between_bytes_per_s(self) -> float:
-        """Bytes a second of an all-reduce among nodes."""
+        """Bytes/s of an all-reduce among nodes."""
         through_host = max(ACHIEVED_BETWEEN * self.node_gbytes_per_s, HOST_GBYTES_PER_S)
         return min(WIRE * self.node_gbytes_per_s, through_host) * GIGA
 
 
 @record
 class Group:
-    """The ranks that add up a gradient: nodes x ranks on each."""
+    """The ranks that reduce a gradient: nodes x ranks per node."""
 
     nodes: int
     per_node: int
@@ -74,13 +74,13 @@ class Group:
 
     @property
     def ranks(self) -> int:
-        """How many ranks."""
+        """The number of ranks."""
         return self.nodes * self.per_node
 
 
 @record
 class AllReduce:
-    """One all-reduce, seconds: ``latency_s`` of its messages and ``transfer_s`` of its bytes."""
+    """One all-reduce in seconds: ``latency_s`` of its messages, ``transfer_s`` of its bytes."""
 
     algorithm: Algorithm
     latency_s: float
@@ -88,20 +88,20 @@ class AllReduce:
 
     @property
     def total_s(self) -> float:
-        """Seconds of both."""
+        """Seconds of both together."""
         return self.latency_s + self.transfer_s
 
 
 def ring_bytes(size: float, ranks: int) -> float:
     """Return the bytes that one rank sends in a ring all-reduce of ``size`` bytes: 2 (p - 1) / p x size.
 
-    Source: nccl-tests PERFORMANCE.md; it is optimal (Patarasuk and Yuan 2009).
+    Source: nccl-tests PERFORMANCE.md; this is the optimum (Patarasuk and Yuan 2009).
     """
     return 2 * (ranks - 1) / ranks * size
 
 
 def ring_latency_s(group: Group, *, nvlink: bool = True) -> float:
-    """Return seconds of latency of a ring: 2 (p - 1) steps, 2 (n - 1) of them between nodes. Source: NCCL's model."""
+    """Return the latency of a ring in seconds: 2 (p - 1) steps, 2 (n - 1) of them between nodes (NCCL's model)."""
     if group.ranks == 1:
         return 0.0
     inside = NVLINK_RING_S if nvlink else PCI_S
@@ -110,7 +110,7 @@ def ring_latency_s(group: Group, *, nvlink: bool = True) -> float:
 
 
 def tree_latency_s(group: Group, *, nvlink: bool = True) -> float:
-    """Return seconds of latency of a tree: a chain in each node, log2(n) hops between nodes. Source: NCCL's model."""
+    """Return the latency of a tree in seconds: a chain in each node, log2(n) hops between nodes (NCCL's model)."""
     if group.ranks == 1:
         return 0.0
     inside = NVLINK_TREE_S if nvlink else PCI_S
@@ -118,16 +118,16 @@ def tree_latency_s(group: Group, *, nvlink: bool = True) -> float:
 
 
 def latency_s(group: Group, size: float, *, nvlink: bool = True) -> float:
-    """Return seconds of latency of a gradient of ``size`` bytes: the better of ring and tree, for every fusion buffer.
+    """Return the latency in seconds of reducing ``size`` bytes: that of the faster of ring and tree, per fusion buffer.
 
-    Source: NCCL chooses between the two; Horovod sends one fusion buffer (128 MiB) after another.
+    Source: NCCL chooses between the two; Horovod reduces one fusion buffer (128 MiB) after another.
     """
     buffers = math.ceil(size / FUSION_BYTES)
     return buffers * min(ring_latency_s(group, nvlink=nvlink), tree_latency_s(group, nvlink=nvlink))
 
 
 def ring(size: float, group: Group, links: Links) -> AllReduce:
-    """Return a flat ring over all ranks, at the bandwidth of the slowest level it crosses. Source: NCCL's model."""
+    """Return the time of a flat ring over all ranks, at the bandwidth of its slowest level (NCCL's model)."""
     if group.ranks == 1:
         return AllReduce(algorithm="none", latency_s=0.0, transfer_s=0.0)
     return AllReduce(
@@ -138,7 +138,9 @@ def ring(size: float, group: Group, links: Links) -> AllReduce:
 
 
 def tree(size: float, group: Group, links: Links) -> AllReduce:
-    """Return a double binary tree over the nodes: every byte goes up and down once, at 0.92 of a ring's bandwidth.
+    """Return the time of a double binary tree over the nodes.
+
+    Every byte goes up and down once, at 0.92 of a ring's bandwidth.
 
     Source: NCCL's model (all-reduce by tree counts 2 x size).
     """
@@ -152,11 +154,11 @@ def tree(size: float, group: Group, links: Links) -> AllReduce:
 
 
 def hierarchical(size: float, group: Group, links: Links) -> AllReduce:
-    """Return reduce-scatter in every node, all-reduce of each part between nodes, all-gather in every node.
+    """Return the time of reduce-scatter in every node, all-reduce of each part between nodes, all-gather in every node.
 
-    2 (g - 1) / g x size / inside + 2 (n - 1) / n x (size / g) / (between / g): each GPU has its share of the network.
-    Worth it only where the network is weak: NCCL's ring uses all network cards anyway. Source: Horovod's
-    HOROVOD_HIERARCHICAL_ALLREDUCE.
+    2 (g - 1) / g x size / inside + 2 (n - 1) / n x (size / g) / (between / g), where each GPU has its share of the
+    network. It is worth it only on a weak network, since NCCL's ring uses all network cards anyway.
+    Source: Horovod's HOROVOD_HIERARCHICAL_ALLREDUCE.
     """
     if group.ranks == 1:
         return AllReduce(algorithm="none", latency_s=0.0, transfer_s=0.0)
@@ -188,11 +190,11 @@ class Communication:
 def all_reduce(size: float, group: Group, links: Links) -> Communication:
     """Return the all-reduce of ``size`` bytes by every algorithm, the fastest first. Raises ValueError for no bytes."""
     positive(size=size)
-    found = sorted((one(size, group, links) for one in (ring, tree, hierarchical)), key=lambda one: one.total_s)
-    best = found[0]
+    times = sorted((way(size, group, links) for way in (ring, tree, hierarchical)), key=lambda time: time.total_s)
+    best = times[0]
     return Communication(
         best=best,
-        others=tuple(found[1:]),
+        others=tuple(times[1:]),
         reason=Reason(
             rule="time of an all-reduce = latency + bytes / bandwidth",
             numbers=(
@@ -210,10 +212,10 @@ def all_reduce(size: float, group: Group, links: Links) -> Communication:
 def tensor_parallel_s(
     collectives: int, message_bytes: float, gpus: int, links: Links, *, per_node: int, spinning: bool = True
 ) -> float:
-    """Return seconds a step that ``gpus`` sharing a replica spend on ``collectives`` dependent all-reduces.
+    """Return seconds per step that ``gpus`` sharing a replica spend on ``collectives`` dependent all-reduces.
 
-    A transformer has 4 a layer, of batch x sequence x hidden values each. ``spinning``: HOROVOD_CYCLE_TIME=0.
-    Source: n (t + 2 (T - 1) / T x bytes / bandwidth), with Horovod's times as the project measured them.
+    A transformer has 4 per layer, of batch x sequence x hidden values each. ``spinning``: HOROVOD_CYCLE_TIME=0.
+    Formula: n (t + 2 (T - 1) / T x bytes / bandwidth), with Horovod's latencies t as this project measured them.
     """
     positive(gpus=gpus, per_node=per_node)
     if gpus == 1:

@@ -1,4 +1,4 @@
-"""Whether a data set is large enough for a model, held against projects that converged; it reads no data."""
+"""Whether a data set is large enough for a model, compared with projects that converged; it reads no data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = f"{GUIDELINES}, how large dataset is required"
 
 @record
 class Project:
-    """A project that converged: parameters of its model, samples that it was trained on (duplicates counted)."""
+    """A project that converged: the parameters of its model, and its training samples (duplicates counted)."""
 
     name: str
     model: str
@@ -42,12 +42,13 @@ WAYS_TO_MORE = (
     "augment images: horizontal flips, random crops and scales, colour jitter",
     "augment images: random mixes of translation, rotation, stretching, shearing, lens distortion",
 )
-"""Guidelines, "how to increase dataset size"; which augmentations are right depends on the data's invariances."""
+"""Source: guidelines, "how to increase dataset size". Which augmentations are right depends on the invariances of the
+data."""
 
 
 @record
 class DatasetAdvice:
-    """``nearest``: the known project whose model is nearest in size; ``advice`` where the data set is smaller."""
+    """``nearest`` is the project whose model is nearest in size; ``advice`` is given where the data set is smaller."""
 
     verdict: Verdict
     nearest: Project
@@ -56,25 +57,25 @@ class DatasetAdvice:
 
 
 def judge_dataset(samples: int, parameters: float) -> DatasetAdvice:
-    """Return how a data set (samples) compares with the known projects, for a model of that many parameters.
+    """Return how a data set of ``samples`` compares with known projects, for a model of ``parameters``.
 
-    "as large": at least the samples of the project with the nearest model (in the logarithm). "smaller": fewer, but
-    for every parameter at least as many as the project that had the fewest (Etalumis, 0.019). "small": neither.
-    Source: guidelines' table; the comparison by parameters is hpclaunch's own reading of it.
+    "as large": at least the samples of the project whose model is nearest in the logarithm. "smaller": fewer, but at
+    least as many samples per parameter as the project that had the fewest (Etalumis, 0.019). "small": neither.
+    Source: guidelines' table; the comparison by parameters is hpclaunch's own interpretation.
     """
     positive(samples=samples, parameters=parameters)
-    nearest = min(PROJECTS, key=lambda one: abs(math.log(one.parameters / parameters)))
-    fewest = min(one.samples / one.parameters for one in PROJECTS)
+    nearest = min(PROJECTS, key=lambda project: abs(math.log(project.parameters / parameters)))
+    fewest = min(project.samples / project.parameters for project in PROJECTS)
     share = samples / parameters
     if samples >= nearest.samples:
         verdict: Verdict = "as large"
-        text = f"as large as {nearest.name}, whose model is nearest in size, and which converged"
+        text = f"as large as that of {nearest.name}, which converged and whose model is nearest in size"
     elif share >= fewest:
         verdict = "smaller"
-        text = f"smaller than {nearest.name}, but with enough samples for every parameter: more would help"
+        text = f"smaller than that of {nearest.name}, but with enough samples per parameter: more data would help"
     else:
         verdict = "small"
-        text = f"smaller than {nearest.name}, and with fewer samples for a parameter than any project that converged"
+        text = f"smaller than that of {nearest.name}, with fewer samples per parameter than any project that converged"
     return DatasetAdvice(
         verdict=verdict,
         nearest=nearest,

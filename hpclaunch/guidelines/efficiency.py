@@ -1,4 +1,4 @@
-"""How many epochs a batch costs: the Pareto law of large batches and the gradient noise scale; it runs no step."""
+"""How many epochs a batch size needs: the Pareto law of large batches and the gradient noise scale; it runs no step."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hpclaunch.guidelines.reasoning import Number, Origin, Reason, positive
 
 MCCANDLISH = "McCandlish et al. 2018, arXiv 1812.06162"
 ENOUGH_STEPS = 1000
-"""Steps over which a noise scale must be averaged before it takes the place of the square-root rule."""
+"""Steps over which a noise scale must be averaged before it replaces the square-root rule."""
 ENOUGH_CERTAINTY = 2.0
-"""And the factor of its value within which both ends of its confidence interval must lie."""
+"""Both ends of the noise scale's confidence interval must lie within this factor of its value."""
 FEWEST_BATCHES = 2
-"""Two unknowns: the law needs runs at two batch sizes at least."""
+"""The law has two unknowns, so it needs runs at two batch sizes at least."""
 
 
 @record
@@ -30,28 +30,28 @@ class Pareto:
             raise ValueError(f"must be above zero: critical_batch = {self.critical_batch}")
 
     def epochs(self, batch: float) -> float:
-        """Epochs to the target at a global batch size."""
+        """Return the epochs to the target at a global batch size (samples)."""
         return self.fewest_epochs * (1 + batch / self.critical_batch)
 
     def steps(self, batch: float, samples: int) -> float:
-        """Optimizer steps to the target: S = S_min (1 + B_crit / B)."""
+        """Return the optimizer steps to the target: S = S_min (1 + B_crit / B)."""
         return self.epochs(batch) * samples / batch
 
     def efficiency(self, batch: float, base: float) -> float:
-        """Progress of a sample at ``batch``, relative to one at ``base``: E(base) / E(batch), as Pollux defines it."""
+        """Return the progress per sample relative to ``base``: E(base) / E(batch), as Pollux defines it."""
         return (self.critical_batch + base) / (self.critical_batch + batch)
 
 
 @record
 class CriticalBatch:
-    """The critical batch size B_crit in samples (None: not known), and where it is from."""
+    """The critical batch size B_crit in samples (None: not known), and its origin."""
 
     samples: float | None = None
     origin: Origin = "given"
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """What a reason shows of it."""
+        """The numbers that a reason shows."""
         if self.samples is None:
             return ()
         return (Number(name="B_crit", value=self.samples, unit="samples", origin=self.origin),)
@@ -61,7 +61,7 @@ NOT_KNOWN = CriticalBatch()
 
 
 def pareto_from(epochs: float, batch: float, critical_batch: float) -> Pareto:
-    """Return the law through one known run: ``epochs`` to the target at global batch size ``batch``.
+    """Return the law that passes through one known run: ``epochs`` to the target at global batch size ``batch``.
 
     Source: E_min = E0 / (1 + B0 / B_crit), McCandlish et al. 2018.
     """
@@ -70,14 +70,14 @@ def pareto_from(epochs: float, batch: float, critical_batch: float) -> Pareto:
 
 
 def fit_pareto(runs: Sequence[tuple[float, float]]) -> Pareto:
-    """Return the law of least squared relative error through runs of (global batch size, epochs to the target).
+    """Return the law with the least squared relative error for runs of (global batch size, epochs to the target).
 
-    E is linear in B, so weighted least squares (weight 1 / E^2) has a closed form. Where epochs do not grow with the
-    batch, the critical batch is infinite. Raises ValueError without two different batch sizes.
-    Source of the law: McCandlish et al. 2018.
+    E is linear in B, so weighted least squares (weight 1 / E^2) has a closed form. If epochs do not grow with the
+    batch, the critical batch size is infinite. Raises ValueError without two different batch sizes, or if epochs grow
+    faster than the batch. Source of the law: McCandlish et al. 2018.
     """
     if len({batch for batch, _ in runs}) < FEWEST_BATCHES:
-        raise ValueError("the Pareto law needs runs at two batch sizes at least")
+        raise ValueError("the Pareto law needs runs at two different batch sizes at least")
     for batch, epochs in runs:
         positive(batch=batch, epochs=epochs)
     weight = sum(1 / epochs**2 for _, epochs in runs)
@@ -97,7 +97,7 @@ def fit_pareto(runs: Sequence[tuple[float, float]]) -> Pareto:
 
 @record
 class NoiseScale:
-    """A measured gradient noise scale, samples: tr(Sigma) / |G|^2, its interval, and over how many steps."""
+    """A measured gradient noise scale in samples, tr(Sigma) / |G|^2: its interval, and the number of steps."""
 
     value: float
     low: float
@@ -106,17 +106,18 @@ class NoiseScale:
 
     @property
     def trustworthy(self) -> bool:
-        """Whether it may take the place of the square-root rule: enough steps, and an interval within a factor of 2."""
+        """Whether it may replace the square-root rule: enough steps, and an interval within a factor of 2."""
         certain = self.value <= ENOUGH_CERTAINTY * self.low and self.high <= ENOUGH_CERTAINTY * self.value
         return self.steps >= ENOUGH_STEPS and certain
 
 
 def noise_scale(small_squares: float, big_squares: float, small_batch: float, big_batch: float) -> float:
-    """Return the simple noise scale, samples, from the mean squared norms of gradients of a small and a big batch.
+    """Return the simple noise scale in samples, from the mean squared gradient norms of a small and a big batch.
 
-    Both means must be taken over the steps first: a mean of ratios is biased. Data parallel: the small batch is one
-    rank's, the big one all ranks'. Raises ValueError if the batches do not differ, and where noise hides the gradient
-    (an estimate of |G|^2 that is not positive: average more steps). Source: McCandlish et al. 2018, appendix A.1.
+    Each mean is taken over the steps first, because a mean of ratios would be biased. In data-parallel training the
+    small batch is that of one rank, and the big one that of all ranks. Raises ValueError if the batches do not differ,
+    or if noise hides the gradient (the estimate of |G|^2 is not positive: average over more steps).
+    Source: McCandlish et al. 2018, appendix A.1.
     """
     positive(small_squares=small_squares, small_batch=small_batch)
     if not big_batch > small_batch:
@@ -129,7 +130,7 @@ def noise_scale(small_squares: float, big_squares: float, small_batch: float, bi
 
 
 def explain(law: Pareto, batch: float, origin: Origin = "given") -> Reason:
-    """Say what the law makes of a global batch size; ``origin``: of its B_crit."""
+    """Return the law's verdict on a global batch size; ``origin`` is that of B_crit."""
     ratio = batch / law.critical_batch
     return Reason(
         rule="E(B) = E_min (1 + B / B_crit)",
@@ -138,7 +139,7 @@ def explain(law: Pareto, batch: float, origin: Origin = "given") -> Reason:
             Number(name="E_min", value=law.fewest_epochs, unit="epochs"),
             Number(name="B_crit", value=law.critical_batch, unit="samples", origin=origin),
         ),
-        verdict=f"{law.epochs(batch):.3g} epochs to the target, {1 + ratio:.3g} times as many as tiny batches need",
+        verdict=f"{law.epochs(batch):.3g} epochs to the target, {1 + ratio:.3g} times as many as with tiny batches",
         source=MCCANDLISH,
     )
 
@@ -152,5 +153,5 @@ TASKS: dict[str, float] = {
     "deepcam": 1_098,
     "oc20": 2_060,
 }
-"""Critical batch sizes (samples) to begin with. Mean over training, McCandlish et al. 2018, for the first four; for the
-others the Pareto law fitted to MLPerf HPC logs (CosmoFlow v0.7, DeepCAM, OC20)."""
+"""Default critical batch sizes in samples. The first four are means over the training (McCandlish et al. 2018); the
+others come from the Pareto law, fitted to MLPerf HPC logs (CosmoFlow v0.7, DeepCAM, OC20)."""

@@ -1,4 +1,4 @@
-"""What the planner must know of a model, stored with a job or found by a probe; it looks at no model itself."""
+"""What the planner needs to know of a model: stored with a job, or measured by a probe; it loads no model itself."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hpclaunch.guidelines.memory import FUSION_BYTES, GRADIENT_BYTES, Model, Pre
 from hpclaunch.guidelines.reasoning import Number, positive
 
 HALVED = 0.5
-"""Bytes of activations in mixed precision over those in float32 (ResNet-50: 40.0 of 79.8 MiB a sample)."""
+"""Activation bytes in mixed precision relative to float32 (ResNet-50: 40.0 of 79.8 MiB per sample)."""
 
 
 @record
 class LayerFigures:
-    """One layer: Keras's name and class of it, its trained parameters, the values that it puts out for one sample."""
+    """One layer: its name and class in Keras, its trainable parameters, and its output values per sample."""
 
     name: str
     kind: str
@@ -22,15 +22,15 @@ class LayerFigures:
 
 @record
 class ModelFigures:
-    """What a model needs, in float32.
+    """The size and the arithmetic of a model, in float32.
 
-    ``parameters``: what an optimizer trains; ``fixed_parameters``: what it does not (statistics of batch norm, frozen
-    layers). ``flops_per_sample``: floating-point operations of the forward pass of one sample, a multiply-add is two.
-    ``saved_bytes_per_sample``: what the backward pass needs of the forward pass of one sample; ``saved_at_most``: it
-    is an upper bound (the sum of all layers' outputs, up to 1.8 times too high), because the graph could not be read.
+    ``parameters``: trainable ones; ``fixed_parameters``: all others (statistics of batch norm, frozen layers).
+    ``flops_per_sample``: floating-point operations of the forward pass of one sample; a multiply-add counts as two.
     ``flops_at_least``: some operations could not be counted (loops of recurrent layers).
-    ``layers``: in the order of the forward pass; empty where not known, and then ``largest_parameters`` may say what
-    the largest one has. ``origin``: in words, how all this was found.
+    ``saved_bytes_per_sample``: bytes of one sample that the forward pass saves for the backward pass;
+    ``saved_at_most``: this is an upper bound (the sum of all layers' outputs, up to 1.8 times too high), because the
+    graph could not be read. ``layers``: in the order of the forward pass; empty if not known, and then
+    ``largest_parameters`` may give the size of the largest one. ``origin``: how the figures were obtained, in words.
     """
 
     parameters: int
@@ -52,22 +52,24 @@ class ModelFigures:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What of this is a bound, in words."""
+        """Which of the figures are only bounds, in words."""
         found = []
         if self.flops_at_least:
-            found.append("forward FLOPs: at least so many, as those in loops are not counted; measure the throughput")
+            found.append("forward FLOPs: a lower bound, since those in loops are not counted; measure the throughput")
         if self.saved_at_most:
-            found.append("saved for backward: at most the sum of all layers' outputs; TensorFlow does not tell")
+            found.append(
+                "saved for backward: an upper bound, the sum of all layers' outputs (the graph was not readable)"
+            )
         return tuple(found)
 
     @property
     def largest_layer(self) -> int:
-        """Parameters of the largest layer; where that is not known, at most what Horovod's fusion buffer holds."""
+        """Parameters of the largest layer; if not known, at most as many as Horovod's fusion buffer holds."""
         largest = self.largest_parameters or min(self.parameters, FUSION_BYTES // GRADIENT_BYTES)
         return max((layer.parameters for layer in self.layers), default=largest)
 
     def model(self, precision: Precision) -> Model:
-        """Return what the memory formulas take. Keras keeps variables in float32 under mixed precision too."""
+        """Return the input of the memory formulas. Keras keeps variables in float32 under mixed precision too."""
         share = HALVED if precision == "mixed" else 1.0
         return Model(
             parameters=self.parameters,

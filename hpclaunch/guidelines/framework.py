@@ -1,4 +1,4 @@
-"""Which framework joins the ranks, how they update, and why every other way is declined; it looks at no site."""
+"""Which framework connects the ranks, how they update, and why each alternative is declined; it knows no site."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UPDATES = f"{GUIDELINES}, synchronous, asynchronous or hybrid SGD"
 
 @record
 class Passed:
-    """A way that was not taken, and why."""
+    """An alternative that is declined, and why."""
 
     name: str
     why: str
@@ -20,7 +20,7 @@ class Passed:
 
 @record
 class Selection:
-    """What was chosen, why, and everything that was not."""
+    """The choice, its reason, and every declined alternative."""
 
     name: str
     reason: Reason
@@ -30,12 +30,13 @@ class Selection:
 def choose_framework() -> Selection:
     """Return Horovod on MPI, always, with every alternative of the guidelines and why it is declined.
 
-    Source: guidelines, "use Horovod-MPI unless you have access to Cray machine"; the exception has lapsed.
+    Source: guidelines, "use Horovod-MPI unless you have access to Cray machine". The exception no longer applies,
+    because Cray's plugin is no longer developed.
     """
     return Selection(
         name="Horovod on MPI",
         reason=Reason(
-            rule="Horovod on MPI, unless a Cray brings its own plugin",
+            rule="Horovod on MPI, unless a Cray provides its own plugin",
             verdict="Horovod on MPI, on Crays too: their plugin ended with version 23.09.1",
             source=_FRAMEWORK,
         ),
@@ -48,14 +49,14 @@ def choose_framework() -> Selection:
             ),
             Passed(
                 name="gRPC",
-                why="never on HPC: it runs on TCP sockets and uses no RDMA of the interconnect, and needs a list of"
-                " hosts and open ports of its own beside the launcher; parameter servers and multi-worker"
-                " tf.distribute are declined with it",
+                why="never on HPC: it runs on TCP sockets without the interconnect's RDMA, and needs its own list of"
+                " hosts and open ports besides the launcher; parameter servers and multi-worker tf.distribute,"
+                " which use it, are declined too",
                 source=_FRAMEWORK,
             ),
             Passed(
                 name="Horovod-MLSL",
-                why="MLSL was Intel's library for its own CPUs; Horovod 0.28 has oneCCL in its place",
+                why="MLSL was Intel's library for its own CPUs; Horovod 0.28 uses oneCCL instead",
                 source=_FRAMEWORK,
             ),
         ),
@@ -77,24 +78,24 @@ def choose_updates() -> Selection:
         declined=(
             Passed(
                 name="asynchronous",
-                why="stale gradients: no two runs are alike, and convergence must be studied anew; only for"
-                " well-studied algorithms",
+                why="its gradients are stale: runs cannot be reproduced, and convergence must be studied for each"
+                " problem; only for well-studied algorithms",
                 source=_UPDATES,
             ),
             Passed(
                 name="lag-synchronous",
-                why="applies the gradient of the step before, so that a run is no longer the large-batch run of theory;"
-                " worth it only where communication outlasts the backward pass",
+                why="it applies the gradient of the previous step, so the theory of large batches does not hold;"
+                " worth it only where communication takes longer than the backward pass",
                 source=f"{_UPDATES}; Kurth et al. 2018, arXiv 1810.01993",
             ),
             Passed(
                 name="hybrid",
-                why="synchronous groups under asynchronous servers: not straightforward, and Horovod has none",
+                why="synchronous groups under asynchronous parameter servers: not straightforward, and not in Horovod",
                 source=f"{_UPDATES}; Kurth et al. 2017, arXiv 1708.05256",
             ),
             Passed(
                 name="pipelined",
-                why="another name of the lag-synchronous (stale-synchronous) form, with the same staleness",
+                why="another name for the lag-synchronous (stale-synchronous) form, with the same staleness",
                 source=_UPDATES,
             ),
         ),

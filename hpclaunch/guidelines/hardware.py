@@ -1,4 +1,4 @@
-"""Peaks of GPUs, and how fast a model trains on one before anything was measured; it looks at no GPU."""
+"""Peaks of GPUs, and the training speed of a model on one GPU without any measurement; it queries no GPU."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hpclaunch.guidelines.reasoning import Interval, Number, Reason, positive, s
 Arithmetic = Literal["float32", "tf32", "mixed"]
 
 FORWARD_AND_BACKWARD = 3.0
-"""Operations of a training step over those of its forward pass."""
+"""Operations of a training step relative to those of its forward pass."""
 ACHIEVED = 0.97
 SWEEPS = 12.3
-"""How often the activations cross the GPU's memory in a step. Both fitted to 20 published single-GPU throughputs (rms
-factor 1.24); a constant share of the peak in their place is wrong by a factor of 3.4."""
+"""How often the activations cross the GPU's memory in a step. This and the share of the peak are fitted to 20
+published single-GPU throughputs (rms factor 1.24). A constant share of the peak alone is wrong by a factor of 3.4."""
 UNMEASURED = 0.5
 """Relative half-width of a prediction from defaults alone."""
 SOURCE = "vendors' dense peaks; fit of 20 published single-GPU throughputs"
@@ -22,7 +22,7 @@ SOURCE = "vendors' dense peaks; fit of 20 published single-GPU throughputs"
 
 @record
 class Gpu:
-    """Dense peaks in TFLOP/s (0: has none), memory bandwidth in GB/s; ``derate`` where the fit is known to flatter."""
+    """Dense peaks in TFLOP/s (0: none), memory bandwidth in GB/s; ``derate`` corrects a fit that is too fast."""
 
     name: str
     float32: float
@@ -32,7 +32,7 @@ class Gpu:
     derate: float = 1.0
 
     def peak(self, arithmetic: Arithmetic) -> float:
-        """TFLOP/s of an arithmetic; float32's where the GPU has no unit for it."""
+        """Return TFLOP/s of an arithmetic; those of float32 if the GPU has no unit for it."""
         return {"float32": self.float32, "tf32": self.tf32, "mixed": self.mixed}[arithmetic] or self.float32
 
 
@@ -46,39 +46,39 @@ GPUS = (
     Gpu(name="H200", float32=67, tf32=495, mixed=989, memory_gbytes_per_s=4800, derate=0.7),
     Gpu(name="MI250X", float32=23.9, tf32=0, mixed=191.5, memory_gbytes_per_s=1600),
 )
-"""SXM versions; an MI250X is one of its two dies. H100's derate is from MPT-1B (40 % too fast); H200's too."""
+"""SXM versions; an MI250X entry is one of its two dies. The derate of H100 and H200 is from MPT-1B (40 % too fast)."""
 LARGE_A100_GB = 80
 _OTHER_H100 = {"PCIe", "GH200", "HBM2"}
-"""Words for GPUs of that name with another clock or memory, whose peaks are not in the table."""
+"""Words that mark variants of a GPU with another clock or memory, whose peaks are not in the table."""
 
 
 def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
-    """Return the GPU whose name stands in a site's word for it ("NVIDIA A100 (SXM4)"), or None if none does.
+    """Return the GPU whose name is part of the site's description ("NVIDIA A100 (SXM4)"), or None.
 
-    The A100 of 80 GB is told by ``memory_gb``. A GH200's GPU is not taken for an H100: it has not been measured.
+    ``memory_gb`` identifies the A100 with 80 GB. A GH200 does not count as an H100, since it has not been measured.
     """
     words = (model or "").replace("-", " ").replace("(", " ").replace(")", " ").split()
-    found = next((gpu for gpu in GPUS if gpu.name in words), None)
-    if found is not None and found.name == "H100" and _OTHER_H100 & set(words):
+    named = next((gpu for gpu in GPUS if gpu.name in words), None)
+    if named is not None and named.name == "H100" and _OTHER_H100 & set(words):
         return None
-    if found is not None and found.name == "A100" and (memory_gb or 0) >= LARGE_A100_GB:
+    if named is not None and named.name == "A100" and (memory_gb or 0) >= LARGE_A100_GB:
         return next(gpu for gpu in GPUS if gpu.name == "A100 80")
-    return found
+    return named
 
 
 @record
 class Compute:
-    """Time of one sample on one GPU, forward and backward, seconds."""
+    """Seconds of one sample on one GPU, forward and backward, and why."""
 
     sample_s: Interval
     reason: Reason
 
 
 def unmeasured_compute(gpu: Gpu, arithmetic: Arithmetic, flops: float, saved_bytes: float) -> Compute:
-    """Return seconds a sample: 3 x ``flops`` (forward, one sample) at the peak plus ``saved_bytes`` through the memory.
+    """Return seconds per sample: 3 x ``flops`` (forward, one sample) at the peak, plus ``saved_bytes`` through memory.
 
-    +- 50 %: leaving one model out, the worst of 20 was wrong by a factor of 1.9. Raises ValueError for no operations.
-    Source: the fit named at ``SWEEPS``.
+    The uncertainty is +-50 %: in leave-one-out tests, the worst of 20 models was wrong by a factor of 1.9.
+    Raises ValueError for no operations. Source: the fit named at ``SWEEPS``.
     """
     positive(flops=flops)
     operations = FORWARD_AND_BACKWARD * flops / (ACHIEVED * gpu.peak(arithmetic) * 1e12)

@@ -1,4 +1,4 @@
-"""A GPU's memory in training: states, activations and the rest, and the largest batch that fits; it probes nothing."""
+"""GPU memory in training: states, activations and the rest, and the largest batch that fits; it probes no model."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from hpclaunch.guidelines.reasoning import Number, Reason, positive
 Precision = Literal["float32", "mixed"]
 
 GRADIENT_BYTES = 4
-"""Bytes of a gradient of one parameter: Keras keeps variables and gradients in float32 under ``mixed_*`` too."""
+"""Gradient bytes per parameter: Keras keeps variables and gradients in float32 under ``mixed_*`` too."""
 WEIGHT_BYTES, COPY_BYTES, SLOT_BYTES = 4, 2, 4
 SLOTS: dict[str, int] = {"sgd": 0, "momentum": 1, "lars": 1, "larc": 1, "adam": 2, "adamw": 2, "lamb": 2}
-"""Values that an optimizer keeps for every parameter; ``momentum`` is SGD with momentum."""
+"""Values that an optimizer keeps per parameter; ``momentum`` is SGD with momentum."""
 ALLOCATED = 1.1
 """Measured over probed activations: 1.09 to 1.14 (ResNet-50), 0.8 to 1.12 (VGG16), 1.10 to 1.13 (InceptionV3)."""
 FUSION_BYTES = 128 * 2**20
 """Horovod's fusion buffer (0.28.1, operations.cc)."""
 LIBRARY_BYTES = 2**30
-"""About what the CUDA context, NCCL and cuDNN's workspace take."""
+"""Approximate memory of the CUDA context, NCCL and cuDNN's workspace."""
 SOURCE = "Keras's float32 variables, Horovod's operations.cc, and peaks measured by the project"
 
 
 def bytes_per_parameter(optimizer: str, precision: Precision) -> int:
-    """Return bytes of weight, gradient and optimizer values of one parameter.
+    """Return the bytes of one parameter: weight, gradient and optimizer values.
 
-    float32: SGD 8, momentum 12, Adam, AdamW and LAMB 16; mixed precision adds the cast copy: Adam 18. Raises
-    ValueError for an optimizer that is not known. Source: Keras mixed precision keeps variables in float32.
+    In float32: SGD 8, momentum 12, Adam, AdamW and LAMB 16. Mixed precision adds a copy in 16 bits: Adam 18.
+    Raises ValueError for an unknown optimizer. Source: Keras keeps variables in float32 under mixed precision.
     """
     slots = SLOTS.get(optimizer.lower())
     if slots is None:
@@ -39,19 +39,20 @@ def bytes_per_parameter(optimizer: str, precision: Precision) -> int:
 
 
 def states_bytes(parameters: float, optimizer: str, precision: Precision = "float32") -> float:
-    """Return bytes of all weights, gradients and optimizer values. Raises ValueError like ``bytes_per_parameter``."""
+    """Return the bytes of all weights, gradients and optimizer values; raises as ``bytes_per_parameter`` does."""
     return parameters * bytes_per_parameter(optimizer, precision)
 
 
 def activation_bytes(saved_bytes: float, batch: float) -> float:
-    """Return bytes of activations of ``batch`` samples, of which the backward pass needs ``saved_bytes`` each."""
+    """Return the activation bytes of ``batch`` samples, each of which saves ``saved_bytes`` for the backward pass."""
     return ALLOCATED * saved_bytes * batch
 
 
 def transformer_layer_bytes(sequence: int, batch: int, hidden: int, heads: int, *, tensor_parallel: int = 1) -> float:
-    """Return bytes of activations of one transformer layer in 16 bit, nothing recomputed.
+    """Return the activation bytes of one transformer layer in 16 bits, without recomputation.
 
-    s b h (34 + 5 a s / h); split among t GPUs s b h (10 + 24 / t + 5 a s / (h t)). Source: Korthikanti et al. 2022.
+    s b h (34 + 5 a s / h) on one GPU; split among t GPUs, s b h (10 + 24 / t + 5 a s / (h t)) on each.
+    Source: Korthikanti et al. 2022.
     """
     positive(sequence=sequence, batch=batch, hidden=hidden, heads=heads, tensor_parallel=tensor_parallel)
     attention = 5 * heads * sequence / hidden
@@ -59,15 +60,15 @@ def transformer_layer_bytes(sequence: int, batch: int, hidden: int, heads: int, 
 
 
 def other_bytes(largest_gradient_bytes: float = 0.0) -> float:
-    """Return bytes of fusion buffer, CUDA libraries, and the largest gradient once more (its copy on the way)."""
+    """Return the bytes of the fusion buffer, the CUDA libraries, and a second copy of the largest gradient."""
     return FUSION_BYTES + LIBRARY_BYTES + largest_gradient_bytes
 
 
 @record
 class Model:
-    """What is known of a model: parameters (and how many of them can be split), bytes that backward needs per sample.
+    """The figures of a model: parameters (and how many of them can be split), bytes saved for backward per sample.
 
-    ``largest_layer``: parameters of the largest one. ``flops``: forward pass of one sample.
+    ``largest_layer``: parameters of the largest layer. ``flops``: operations of the forward pass of one sample.
     """
 
     parameters: float
@@ -79,7 +80,7 @@ class Model:
 
 @record
 class Memory:
-    """Memory of one GPU in training, bytes, against what it may fill."""
+    """Memory of one GPU in training, and the memory that it may use, in bytes."""
 
     states: float
     activations: float
@@ -89,12 +90,12 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """Bytes of everything."""
+        """Bytes of all parts together."""
         return self.states + self.activations + self.other
 
     @property
     def fits(self) -> bool:
-        """Whether everything fits."""
+        """Whether the total fits into the usable memory."""
         return self.total <= self.usable
 
 
@@ -103,8 +104,8 @@ def memory(
 ) -> Memory:
     """Return the memory of one GPU for ``batch`` samples per replica, which ``gpus_per_replica`` GPUs share.
 
-    Activations are counted as split evenly, as in Megatron's layers but for what each GPU repeats.
-    Raises ValueError for an optimizer that is not known. Source: the sum of the formulas above.
+    Activations count as split evenly; in Megatron's layers each GPU repeats a small part of them.
+    Raises ValueError for an unknown optimizer. Source: the sum of the formulas above.
     """
     positive(parameters=model.parameters, batch=batch, gpu_bytes=gpu_bytes, gpus_per_replica=gpus_per_replica)
     here = (model.parameters - model.unsplittable) / gpus_per_replica + model.unsplittable
@@ -136,22 +137,22 @@ def memory(
 def largest_batch(
     model: Model, optimizer: str, precision: Precision, gpu_bytes: float, *, gpus_per_replica: int = 1
 ) -> int:
-    """Return the largest batch size of a replica, samples, that fits; 0 if not even one sample does.
+    """Return the largest batch size of a replica (samples) that fits; 0 if not even one sample does.
 
-    Raises ValueError if the bytes that a sample needs are not known (not above zero): then nothing limits the batch.
+    Raises ValueError if the bytes per sample are not above zero: then nothing would limit the batch.
     """
     positive(saved_bytes=model.saved_bytes)
-    one = memory(model, optimizer, precision, 1, gpu_bytes, gpus_per_replica=gpus_per_replica)
-    room = one.usable - one.states - one.other
-    found = max(0, math.floor(room / one.activations))
-    # The division may round up to a batch that is a byte too large.
-    while found and one.states + one.other + found * one.activations > one.usable:
-        found -= 1
-    return found
+    single = memory(model, optimizer, precision, 1, gpu_bytes, gpus_per_replica=gpus_per_replica)
+    room = single.usable - single.states - single.other
+    batch = max(0, math.floor(room / single.activations))
+    # Rounding in the division may give a batch that is a byte too large.
+    while batch and single.states + single.other + batch * single.activations > single.usable:
+        batch -= 1
+    return batch
 
 
 def need(model: Model, optimizer: str, precision: Precision, batch: int = 1) -> Need:
-    """Return what one replica needs at its smallest batch, split into what GPUs can share and what each must hold."""
+    """Return the bytes of one replica at its smallest batch: what GPUs can share, and what each must hold."""
     shared = states_bytes(model.parameters - model.unsplittable, optimizer, precision)
     repeated = states_bytes(model.unsplittable, optimizer, precision)
     return Need(

@@ -1,4 +1,4 @@
-"""Whether the optimizer of a single node is right for a global batch; it keeps it unless the batch is extreme."""
+"""Which optimizer suits a global batch size: that of a single node, unless the batch is extreme."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SOURCE = f"{GUIDELINES}, optimizer selection"
 SGD_LIMIT = 8192
 """Samples up to which plain SGD kept its accuracy on ImageNet (Goyal et al. 2017)."""
 BEYOND_CRITICAL = 4.0
-"""From this multiple of B_crit on a batch is extreme. hpclaunch's own reading of the guidelines' "extreme large"."""
+"""A batch above this multiple of B_crit is extreme: hpclaunch's own reading of the guidelines' "extreme large"."""
 
 LARS = (
     "local rate = 0.001 |w| / (|g| + weight decay |w|), momentum 0.9, rate 0.18 sqrt(B) up to 25; not for biases and"
@@ -79,12 +79,12 @@ def choose_optimizer(
     typed: bool = False,
     offered: Sequence[str] | None = None,
 ) -> OptimizerAdvice:
-    """Return the user's optimizer, or with an extreme global batch size (samples) LARS for SGD and LAMB for Adam.
+    """Return the user's optimizer; with an extreme global batch size (samples), LARS for SGD and LAMB for Adam.
 
-    Extreme: above 8192 for SGD, or above 4 x ``critical``. A ``typed`` optimizer is
-    kept, with a warning; so is one of a job that can be told no such other (``offered``; None: any). Source: guidelines
-    ("continue to use the default optimizer ... extreme large global batch size: consider combining LARS/LARC with base
-    optimizer").
+    Extreme means above 8192 for SGD, or above 4 x ``critical``. A ``typed`` optimizer is kept, with a warning. So is
+    that of a job whose program does not offer the other one (``offered``; None: it offers all).
+    Source: guidelines ("continue to use the default optimizer ... extreme large global batch size: consider combining
+    LARS/LARC with base optimizer").
     """
     positive(batch=batch)
     rules = rules_of(current)
@@ -98,8 +98,8 @@ def choose_optimizer(
         numbers.append(Number(name="limit of SGD", value=SGD_LIMIT, unit="samples", origin="default"))
     numbers += critical.numbers
     kept = not change or typed or (offered is not None and layerwise not in offered)
-    verdict = f"keep {current}" if kept else f"{layerwise} in place of {current}: the global batch size is extreme"
-    why = "as typed" if typed else "as the job can be told no other"
+    verdict = f"keep {current}" if kept else f"{layerwise} instead of {current}: the global batch size is extreme"
+    why = "as typed" if typed else f"because the job does not offer {layerwise}"
     warning = f"{current} kept {why}: a global batch size of {batch} is extreme, and {layerwise} is made for it"
     return OptimizerAdvice(
         name=current if kept else layerwise,

@@ -1,4 +1,4 @@
-"""Data, model or model-data parallel: the guidelines' decision table, and how a replica is split; pure arithmetic."""
+"""Data, model or model-data parallel: the guidelines' decision table, and the GPUs of a replica; pure arithmetic."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ Strategy = Literal["data", "model", "model-data"]
 Extent = Literal["one GPU", "one node", "several nodes"]
 
 USABLE_MEMORY = 0.92
-"""Share of a GPU's memory that a model may fill; the rest is lost to fragmentation (TensorFlow's BFC allocator)."""
+"""Share of a GPU's memory that a model may use; fragmentation takes the rest (TensorFlow's BFC allocator)."""
 USABLE_NODE_MEMORY = 0.6
-"""Share of a node's memory that a data set may fill: the ranks and the file system's cache need the rest."""
+"""Share of a node's memory that a data set may use: the ranks and the file system's cache need the rest."""
 BEFORE_SPLITTING = ("mixed precision", "a smaller batch size per rank with accumulation", "recomputing activations")
 
 
 @record
 class Need:
-    """What one replica needs at its smallest batch, bytes: what can be split among GPUs, and what each must hold."""
+    """Bytes of one replica at its smallest batch: those that can be split among GPUs, and those that each must hold."""
 
     shardable_bytes: float
     replicated_bytes: float
 
     def on_each(self, gpus: int) -> float:
-        """Bytes on each of ``gpus`` GPUs that share the replica."""
+        """Return the bytes on each of ``gpus`` GPUs that share the replica."""
         return self.shardable_bytes / gpus + self.replicated_bytes
 
 
 @record
 class Room:
-    """What there is, bytes: memory of a GPU (all of it), memory of a node, and its local storage (0: none).
+    """The available bytes: memory of a GPU (all of it), memory of a node, and its local storage (0: none).
 
-    ``device``: what computes for a rank, in words, and has that memory: a GPU, or a rank's share of a node's CPUs.
+    ``device`` names, in words, what has the GPU memory: a GPU, or a rank's share of a node's CPUs.
     """
 
     gpu_bytes: float
@@ -50,7 +50,7 @@ class Room:
 
 @record
 class Parallelism:
-    """How the model is spread: ``gpus_per_replica`` hold one replica; ``try_first`` may spare splitting it."""
+    """How the model is distributed: ``gpus_per_replica`` GPUs hold one replica; ``try_first`` may avoid a split."""
 
     strategy: Strategy
     extent: Extent
@@ -62,10 +62,10 @@ class Parallelism:
 
 
 def dataset_fits_node(dataset_bytes: float | None, room: Room) -> bool:
-    """Tell whether a node can hold the data set (bytes) in 0.6 of its memory or on its local storage; None: not known.
+    """Tell whether a node can hold the data set (bytes) in 0.6 of its memory or on its local storage.
 
-    What is not known counts as too large, since a sharded data set is right either way. Source: the guidelines'
-    "dataset can fit one node"; the share is hpclaunch's own.
+    An unknown size (None) counts as too large, because a sharded data set is right in both cases. Source: guidelines,
+    "dataset can fit one node"; the share is hpclaunch's own choice.
     """
     if dataset_bytes is None:
         return False
@@ -75,15 +75,16 @@ def dataset_fits_node(dataset_bytes: float | None, room: Room) -> bool:
 def choose_parallelism(need: Need, room: Room, dataset_bytes: float | None) -> Parallelism:
     """Return the cell of the guidelines' decision table.
 
-    Fits one node: data parallel. Does not, and the data set fits one: model parallel. Neither: model-data parallel.
-    A replica that one GPU cannot hold is split inside its node first. Raises Refused if what every GPU must hold
-    does not fit one. Source: guidelines, "Data parallel or model parallel decision-making".
+    If the model fits one node: data parallel. Otherwise, if the data set fits one node: model parallel; if neither
+    does: model-data parallel. A replica that one GPU cannot hold is first split inside its node. Raises Refused if the
+    bytes that every GPU must hold do not fit one GPU.
+    Source: guidelines, "Data parallel or model parallel decision-making".
     """
     usable = USABLE_MEMORY * room.gpu_bytes
     if need.replicated_bytes >= usable and need.on_each(1) > usable:
         raise Refused(
             Fault(
-                what=f"what cannot be split of the model needs {need.replicated_bytes / 1e9:.1f} GB on every GPU",
+                what=f"the unsplittable part of the model needs {need.replicated_bytes / 1e9:.1f} GB on every GPU",
                 allowed=f"less than {usable / 1e9:.1f} GB ({USABLE_MEMORY:.0%} of a GPU)",
                 next=f"try {', '.join(BEFORE_SPLITTING)}, or a node type with more memory",
             )
@@ -113,7 +114,7 @@ _TABLE: dict[tuple[Extent, bool], Strategy] = {
 
 
 def _gpus_per_replica(need: Need, usable: float, per_node: int) -> int:
-    """The fewest GPUs that hold a replica: a power of two that divides the node, then all of it, then whole nodes."""
+    """Return the fewest GPUs that hold a replica: a power of two that divides a node, a whole node, or whole nodes."""
     inside = [gpus for gpus in _powers_of_two(per_node) if per_node % gpus == 0]
     for gpus in sorted({*inside, per_node}):
         if need.on_each(gpus) <= usable:
@@ -148,23 +149,23 @@ def _reason(gpus: int, need: Need, room: Room, dataset_bytes: float | None) -> R
     warning = ""
     if extent == "several nodes":
         warning = (
-            f"a replica on {gpus} GPUs leaves the node: its layers speak over the network instead of the GPUs' links"
+            f"a replica on {gpus} GPUs spans nodes: its layers communicate over the network instead of the GPUs' links"
         )
     return Reason(
-        rule="the model fits one node: data parallel; only the data set does: model; neither: model-data",
+        rule="data parallel if the model fits one node; else model parallel if the data set does; else model-data",
         numbers=tuple(numbers),
-        verdict=f"{_TABLE[extent, fits]} parallel: a replica takes {place}, the data set {size} one node",
+        verdict=f"{_TABLE[extent, fits]} parallel: a replica needs {place}, and the data set {size} one node",
         source=f"{GUIDELINES}, data parallel or model parallel",
         warning=warning,
     )
 
 
 def replicas(parallelism: Parallelism, nodes: int, gpus_per_node: int) -> int:
-    """Return how many replicas train on that many nodes. Model parallel is one replica by the guidelines' table.
+    """Return how many replicas train on ``nodes`` nodes; in the guidelines' table, model parallel means one replica.
 
-    Raises ValueError if not even one fits.
+    Raises ValueError if not even one replica fits.
     """
     found = nodes * gpus_per_node // parallelism.gpus_per_replica
     if found < 1:
-        raise ValueError(f"a replica takes {parallelism.gpus_per_replica} GPUs, and {nodes * gpus_per_node} are there")
+        raise ValueError(f"a replica needs {parallelism.gpus_per_replica} GPUs, but there are {nodes * gpus_per_node}")
     return 1 if parallelism.strategy == "model" else found

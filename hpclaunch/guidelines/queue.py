@@ -1,4 +1,4 @@
-"""How long a job waits before it starts: upper bounds of quantiles of past waits; it asks no scheduler."""
+"""How long a job waits in the queue: upper bounds for quantiles of past waits; it queries no scheduler."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hpclaunch.guidelines.reasoning import Number, Reason
 
 CONFIDENCE = 0.95
 MIDDLE, MOST = 0.5, 0.95
-"""Quantiles: what is planned with, and what is also told."""
+"""Quantiles of the wait: the plan uses the first, and also shows the second."""
 CLASSES = (1800, 7200, 28800, 86400)
-"""Upper ends of the classes of walltime, seconds; short jobs fill holes that long ones leave."""
+"""Upper ends of the classes of walltime in seconds. Short jobs start earlier, in gaps between long ones."""
 SOURCE = "Brevik, Nurmi, Wolski: Predicting bounds on queuing delay for batch-scheduled parallel machines, PPoPP 2006"
 
 
 @record
 class Past:
-    """A job that has started: how long it waited (seconds) and what it had asked for; ``walltime`` None: no limit."""
+    """A job that has started: its wait and requested walltime in seconds (None: no limit), nodes, partition, QOS."""
 
     waited_s: float
     nodes: int
@@ -29,7 +29,7 @@ class Past:
 
 @record
 class Wait:
-    """A wait (seconds) that half of such jobs do not exceed, one that 19 of 20 do not (None: too few jobs), and why."""
+    """Upper bounds on the wait in seconds: of half of such jobs, of 95 % (None: too few jobs), and why."""
 
     middle_s: float
     most_s: float | None
@@ -37,30 +37,30 @@ class Wait:
 
 
 def wait_for(past: Sequence[Past], nodes: int, walltime: int | None, partition: str, qos: str) -> Wait | None:
-    """Return bounds on the wait of a job, from past ones like it; None where they are too few.
+    """Return bounds on the wait of a job from similar past jobs; None if there are too few.
 
-    Alike are jobs of the same partition, QOS, power of two of nodes and class of walltime; where they are too few for a
-    median, first any walltime and then any QOS will do. Source: ``SOURCE``; the classes are hpclaunch's own.
+    Similar jobs have the same partition, QOS, power of two of nodes, and class of walltime. If there are too few for a
+    median, any walltime counts, then any QOS. Source: ``SOURCE``; the classes are hpclaunch's own.
     """
     sized = [one for one in past if one.partition == partition and _size(one.nodes) == _size(nodes)]
     same = [one for one in sized if not qos or one.qos == qos]
     close = [one for one in same if _class(one.walltime) == _class(walltime)]
-    for jobs, words in ((close, "of like walltime"), (same, "of any walltime"), (sized, "of any walltime and QOS")):
+    for jobs, words in ((close, "of similar walltime"), (same, "of any walltime"), (sized, "of any walltime and QOS")):
         waits = sorted(one.waited_s for one in jobs)
         middle = upper_bound(waits, MIDDLE)
         if middle is not None:
-            return _told(middle, upper_bound(waits, MOST), len(waits), nodes, words)
+            return _wait_of(middle, upper_bound(waits, MOST), len(waits), nodes, words)
     return None
 
 
 def upper_bound(waits: Sequence[float], quantile: float, confidence: float = CONFIDENCE) -> float | None:
-    """Return what the quantile of the waits (sorted) does not exceed, with that confidence; None: too few of them.
+    """Return an upper bound for the quantile of the (sorted) waits, with that confidence; None: too few waits.
 
-    It is the k-th one, k = min{k: P(Binomial(m, quantile) <= k - 1) >= confidence}: whatever the distribution, if waits
-    are independent. The median needs 5 waits, the quantile of 0.95 needs 59. Source: ``SOURCE``.
+    It is the k-th wait, k = min{k: P(Binomial(m, quantile) <= k - 1) >= confidence}. This holds for any distribution of
+    independent waits. The median needs 5 waits, the quantile of 0.95 needs 59. Source: ``SOURCE``.
     """
     if not 0 < quantile < 1:
-        raise ValueError(f"a quantile is between 0 and 1, not {quantile}")
+        raise ValueError(f"a quantile must be between 0 and 1, not {quantile}")
     count, below = len(waits), 0.0
     for index in range(count):
         below += _chance(index, count, quantile)
@@ -70,7 +70,7 @@ def upper_bound(waits: Sequence[float], quantile: float, confidence: float = CON
 
 
 def _chance(successes: int, trials: int, quantile: float) -> float:
-    """The binomial distribution, by logarithms: its terms underflow."""
+    """Return the binomial distribution function; computed with logarithms, because its terms underflow."""
     ways = math.lgamma(trials + 1) - math.lgamma(successes + 1) - math.lgamma(trials - successes + 1)
     return math.exp(ways + successes * math.log(quantile) + (trials - successes) * math.log1p(-quantile))
 
@@ -83,12 +83,12 @@ def _class(walltime: int | None) -> int:
     return len(CLASSES) if walltime is None else sum(walltime > end for end in CLASSES)
 
 
-def _told(middle: float, most: float | None, jobs: int, nodes: int, words: str) -> Wait:
+def _wait_of(middle: float, most: float | None, jobs: int, nodes: int, words: str) -> Wait:
     numbers: Iterable[Number] = (
         Number(name="nodes", value=nodes, origin="given"),
         Number(name="past jobs", value=jobs, unit="jobs", origin="given"),
-        Number(name="half wait at most", value=middle, unit="s"),
-        *([Number(name="19 of 20 wait at most", value=most, unit="s")] if most is not None else []),
+        Number(name="bound on the median wait", value=middle, unit="s"),
+        *([Number(name="bound on the 95 % quantile", value=most, unit="s")] if most is not None else []),
     )
     return Wait(
         middle_s=middle,

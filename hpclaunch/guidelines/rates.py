@@ -1,4 +1,4 @@
-"""Learning rate for a larger global batch: scaling, warm-up and decay, in epochs; it sets no optimizer's rate."""
+"""Learning rates for a larger global batch: scaling, warm-up and decay in epochs; it changes no optimizer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCES: dict[Rule, str] = {
 }
 POWERS: dict[Rule, float] = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "power 2/3": 2 / 3}
 LARGE_STEP = 8.0
-"""From this growth of the batch on, the warm-up is long."""
+"""If the batch grows by this factor or more, the warm-up is long."""
 WARMUP_EPOCHS, LONG_WARMUP_EPOCHS = 2.0, 5.0
 """Guidelines: "over a couple of epochs"; Goyal et al. 2017: five, for batches 32 times as large."""
 LONGEST_SHARE = 0.2
@@ -34,12 +34,12 @@ DECAYS: dict[str, str] = {
     "polynomial": "(1 - epoch / epochs)^p",
     "cosine": "(1 + cos(pi epoch / epochs)) / 2",
 }
-"""The decay schedules that the guidelines name, as factors of the scaled rate; in epochs, to survive a change of B."""
+"""The decay schedules of the guidelines, as factors of the scaled rate; in epochs, so that they do not depend on B."""
 
 
 @record
 class Rate:
-    """A scaled learning rate: ``factor`` = scaled / base; weak scaling: batch and rate grow together."""
+    """A scaled learning rate; ``factor`` = scaled / base. Under weak scaling, batch and rate grow together."""
 
     base: float
     scaled: float
@@ -50,7 +50,7 @@ class Rate:
 
 
 def rule_for(optimizer: str) -> Rule:
-    """Return the usual scaling rule of an optimizer: sqrt for Adam, AdamW, LARS and LAMB, linear for SGD and others.
+    """Return the default scaling rule of an optimizer: sqrt for Adam, AdamW, LARS and LAMB, linear for SGD and others.
 
     Source: guidelines (linear, sqrt); MLPerf logs: CosmoFlow's SGD linear, ResNet-50's LARS sqrt.
     """
@@ -60,8 +60,8 @@ def rule_for(optimizer: str) -> Rule:
 def factor(rule: Rule, growth: float, *, noise_to_base: float | None = None) -> float:
     """Return the factor of the rate for a batch ``growth`` times as large (B / B0).
 
-    AdaScale's gain (1 + phi / B0) / (1 + phi / B) needs phi / B0, the measured noise scale over the base batch.
-    Raises ValueError without it. Sources: ``SOURCES``.
+    AdaScale's gain (1 + phi / B0) / (1 + phi / B) needs ``noise_to_base`` = phi / B0, the measured noise scale divided
+    by the base batch size. Raises ValueError without it. Sources: ``SOURCES``.
     """
     positive(growth=growth)
     if rule == "adascale":
@@ -73,7 +73,7 @@ def factor(rule: Rule, growth: float, *, noise_to_base: float | None = None) -> 
 
 @record
 class BaseRate:
-    """A learning rate that somebody tuned, and at which global batch size, samples."""
+    """A tuned learning rate, and the global batch size (samples) that it was tuned at."""
 
     rate: float
     batch: float
@@ -91,10 +91,11 @@ def scale_rate(
     critical: CriticalBatch = NOT_KNOWN,
     noise: float | None = None,
 ) -> Rate:
-    """Return the learning rate at global batch size ``batch``, samples, from the base rate.
+    """Return the learning rate at global batch size ``batch`` (samples), scaled from the base rate.
 
-    ``rule``: typed, else the optimizer's; linear scaling stops at the ``critical`` batch, if that is known: beyond it a
-    larger step gains nothing (McCandlish et al. 2018: the best step is eps_max / (1 + B_noise / B)).
+    ``rule`` is the typed one, else that of the optimizer. Linear scaling stops at the ``critical`` batch size, if that
+    is known: beyond it a larger step gains nothing (McCandlish et al. 2018: the best step is
+    eps_max / (1 + B_noise / B)).
     """
     positive(batch=batch)
     chosen = rule or rule_for(optimizer)
@@ -117,7 +118,7 @@ def scale_rate(
         rule=chosen,
         origin="typed" if rule else "default",
         reason=Reason(
-            rule="weak scaling: learning rate and global batch size grow together",
+            rule="weak scaling: the learning rate grows with the global batch size",
             numbers=numbers,
             verdict=f"{base.rate * grown:.4g} = {base.rate:.4g} x {grown:.4g} ({chosen}{stops})",
             source=SOURCES[chosen],
@@ -129,9 +130,9 @@ LAMB_RATE, LAMB_BATCH = 0.005, 32768
 
 
 def lamb_rate(batch: float) -> Rate:
-    """Return LAMB's own rate, 0.005 sqrt(B / 32768), for a run that takes LAMB in place of another optimizer.
+    """Return LAMB's own rate, 0.005 sqrt(B / 32768), for a run that uses LAMB instead of another optimizer.
 
-    A rate that was tuned for another optimizer means nothing to it. Source: You et al. 2020, arXiv 1904.00962.
+    A rate that was tuned for another optimizer does not suit LAMB. Source: You et al. 2020, arXiv 1904.00962.
     """
     positive(batch=batch)
     grown = math.sqrt(batch / LAMB_BATCH)
@@ -142,23 +143,23 @@ def lamb_rate(batch: float) -> Rate:
         rule="sqrt",
         origin="default",
         reason=Reason(
-            rule="LAMB brings its own rate: 0.005 sqrt(B / 32768)",
+            rule="LAMB has its own rate: 0.005 sqrt(B / 32768)",
             numbers=(Number(name="B", value=batch, unit="samples"), Number(name="factor", value=grown)),
-            verdict=f"{LAMB_RATE * grown:.4g}, to begin with",
+            verdict=f"{LAMB_RATE * grown:.4g} as a starting value",
             source="You et al. 2020, arXiv 1904.00962",
         ),
     )
 
 
 LARS_RATE, LARS_MOST = 0.18, 25.0
-"""Of sqrt(B), and where it ends: ResNet-50 by LARS (trust 0.001) took 7.4, 10.5 and 17 at batches of 1664, 3264 and
-8192, 21 to 29 at 32,768 and 23 to 25 at 65,536 (MLPerf Training's logs)."""
+"""Factor of sqrt(B), and the highest rate. In MLPerf Training's logs, ResNet-50 with LARS (trust 0.001) used 7.4, 10.5
+and 17 at batch sizes of 1664, 3264 and 8192, 21 to 29 at 32,768, and 23 to 25 at 65,536."""
 
 
 def lars_rate(batch: float) -> Rate:
-    """Return LARS's own rate, 0.18 sqrt(B) up to 25, for a run that takes LARS in place of another optimizer.
+    """Return LARS's own rate, 0.18 sqrt(B) up to 25, for a run that uses LARS instead of another optimizer.
 
-    Its local rates are a thousandth of |w| / |g|, so that a rate tuned for SGD would hardly move the weights.
+    LARS multiplies it by a thousandth of |w| / |g|, so that a rate tuned for SGD would hardly move the weights.
     Source: MLPerf Training's logs of ResNet-50, named at ``LARS_RATE``.
     """
     positive(batch=batch)
@@ -171,9 +172,9 @@ def lars_rate(batch: float) -> Rate:
         rule="sqrt",
         origin="default",
         reason=Reason(
-            rule=f"LARS brings its own rate: {LARS_RATE:g} sqrt(B), at most {LARS_MOST:g}",
+            rule=f"LARS has its own rate: {LARS_RATE:g} sqrt(B), at most {LARS_MOST:g}",
             numbers=(Number(name="B", value=batch, unit="samples"), Number(name="factor", value=grown)),
-            verdict=f"{scaled:.4g}, to begin with",
+            verdict=f"{scaled:.4g} as a starting value",
             source="rates of ResNet-50 with LARS in MLPerf Training's logs",
         ),
     )
@@ -181,17 +182,17 @@ def lars_rate(batch: float) -> Rate:
 
 @record
 class Warmup:
-    """Epochs over which the rate climbs linearly from the base to the scaled one; 0: none."""
+    """Epochs over which the rate rises linearly from the base rate to the scaled one; 0: no warm-up."""
 
     epochs: float
     reason: Reason
 
 
 def warm_up(base_batch: float, batch: float, optimizer: str, *, epochs: float | None = None) -> Warmup:
-    """Return the warm-up: none without growth, 2 epochs, 5 beyond 8 times the base batch; LARS and LAMB in proportion.
+    """Return the warm-up: none if the batch does not grow, 2 epochs, or 5 beyond 8 times the base batch.
 
-    Never more than a fifth of a run of ``epochs``, LAMB's own share at its largest batch (You et al. 2020).
-
+    For LARS and LAMB it grows in proportion to the batch. It is at most a fifth of a run of ``epochs``, the share of
+    LAMB at its largest batch (You et al. 2020).
     Source: guidelines ("start with single worker/rank/node LR and scale up to desired value linearly over a couple of
     epochs"); Goyal et al. 2017 (5 epochs); LEGW, You et al. 2019 (epochs in proportion to the batch).
     """
@@ -200,14 +201,14 @@ def warm_up(base_batch: float, batch: float, optimizer: str, *, epochs: float | 
     climb = 0.0 if growth <= 1 else WARMUP_EPOCHS if growth <= LARGE_STEP else LONG_WARMUP_EPOCHS
     source = f"{SOURCE}; Goyal et al. 2017"
     if rules_of(optimizer).long_warmup and growth > LARGE_STEP:
-        # LEGW needs the base's warm-up; two epochs at 8 x the base batch joins it to the rule below 8 x.
+        # LEGW needs a warm-up of the base batch. Two epochs at 8 x the base batch agree with the rule below 8 x.
         climb, source = WARMUP_EPOCHS * growth / LARGE_STEP, "LEGW, You et al. 2019, arXiv 1901.08256"
     if epochs is not None:
         climb = min(climb, LONGEST_SHARE * epochs)
     return Warmup(
         epochs=climb,
         reason=Reason(
-            rule="climb linearly from the base rate to the scaled one over a couple of epochs",
+            rule="raise the rate linearly from the base to the scaled one over a couple of epochs",
             numbers=(Number(name="B / B0", value=growth), Number(name="warm-up", value=climb, unit="epochs")),
             verdict=f"{climb:g} epochs of warm-up" if climb else "no warm-up: the batch does not grow",
             source=source,
@@ -226,10 +227,10 @@ class Decay:
 
 
 def choose_decay(optimizer: str) -> Decay:
-    """Return polynomial decay for LARS (power 2) and LAMB (power 1), else cosine, which has nothing to tune.
+    """Return polynomial decay for LARS (power 2) and LAMB (power 1), otherwise cosine decay, which needs no tuning.
 
-    Source: guidelines ("try step decay, exponential decay, 1/t decay, polynomial decay, cosine decay"); the powers are
-    those of MLPerf's LARS and BERT; cosine first is hpclaunch's own choice.
+    Source: guidelines ("try step decay, exponential decay, 1/t decay, polynomial decay, cosine decay"). The powers are
+    those of LARS and BERT in MLPerf; cosine decay as the first choice is hpclaunch's own.
     """
     power = rules_of(optimizer).decay_power
     name = "polynomial" if power else "cosine"
@@ -247,10 +248,10 @@ def choose_decay(optimizer: str) -> Decay:
 
 
 def decay_factor(name: str, epoch: float, epochs: float, *, power: float = 1.0, rate: float = 1.0) -> float:
-    """Return the factor of the scaled rate at a fractional epoch of ``epochs``.
+    """Return the factor of the scaled rate at a (fractional) ``epoch`` of ``epochs``.
 
-    ``power`` is the polynomial's; ``rate`` is k of the exponential and the 1/t schedule, and the factor of ``step``
-    at a third and at two thirds of the run. Raises ValueError for another name. Source: guidelines' list.
+    ``power`` is that of the polynomial. ``rate`` is k of the exponential and the 1/t schedule, and the factor that
+    ``step`` applies after one and two thirds of the run. Raises ValueError for an unknown name. Source: guidelines.
     """
     positive(epochs=epochs)
     done = min(max(epoch / epochs, 0.0), 1.0)

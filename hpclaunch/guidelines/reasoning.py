@@ -1,4 +1,4 @@
-"""What every advice carries for its reader: rule, numbers, verdict, source, intervals; it decides nothing."""
+"""How a recommendation is explained: its rule, numbers, verdict, source and intervals; it decides nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 from hpclaunch.core.records import record
 
 Origin = Literal["typed", "given", "site", "default", "profile", "fitted", "computed"]
-"""How a number was obtained: typed by a person, given by job or model, the site's, hpclaunch's default, measured, …"""
+"""How a number was obtained: typed by a person, given by job or model, from the site file, a default, measured, …"""
 
 GUIDELINES = "Distributed Training guidelines (Big Data Center, NERSC and Intel)"
 
 Z90 = 1.2815515655446004
-"""The 90 % quantile of the standard normal distribution: an 80 % interval is +- this many standard deviations."""
+"""The 90 % quantile of the standard normal distribution: an 80 % interval reaches this many deviations to each side."""
 
 
 @record
@@ -28,7 +28,7 @@ class Number:
 
 @record
 class Reason:
-    """One rule, applied: its numbers, what followed, and whose rule it is. ``warning`` is one line, or empty."""
+    """One rule as it was applied: its numbers, the result, and the source. ``warning`` is one line, or empty."""
 
     rule: str
     numbers: tuple[Number, ...] = ()
@@ -39,7 +39,7 @@ class Reason:
 
 @record
 class Interval:
-    """A positive quantity that is not known exactly: its 10, 50 and 90 % quantiles, and how it was obtained."""
+    """An uncertain quantity that is not negative: its 10, 50 and 90 % quantiles, and how it was obtained."""
 
     low: float
     middle: float
@@ -52,9 +52,10 @@ class Interval:
 
 
 def spread(middle: float, relative: float, origin: Origin = "computed") -> Interval:
-    """Return the 80 % interval of ``middle`` with a ``relative`` half-width (0.15: +-15 %), symmetric in the logarithm.
+    """Return the 80 % interval of ``middle`` with a ``relative`` half-width (0.15: +-15 %).
 
-    Raises ValueError for a negative middle or width. A factor, because a time cannot become negative.
+    It is symmetric in the logarithm, because a time cannot become negative. Raises ValueError for a negative middle
+    or width.
     """
     if middle < 0 or relative < 0:
         raise ValueError("an interval needs a middle and a width that are not negative")
@@ -62,12 +63,15 @@ def spread(middle: float, relative: float, origin: Origin = "computed") -> Inter
 
 
 def combined(*relative: float) -> float:
-    """Return the relative half-width of a product of independent quantities with these (log-normal: squares add up)."""
-    return math.expm1(math.sqrt(sum(math.log1p(one) ** 2 for one in relative)))
+    """Return the relative half-width of a product of independent quantities, given the half-width of each.
+
+    They are taken as log-normal, so that the squares of the logarithms add up.
+    """
+    return math.expm1(math.sqrt(sum(math.log1p(width) ** 2 for width in relative)))
 
 
 def positive(**values: float) -> None:
-    """Raise ValueError that names every value which is not a finite number above zero."""
+    """Raise ValueError if a value is not a finite number above zero; it names all such values."""
     wrong = [f"{name} = {value}" for name, value in values.items() if not (math.isfinite(value) and value > 0)]
     if wrong:
         raise ValueError(f"must be above zero: {', '.join(wrong)}")

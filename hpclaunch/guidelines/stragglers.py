@@ -1,4 +1,4 @@
-"""How much a rank's steps vary, from steps in which all ranks wait for the slowest; pure arithmetic."""
+"""How much a rank's step time varies, derived from steps in which all ranks wait for the slowest; pure arithmetic."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import math
 from functools import cache
 
 ASSUMED = 0.02
-"""Relative standard deviation of a rank's step where it was not measured; hpclaunch's own."""
+"""Relative standard deviation of a rank's step time if it was not measured; hpclaunch's own choice."""
 _REACH, _PARTS = 9.0, 1800
-"""The integrals go so many standard deviations far, in so many parts: exact to 1e-9."""
+"""The integrals' range in standard deviations, and their number of parts: exact to 1e-9."""
 
 
 def of_a_rank(spread: float, ranks: int) -> float:
-    """Return the relative standard deviation of one rank's step from that of the steps (``spread``) of all ``ranks``.
+    """Return the relative standard deviation of one rank's step time, given that of the joint steps (``spread``).
 
-    In synchronous training a step is as long as its slowest rank's, and the largest of many values varies less than
-    each. Taken as independent and normal. Raises ValueError for a negative spread. Source: ``spread_of_slowest``.
+    In synchronous training a step takes as long as that of its slowest rank, and the largest of several values varies
+    less than each. The ranks' times are taken as independent and normal. Raises ValueError for a negative spread.
+    Source: ``spread_of_slowest``.
     """
     if spread < 0:
         raise ValueError(f"a standard deviation cannot be negative: {spread}")
@@ -26,11 +27,11 @@ def of_a_rank(spread: float, ranks: int) -> float:
 def spread_of_slowest(ranks: int) -> float:
     """Return the standard deviation of the largest of ``ranks`` independent standard normal values.
 
-    1, 0.8256, 0.7480, 0.7012 of 1 to 4. Source: order statistics, density p phi(x) Phi(x)^(p - 1) (David and Nagaraja,
-    Order Statistics, 2003); integrated with the trapezoidal rule.
+    It is 1, 0.8256, 0.7480, 0.7012 for 1 to 4 ranks. Source: order statistics with density p phi(x) Phi(x)^(p - 1)
+    (David and Nagaraja, Order Statistics, 2003), integrated with the trapezoidal rule.
     """
     if ranks < 1:
-        raise ValueError(f"at least one rank, not {ranks}")
+        raise ValueError(f"there must be at least one rank, not {ranks}")
     width = 2 * _REACH / _PARTS
     mean = square = 0.0
     for index in range(_PARTS + 1):

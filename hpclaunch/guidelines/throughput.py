@@ -1,4 +1,4 @@
-"""Time of a training step on any nodes: compute, all-reduce, stragglers, input pipeline; it measures nothing."""
+"""Time of a training step on any node count: compute, all-reduce, stragglers, input pipeline; it measures nothing."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hpclaunch.guidelines.stragglers import ASSUMED
 
 SOURCE = "Pollux's form of the step time (Qiao et al. 2021) with a physical network term"
 OVERLAPPED, ADDED = 2.0, 1.0
-"""The norm in which compute and all-reduce add up: 2 with overlap; 1 with accumulation (one all-reduce, at the end)."""
+"""The norm that adds compute and all-reduce: 2 where they overlap, 1 with accumulation (one all-reduce at the end)."""
 
 
 @record
 class Work:
-    """What a step moves: bytes of gradients of one rank (4 a parameter), of a sample as it is read (0: not read)."""
+    """What a step moves: gradient bytes of one rank (4 per parameter), and bytes per sample read (0: not read)."""
 
     gradient_bytes: float
     sample_bytes: float = 0.0
@@ -24,7 +24,7 @@ class Work:
 
 @record
 class Machine:
-    """What the ranks run on; file system bandwidths in GB/s, of one node and in all (infinite: never waited for)."""
+    """The hardware of the ranks; file system bandwidths in GB/s, per node and in total (infinite: never a limit)."""
 
     links: Links
     file_node_gbytes_per_s: float = math.inf
@@ -33,7 +33,7 @@ class Machine:
 
 @record
 class Shape:
-    """How a step is spread: nodes x ranks on each, samples per rank and micro-batch, micro-batches per step."""
+    """The layout of a step: nodes x ranks per node, samples per rank and micro-batch, micro-batches per step."""
 
     nodes: int
     ranks_per_node: int
@@ -43,7 +43,7 @@ class Shape:
     def __post_init__(self) -> None:
         positive(nodes=self.nodes, ranks_per_node=self.ranks_per_node, per_rank=self.per_rank)
         if self.accumulation < 1:
-            raise ValueError(f"a step has at least one micro-batch, not {self.accumulation}")
+            raise ValueError(f"a step must have at least one micro-batch, not {self.accumulation}")
 
     @property
     def group(self) -> Group:
@@ -52,16 +52,16 @@ class Shape:
 
     @property
     def samples(self) -> float:
-        """Samples of one step on all ranks: the global batch size."""
+        """The samples of one step on all ranks: the global batch size."""
         return self.group.ranks * self.per_rank * self.accumulation
 
 
 @record
 class Timing:
-    """What sets a step's time: a micro-batch takes ``fixed_s`` + b x ``per_sample_s``; bandwidths in bytes/s.
+    """What a step's time depends on: a micro-batch takes ``fixed_s`` + b x ``per_sample_s``; bandwidths in bytes/s.
 
     ``slowdown``: relative, of every step on more than one node. ``straggling``: relative standard deviation of a rank's
-    step, and who said so. ``uncertainty``: relative half-width of the 80 % interval of what is predicted from it.
+    step time, with its origin. ``uncertainty``: relative half-width of the 80 % interval of a prediction from it.
     """
 
     fixed_s: float
@@ -76,13 +76,13 @@ class Timing:
     reasons: tuple[Reason, ...] = ()
 
     def micro_batch_s(self, per_rank: float) -> float:
-        """Seconds of one micro-batch, forward and backward."""
+        """Return the seconds of one micro-batch, forward and backward."""
         return self.fixed_s + self.per_sample_s * per_rank
 
 
 @record
 class StepTime:
-    """Seconds of one step, and what it waits for beyond computing."""
+    """Seconds of one step: its compute time, and its waiting times."""
 
     compute_s: float
     communication_s: float
@@ -97,7 +97,7 @@ class StepTime:
 
 
 def network_s(shape: Shape, work: Work, machine: Machine, timing: Timing) -> float:
-    """Return seconds of the all-reduce of a step if nothing hid it: latency + 2 (p - 1) / p x bytes / bandwidth."""
+    """Return the seconds of a step's all-reduce without overlap: latency + 2 (p - 1) / p x bytes / bandwidth."""
     group = shape.group
     if group.ranks == 1:
         return 0.0
@@ -109,9 +109,9 @@ def network_s(shape: Shape, work: Work, machine: Machine, timing: Timing) -> flo
 def step_time(shape: Shape, work: Work, machine: Machine, timing: Timing) -> StepTime:
     """Return the time of one step.
 
-    (k - 1) T_micro + (T_micro^g + T_net^g)^(1/g), times 1 + cv sqrt(2 ln p) (the slowest of p ranks), times
-    1 + slowdown on several nodes, and at least the time of reading the samples. Source: ``SOURCE``; the straggler term
-    is what the largest of p normal values is expected to exceed their mean by, at most.
+    It is (k - 1) T_micro + (T_micro^g + T_net^g)^(1/g), times 1 + cv sqrt(2 ln p) for the slowest of p ranks, times
+    1 + slowdown on several nodes, but at least the time of reading the samples. Source: ``SOURCE``. The straggler term
+    is an upper bound of the expected distance between the largest of p normal values and their mean.
     """
     micro, network = timing.micro_batch_s(shape.per_rank), network_s(shape, work, machine, timing)
     norm = OVERLAPPED if shape.accumulation == 1 else ADDED
@@ -130,7 +130,7 @@ def step_time(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Ste
 
 
 def _reading_s(shape: Shape, work: Work, machine: Machine) -> float:
-    """Seconds in which a node can read its samples of one step, next to all other nodes."""
+    """Return the seconds in which a node can read its samples of one step while all other nodes read too."""
     if not work.sample_bytes:
         return 0.0
     of_node = shape.ranks_per_node * shape.per_rank * shape.accumulation * work.sample_bytes
@@ -140,7 +140,7 @@ def _reading_s(shape: Shape, work: Work, machine: Machine) -> float:
 
 @record
 class Throughput:
-    """Samples a second of all ranks, against ``efficiency`` 1 of one rank alone; the step's parts; the reasoning."""
+    """Samples/s of all ranks, ``efficiency`` relative to one rank alone, the parts of a step, and the reasoning."""
 
     samples_per_s: Interval
     efficiency: float
@@ -149,7 +149,7 @@ class Throughput:
 
 
 def throughput(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Throughput:
-    """Return samples a second, with the uncertainty of ``timing``. Source: ``step_time``."""
+    """Return the samples/s of all ranks, with the uncertainty of ``timing``. Source: ``step_time``."""
     step = step_time(shape, work, machine, timing)
     alone = Shape(nodes=1, ranks_per_node=1, per_rank=shape.per_rank, accumulation=shape.accumulation)
     single = step_time(alone, work, machine, timing)
@@ -164,13 +164,13 @@ def throughput(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Th
     }
     origins: dict[str, Origin] = {"stragglers": timing.straggling_origin}
     slow = max((name for name in parts if name != "compute"), key=lambda name: parts[name])
-    bound = "input pipeline too slow: the ranks wait for samples" if step.input_s > 0 else ""
+    bound = "the input pipeline is too slow: the ranks wait for samples" if step.input_s > 0 else ""
     return Throughput(
         samples_per_s=spread(rate, timing.uncertainty, timing.origin),
         efficiency=efficiency,
         step=step,
         reason=Reason(
-            rule="a step = compute + what of the all-reduce is not hidden + stragglers + slow-down + waiting for input",
+            rule="step = compute + all-reduce beyond the overlap + stragglers + slow-down + waiting for input",
             numbers=(
                 *(
                     Number(name=name, value=value, unit="s", origin=origins.get(name, timing.origin))
@@ -178,7 +178,7 @@ def throughput(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Th
                 ),
                 Number(name="spread of a rank's steps", value=timing.straggling, origin=timing.straggling_origin),
             ),
-            verdict=f"{rate:.4g} samples/s at {efficiency:.0%} efficiency; the most is lost to {slow}",
+            verdict=f"{rate:.4g} samples/s at {efficiency:.0%} efficiency; the largest loss is {slow}",
             source=SOURCE,
             warning=bound,
         ),

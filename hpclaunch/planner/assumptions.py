@@ -1,4 +1,4 @@
-"""What nobody has said or measured of a plan, and what stands in its place, a line each; it decides nothing."""
+"""The assumptions of a plan, one line each: what is neither given nor measured, and what is used instead."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from hpclaunch.planner.values import PlanRow
 
 
 def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the lines for the chosen ``row``, after those (``assumed``) that were known before it was chosen."""
+    """Return the lines for the chosen ``row``, after those (``assumed``) that do not depend on the choice."""
     timing, found, target = predictor.timing, list(assumed), predictor.question.case.request.target
     if timing is None:
         found.insert(0, f"speed of {predictor.node.device}: not known; hpclaunch profile {target} measures it")
-    if not predictor.work.optimizer_said:
-        found.append("optimizer: not said, or not known; memory and rates are those of Adam")
+    if not predictor.work.optimizer_known:
+        found.append("optimizer: not given, or not known; memory and rates are those of Adam")
     if predictor.strategy.parallelism.gpus_per_replica > 1 and traffic_of(predictor.figures).guessed:
-        found.append("layers of a split model: not known; every second kept value is said to the others, each way")
+        found.append("layers of a split model: not known; every second saved value is exchanged, in both directions")
     if predictor.question.evidence.overhead_s is None:
         found.append("start-up, staging and evaluation: not measured, and not counted")
     if timing is not None and not timing.fixed_s:
-        found.append("a step's fixed time: not measured, and not counted; it makes small models much slower")
+        found.append("fixed time of a step: not measured, and not counted; it makes small models much slower")
     if timing is not None and timing.straggling_origin == "default":
-        found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's own)")
+        found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's default)")
     return (*found, *_reading_assumptions(predictor, row))
 
 
 def _reading_assumptions(predictor: Predictor, row: PlanRow) -> list[str]:
-    """What the ranks would have to read, where a node cannot keep the data set and nothing was measured.
+    """Return the assumption about reading, if a node cannot hold the data set and nothing was measured.
 
-    No site file says what its file systems give; a measured throughput has waited for it.
+    No site file gives the bandwidth of its file systems. A measured throughput includes the reading.
     """
     work, room = predictor.work, predictor.node.room
     if row.throughput is None or predictor.question.evidence.points:
@@ -37,6 +37,6 @@ def _reading_assumptions(predictor: Predictor, row: PlanRow) -> list[str]:
     if room is not None and dataset_fits_node(work.dataset_bytes, room):
         return []
     if work.sample_bytes is None:
-        return ["reading samples: not waited for; how large one is, is not said (training.sample_bytes)"]
+        return ["reading samples: not counted; the size of a sample is not known (training.sample_bytes)"]
     rate = row.throughput.samples_per_s.middle * work.sample_bytes / 1e9
-    return [f"reading samples: not waited for, at {rate:.2g} GB/s in all; what the file system gives is not known"]
+    return [f"reading samples: not counted; it needs {rate:.2g} GB/s, and the file system's bandwidth is not known"]

@@ -1,4 +1,4 @@
-"""Which node count a plan takes, or why none: the best row, a line why, and what to type instead of a refused one."""
+"""The node count of a plan, or why there is none: the best row, its reason, and what to type instead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hpclaunch.planner.values import PlanRow
 
 @record
 class PlanDecision:
-    """The chosen row; ``choice`` None where nothing could be predicted."""
+    """The chosen row; ``choice`` is None where no time could be predicted."""
 
     row: PlanRow
     choice: NodeChoice | None
@@ -27,9 +27,9 @@ class PlanDecision:
 
 
 def decide(predictor: Predictor, first: Trial, rows: list[PlanRow]) -> PlanDecision:
-    """Return the row with the best trade-off; where no row is possible, the refusal.
+    """Return the row with the best trade-off, or a refusal where no row is possible.
 
-    ``first``: the smallest trial that the site takes, on which one process alone is the choice's yardstick.
+    ``first`` is the smallest trial that the site accepts; the choice is compared with one process there.
     """
     typed = predictor.question.typed_nodes
     possible = [row for row in rows if row.batch is not None and typed in (None, row.nodes)]
@@ -42,12 +42,12 @@ def decide(predictor: Predictor, first: Trial, rows: list[PlanRow]) -> PlanDecis
 
 
 def _refuse(predictor: Predictor, row: PlanRow) -> PlanDecision:
-    """Return the refusal of a row that cannot be, with what to type in its place."""
+    """Return the refusal of a row that cannot be used, with what to type instead."""
     typed = predictor.question.typed_nodes
-    counts = f"{count(row.nodes, 'node')} cannot be" if typed else "no node count works"
+    counts = f"{count(row.nodes, 'node')} cannot be used" if typed else "no node count works"
     what = f"{counts}: {'; '.join(row.obstacles)}"
     nearest = _divisible_batch(predictor, row) or _enough_nodes(predictor, row)
-    fault = Fault(what=what, next=nearest or "another --node-type, or a smaller batch")
+    fault = Fault(what=what, next=nearest or "try another --node-type, or a smaller batch")
     return PlanDecision(row=row, choice=None, summary=what, refusals=(fault,))
 
 
@@ -74,14 +74,14 @@ def _candidates(rows: list[PlanRow]) -> list[Candidate]:
 
 
 def _divisible_batch(predictor: Predictor, row: PlanRow) -> str:
-    """What to type in place of a global batch size that cannot be shared out; nothing where it is not to blame."""
+    """Return what to type instead of a global batch size that does not divide; empty if that is not the reason."""
     replicas = row.ranks // predictor.strategy.parallelism.gpus_per_replica
     typed = predictor.question.global_batch
     return shared_evenly(predictor.question, replicas) if typed and replicas and typed % replicas else ""
 
 
 def _enough_nodes(predictor: Predictor, row: PlanRow) -> str:
-    """What to type in place of nodes that are too few for one replica; nothing where they are not to blame."""
+    """Return what to type instead of too few nodes for one replica; empty if that is not the reason."""
     whole = math.ceil(predictor.strategy.parallelism.gpus_per_replica / predictor.node.ranks)
     return enough_for(predictor.question, whole) if row.nodes < whole else ""
 
@@ -91,19 +91,18 @@ def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice:
     if predictor.question.typed_nodes is not None:
         return f"{nodes}, as typed"
     if choice.best is None:
-        return f"{nodes}, the nearest to what is wished"
-    tried = [one for one in rows if one.batch is not None]
+        return f"{nodes}, the nearest to the deadline and the budget"
+    tried = [other for other in rows if other.batch is not None]
     batch = row.batch.total if row.batch else 0
     if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
-        why = rows[-1].obstacles[0]
-        return f"{nodes}, B = {batch}: more would leave {why}" if why.startswith("fewer") else f"{nodes}: {why}"
+        return f"{nodes}, B = {batch}; more nodes are not possible: {rows[-1].obstacles[0]}"
     weight = predictor.question.objective.weight
     return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {len(tried)} node counts"
 
 
 def add_marginals(rows: Sequence[PlanRow], choice: NodeChoice | None) -> list[PlanRow]:
-    """Return the rows with what their last doubling left, and what stands against them."""
-    appraised = {one.candidate.nodes: one for one in choice.appraised} if choice else {}
+    """Return the rows with their marginal efficiency, and with the obstacles that the choice found."""
+    appraised = {appraisal.candidate.nodes: appraisal for appraisal in choice.appraised} if choice else {}
     return [
         replace(
             row, marginal=appraised[row.nodes].marginal, obstacles=(*row.obstacles, *appraised[row.nodes].obstacles)

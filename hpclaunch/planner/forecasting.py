@@ -1,4 +1,4 @@
-"""Site + Job + what was typed + what is known of the model -> Forecast; every rule that was applied is told."""
+"""Site + job + request + the model's figures -> Forecast, which explains every rule that was applied."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hpclaunch.resolve.decisions import Decisions
 
 
 def forecast(question: Question) -> Forecast:
-    """Return the plan of a job. Raises Refused for a request that the site takes on no number of nodes."""
+    """Return the plan of a job. Raises Refused for a request that the site accepts with no node count."""
     trials = trials_of(question)
     refuse_impossible(question, trials)
     first = next(trial for trial in trials if not trial.faults)
@@ -41,7 +41,10 @@ def forecast(question: Question) -> Forecast:
         nearest = other_node_type(question, work, question.figures, first.sizing.node_type)
         bare = _plan_without_model(question, trials, first)
         return replace(
-            bare, known=True, summary="the model fits no GPU here", refusals=explain_refusal(refusal, nearest)
+            bare,
+            known=True,
+            summary="the model fits no GPU of this node type",
+            refusals=explain_refusal(refusal, nearest),
         )
     whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
@@ -74,7 +77,7 @@ def forecast(question: Question) -> Forecast:
 
 
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
-    """Raise Refused with every reason, if no node count is taken, a typed one is not, or a parameter is not known."""
+    """Raise Refused with every reason if no node count or not the typed one is accepted, or a parameter is bad."""
     decisions = Decisions()
     parameter_words(question.case.job, question.case.request, decisions)
     if question.case.job.training is not None:
@@ -90,12 +93,12 @@ def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
 
 
 def _plan_without_model(question: Question, trials: Sequence[Trial], first: Trial) -> Forecast:
-    """The plan of a job of which nobody knows the model: one node, and the guidelines' 64 at most."""
+    """Return the plan of a job whose model is not known: one node, or the typed count, capped by the guidelines."""
     nodes = question.typed_nodes or first.nodes
     cap = node_cap(most_nodes(trials), typed=question.typed_nodes)
     kept = _typed_batch_reasons(question, next((trial for trial in trials if trial.nodes == nodes), first))
     missing = "training" if question.case.job.training is None else "training.model or training.figures"
-    why = f"what its model needs is not known ({question.unknown or f'the job file has no {missing}'})"
+    why = f"the figures of its model are not known ({question.unknown or f'the job file has no {missing}'})"
     return Forecast(
         job=question.case.job.name,
         site=question.case.site.name,
@@ -140,7 +143,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     predictor, row, decision = outcome.predictor, outcome.row, outcome.decision
     question, work = predictor.question, predictor.work
     sections = sections_of(outcome)
-    length = length_of(question, next(one for one in outcome.trials if one.nodes == row.nodes), row.candidate)
+    length = length_of(question, next(trial for trial in outcome.trials if trial.nodes == row.nodes), row.candidate)
     warnings = [text for section in sections for text in warnings_of(section.reasons)]
     warnings += [*(decision.choice.warnings if decision.choice else ()), *_batch_warnings(predictor, row)]
     warnings += [length.warning] if length.warning else []
@@ -181,21 +184,23 @@ def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe:
 
 
 def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:
-    """Return what is wrong with the batch of a rank: too small, or the job cannot be told."""
+    """Return warnings of the batch per rank: it is too small, or the job has no parameter for it."""
     if row.batch is None:
         return []
     warnings = []
     floor = min(predictor.smallest, predictor.strategy.largest)
     if row.batch.per_rank < floor and not predictor.own_batch:
-        warnings.append(f"{row.batch.per_rank} samples a rank are few: fewer ranks would each compute more efficiently")
+        warnings.append(
+            f"{row.batch.per_rank} samples per rank are few: with fewer ranks, each would be more efficient"
+        )
     if "batch_size_per_rank" not in predictor.work.names:
         job = predictor.question.case.job.name
-        given = f"it must itself take {count(row.batch.per_rank, 'sample')} a rank and step"
-        warnings.append(f"{job} has no parameter for the batch size per rank: {given} (training.names)")
+        given = f"the program itself must use {count(row.batch.per_rank, 'sample')} per rank and step"
+        warnings.append(f"{job} has no parameter for the batch size per rank (training.names): {given}")
     return warnings
 
 
 def _number_formats(question: Question, work: Workload) -> tuple[str, ...]:
-    """What the job's parameter for the number format allows; nothing where it has none."""
+    """Return the number formats that the job's parameter allows; none if it has no such parameter."""
     name = work.names.get("precision")
     return tuple(map(str, question.case.job.parameters[name].choices)) if name else ()

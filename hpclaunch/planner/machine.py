@@ -1,4 +1,4 @@
-"""What a site's nodes can do, as the models take it; what the site file does not say is assumed, and said to be."""
+"""A site's nodes as the models describe them; a value that the site file lacks is assumed, with a line that says so."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ GB = 1e9
 
 @record
 class NodeModel:
-    """A node as the models take it: ``gpu`` None where its speed is not known, ``room`` None where its memory is not.
+    """A node as the models describe it; ``gpu`` is None if its speed is not known, ``room`` if its memory is not.
 
-    ``on_gpus``: else the ranks compute on CPUs. ``assumed``: what the site file does not say, and what stands in its
-    place.
+    ``on_gpus``: whether the ranks compute on GPUs, or else on CPUs. ``assumed``: lines on values that the site file
+    lacks, and on the values used instead.
     """
 
     ranks: int
@@ -30,7 +30,7 @@ class NodeModel:
 
 
 def node_of(node: NodeType, layout: Layout) -> NodeModel:
-    """Return what the ranks of a layout compute on: one GPU each, or a share of the node's CPUs and memory."""
+    """Return the node for the ranks of a layout: each has one GPU, or a share of the node's CPUs and memory."""
     assumed: list[str] = []
     on_gpus = layout.gpus_per_node > 0 and not layout.stand_in_gpus
     model = (node.gpu_model or "a GPU") if on_gpus else (node.cpu or "CPUs")
@@ -51,17 +51,17 @@ def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:
     inside = links.gpu_gbytes_per_s or links.pair_gbytes_per_s if links else None
     nvlink = links is not None and not links.type.startswith("PCI")
     if on_gpus and node.gpus_per_node > 1 and not inside:
-        assumed.append(f"links of the GPUs: not said; {PCIE_GBYTES_PER_S} GB/s, as PCIe 3.0 x16")
+        assumed.append(f"links of the GPUs: not known; {PCIE_GBYTES_PER_S} GB/s, as PCIe 3.0 x16")
     nics = node.nics
     total = nics.count * nics.gbytes_per_s_each if nics and nics.count and nics.gbytes_per_s_each else None
     if total is None and nics and nics.gbytes_per_s_each:
         total = nics.gbytes_per_s_each
-        assumed.append(f"network cards of a node: their number is not said; one of {total:g} GB/s")
-    said = total is not None
+        assumed.append(f"network cards of a node: their number is not known; one card of {total:g} GB/s")
+    known = total is not None
     if total is None:
         total = HOST_GBYTES_PER_S / WIRE
-        assumed.append(f"network of a node: not said; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
-    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink, node_said=said)
+        assumed.append(f"network of a node: not known; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
+    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink, node_known=known)
 
 
 def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Room | None:
@@ -72,11 +72,11 @@ def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> 
     if device is None:
         whose = "a GPU" if on_gpus else "a node"
         assumed.append(
-            f"memory of {whose}: not said; whether the model fits is not checked, nor a larger batch per rank planned"
+            f"memory of {whose}: not known; the model is taken to fit, and the batch per rank is not increased"
         )
         return None
     if whole is None:
-        assumed.append("memory of a node: not said; the data set counts as too large for it")
+        assumed.append("memory of a node: not known; the data set counts as too large for it")
     return Room(
         gpu_bytes=device,
         gpus_per_node=layout.tasks_per_node,

@@ -1,4 +1,4 @@
-"""Batch, throughput, time and cost of every node count that the site takes; it chooses none."""
+"""Predicts batch, throughput, time and cost of every node count that the site accepts; it chooses none."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from hpclaunch.planner.values import PlanRow
 from hpclaunch.planner.workload import Workload
 
 SMALLEST = 32
-"""Samples a rank below which an automatic batch does not go while a step's fixed time is not measured.
+"""The fewest samples per rank of an automatic batch, if a step's fixed time is not measured.
 
-hpclaunch's own number for the guidelines' "make sure the local batch size is not too small".
+It is hpclaunch's own number for the guidelines' "make sure the local batch size is not too small".
 """
 
 
 @record
 class Predictor:
-    """Everything that does not depend on the node count. ``timing``: None where the speed is not known."""
+    """Everything that does not depend on the node count; ``timing`` is None if the speed is not known."""
 
     question: Question
     work: Workload
@@ -46,7 +46,7 @@ class Predictor:
 
     @property
     def smallest(self) -> int:
-        """The smallest batch of a rank that an automatic choice takes."""
+        """The smallest batch per rank of an automatic choice."""
         floor = min(SMALLEST, self.work.per_rank or SMALLEST)
         if self.timing is None or not self.timing.fixed_s:
             return floor
@@ -54,7 +54,7 @@ class Predictor:
 
     @property
     def length(self) -> TrainingLength:
-        """How long the job trains."""
+        """The length of the job's training."""
         return TrainingLength(
             epochs_model=self.epochs_model,
             samples=self.work.samples,
@@ -64,34 +64,35 @@ class Predictor:
 
     @property
     def own_batch(self) -> bool:
-        """Whether the job's own batch per rank holds: it was typed, or the nodes were."""
+        """Whether the job's own batch per rank is used: because it, or the node count, was typed."""
         return "batch_size_per_rank" in self.work.typed or self.question.typed_nodes is not None
 
     def rows(self, trials: Sequence[Trial]) -> list[PlanRow]:
-        """Return a row for every trial, up to where the batch cannot be shared out any further."""
-        found: list[PlanRow] = []
+        """Return a row for every trial, up to the node count where the batch cannot be divided any further."""
+        rows: list[PlanRow] = []
         for trial in trials:
-            row = self.row(trial, first=not any(one.batch for one in found))
-            found.append(row)
-            if row.batch is None and any(one.batch for one in found):
+            row = self.row(trial, first=not any(earlier.batch for earlier in rows))
+            rows.append(row)
+            if row.batch is None and any(earlier.batch for earlier in rows):
                 break  # strong scaling ends here, or the site's limit is reached: more nodes cannot help
-        return found
+        return rows
 
     def row(self, trial: Trial, *, first: bool = True) -> PlanRow:
-        """Return what is predicted of one trial; the ``first`` one takes a batch below the floor if it must."""
+        """Return the prediction for one trial; the ``first`` one may use a batch below the smallest."""
         ranks = trial.nodes * self.node.ranks
         empty = PlanRow(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
         if trial.faults:
             return empty
         gpus = self.strategy.parallelism.gpus_per_replica
         if ranks < gpus:
-            return replace(empty, obstacles=(f"a replica takes {gpus} GPUs",))
+            return replace(empty, obstacles=(f"a replica needs {gpus} GPUs",))
         try:
             batch = self.batch(replicas_on(self.strategy.parallelism, trial.nodes, self.node.ranks), first)
         except ValueError as error:
             return replace(empty, obstacles=(str(error),))
         if batch is None:
-            return replace(empty, obstacles=(f"fewer than {self.smallest} samples a rank of at most {self.cap.batch}",))
+            cap = f"a global batch of at most {self.cap.batch}"
+            return replace(empty, obstacles=(f"{cap} leaves each rank fewer than {self.smallest} samples",))
         row = replace(empty, batch=batch)
         if self.timing is None:
             return row
@@ -99,7 +100,10 @@ class Predictor:
         return replace(row, throughput=predicted, candidate=self.candidate(trial, batch, predicted))
 
     def batch(self, replicas: int, first: bool) -> Batch | None:
-        """Return the batch on so many replicas: typed, the job's own, or below the cap. Raises ValueError: uneven."""
+        """Return the batch of the replicas: the typed one, the job's own, or the largest below the cap.
+
+        Raises ValueError if a typed batch does not divide evenly.
+        """
         largest, typed = self.strategy.largest, self.question.global_batch
         if typed is not None:
             return typed_batch(typed, replicas, largest=largest)
@@ -114,7 +118,7 @@ class Predictor:
         return found
 
     def throughput(self, nodes: int, batch: Batch) -> Throughput:
-        """Return the throughput of that many nodes."""
+        """Return the throughput on ``nodes`` nodes."""
         assert self.timing is not None
         gpus, links = self.strategy.parallelism.gpus_per_replica, self.node.links
         inside = self.node.ranks // gpus if gpus <= self.node.ranks else 1
@@ -129,7 +133,7 @@ class Predictor:
         return throughput(shape, self.moved(gpus), Machine(links=links), timing)
 
     def moved(self, gpus: int = 1) -> Moved:
-        """Return what a step of one rank moves."""
+        """Return the bytes that a step of one rank moves."""
         return Moved(gradient_bytes=GRADIENT_BYTES * self.figures.parameters / gpus)
 
     def candidate(self, trial: Trial, batch: Batch, predicted: Throughput) -> Candidate:
@@ -144,7 +148,7 @@ class Predictor:
         )
 
     def alone(self, trial: Trial) -> Candidate | None:
-        """Return one process on one node at its own best batch, or None where a replica needs more GPUs than one."""
+        """Return one process on one node with its own best batch, or None if a replica needs several GPUs."""
         if self.timing is None or self.strategy.parallelism.gpus_per_replica > 1:
             return None
         own = self.work.per_rank if self.own_batch else None
@@ -156,7 +160,7 @@ class Predictor:
 
 
 def timing_of(question: Question, work: Workload, node: NodeModel, figures: ModelFigures) -> Timing | None:
-    """Return the timing: fitted to what was measured, else from the GPU's defaults, else None."""
+    """Return the timing: fitted to measurements, else from the GPU's defaults, else None."""
     machine = Machine(links=node.links)
     if question.evidence.points:
         return calibrate(question.evidence.points, Moved(gradient_bytes=GRADIENT_BYTES * figures.parameters), machine)
@@ -168,22 +172,22 @@ def timing_of(question: Question, work: Workload, node: NodeModel, figures: Mode
 
 
 def critical_batch_of(work: Workload, noise: NoiseScale | None) -> CriticalBatch:
-    """Return the critical batch size: the job's, else a measured noise scale that can be trusted."""
+    """Return the critical batch size: the job's, else a trustworthy measured noise scale."""
     measured = noise.value if noise and noise.trustworthy else None
     return CriticalBatch(samples=work.critical_batch or measured, origin=work.epochs_origin)
 
 
 def epochs_model_of(work: Workload, critical: float | None) -> tuple[Pareto, str]:
-    """Return epochs by batch, and a remark where the model is not known: then epochs do not depend on the batch."""
+    """Return the epochs by batch size, and a remark if B_crit is not known: then epochs do not depend on the batch."""
     epochs = work.epochs or 1.0
     if work.epochs is None:
         return _constant_epochs(1.0), "the job has no parameter for epochs: times are those of one epoch"
     if "epochs" in work.typed:
         return _constant_epochs(epochs), "epochs: as typed, for every batch"
     if critical is None:
-        return _constant_epochs(epochs), "B_crit: not known; epochs are taken not to grow with the batch"
+        return _constant_epochs(epochs), "B_crit: not known; epochs do not grow with the batch"
     if work.base_batch is None:
-        return _constant_epochs(epochs), "base_batch: not known; epochs are taken not to grow with the batch"
+        return _constant_epochs(epochs), "base_batch: not known; epochs do not grow with the batch"
     return pareto_from(epochs, work.base_batch, critical), ""
 
 

@@ -1,4 +1,4 @@
-"""What to type: the command that runs a plan with walltime enough, and the nearest wishes that can be had."""
+"""What to type: the command that runs a plan with enough walltime, and the nearest feasible deadline and budget."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hpclaunch.guidelines.choice import Candidate, NodeChoice, Objective, relaxe
 from hpclaunch.planner.question import Question, Trial, trial_of
 
 STEP = 300
-"""Seconds to which a proposed walltime is rounded up."""
+"""A proposed walltime is rounded up to a multiple of this, in seconds."""
 
 
 def command_of(
     question: Question, nodes: int, settings: tuple[tuple[str, str], ...], walltime: int | None = None
 ) -> str:
-    """Return what to type to run the plan: what was typed, the nodes, ``walltime`` (s), and the parameters to set."""
+    """Return the command that runs the plan: the typed flags, node count, ``walltime`` (s), and parameters to set."""
     request = question.case.request
     words = ["hpclaunch", "submit", request.target, "--nodes", str(nodes)]
     flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
@@ -38,7 +38,7 @@ def command_of(
 
 @record
 class Length:
-    """The walltime to ask for (seconds; None: as it is), jobs in a chain (1: one job is enough), a warning or none."""
+    """The walltime to request (seconds; None: unchanged), the jobs of a chain (1: a single job), and a warning."""
 
     walltime: int | None = None
     jobs: int = 1
@@ -46,12 +46,13 @@ class Length:
 
 
 def length_of(question: Question, trial: Trial, found: Candidate | None) -> Length:
-    """Return how long to ask for, so that it is enough in nine cases of ten; a typed walltime is kept.
+    """Return the walltime to request, which is enough in 90 % of all cases; a typed walltime is kept.
 
-    What one job may not run becomes a chain of jobs, if the job can go on where it stopped; else that is said.
+    If one job may not run that long, the run becomes a chain of jobs, provided that the job can continue from its
+    checkpoints. If it cannot, the result has a warning.
     """
-    typed, usual = question.case.request.walltime, trial.sizing.placement.walltime
-    if found is None or not usual or found.time_s.high <= (typed or usual):
+    typed, default = question.case.request.walltime, trial.sizing.placement.walltime
+    if found is None or not default or found.time_s.high <= (typed or default):
         return Length()
     needed = math.ceil(found.time_s.high / STEP) * STEP
     limit = int(typed or trial.bill.walltime_s or needed)
@@ -60,15 +61,17 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
         return Length(walltime=asked)
     if trial.sizing.restart_request.most:
         return Length(walltime=asked, jobs=math.ceil(needed / limit))
-    takes = f"takes up to {format_walltime(needed)}, and one job may run {format_walltime(limit)}"
-    why = f"{question.case.job.name} cannot go on where it stopped (restarts: docs/job-files.md)"
-    return Length(walltime=None if typed else limit, warning=f"{takes}; {why}")
+    takes = f"the run takes up to {format_walltime(needed)}, but one job may run only {format_walltime(limit)}"
+    why = f"{question.case.job.name} cannot continue after a job has ended (restarts: docs/job-files.md)"
+    return Length(walltime=None if typed else limit, warning=f"{takes}, and {why}")
 
 
 def infeasible(choice: NodeChoice, objective: Objective) -> Fault:
-    """Return why nothing is feasible, and the nearest wishes that are, for the same request otherwise."""
+    """Return why nothing is feasible, and the nearest deadline and budget that are, for the same request."""
     nearest = choice.nearest
-    obstacles = next(one.obstacles for one in choice.appraised if one.candidate.nodes == nearest.nodes)
+    obstacles = next(
+        appraisal.obstacles for appraisal in choice.appraised if appraisal.candidate.nodes == nearest.nodes
+    )
     enough = relaxed(nearest, objective)
     words = []
     if enough.deadline_s is not None and enough.deadline_s != objective.deadline_s:
@@ -76,22 +79,22 @@ def infeasible(choice: NodeChoice, objective: Objective) -> Fault:
     if enough.budget is not None and enough.budget != objective.budget:
         words.append(f"--budget {enough.budget:g}")
     return Fault(
-        what=f"no node count is as wished; the nearest, {count(nearest.nodes, 'node')}: {'; '.join(obstacles)}",
+        what=f"no node count is feasible; the nearest is {count(nearest.nodes, 'node')}: {'; '.join(obstacles)}",
         next=f"{' '.join(words)} is feasible",
     )
 
 
 def enough_for(question: Question, nodes: int) -> str:
-    """Return the nodes that one replica takes, as what to type; nothing where the site does not take so many."""
+    """Return the flag for the nodes that one replica needs; empty if the site does not accept that many."""
     return "" if trial_of(question, nodes).faults else f"--nodes {nodes} can hold one replica"
 
 
 def shared_evenly(question: Question, replicas: int) -> str:
-    """Return the global batch size that so many replicas can share, nearest to the typed one, as what to type."""
+    """Return the flag for the global batch size nearest to the typed one that divides among the replicas."""
     typed = question.global_batch or replicas
     below = typed // replicas * replicas
     nearest = below if below and typed - below <= below + replicas - typed else below + replicas
     training = question.case.job.training
     name = training.names.get("global_batch_size", "global_batch_size") if training else ""
     flag = f"--set {name}=" if name in dict(question.case.request.settings) else "--global-batch "
-    return f"{flag}{nearest} can be shared out evenly"
+    return f"{flag}{nearest} divides evenly"

@@ -1,4 +1,4 @@
-"""What is asked of a forecast, and the trial of one node count against the site's limits."""
+"""The question that a forecast answers, and the trial of one node count against the site's limits."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hpclaunch.resolve.sizing import Sizing, sizing_of
 
 @record
 class Evidence:
-    """What was measured of a job on a kind of node: throughputs, noise scale, seconds outside the steps of a run.
+    """Measurements of a job on a node type: throughputs, noise scale, seconds of a run outside its steps.
 
-    ``origin``: in words, where it is from; ``sources``: every figure, which runs it is from, and runs not taken in.
+    ``origin``: where they come from, in words. ``sources``: every figure with its runs, and the runs not used.
     """
 
     points: tuple[Measured, ...] = ()
@@ -36,23 +36,23 @@ class Evidence:
 
 @record
 class Queue:
-    """``waits``: seconds before the start by nodes, empty where nobody knows; how it was found, and one line on it."""
+    """``waits``: queue wait in seconds by node count, empty if not known; ``reasons`` and one line in ``words``."""
 
     waits: Mapping[int, float] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     words: str = ""
 
     def wait_s(self, nodes: int) -> float:
-        """Return the wait of a count, of the next larger one that is known, or of the largest; 0: nobody knows."""
+        """Return the wait (s) of a node count: that of the next larger known one, else of the largest; else 0."""
         known = sorted(self.waits)
-        return self.waits[next((one for one in known if one >= nodes), known[-1])] if known else 0.0
+        return self.waits[next((larger for larger in known if larger >= nodes), known[-1])] if known else 0.0
 
 
 @record
 class Question:
     """A case, the objective, and what is known of the model, of earlier runs and of the queue.
 
-    ``global_batch``: typed. ``figures``: None where nobody knows what the model needs, ``unknown``: why.
+    ``global_batch`` is the typed one. ``figures`` is None if the model's figures are not known; ``unknown`` is why.
     """
 
     case: Case
@@ -65,14 +65,14 @@ class Question:
 
     @property
     def typed_nodes(self) -> int | None:
-        """Nodes as a person or the job said."""
+        """The node count that the request or the job gives, or None."""
         wanted = self.case.job.resources.nodes
         return self.case.request.nodes or (wanted if wanted != "auto" else None)
 
 
 @record
 class Trial:
-    """One node count at the site: where it would go, what it costs, how long one job may run, what refuses it."""
+    """One node count at the site: its placement, its price, the longest job, and the reasons to refuse it."""
 
     nodes: int
     sizing: Sizing
@@ -81,14 +81,15 @@ class Trial:
 
     @property
     def refused(self) -> tuple[str, ...]:
-        """Every reason in a line of its own."""
+        """Every reason to refuse it, in one line each."""
         return tuple(f"{fault.what}; {fault.allowed}" if fault.allowed else fault.what for fault in self.faults)
 
 
 def trials_of(question: Question, whole: int = 1) -> list[Trial]:
-    """Return the trials of 1, 2, 4, … 64 nodes and of the most that the site takes below that; typed: of 1 and it.
+    """Return the trials of 1, 2, 4, … 64 nodes, and of the site's largest node count if that lies between.
 
-    ``whole``: nodes of one replica, if it takes several; then 1, 2, 4, … replicas instead, up to 64 nodes.
+    If a node count is typed, the trials are those of 1 node and of that count. ``whole``: nodes of one replica, if it
+    needs several; then the trials are those of 1, 2, 4, … replicas, up to 64 nodes.
     """
     typed = question.typed_nodes
     if typed is not None:
@@ -96,9 +97,9 @@ def trials_of(question: Question, whole: int = 1) -> list[Trial]:
     if whole > 1:
         most = max(1, MOST_NODES // whole)
         return [trial_of(question, whole << bit) for bit in range(most.bit_length())]
-    found = [trial_of(question, 1 << bit) for bit in range(MOST_NODES.bit_length())]
-    largest = max((one.nodes for one in found if not one.faults), default=0)
-    # The site's limit may lie between two powers of two: halve what is not known until it is found.
+    doublings = [trial_of(question, 1 << bit) for bit in range(MOST_NODES.bit_length())]
+    largest = max((trial.nodes for trial in doublings if not trial.faults), default=0)
+    # The site's limit may lie between two powers of two. A binary search finds it.
     best, taken, refused = None, largest, 2 * largest
     while refused - taken > 1 and largest < MOST_NODES:
         between = trial_of(question, (taken + refused) // 2)
@@ -106,17 +107,17 @@ def trials_of(question: Question, whole: int = 1) -> list[Trial]:
             refused = between.nodes
         else:
             best, taken = between, between.nodes
-    return sorted([*found, *([best] if best else [])], key=lambda one: one.nodes)
+    return sorted([*doublings, *([best] if best else [])], key=lambda trial: trial.nodes)
 
 
 def trial_of(question: Question, nodes: int) -> Trial:
-    """Return the trial of one node count. An account is not needed: it changes neither place nor price."""
+    """Return the trial of one node count. It needs no account, which changes neither placement nor price."""
     decisions, typed = Decisions(), question.case.request.walltime
     request = replace(question.case.request, nodes=nodes)
     sizing = sizing_of(replace(question.case, request=request, needs_account=False), decisions)
     cost = cost_of(question.case.site, sizing)
     walltime = sizing.placement.walltime
-    limits = [longest_walltime(one.of(sizing.node_type), nodes)[0] for one in sizing.placement.limits]
+    limits = [longest_walltime(place.of(sizing.node_type), nodes)[0] for place in sizing.placement.limits]
     longest = min((limit for limit in limits if limit is not None), default=None)
     if typed is not None:
         longest = min(typed, longest or typed)

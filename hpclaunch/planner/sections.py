@@ -1,4 +1,4 @@
-"""The reasoning of a plan, one function a section: every rule that was applied, with its numbers."""
+"""The reasoning of a plan, one function per section: every rule that was applied, with its numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hpclaunch.planner.values import PlanRow, PlanSection
 
 @record
 class Outcome:
-    """All that a plan of a known model found: what was tried and predicted, the decision and what to set."""
+    """The results of planning a job whose model is known: trials, predictions, the decision, and the settings."""
 
     predictor: Predictor
     trials: tuple[Trial, ...]
@@ -80,19 +80,19 @@ def _memory_reasons(predictor: Predictor, row: PlanRow) -> list[Reason]:
 
 
 def _largest_batch_remarks(predictor: Predictor) -> list[str]:
-    """The largest micro-batch of a replica, where memory is known."""
+    """Return a remark on the largest micro-batch of a replica, if the memory is known."""
     largest = predictor.strategy.largest
-    return [] if largest == UNLIMITED else [f"the largest batch of a replica that fits: {count(largest, 'sample')}"]
+    return [] if largest == UNLIMITED else [f"the largest batch of a replica in memory: {count(largest, 'sample')}"]
 
 
 def _measurement_sections(question: Question) -> list[PlanSection]:
-    """What was measured and in which runs, and which runs were not taken in."""
+    """Return what was measured and in which runs, and which runs were not used."""
     evidence = question.evidence
     if not evidence.sources:
         return []
     reason = Reason(
-        rule="what was measured of this job, code, settings and node type, in every run that ended well",
-        verdict=evidence.origin or "nothing that can be used",
+        rule="use the measurements of every successful run of this job, code, settings and node type",
+        verdict=evidence.origin or "no usable measurements",
         source="hpclaunch's own (docs/planning.md)",
     )
     return [PlanSection(title="measurements", reasons=(reason,), remarks=evidence.sources)]
@@ -104,7 +104,7 @@ def _dataset_section(outcome: Outcome) -> PlanSection:
 
 
 def framework_section() -> PlanSection:
-    """Return why Horovod, and why synchronous updates."""
+    """Return why Horovod is used, and why updates are synchronous."""
     framework, updates = choose_framework(), choose_updates()
     return PlanSection(
         title="framework and updates",
@@ -118,24 +118,24 @@ def _batch_section(outcome: Outcome) -> PlanSection:
     question, work = predictor.question, predictor.work
     batch = predictor.cap.reason
     if row.batch is not None and predictor.own_batch and question.global_batch is None:
-        # What was typed is the batch of a rank, or the nodes: only now is the global batch known.
+        # The batch per rank, or the node count, was typed. Their global batch is known only now.
         noise, total = question.evidence.noise, row.batch.total
         batch = batch_cap(work.samples, typed=total, noise=noise, critical=predictor.critical).reason
     epochs = []
     if row.batch and predictor.epochs_model.critical_batch < math.inf:
         epochs = [explain(predictor.epochs_model, row.batch.total, work.epochs_origin)]
-    floor = f"an automatic batch leaves a rank at least {predictor.smallest} samples"
-    floor += " (hpclaunch's own)" if predictor.smallest == SMALLEST else ""
+    floor = f"an automatic batch gives each rank at least {predictor.smallest} samples"
+    floor += " (hpclaunch's own choice)" if predictor.smallest == SMALLEST else ""
     return PlanSection(title="batch", reasons=(batch, *epochs), remarks=(floor, *_noise_remarks(question)))
 
 
 def _noise_remarks(question: Question) -> tuple[str, ...]:
-    """The guidelines' reason to measure the noise scale, where nobody has."""
+    """Return the guidelines' reason to measure the noise scale, if there is no trustworthy measurement."""
     noise = question.evidence.noise
     if noise is not None and noise.trustworthy:
         return ()
-    why = "more complex tasks have noisier gradients, and gain from larger batches"
-    return (f"{why}: the noise scale that tells is measured in training ({ENOUGH_STEPS:,} steps and more)",)
+    why = "more complex tasks have noisier gradients, and benefit from larger batches"
+    return (f"{why}; the noise scale shows how much, after {ENOUGH_STEPS:,} training steps or more",)
 
 
 def _nodes_section(outcome: Outcome) -> PlanSection:
@@ -149,6 +149,6 @@ def _nodes_section(outcome: Outcome) -> PlanSection:
 
 
 def most_nodes(trials: Sequence[Trial]) -> int | None:
-    """Return the most nodes that the site takes, where that is fewer than the guidelines' cap."""
+    """Return the most nodes that the site accepts, if that is fewer than the guidelines' cap."""
     most = max(trial.nodes for trial in trials if not trial.faults)
     return most if most < MOST_NODES else None

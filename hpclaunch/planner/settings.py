@@ -1,4 +1,4 @@
-"""Optimizer, learning rate, warm-up and decay for a global batch, as rules and as parameters to set."""
+"""Optimizer, learning rate, warm-up and decay for a global batch: the rules, and the parameters to set."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from hpclaunch.planner.values import PlanSection
 from hpclaunch.planner.workload import RULES, Workload
 
 Pairs = tuple[tuple[str, str], ...]
-_SPELLED = {rule: word for word, rule in RULES.items()}
+_JOB_NAMES = {rule: word for word, rule in RULES.items()}
 
 
 @record
 class Recipe:
-    """What to set for a batch, and the rules behind it."""
+    """The parameters to set for a batch, and the rules behind them."""
 
     settings: Pairs
     sections: tuple[PlanSection, ...]
@@ -50,7 +50,7 @@ def recipe_for(
     noise: NoiseScale | None,
     epochs: float,
 ) -> Recipe:
-    """Return the recipe. What was typed is kept, and what the job has no parameter for is only explained."""
+    """Return the recipe. A typed value is kept; a value for which the job has no parameter is only explained."""
     total, base = batch.total, work.base_batch or batch.total
     name = "sgd" if work.optimizer == "momentum" else work.optimizer
     optimizer = choose_optimizer(
@@ -69,7 +69,7 @@ def recipe_for(
     if optimizer.changed:
         wanted["optimizer"] = optimizer.name
     if rate is not None:
-        # No rule knows how a batch grew that the ranks divide.
+        # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
         wanted |= _rate_settings(rate, batch, base, optimizer.changed or work.global_batch is not None, work.rule)
     if total > base:
         wanted |= {"warmup_epochs": f"{climb.epochs:.3g}", "decay": decay.name}
@@ -98,7 +98,7 @@ def recipe_for(
 def _scaled_rate(
     total: int, work: Workload, optimizer: OptimizerAdvice, critical: CriticalBatch, noise: NoiseScale | None
 ) -> Rate | None:
-    """Return the rate, or None where the job has none to scale, or measures the factor while it trains."""
+    """Return the rate, or None if the job has no rate to scale, or measures the factor while it trains."""
     if optimizer.changed:
         return lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
     if work.learning_rate is None or (work.rule == "adascale" and noise is None):
@@ -114,27 +114,28 @@ def _scaled_rate(
 
 
 def _rate_settings(rate: Rate, batch: Batch, base: int, as_number: bool, typed: Rule | None) -> dict[Role, str]:
-    """A rule that the ranks apply themselves where it leads to the rate; else, or ``as_number``, the rate as a number.
+    """Return the parameters that give the ranks this rate: a rule that they apply themselves, or the rate as a number.
 
-    Ranks that were told a rule (``typed``) apply it to whatever the rate is: they get one from which it leads there.
+    A rule is used only if it gives exactly this rate, and not with ``as_number``. If a rule was ``typed``, the ranks
+    apply it in any case; then the base rate is set so that the rule leads to this rate.
     """
     if typed is not None:
         own = _own_factor(typed, batch)
         return {} if own is None else {"learning_rate": f"{rate.scaled / own:.4g}"}
     own = _own_factor(rate.rule, batch)
     if not as_number and batch.per_rank == base and own is not None and math.isclose(own, rate.factor, rel_tol=1e-9):
-        # Not so where linear scaling stopped at B_crit.
-        return {"scale_learning_rate": _SPELLED[rate.rule]} if batch.total > base else {}
+        # The factors differ where linear scaling stops at B_crit.
+        return {"scale_learning_rate": _JOB_NAMES[rate.rule]} if batch.total > base else {}
     return {"learning_rate": f"{rate.scaled:.4g}", "scale_learning_rate": "none"}
 
 
 def _own_factor(rule: Rule, batch: Batch) -> float | None:
-    """By what the ranks' own rule multiplies the base rate; None for AdaScale, which measures it while it trains."""
+    """Return the factor of the ranks' own rule; None for AdaScale, which measures it while it trains."""
     return None if rule == "adascale" else factor(rule, batch.replicas * batch.accumulation)
 
 
 def _kept_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> Reason:
-    """The rate's reason, with a warning where a typed one leads elsewhere; ``scaling``: the job's word for its rule."""
+    """Return the rate's reason, with a warning if a typed rate differs; ``scaling`` is the job's name for its rule."""
     own = _own_factor(RULES.get(scaling, "none"), batch)
     if "learning_rate" not in work.typed or work.learning_rate is None or own is None:
         return rate.reason
@@ -142,15 +143,15 @@ def _kept_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> Reason
     if math.isclose(kept, rate.scaled, rel_tol=1e-3):
         return rate.reason
     warning = (
-        f"learning rate kept as typed: {kept:.4g} in training; the rule for B = {batch.total} says {rate.scaled:.4g}"
+        f"learning rate kept as typed: {kept:.4g} in training; the rule for B = {batch.total} gives {rate.scaled:.4g}"
     )
     return replace(rate.reason, warning=warning)
 
 
 def precision_for(work: Workload, node: NodeModel, figures: ModelFigures, allowed: Sequence[str]) -> PrecisionAdvice:
-    """Return which number format the hardware is best at, and by how much where the model of the GPU tells.
+    """Return the number format that suits the hardware best, and its gain if the model of the GPU predicts one.
 
-    ``allowed``: values of the job's parameter for it. A job that has none gets the rule, and no suggestion.
+    ``allowed``: values of the job's parameter for the format. A job without one gets the rule, but no suggestion.
     """
     name, _ = recommended(node.device, on_gpu=node.on_gpus)
     gain = None
@@ -168,7 +169,7 @@ def precision_for(work: Workload, node: NodeModel, figures: ModelFigures, allowe
 
 
 def _default(work: Workload, role: Role) -> str:
-    """Return what the job does anyway, as text, for the roles whose value the workload keeps."""
+    """Return the job's own value of a role, as text; empty for roles whose value the workload does not keep."""
     known: dict[Role, object] = {
         "batch_size_per_rank": work.per_rank,
         "accumulation": work.accumulation,
@@ -182,5 +183,5 @@ def _default(work: Workload, role: Role) -> str:
 
 
 def warnings_of(reasons: tuple[Reason, ...]) -> list[str]:
-    """Return the warnings of reasons."""
+    """Return the warnings of the reasons."""
     return [reason.warning for reason in reasons if reason.warning]

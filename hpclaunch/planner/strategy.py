@@ -1,4 +1,4 @@
-"""Data, model or model-data parallel at a site: memory, the largest batch, and a split worked out; it runs nothing."""
+"""Data, model or model-data parallel at a site: memory, the largest batch, and the details of a split."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hpclaunch.planner.values import Split
 from hpclaunch.planner.workload import Workload
 
 UNLIMITED = 1 << 20
-"""Samples a rank where neither its memory nor the job's own batch is known: more than any cap leaves."""
+"""Samples per rank if neither its memory nor the job's own batch is known: more than any cap allows."""
 OUTPUT_BYTES = 4
 UNKNOWN_MEMORY = Parallelism(
     strategy="data",
@@ -31,8 +31,8 @@ UNKNOWN_MEMORY = Parallelism(
     shards_dataset=True,
     try_first=(),
     reason=Reason(
-        rule="the model fits one node: data parallel; only the data set does: model; neither: model-data",
-        verdict="data parallel, if a rank has memory for the model: how much it has is not known here",
+        rule="data parallel if the model fits one node; else model parallel if the data set does; else model-data",
+        verdict="data parallel, if the model fits the memory of a rank, which the site file does not know",
         source=f"{GUIDELINES}, data parallel or model parallel",
     ),
 )
@@ -40,7 +40,7 @@ UNKNOWN_MEMORY = Parallelism(
 
 @record
 class Strategy:
-    """How the model is spread, and the largest micro-batch of a replica, samples."""
+    """How the model is distributed, and the largest micro-batch of a replica (samples)."""
 
     parallelism: Parallelism
     model: Model
@@ -48,9 +48,9 @@ class Strategy:
 
 
 def strategy_of(work: Workload, node: NodeModel, figures: ModelFigures) -> Strategy:
-    """Return it. Raises Refused if no number of GPUs can hold the model."""
+    """Return the strategy. Raises Refused if no number of GPUs can hold the model."""
     model = figures.model(work.precision)
-    if node.room is None:  # the job's own batch per rank is the only one that somebody has trained with
+    if node.room is None:  # only the job's own batch per rank is known to have worked
         return Strategy(parallelism=UNKNOWN_MEMORY, model=model, largest=work.per_rank or UNLIMITED)
     parallelism = choose_parallelism(need(model, work.optimizer, work.precision), node.room, work.dataset_bytes)
     gpus = parallelism.gpus_per_replica
@@ -59,7 +59,7 @@ def strategy_of(work: Workload, node: NodeModel, figures: ModelFigures) -> Strat
 
 
 def split_of(strategy: Strategy, work: Workload, node: NodeModel, figures: ModelFigures, batch: Batch) -> Split | None:
-    """Return the split worked out in full, or None where one GPU holds the model."""
+    """Return the details of the split, or None if one GPU holds the model."""
     gpus = strategy.parallelism.gpus_per_replica
     if gpus == 1 or node.room is None:
         return None
@@ -69,7 +69,7 @@ def split_of(strategy: Strategy, work: Workload, node: NodeModel, figures: Model
     return Split(
         gpus=gpus,
         replicas=replicas,
-        layout=f"rank = {gpus} d + t: t = 0..{gpus - 1} holds a part of the model, d = 0..{replicas - 1} its own data",
+        layout=f"rank = {gpus} d + t: t = 0..{gpus - 1} is the part of the model, d = 0..{replicas - 1} the data shard",
         memory=memory(
             strategy.model,
             work.optimizer,
@@ -86,9 +86,9 @@ def split_of(strategy: Strategy, work: Workload, node: NodeModel, figures: Model
 
 @record
 class TensorParallelTraffic:
-    """What the layers of a split model exchange in a step: all-reduces, and bytes of a sample in each.
+    """What the layers of a split model exchange in a step: the number of all-reduces, and bytes per sample in each.
 
-    ``guessed``: the layers are not known, and about the most that they can exchange stands for it.
+    ``guessed``: the layers are not known, and an approximate upper bound is used.
     """
 
     times: int
@@ -97,10 +97,11 @@ class TensorParallelTraffic:
 
 
 def traffic_of(figures: ModelFigures) -> TensorParallelTraffic:
-    """Return the traffic of layers split in pairs by columns and then by rows: one all-reduce each way for a pair.
+    """Return the traffic of layers split in pairs, by columns and then by rows: one all-reduce per pair and direction.
 
-    Not known: as many pairs as layers of the largest size would make, and every second value that is kept for backward
-    is the end of a pair. Source: Megatron-LM, Shoeybi et al. 2019, arXiv 1909.08053; the guess is hpclaunch's own.
+    If the layers are not known, there are as many pairs as if all layers had the largest size, and every second value
+    saved for the backward pass is the end of a pair. Source: Megatron-LM, Shoeybi et al. 2019, arXiv 1909.08053; the
+    rule for unknown layers is hpclaunch's own.
     """
     split = [layer for layer in figures.layers if layer.parameters and "Norm" not in layer.kind]
     if split:
@@ -117,7 +118,7 @@ def _mean_outputs(layers: Sequence[LayerFigures]) -> float:
 
 
 def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, node: NodeModel) -> Timing:
-    """Return the timing of a replica on ``gpus`` GPUs: its compute shared evenly, plus what its layers exchange."""
+    """Return the timing of a replica on ``gpus`` GPUs: evenly divided compute, plus communication between layers."""
     if gpus == 1:
         return timing
     traffic = traffic_of(figures)
@@ -131,7 +132,7 @@ def shared_timing(timing: Timing, figures: ModelFigures, gpus: int, node: NodeMo
 
 
 def other_node_type(question: Question, work: Workload, figures: ModelFigures, node_type: str) -> str:
-    """Return another node type of the site that can hold the model, as what to type, or nothing."""
+    """Return the flag for another node type of the site that can hold the model, or empty text."""
     case = question.case
     for name in case.site.node_types:
         if name == node_type:
@@ -150,7 +151,7 @@ def other_node_type(question: Question, work: Workload, figures: ModelFigures, n
 
 
 def explain_refusal(refusal: Refused, nearest: str) -> tuple[Fault, ...]:
-    """Return why the model cannot be held, with what to type instead where a node type of the site can."""
+    """Return why no GPU can hold the model, with what to type instead if another node type can (``nearest``)."""
     if not nearest:
         return tuple(refusal.faults)
-    return tuple(replace(fault, next=f"{nearest} can hold it; or {fault.next}") for fault in refusal.faults)
+    return tuple(replace(fault, next=f"{nearest} can hold the model; or {fault.next}") for fault in refusal.faults)

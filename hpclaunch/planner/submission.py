@@ -1,4 +1,4 @@
-"""What ``submit`` takes from a forecast when nobody says how many nodes: the count, one line why, and objections."""
+"""What ``submit`` uses of a forecast if no node count is given: the node count, its reason, and objections."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from hpclaunch.resolve.case import Advice, Case
 
 
 def advice_for(case: Case, figures: ModelFigures, evidence: Evidence) -> Advice:
-    """Return the planner's advice. A model that must be split is refused: no job can run that way yet.
+    """Return the planner's advice. A model that must be split is refused: hpclaunch cannot run such a job yet.
 
-    No node count is advised where a person or the job said it, nor where the request is refused whatever it is.
+    The advice has no node count if the request or the job gives one, or if the site refuses every node count.
     """
     job, target = case.job, case.request.target
     question = Question(case=case, figures=figures, evidence=evidence, global_batch=divided_batch(job, case.request))
     try:
-        found = forecast(question)
+        plan = forecast(question)
     except Refused:
-        return Advice()  # the site's own limits, which resolve finds with every other reason
-    if found.split is not None and found.parallelism is not None:
+        return Advice()  # resolve finds these limits of the site again, with every other reason
+    if plan.split is not None and plan.parallelism is not None:
         fault = Fault(
-            what=f"the model needs {found.split.gpus} GPUs for one replica, and {job.name} cannot be split over GPUs",
-            where=f"{case.site.name} {found.node_type}",
+            what=f"one replica of the model needs {plan.split.gpus} GPUs, but {job.name} cannot be split over GPUs",
+            where=f"{case.site.name} {plan.node_type}",
             allowed="a model that one GPU holds",
-            next=f"try {', '.join(found.split.try_first)}; hpclaunch plan {target} --explain",
+            next=f"try {', '.join(plan.split.try_first)}; hpclaunch plan {target} --explain",
         )
-        return Advice(nodes=found.nodes, objections=(fault,))
+        return Advice(nodes=plan.nodes, objections=(fault,))
     if question.typed_nodes is not None:
-        return Advice(objections=found.refusals)
-    measured = f"; measured: {found.measured}" if found.measured else ""
-    why = f"{found.summary}{_own_batch(found, case)}{measured}; next: hpclaunch plan {target} --explain"
-    return Advice(nodes=found.nodes, why=why, objections=found.refusals)
+        return Advice(objections=plan.refusals)
+    measured = f"; measured: {plan.measured}" if plan.measured else ""
+    why = f"{plan.summary}{_own_batch(plan, case)}{measured}; next: hpclaunch plan {target} --explain"
+    return Advice(nodes=plan.nodes, why=why, objections=plan.refusals)
 
 
-def _own_batch(found: Forecast, case: Case) -> str:
-    """What the batch is as submitted, where the plan's is another: only the node count is taken from the plan."""
-    row, job = found.chosen, case.job
+def _own_batch(plan: Forecast, case: Case) -> str:
+    """Return a remark if the submitted batch differs from the plan's: ``submit`` uses only the plan's node count."""
+    row, job = plan.chosen, case.job
     if job.training is None or row is None or row.batch is None:
         return ""
     work = workload_of(job, job.training, case.request.settings)
     if work.global_batch is not None:
-        return ""  # it was planned for
+        return ""  # the plan is made for this batch
     own = work.per_rank * work.accumulation * row.ranks if work.per_rank else row.batch.total
     return "" if own == row.batch.total else f"; as submitted, with the job's own batch per rank, B = {own}"

@@ -1,4 +1,4 @@
-"""What a forecast is: the frozen result that is shown, written as JSON, drawn, and used by ``submit``."""
+"""The forecast: a frozen result that is shown, written as JSON, drawn as a chart, and used by ``submit``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from hpclaunch.guidelines.throughput import Throughput
 
 @record
 class PlanRow:
-    """One node count: its ranks, the batch on them, and what is predicted of it, as far as it is known.
+    """One node count: its ranks, its batch, and its predicted throughput, time and cost, as far as they are known.
 
-    ``obstacles``: why it cannot be, or must not. ``marginal``: what the last doubling left of a node's work.
+    ``obstacles``: why it is not possible, or not feasible. ``marginal``: throughput per node, relative to that before
+    the last doubling.
     """
 
     nodes: int
@@ -34,7 +35,7 @@ class PlanRow:
 
 @record
 class PlanSection:
-    """A part of the reasoning: its title, the rules applied, what was passed over, and remarks."""
+    """A part of the reasoning: its title, the applied rules, the declined alternatives, and remarks."""
 
     title: str
     reasons: tuple[Reason, ...] = ()
@@ -44,10 +45,10 @@ class PlanSection:
 
 @record
 class Split:
-    """A model spread over GPUs: ``gpus`` hold one of ``replicas``; who is where, memory, and what its layers say.
+    """A model that is split over GPUs: ``gpus`` GPUs hold one of ``replicas``; layout of the ranks, and memory.
 
-    ``communication_s``: of one step, inside a replica; ``communication_guessed``: the layers are not known, it is about
-    the most that they can say.
+    ``communication_s``: seconds per step inside a replica; ``communication_guessed``: the layers are not known, and
+    this is an approximate upper bound.
     """
 
     gpus: int
@@ -63,11 +64,11 @@ class Split:
 class Forecast:
     """The plan of a job at a site.
 
-    ``nodes``: what to submit with; ``typed``: a person said so. ``known``: the model's figures are known, else the
-    count is the guidelines' caution alone. ``settings``: parameters to set. ``jobs``: in a chain, 1
-    where one is enough. ``precision``: the number format that is
-    recommended; ``precision_words``: one line where the job's is another. ``measured``: what it rests on, if it was
-    measured; ``queue``: the wait before the start, if it is known. ``refusals``: why it cannot be as wished.
+    ``nodes``: the node count to submit with; ``typed``: the request or the job gives it. ``known``: the model's figures
+    are known; if not, the count follows the guidelines' cap alone. ``settings``: parameters to set. ``jobs``: the jobs
+    of a chain, 1 if a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line
+    if the job uses another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known.
+    ``refusals``: why the request is not feasible.
     """
 
     job: str
@@ -95,7 +96,7 @@ class Forecast:
 
     @property
     def feasible(self) -> bool:
-        """Whether nothing refuses it."""
+        """Whether there is no reason to refuse it."""
         return not self.refusals
 
     @property

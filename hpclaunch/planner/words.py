@@ -9,48 +9,49 @@ from hpclaunch.guidelines.reasoning import Interval, Number, Reason
 from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, Split
 
 WIDTH = 80
-_HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "left", "epochs", "time")
+_HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "marg.", "epochs", "time")
 _WIDTHS = (5, 5, 6, 11, 5, 5, 6, 13)
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def table_of(found: Forecast) -> list[str]:
-    """Return the answer: the choice and why, the table, what to set, what was assumed, warnings, what to type."""
-    lines = _wrap_text(f"{found.job} at {found.site} ({found.node_type}): ", found.summary)
-    if found.parallelism is not None:
-        lines += _wrap_text("", found.parallelism.reason.verdict)
-    if found.split is not None:
-        lines += _split_lines(found.split)
-    if any(row.batch is not None for row in found.rows):
-        lines += ["", *_rows(found)]
-    if found.settings:
-        lines += ["", *_wrap_text("set: ", ", ".join(f"{key}={value}" for key, value in found.settings))]
-    lines += _wrap_text("precision: ", found.precision_words) if found.precision_words else []
-    lines += _wrap_text("measured: ", found.measured) if found.measured else []
-    lines += _wrap_text("queue: ", found.queue) if found.queue else []
-    lines += [line for text in found.assumed for line in _wrap_text("assumed: ", text)]
-    lines += [line for text in found.warnings for line in _wrap_text("warning: ", text)]
-    if found.jobs > 1:
-        chain = f"{found.jobs} jobs one after the other, joined by checkpoints: one may not run so long"
+def table_of(plan: Forecast) -> list[str]:
+    """Return the plan in short: choice and reason, table, settings, assumptions, warnings, and the command to type."""
+    lines = _wrap_text(f"{plan.job} at {plan.site} ({plan.node_type}): ", plan.summary)
+    if plan.parallelism is not None:
+        lines += _wrap_text("", plan.parallelism.reason.verdict)
+    if plan.split is not None:
+        lines += _split_lines(plan.split)
+    if any(row.batch is not None for row in plan.rows):
+        lines += ["", *_rows(plan)]
+    if plan.settings:
+        lines += ["", *_wrap_text("set: ", ", ".join(f"{key}={value}" for key, value in plan.settings))]
+    lines += _wrap_text("precision: ", plan.precision_words) if plan.precision_words else []
+    lines += _wrap_text("measured: ", plan.measured) if plan.measured else []
+    lines += _wrap_text("queue: ", plan.queue) if plan.queue else []
+    lines += [line for text in plan.assumed for line in _wrap_text("assumed: ", text)]
+    lines += [line for text in plan.warnings for line in _wrap_text("warning: ", text)]
+    if plan.jobs > 1:
+        chain = f"{plan.jobs} jobs in sequence, joined by checkpoints: a single job may not run that long"
         lines += _wrap_text("chain: ", chain)
-    if found.split is not None:
-        lines += ["", "submit refuses it: no job can be split over GPUs yet"]
-    elif found.feasible:
-        lines += ["", *_command(found.command)]
+    if plan.split is not None:
+        lines += ["", "submit refuses this plan: hpclaunch cannot split a job's model over GPUs yet"]
+    elif plan.feasible:
+        lines += ["", *_command(plan.command)]
     return lines
 
 
-def _rows(found: Forecast) -> list[str]:
-    header = (*_HEADER, found.unit + "s")
+def _rows(plan: Forecast) -> list[str]:
+    header = (*_HEADER, plan.unit + "s")
     lines = [_line("  ", header)]
-    for row in found.rows:
-        mark = "> " if row.nodes == found.nodes else "  "
+    for row in plan.rows:
+        mark = "> " if row.nodes == plan.nodes else "  "
         lines.append(_line(mark, _cells(row)))
         lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
-    if any(row.candidate for row in found.rows):
-        lines.append("  ranges hold in 4 cases of 5, if what is assumed below is so")
-        lines.append("  eff.: of one rank's speed; left: of a node's work, after the last doubling")
+    if any(row.candidate for row in plan.rows):
+        lines.append("  ranges: 80 % intervals, if the assumptions below hold")
+        lines.append("  eff.: throughput per rank, relative to one rank that trains alone")
+        lines.append("  marg.: throughput per node, relative to that before the last doubling")
     return lines
 
 
@@ -82,7 +83,7 @@ def _range(interval: Interval) -> str:
 
 
 def _shorten(value: float) -> str:
-    """Two digits, or three before a suffix: 0.021, 5.2, 640, 12k."""
+    """Return two significant digits, or up to three digits before a suffix: 0.021, 5.2, 640, 12k."""
     for size, suffix in _SUFFIXES:
         if value >= size:
             scaled = value / size
@@ -102,8 +103,8 @@ def _split_lines(split: Split) -> list[str]:
     memory = split.memory
     lines.append(f"  memory of a GPU: {memory.total / 1e9:.1f} of {memory.usable / 1e9:.1f} GB")
     bound = "at most about " if split.communication_guessed else ""
-    lines.append(f"  layers speak to each other: {bound}{_describe_seconds(split.communication_s)} a step")
-    lines.append(f"  first try: {', '.join(split.try_first)}")
+    lines.append(f"  communication between layers: {bound}{_describe_seconds(split.communication_s)} per step")
+    lines.append(f"  try first: {', '.join(split.try_first)}")
     return [piece for line in lines for piece in _wrap_text("", line.strip(), indent=2)]
 
 
@@ -112,7 +113,7 @@ def _describe_seconds(seconds: float) -> str:
 
 
 def _command(command: str) -> list[str]:
-    """The command, broken before options with a backslash, so that it can be pasted."""
+    """Return the command in several lines, broken before options with a backslash, so that it can be pasted."""
     pieces = command.replace(" --", "\n--").split("\n")
     lines, current = [], ""
     for piece in pieces:
@@ -124,9 +125,9 @@ def _command(command: str) -> list[str]:
     return [*lines, current]
 
 
-def explanation_of(found: Forecast) -> list[str]:
-    """Return the reasoning: every section, rule by rule, with numbers, verdict, source and what was overruled."""
-    return [line for section in found.sections for line in (_heading(section.title), *_section(section), "")]
+def explanation_of(plan: Forecast) -> list[str]:
+    """Return the reasoning: every section, rule by rule, with numbers, verdict, source and declined alternatives."""
+    return [line for section in plan.sections for line in (_heading(section.title), *_section(section), "")]
 
 
 def _heading(title: str) -> str:

@@ -1,4 +1,4 @@
-"""What a job asks of a machine: data set, batch, epochs, rates and model, and who said each; it opens no file."""
+"""A job as the planner sees it: data set, batch, epochs, rates and model, each with its origin; it opens no file."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ RULES: dict[str, Rule] = {
     "power23": "power 2/3",
     "adascale": "adascale",
 }
-"""A job's word for a learning-rate rule -> advice's."""
+"""A job's name for a learning-rate rule -> that of ``guidelines.rates``."""
 
 
 ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
-"""Roles without which there is nothing to plan."""
+"""Roles whose value a plan needs to be above zero."""
 
 
 @record
 class Workload:
-    """A job as the planner sees it. Batches in samples; what is None is not known. ``typed``: roles that were typed.
+    """A job as the planner sees it. Batches are in samples; None means not known. ``typed``: roles that were typed.
 
-    ``rule``: the typed scaling of the learning rate; ``scaling``: that or the job's own, in the job's word.
-    ``optimizer_said``: else Adam stands for one that nobody named, or that is not known; ``optimizers``: those that the
-    job can be told, None: any. ``global_batch``: what a job was told to divide among its ranks, in the place of
+    ``rule``: the typed scaling rule of the learning rate; ``scaling``: that or the job's own, as the job names it.
+    ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
+    the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
     ``per_rank``.
     """
 
@@ -53,7 +53,7 @@ class Workload:
     scaling: str
     decay_power: float | None
     optimizer: str
-    optimizer_said: bool
+    optimizer_known: bool
     optimizers: tuple[str, ...] | None
     precision: Precision
     number_format: str
@@ -62,23 +62,23 @@ class Workload:
 
     @property
     def dataset_bytes(self) -> float | None:
-        """Bytes of the whole data set, as it is read."""
+        """Bytes of the whole data set, in the form in which it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
 
     @property
     def epochs_origin(self) -> Origin:
-        """Who said B_crit: the job, hpclaunch's table of tasks, or the measured noise scale in their place."""
+        """The origin of B_crit: the job, hpclaunch's table of tasks, or otherwise the measured noise scale."""
         return self.critical_origin if self.critical_batch else "profile"
 
     def arithmetic(self, has_tf32: bool) -> Arithmetic:
-        """Which of a GPU's units compute: TensorFlow uses TF32 for float32 where the GPU has it."""
+        """Return which arithmetic a GPU uses: TensorFlow computes float32 in TF32 if the GPU has it."""
         if self.precision == "mixed":
             return "mixed"
         return "tf32" if has_tf32 else "float32"
 
 
 def stored_figures(job: Job) -> ModelFigures | None:
-    """Return the model's figures as the job file gives them, if it does."""
+    """Return the model's figures from the job file, or None."""
     figures = job.training.figures if job.training else {}
     if not job.training or not figures:
         return None
@@ -93,11 +93,11 @@ def stored_figures(job: Job) -> ModelFigures | None:
 
 
 def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> Workload:
-    """Return what the job asks for with these typed ``settings``; one that cannot be read counts as not typed."""
+    """Return the job's workload with these typed ``settings``; one that cannot be read counts as not typed."""
     names: dict[Role, str] = {role: training.names.get(role, role) for role in Role.__args__}  # type: ignore[attr-defined]
     typed = dict(settings)
     values: dict[Role, Any] = {}
-    said: set[Role] = set()
+    typed_roles: set[Role] = set()
     for role, name in names.items():
         if name not in job.parameters:
             continue
@@ -105,9 +105,9 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         if name in typed:
             try:
                 values[role] = job.parameters[name].parse(typed[name])
-                said.add(role)
+                typed_roles.add(role)
             except ValueError:
-                pass  # told as a fault by the caller, together with all others
+                pass  # the caller reports it, together with all other faults
     per_rank, epochs = _positive_number(values, "batch_size_per_rank"), _positive_number(values, "epochs")
     rate = _positive_number(values, "learning_rate")
     divided = _positive_number(values, "global_batch_size")
@@ -125,26 +125,26 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         accumulation=int(_positive_number(values, "accumulation") or 1),
         epochs=epochs,
         learning_rate=rate,
-        rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in said else None,
+        rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in typed_roles else None,
         scaling=str(values.get("scale_learning_rate", "none")),
         decay_power=_positive_number(values, "decay_power"),
         optimizer=_optimizer(values),
-        optimizer_said=str(values.get("optimizer", "")).lower() in SLOTS,
+        optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
         optimizers=_optimizers(job, names["optimizer"]),
         precision="mixed" if number_format != "float32" else "float32",
         number_format=number_format,
-        typed=frozenset(said),
+        typed=frozenset(typed_roles),
         names={role: name for role, name in names.items() if name in job.parameters},
     )
 
 
 def divided_batch(job: Job, request: Request) -> int | None:
-    """Return the global batch size that the job is told to divide among its ranks, or None."""
+    """Return the global batch size that the job divides among its ranks, or None."""
     return workload_of(job, job.training, request.settings).global_batch if job.training else None
 
 
 def nothing_typed(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> list[Fault]:
-    """Return a fault for every typed value that must be above zero for a plan, and is not; others read it as well."""
+    """Return a fault for every typed value that is not above zero although a plan needs it to be."""
     faults = []
     for role in ABOVE_ZERO:
         name = training.names.get(role, role)
@@ -154,7 +154,7 @@ def nothing_typed(job: Job, training: Training, settings: tuple[tuple[str, str],
         try:
             value = job.parameters[name].parse(text)
         except ValueError:
-            continue  # told by plan.command
+            continue  # resolve.command reports it
         if isinstance(value, int | float) and not value > 0:
             faults.append(Fault(where=f"--set {name}", what=f"{text} is not allowed", allowed="a number above 0"))
     return faults

@@ -51,7 +51,7 @@ def spec_of(case: Case) -> JobSpec:
 
 
 def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
-    """Return the spec of what was decided; ``resolve`` adds who decided it."""
+    """Assemble the spec from its parts and lines; ``resolve`` adds the choices, declined places and warnings."""
     site, job, context = case.site, case.job, case.context
     layout, placement, sweep = parts.sizing.layout, parts.sizing.placement, parts.sweep
     secrets = secrets_of(case)
@@ -99,10 +99,9 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
 
 
 def _calibration_key(case: Case) -> str:
-    """Return the key under which a plan may find this run; nothing where it is none that a plan would choose.
+    """Return the key under which a later plan finds this run's measurements; empty where no plan would choose the run.
 
-    That is so where something was typed that a plan does not know (arguments, sbatch options, a launcher, a strategy
-    beside Horovod), of a sweep, and of stand-in samples.
+    A plan knows no arguments, sbatch options, launchers, strategies other than Horovod, sweeps or synthetic samples.
     """
     request = case.request
     unknown = request.arguments or request.sbatch or request.launcher or is_synthetic(case) or request.sweep
@@ -110,7 +109,7 @@ def _calibration_key(case: Case) -> str:
 
 
 def _entry(job: Job) -> str:
-    """Return the file in the job's folder that must exist, or nothing where the command is a program of the site."""
+    """Return the file in the job's folder that must exist; empty where the command is a program of the site."""
     if job.script:
         return job.script
     inside = [word for word in job.command if word.startswith("{code}/")]

@@ -1,4 +1,4 @@
-"""Which partitions and QOS a person may choose at a site, and what to type instead of a request that none takes."""
+"""Which partitions and QOS a person may choose at a site, and the nearest request that they would accept."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hpclaunch.resolve.limits import Ask, nearest_allowed, suggestion
 class Family:
     """The partitions of a site, or its QOS, with their limits.
 
-    ``preferred``: what the node type or the site prefers, else what is in force there by itself. ``required``: whether
-    the site takes no job without one.
+    ``preferred``: the one that the node type or the site prefers, else the one that applies without being named.
+    ``required``: whether the site refuses a job without one.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Family:
 
 @record
 class Wanted:
-    """What is asked for at a site; ``named``: account, partition and QOS as far as a person named them."""
+    """A request at a site; ``named``: account, partition and QOS as far as a person named them."""
 
     site: Site
     ask: Ask
@@ -34,7 +34,7 @@ class Wanted:
 
     @property
     def node(self) -> NodeType:
-        """The node type that is asked for."""
+        """The requested node type."""
         return self.site.node_types[self.ask.node_type]
 
     @property
@@ -48,29 +48,29 @@ class Wanted:
 
 
 def _family(name: str, limits: Mapping[str, Limits], preferred: str | None, site: Site) -> Family:
-    by_itself = next((key for key, one in limits.items() if one.implicit), None)
-    return Family(name=name, limits=limits, preferred=preferred or by_itself, required=name in site.required)
+    implicit = next((key for key, place in limits.items() if place.implicit), None)
+    return Family(name=name, limits=limits, preferred=preferred or implicit, required=name in site.required)
 
 
 def alternative(wanted: Wanted) -> str:
-    """Return what to type instead: the nearest request that some partition and QOS of the site take together."""
+    """Return what to type instead: the nearest request that some partition and QOS of the site accept together."""
     flags = _nearest_flags(wanted)
     if flags is not None:
-        return f"{flags} would be taken"
-    for family in ("partition", "qos"):  # what was named may be of no use for these nodes, and not needed either
+        return f"{flags} would be accepted"
+    for family in ("partition", "qos"):  # a named one may refuse these nodes, and the site may not require one
         if family not in wanted.named:
             continue
         rest = {key: name for key, name in wanted.named.items() if key != family}
         flags = _nearest_flags(Wanted(site=wanted.site, ask=wanted.ask, named=rest))
         if flags is not None:
-            return f"{flags or 'the same'} without {family} {wanted.named[family]!r} would be taken"
-    return "ask for less"
+            return f"{flags or 'the same request'} without {family} {wanted.named[family]!r} would be accepted"
+    return "request fewer nodes or less time"
 
 
 def longest_piece(wanted: Wanted) -> int:
-    """Return the longest walltime (seconds) up to the asked one that a place takes for the same nodes; 0: none does.
+    """Return the longest walltime (seconds), up to the requested one, that the site accepts for the same nodes.
 
-    Where a person named a partition or a QOS, no other is looked at.
+    It is 0 where no partition and QOS accept them. A partition or a QOS that a person named is the only one tried.
     """
     ask, available = wanted.ask, Limits(max_nodes=wanted.node.nodes)
     choices = []
@@ -78,19 +78,20 @@ def longest_piece(wanted: Wanted) -> int:
         name = wanted.named.get(family.name, "")
         named = [family.limits[name]] if name in family.limits else []
         choices.append(named or [limits for _, limits in _open_places(family, wanted)])
-    near = [nearest_allowed([available, *limits], ask) for limits in itertools.product(*choices)]
-    return max((one.walltime for one in near if one and (one.nodes, one.gpus) == (ask.nodes, ask.gpus)), default=0)
+    nearest = [nearest_allowed([available, *limits], ask) for limits in itertools.product(*choices)]
+    same_nodes = [near for near in nearest if near and (near.nodes, near.gpus) == (ask.nodes, ask.gpus)]
+    return max((near.walltime for near in same_nodes), default=0)
 
 
 def implied_node_type(site: Site, partition: str) -> str | None:
-    """Return the node type of a partition that was named, where the site's default one is not in it."""
-    found = list(site.partitions[partition].node_types) if partition in site.partitions else []
-    found += [name for name, node in site.node_types.items() if partition and node.partition == partition]
-    return None if not found or site.defaults.node_type in found else found[0]
+    """Return the node type of a named partition if it has no nodes of the site's default type."""
+    types = list(site.partitions[partition].node_types) if partition in site.partitions else []
+    types += [name for name, node in site.node_types.items() if partition and node.partition == partition]
+    return None if not types or site.defaults.node_type in types else types[0]
 
 
 def _nearest_flags(wanted: Wanted) -> str | None:
-    """Return the flags to type, or None; there are none to type where leaving a name out is enough."""
+    """Return the flags of the nearest request that would be accepted (maybe none, as empty text), or None."""
     available = Limits(max_nodes=wanted.node.nodes)
     pairs = itertools.product(*(_open_places(family, wanted) for family in wanted.families))
     places = [
@@ -100,7 +101,7 @@ def _nearest_flags(wanted: Wanted) -> str | None:
 
 
 def _open_places(family: Family, wanted: Wanted) -> list[tuple[str, Limits]]:
-    """Return (flag, limits) of what a person may choose, what was named first."""
+    """Return (flag, limits) of every partition or QOS that a person may choose; a named one comes first."""
     named = wanted.named.get(family.name, "")
     if not family.limits or (not named and not family.preferred and not family.required):
         return [("", Limits())]
@@ -110,7 +111,10 @@ def _open_places(family: Family, wanted: Wanted) -> list[tuple[str, Limits]]:
 
 
 def _flag(family: Family, name: str, wanted: Wanted) -> str:
-    """Return what to type for it: nothing where it holds by itself, and the node type where another would follow."""
+    """Return the flag that names it, with the node type if the flag alone would imply another one.
+
+    It is empty where the partition or QOS applies without being named.
+    """
     if family.limits[name].implicit and not wanted.named.get(family.name):
         return ""
     site, node_type = wanted.site, wanted.ask.node_type

@@ -1,4 +1,4 @@
-"""A global batch size that a job divides among its replicas: whether it can be divided."""
+"""Checks that a job's global batch size divides evenly among its replicas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpclaunch.resolve.strategies import takes_several_gpus
 
 
 def check_batch(case: Case, layout: Layout, sweep: Sweep | None, decisions: Decisions) -> None:
-    """Note a fault if a global batch size, in a sweep too, leaves a rest: the program would refuse it later."""
+    """Note a fault if a global batch size, swept ones included, does not divide: the program would refuse it later."""
     if case.job.training is None:
         return
     several = takes_several_gpus(case.request) and not layout.stand_in_gpus
@@ -25,19 +25,22 @@ def check_batch(case: Case, layout: Layout, sweep: Sweep | None, decisions: Deci
 def _refuse(case: Case, batch: int, replicas: int, times: int, decisions: Decisions) -> None:
     parts = replicas * times
     among = f"{replicas} {'replicas' if takes_several_gpus(case.request) else 'ranks'}"
-    several = f" in {times} parts each" if times > 1 else ""
+    several = f" with {times} accumulation steps" if times > 1 else ""
     below, above = batch // parts * parts, -(-batch // parts) * parts
     name = case.job.parameter_for("global_batch_size")
     decisions.fault(
         f"{batch} does not divide among {among}{several}",
         where=f"--{'sweep' if name in dict(case.request.sweep) else 'set'} {name}",
         allowed=f"a multiple of {parts}",
-        next=f"{f'{below} or ' if below else ''}{above}, or another number of nodes, tasks or GPUs",
+        next=f"choose {f'{below} or ' if below else ''}{above}, or another number of nodes, tasks or GPUs",
     )
 
 
 def _values(case: Case, sweep: Sweep | None, role: Role) -> list[int]:
-    """What a parameter is in the run, or in those of a sweep; whole numbers above 0, as others mean: not divided."""
+    """Return the parameter's values in the run, or in the runs of a sweep.
+
+    Only positive whole numbers count: any other value means that the job does not divide the batch.
+    """
     name = case.job.parameter_for(role)
     if name not in case.job.parameters:
         return []
@@ -47,6 +50,6 @@ def _values(case: Case, sweep: Sweep | None, role: Role) -> list[int]:
     texts = swept or (() if typed is None else (typed,))
     try:
         values = [parameter.parse(text) for text in texts] or [parameter.default]
-    except ValueError:  # a fault of resolve.command
+    except ValueError:  # resolve.command notes the fault
         return []
     return [value for value in values if type(value) is int and value > 0]

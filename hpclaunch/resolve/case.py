@@ -14,7 +14,10 @@ from hpclaunch.core.spec import Context, Request
 
 @record
 class Advice:
-    """What the planner advises where nobody says how many nodes: the node count, why (one line), and objections."""
+    """The planner's advice where neither the request nor the job names a node count.
+
+    ``why`` is the reason in one line; ``objections`` are its reasons to refuse the request.
+    """
 
     nodes: int | None = None
     why: str = ""
@@ -25,8 +28,8 @@ class Advice:
 class Case:
     """One request at one site. Every function of ``resolve`` reads it; none changes it.
 
-    ``needs_account``: whether a missing account is a fault where the site requires one. It is False for a plan and
-    for a look at the software, which submit nothing. ``advice``: the planner's, empty where it was not asked.
+    ``needs_account``: whether a missing account is a fault where the site requires one. It is False for commands
+    that submit nothing, such as ``plan``. ``advice`` is empty where the planner was not asked.
     """
 
     site: Site

@@ -16,7 +16,7 @@ _PLACE = re.compile(r"\{code\}|\{run_dir\}")
 
 
 def command_of(case: Case, strategy: str, python: str, decisions: Decisions) -> tuple[str, ...]:
-    """Return argv: the parameters that the program must be told, a strategy of TensorFlow, then what was typed."""
+    """Return argv: the program, its parameters, the TensorFlow strategy if there is one, then the typed arguments."""
     job, arguments, run_dir = case.job, case.request.arguments, case.context.run_dir
     code = f"{run_dir}/code"
     program: tuple[str, ...]
@@ -24,21 +24,21 @@ def command_of(case: Case, strategy: str, python: str, decisions: Decisions) -> 
         program = (python, f"{code}/{job.script}")
     else:
         places = {"{code}": code, "{run_dir}": run_dir}
-        most = 1 if job.source_only else 0  # a script's own name may hold what looks like a place
+        most = 1 if job.source_only else 0  # 0: all; a script's own name may contain what looks like a placeholder
         program = tuple(_PLACE.sub(lambda found: places[found[0]], word, count=most) for word in job.command)
     parameters = parameter_words(job, case.request, decisions)
     for argument in arguments:
         if "\0" in argument:
-            decisions.fault("an argument cannot hold a NUL character")
+            decisions.fault("an argument cannot contain a NUL character", where="after --")
     return (*program, *parameters, *strategy_words(strategy), *arguments)
 
 
 def parameter_words(job: Job, request: Request, decisions: Decisions) -> tuple[str, ...]:
-    """Return what the program must be told of its parameters; a typed one that the job cannot take is a fault.
+    """Return the parameters as words of the command; a typed one that the job does not have becomes a fault.
 
-    A typed value is always told, as ``--name=value``. Of the others only those are told that the program does not take
-    by itself; ``--default=name=value`` where the job file has another default than the program, so that the program
-    still knows what was typed. Values of a sweep are not among them: every run has its own.
+    A typed value is always passed, as ``--name=value``. A default is passed only if the program does not already have
+    it. ``--default=name=value`` stands for a default of the job file that differs from the program's own, so that the
+    program can tell it from a typed value. Values of a sweep are left out: every run has its own.
     """
     typed, swept = _typed_parameters(job, request, decisions), dict(request.sweep)
     words = []
@@ -47,7 +47,7 @@ def parameter_words(job: Job, request: Request, decisions: Decisions) -> tuple[s
         if key in swept:
             continue
         if key in typed:
-            value = _parsed(job, key, typed[key], decisions)
+            value = _spell_typed(job, key, typed[key], decisions)
             decisions.choices.append(Choice(key=f"parameters.{key}", value=value, origin=_origin(request, key)))
             words.append(f"--{option}={value}")
         elif parameter.builtin is None:
@@ -58,18 +58,18 @@ def parameter_words(job: Job, request: Request, decisions: Decisions) -> tuple[s
 
 
 def values_of(job: Job, request: Request) -> dict[str, str]:
-    """Return the value of every parameter but those of a sweep, however it is typed; unreadable text stays as it is."""
+    """Return the value of every parameter that is not swept; a typed value that cannot be read stays as typed."""
     decisions = Decisions()
     typed, swept = _typed_parameters(job, request, decisions), dict(request.sweep)
     return {
-        key: _parsed(job, key, typed[key], decisions) if key in typed else spell(parameter.default)
+        key: _spell_typed(job, key, typed[key], decisions) if key in typed else spell(parameter.default)
         for key, parameter in job.parameters.items()
         if key not in swept
     }
 
 
-def _parsed(job: Job, key: str, text: str, decisions: Decisions) -> str:
-    """Return a typed value in the one spelling that the program gets; one that cannot be read is a fault."""
+def _spell_typed(job: Job, key: str, text: str, decisions: Decisions) -> str:
+    """Return a typed value in the spelling that the program gets; a value that cannot be read becomes a fault."""
     try:
         return spell(job.parameters[key].parse(text))
     except ValueError as error:
@@ -94,6 +94,6 @@ def _typed_parameters(job: Job, request: Request, decisions: Decisions) -> dict[
         else:
             decisions.fault(
                 f"{job.name} declares no parameters, so {key!r} cannot be set",
-                next="write its own options after --, as in: hpclaunch submit train.py -- --lr 0.1",
+                next="write the program's own options after --, as in: hpclaunch submit train.py -- --lr 0.1",
             )
     return typed

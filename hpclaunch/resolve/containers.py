@@ -1,4 +1,4 @@
-"""How a rank's command is put into a container: srun outside, container asked. A table of small pure functions."""
+"""How a rank's command runs in a container: srun outside, the container inside. A table of small pure functions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ContainerCommand:
 class ContainerRequest:
     """What a rank needs of its container: the image, the folders that it must see, and the maker of its GPUs, if any.
 
-    ``workdir`` is the folder to begin in, one of ``folders`` (empty: the image's own). ``variables`` are the names of
-    those that the script exports.
+    ``workdir`` is the working folder, one of ``folders`` (empty: that of the image). ``variables`` are the names of
+    the variables that the script exports.
     """
 
     image: str
@@ -36,15 +36,15 @@ class ContainerRequest:
 
 
 def _shifter(site: Container, asked: ContainerRequest) -> ContainerCommand:
-    """NERSC's: image and modules are directives; the site's own file systems are visible asked."""
+    """NERSC's Shifter: image and modules are directives; the site's file systems are visible inside."""
     modules = (("module", ",".join(site.modules)),) if site.modules else ()
     return ContainerCommand(directives=(("image", asked.image), *modules), prefix=("shifter", *site.options))
 
 
 def _podman_hpc(site: Container, asked: ContainerRequest) -> ContainerCommand:
-    """NERSC's wrapper of podman: one container a rank, unless a module shares it among a node's ranks (its README).
+    """NERSC's wrapper of podman: one container per rank, unless a module shares it among a node's ranks (its README).
 
-    podman lets no variable in by itself; ``NAME*`` stands for all that begin so (podman-run's manual).
+    podman passes no variable by itself; ``NAME*`` passes all whose names begin with NAME (manual of podman-run).
     """
     gpu = ("gpu",) if asked.gpus == "nvidia" and "gpu" not in site.modules else ()
     modules = tuple(f"--{name}" for name in (*gpu, *site.modules))
@@ -58,7 +58,7 @@ def _podman_hpc(site: Container, asked: ContainerRequest) -> ContainerCommand:
 
 
 def _variables_of_the_image(asked: ContainerRequest) -> list[str]:
-    """Variables that an image may set as well; hpclaunch's own are in none."""
+    """Return the variables that an image may set as well, which hpclaunch's own never are."""
     return [name for name in asked.variables if not name.startswith("HPCLAUNCH_")]
 
 
@@ -67,7 +67,7 @@ _LAUNCHERS_OWN = ("SLURM_*", "PMI_*", "PMIX_*", "OMPI_*", "CUDA_VISIBLE_DEVICES"
 
 
 def _apptainer(site: Container, asked: ContainerRequest) -> ContainerCommand:
-    """Apptainer and Singularity: ``--nv`` and ``--rocm`` bring the host's GPU libraries in (their user guides)."""
+    """Apptainer and Singularity: ``--nv`` and ``--rocm`` add the host's GPU libraries (their user guides)."""
     gpu = {"amd": ("--rocm",), "nvidia": ("--nv",)}.get(asked.gpus, ())
     binds = tuple(word for folder in asked.folders for word in ("--bind", folder))
     return ContainerCommand(prefix=(site.runtime, "exec", *gpu, *binds, *site.options, asked.image))
@@ -76,7 +76,7 @@ def _apptainer(site: Container, asked: ContainerRequest) -> ContainerCommand:
 def _pyxis(site: Container, asked: ContainerRequest) -> ContainerCommand:
     """A plug-in of srun: the container is an option of the step (pyxis' README).
 
-    Without ``--container-env`` the image's own value of a variable wins over the script's (pyxis' wiki, Usage).
+    Without ``--container-env`` the image's value of a variable overrides that of the script (pyxis' wiki, Usage).
     """
     mounts = ",".join(f"{folder}:{folder}" for folder in asked.folders)
     workdir = (f"--container-workdir={asked.workdir}",) if asked.workdir else ()
@@ -101,7 +101,7 @@ _TASK_LAUNCHER = next(name for name, row in LAUNCHERS.items() if row.ranks_are_t
 def container_request(
     image: str, folders: tuple[str, ...], node: NodeType, workdir: str = "", variables: tuple[str, ...] = ()
 ) -> ContainerRequest:
-    """Return what a rank needs: it must see the ``folders`` and the ``workdir``; the script exports ``variables``."""
+    """Return what a rank needs of its container; it sees the ``workdir`` as well as the ``folders``."""
     seen = tuple(dict.fromkeys([*folders, *([workdir] if workdir else [])]))
     maker = "amd" if "AMD" in (node.gpu_model or "") else "nvidia"
     gpus = maker if node.gpus_per_node and not node.stand_in_gpus else ""
@@ -109,27 +109,27 @@ def container_request(
 
 
 def container_of(site: Site, launcher: str, asked: ContainerRequest | None, decisions: Decisions) -> ContainerCommand:
-    """Return what the container adds; an empty command where no image is asked for."""
+    """Return what the container adds to the script; nothing where no image is requested."""
     if asked is None:
         return ContainerCommand()
     if site.container is None:
         decisions.fault(
-            f"how {site.name} runs containers is not known",
+            f"the container runtime of {site.name} is not known",
             where="environment.container",
-            next="'container: {runtime: …}' in a site file of your own (docs/site-files.md)",
+            next="write 'container: {runtime: …}' in a site file of your own (docs/site-files.md)",
         )
         return ContainerCommand()
     if site.container.runtime == "pyxis" and not LAUNCHERS[launcher].ranks_are_tasks:
         decisions.fault(
-            f"at {site.name} containers are an option of {_TASK_LAUNCHER}, and the launcher is {launcher}",
+            f"at {site.name} containers are an option of {_TASK_LAUNCHER}, but the launcher is {launcher}",
             next=f"--launcher {_TASK_LAUNCHER}",
         )
     for folder in asked.folders if site.container.runtime != "shifter" else ():
         if "," in folder or ":" in folder:
             decisions.fault(
-                f"{site.container.runtime} would take {folder!r} apart at a comma or a colon",
+                f"{site.container.runtime} would split {folder!r} at a comma or a colon",
                 next="choose another folder with --runs-dir or --data-dir",
             )
     if asked.image.startswith("-"):
-        decisions.fault(f"the image {asked.image!r} would be taken for an option", where="environment.container")
+        decisions.fault(f"the image {asked.image!r} would be read as an option", where="environment.container")
     return RUNTIMES[site.container.runtime](site.container, asked)

@@ -1,4 +1,4 @@
-"""What a run can cost at most: it is charged until it ends, and it ends at its walltime."""
+"""The most that a run can cost: a run is charged until it ends, at the latest at its walltime."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ _HOUR = 3600
 
 
 def cost_of(site: Site, sizing: Sizing, runs: int = 1) -> Cost | None:
-    """Return the cost of so many runs in the site's unit, else in hours of what it counts.
+    """Return the highest cost of all ``runs``, in the site's unit, or in node-, GPU- or core-hours without a rate.
 
-    None without scheduler or walltime, and where it is not known what the site charges for.
-    What else the site says of its charging is shown by ``sites show``.
-    Amount = what is counted x hours x rate x the charge factors of partition and QOS (the sites' charging pages).
+    Amount = counted units x hours x rate x charge factors of partition and QOS (source: the sites' charging pages).
+    None without a scheduler or a walltime, and where the site's charging is not known.
     """
     layout, placement, node = sizing.layout, sizing.placement, site.node_types[sizing.node_type]
     if not site.scheduler_row.has_queue or not placement.walltime or "charging" in site.unverified:
         return None
     charging = node.charging or site.charging or Charging(unit="node-hour", counts="node")
-    amount = runs * _counted(charging.counts, node, layout) * placement.walltime / _HOUR
+    amount = runs * _units_charged(charging.counts, node, layout) * placement.walltime / _HOUR
     factors = (charging.rate, *(limits.charge_factor for limits in placement.limits))
     for factor in factors:
         amount *= 1.0 if factor is None else factor
@@ -49,14 +48,15 @@ def _left_out(site: Site, charging: Charging, placement: Placement) -> list[str]
     """Return what the amount does not hold because it is not known."""
     notes = []
     if charging.rate is None and not _is_plain_hour(charging, site):
-        notes.append(f"charged in {charging.unit}s, at a rate that is not known here")
+        notes.append(f"charged in {charging.unit}s, at a rate that the site file does not know")
     for family, name in (("partitions", placement.partition), ("qos", placement.qos)):
         if f"{family}.{name}.charge_factor" in site.unverified:
-            notes.append(f"without the charge factor of {name}, which is not known here")
+            notes.append(f"without the charge factor of {name}, which the site file does not know")
     return notes
 
 
-def _counted(counts: str, node: NodeType, layout: Layout) -> float:
+def _units_charged(counts: str, node: NodeType, layout: Layout) -> float:
+    """Return how many nodes, GPUs or cores the site charges for; a part of a shared node counts by its GPUs."""
     part = layout.gpus_per_node / node.gpus_per_node if node.gpus_per_node and not layout.whole_nodes else 1.0
     if counts == "gpu":
         return layout.nodes * (node.gpus_per_node if layout.whole_nodes else layout.gpus_per_node)

@@ -1,4 +1,4 @@
-"""What resolving writes down as it goes: who chose what, what was declined, what is wrong, what to be warned of."""
+"""The decisions of resolving: choices with their origin, declined partitions and QOS, faults and warnings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Decisions:
     warnings: list[str] = field(default_factory=list)
 
     def pick(self, key: str, *offers: tuple[str, T | None]) -> T | None:
-        """Return the first offer (origin, value) that is not None, and note who made it."""
+        """Return the value of the first offer (origin, value) that is not None, and note its origin as a choice."""
         for origin, value in offers:
             if value is not None:
                 self.choices.append(Choice(key=key, value=str(value), origin=origin))

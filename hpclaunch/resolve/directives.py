@@ -1,4 +1,4 @@
-"""The #SBATCH lines: only what user, job or site asked for, each once, and none that typed text could add."""
+"""The #SBATCH lines: only what user, job or site requested, each option once; typed text cannot add a line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OWNED = {
     "wait": "--wait",
     "wrap": "-- ARGS",
 }
-"""sbatch options that hpclaunch writes or relies on, and its own way to say the same (empty: there is none)."""
+"""sbatch options that hpclaunch writes or relies on, and the flag or key that sets each (empty: there is none)."""
 
 
 def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisions: Decisions) -> Pairs:
@@ -63,12 +63,13 @@ def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisio
     kept = [(name, value) for name, value in pairs if name not in dropped]
     for name in dict([*kept, *typed.items()]):
         if f"--{name}" in site.refuses:
-            decisions.fault(f"{site.name} accepts no job with --{name}", next=f"leave {OWNED.get(name) or name} out")
+            what = f"{site.name} accepts no job with --{name}"
+            decisions.fault(what, next=f"leave {OWNED.get(name) or f'--{name}'} out")
     return (*kept, *typed.items())
 
 
 def _typed_options(case: Case, placement: Placement, decisions: Decisions) -> dict[str, str]:
-    """Return the sbatch options that site, settings, job and request add, the last one of each name."""
+    """Return the sbatch options that site, settings, job and request add; later ones override earlier ones."""
     site, places = case.site, tuple(option for limits in placement.limits for option in limits.sbatch)
     options = _read_options(site.sbatch + places, "site", decisions)
     options += _read_options(case.settings.all("sbatch", site.name), "settings", decisions)
@@ -88,7 +89,7 @@ def _place(node: NodeType, job: Job, placement: Placement) -> list[tuple[str, st
 
 
 def _tasks(site: Site, layout: Layout) -> list[tuple[str, str]]:
-    """Return nodes and tasks, as far as the site admits them in directives (ARCHER2 rejects tasks there)."""
+    """Return the directives of nodes and tasks, as far as the site admits them (ARCHER2 rejects those of tasks)."""
     numbers = {
         "ntasks": layout.world_size,
         "ntasks-per-node": layout.tasks_per_node,
@@ -99,9 +100,10 @@ def _tasks(site: Site, layout: Layout) -> list[tuple[str, str]]:
 
 
 def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
-    """Return how the site wants GPUs asked for.
+    """Return the directives that request GPUs in the way of the site.
 
-    ``--gpus`` is the job's total, which Slurm may spread unevenly over nodes of which only a part is asked for.
+    ``--gpus`` is the job's total. Slurm may spread it unevenly over nodes that are requested in part, so there
+    ``--gpus-per-node`` is added.
     """
     gpus, of_type = layout.gpus_per_node, f"{node.gpu_type}:" if node.gpu_type else ""
     directive = site.gpus.directive if site.gpus else "gpus-per-node"
@@ -118,7 +120,10 @@ def _gpus(site: Site, node: NodeType, layout: Layout) -> list[tuple[str, str]]:
 
 
 def _memory(case: Case, sizing: Sizing, decisions: Decisions) -> str:
-    """Return the memory of a node to ask for: typed, the job's, or the site's share for the GPUs; else nothing."""
+    """Return the memory to request per node: the typed one, the job's, or the site's share for the requested GPUs.
+
+    It is empty where none of them names any.
+    """
     node, layout, site = case.node(sizing.node_type), sizing.layout, case.site.name
     share = node.request_memory
     if share and not layout.whole_nodes and 0 < layout.gpus_per_node < node.gpus_per_node:
@@ -129,7 +134,7 @@ def _memory(case: Case, sizing: Sizing, decisions: Decisions) -> str:
     most = node.request_memory or (node.memory_gb * 1024 if node.memory_gb else None)
     if asked and most and asked > most:
         decisions.fault(
-            f"{format_memory(asked)} of memory a node asked for",
+            f"{format_memory(asked)} of memory per node requested",
             where=f"{site} {sizing.node_type}",
             allowed=f"at most {format_memory(most)}",
             next=f"--memory {format_memory(most)}",
@@ -143,10 +148,11 @@ def _mail(case: Case) -> list[tuple[str, str]]:
 
 
 def _conduct(case: Case, restarts: Restarts, sweep: Sweep | None) -> list[tuple[str, str]]:
-    """How the job behaves. A % in a path of logs is a pattern, also in what Slurm 22.05 would add from --chdir.
+    """Return the directives of folders, logs, requeueing, signal and environment.
 
-    Slurm may start it again by itself (a node failed, it was preempted) only where it continues from what it has saved.
-    The signal goes to the script, which passes it on: only so it reaches the ranks under every launcher.
+    In a path of logs, Slurm reads % as a pattern, so it is doubled; Slurm 22.05 does so in --chdir's path too. Slurm
+    may requeue a job after a node failure or preemption only if the program continues from its checkpoints. The signal
+    goes to the script, which passes it on: no other way reaches the ranks under every launcher.
     """
     run_dir = case.context.run_dir
     again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
@@ -164,14 +170,14 @@ def _conduct(case: Case, restarts: Restarts, sweep: Sweep | None) -> list[tuple[
 
 
 def _array(sweep: Sweep | None) -> list[tuple[str, str]]:
-    """Return the array's tasks: they count from 0, as the lines of the file of values do."""
+    """Return the directive of the array's tasks, which count from 0 like the lines of the sweep's file of values."""
     if sweep is None:
         return []
     return [("array", f"0-{sweep.count - 1}" + (f"%{sweep.at_once}" if sweep.at_once else ""))]
 
 
 def _full_name(name: str) -> str:
-    """Return the option that sbatch would take this for, if it is one that resolving must know (getopt_long)."""
+    """Return the owned option that sbatch would read from this abbreviation, as getopt_long does, or empty text."""
     if name in OWNED or name == "signal":
         return ""
     return next((full for full in (*OWNED, "signal") if full.startswith(name)), "")
@@ -182,10 +188,12 @@ def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) ->
     for option in options:
         match = _OPTION.fullmatch(option.strip())
         if match is not None and match[1] == "gres" and "gpu" in (match[2] or ""):
-            decisions.fault("GPUs belong to hpclaunch", where=where, next="use --gpus-per-node instead")
+            decisions.fault("hpclaunch writes the request for GPUs", where=where, next="use --gpus-per-node instead")
         elif match is None or CONTROL.search(option):
             decisions.fault(
-                f"{option!r} is not one sbatch option", where=where, allowed="the long form, --name or --name=value"
+                f"{option!r} is not a single sbatch option",
+                where=where,
+                allowed="the long form, --name or --name=value",
             )
         elif _full_name(match[1]):
             full = _full_name(match[1])
@@ -193,9 +201,9 @@ def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) ->
         elif match[1] in OWNED:
             own = OWNED[match[1]]
             decisions.fault(
-                f"--{match[1]} belongs to hpclaunch",
+                f"hpclaunch itself writes --{match[1]}",
                 where=where,
-                next=f"use {own} instead" if own else "leave it out: hpclaunch writes it itself",
+                next=f"use {own} instead" if own else "leave it out",
             )
         else:
             pairs.append((match[1], match[2] or ""))

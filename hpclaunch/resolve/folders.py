@@ -1,4 +1,4 @@
-"""Where data and runs lie, as text: no folder is looked at here."""
+"""The folders of data and runs, as text: this module reads no file system."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_
 
 
 def expanded(path: str, context: Context) -> str:
-    """Return the path with ``$NAME`` and a leading ``~`` taken from the environment; an unknown name stays."""
+    """Return the path with ``$NAME`` and a leading ``~`` replaced from the environment; unknown names stay."""
     if path == "~" or path.startswith("~/"):
         path = "$HOME" + path[1:]
     known = context.environment
     return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], found[0]), path)
 
 
-def is_open(path: str) -> bool:
-    """Tell whether a variable in the path was not known."""
+def has_variables(path: str) -> bool:
+    """Tell whether the path still contains a variable, because the environment does not define it."""
     return _VARIABLE.search(path) is not None
 
 
 def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
-    """Return what the job reads, or None where it reads nothing (or makes stand-in images up)."""
+    """Return the data set that the job reads, or None if it reads none or generates synthetic samples."""
     data = case.job.data
     if data is None or is_synthetic(case):
         if case.request.data_dir is not None:
-            decisions.warnings.append("--data-dir means nothing here: no data set is read")
+            decisions.warnings.append("--data-dir has no effect: this run reads no data set")
         return None
     folder, origin = data_folder(case, decisions)
     address = data.fetch is not None
@@ -40,7 +40,7 @@ def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
 
 
 def data_folder(case: Case, decisions: Decisions) -> tuple[str, str]:
-    """Return the data folder (absolute, or nothing) and who chose it; a typed one is taken as it is."""
+    """Return the data folder (absolute, or empty) and who chose it; variables in a typed one are not replaced."""
     typed, site, context = case.request.data_dir, case.site, case.context
     folder = decisions.pick(
         "data",
@@ -52,12 +52,12 @@ def data_folder(case: Case, decisions: Decisions) -> tuple[str, str]:
     if not folder:
         return "", ""
     place = folder if typed is not None else expanded(folder, context)
-    known = typed is not None or not is_open(place)
+    known = typed is not None or not has_variables(place)
     return normpath(join(context.cwd, place)) if known else "", decisions.choices[-1].origin
 
 
 def is_synthetic(case: Case) -> bool:
-    """Tell whether stand-in images are asked for; ``--set synthetic=…`` wins, as in the command."""
+    """Tell whether synthetic samples are requested; ``--set synthetic=…`` overrides ``--synthetic``."""
     parameters, request = case.job.parameters, case.request
     default = parameters["synthetic"].default if "synthetic" in parameters else False
     typed = dict(request.settings).get("synthetic", "true" if request.synthetic else str(default))
@@ -65,18 +65,18 @@ def is_synthetic(case: Case) -> bool:
 
 
 def private_faults(case: Case, python: str, data: DataNeed | None, decisions: Decisions) -> None:
-    """Refuse folders that the nodes do not share with this machine: Slurm fails such a job, at times with no log."""
+    """Refuse folders that the nodes do not share with this machine: there a job fails, sometimes without any log."""
     site, context = case.site, case.context
     if CONTROL.search(context.run_dir) or CONTROL.search(context.cwd):
         decisions.fault(
-            f"the path {context.run_dir!r} holds a control character or is not UTF-8",
+            f"the path {context.run_dir!r} contains a control character or is not UTF-8",
             next="choose another with --runs-dir",
             subject="shared paths",
         )
     for character, what in site.scheduler_row.path_faults:
         if character in context.run_dir:
             decisions.fault(
-                f"the run directory {context.run_dir} holds {what}",
+                f"the run directory {context.run_dir} contains {what}",
                 next="choose another with --runs-dir",
                 subject="shared paths",
             )
@@ -88,7 +88,7 @@ def private_faults(case: Case, python: str, data: DataNeed | None, decisions: De
         for noun, path, hint in needed:
             if root in (PurePosixPath(path), *PurePosixPath(path).parents):
                 decisions.fault(
-                    f"the {noun} {path} is in {root}, which every node of {site.name} has for itself",
+                    f"the {noun} {path} is in {root}, which is local to each node of {site.name}",
                     allowed="a folder that all nodes share",
                     next=hint,
                     subject="shared paths",

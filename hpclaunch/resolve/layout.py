@@ -1,4 +1,4 @@
-"""Which nodes, how many, and how many tasks, CPUs and GPUs on each."""
+"""The layout of a run: the node type, the node count, and the tasks, CPUs and GPUs of a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from hpclaunch.resolve.strategies import takes_several_gpus
 
 @record
 class Size:
-    """What is asked for before it is known where: ``gpus`` on a node are those that tasks will use."""
+    """The size of a request, before its partition is chosen. ``gpus`` are the GPUs of a node that tasks will use.
+
+    ``tasks`` are those of a node; ``walltime`` is in seconds (0: not given).
+    """
 
     nodes: int
     tasks: int
@@ -24,7 +27,7 @@ class Size:
     walltime: int
 
     def ask(self, node_type: str) -> Ask:
-        """Return what is compared with the limits of partitions and QOS."""
+        """Return the request as ``resolve.limits`` compares it with the limits of partitions and QOS."""
         return Ask(node_type=node_type, nodes=self.nodes, gpus=self.gpus, walltime=self.walltime)
 
 
@@ -50,10 +53,10 @@ def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str
 
 
 def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
-    """Return how much is asked for.
+    """Return the size of the request.
 
-    Under MirroredStrategy it is one task with all GPUs of one node. ``nodes: auto`` is what the planner advises,
-    else 1; one GPU for every task unless somebody chose another number.
+    Under MirroredStrategy that is one task with all GPUs of one node. ``nodes: auto`` takes the planner's node count,
+    or 1 without the planner. Every task gets one GPU unless the request or the job names another number.
     """
     site, request, wants = case.site, case.request, case.job.resources
     node = case.node(node_type)
@@ -89,9 +92,9 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
 def layout_of(case: Case, node_type: str, size: Size, placement: Placement, decisions: Decisions) -> Layout:
     """Return the layout.
 
-    CPUs of a task: Slurm's CPUs per core x floor(cores / tasks), the formula that NERSC teaches for Perlmutter and Cori
-    (2*floor(64/tasks) on a GPU node); of a shared node only the part that goes with its GPUs. On whole nodes all GPUs
-    are asked for, where they are asked for by the node.
+    CPUs per task = Slurm's CPUs per core x floor(cores / tasks). This is NERSC's formula for Perlmutter and Cori
+    (2*floor(64/tasks) on a GPU node). On a shared node, only the share of the cores that goes with the requested GPUs
+    counts (decision 12). On whole nodes all GPUs are requested, where the site's directive counts GPUs per node.
     """
     site, request, wants = case.site, case.request, case.job.resources
     node = case.node(node_type)
@@ -113,7 +116,7 @@ def layout_of(case: Case, node_type: str, size: Size, placement: Placement, deci
     )
     if cpus is None:
         decisions.fault(
-            f"how many cores a node has is not known at {site.name}",
+            f"the number of cores of a node is not known at {site.name}",
             where=f"{site.name} {node_type}",
             next="--cpus-per-task N",
         )
@@ -131,7 +134,7 @@ def layout_of(case: Case, node_type: str, size: Size, placement: Placement, deci
         _check_hosts(case, layout, decisions)
     elif request.hosts_file is not None:
         decisions.fault(
-            f"--hosts is for sites without a scheduler; {site.scheduler_row.title} names the hosts itself",
+            f"--hosts is for sites without a scheduler; {site.scheduler_row.title} assigns the hosts itself",
             next="leave --hosts out",
         )
     _check_cpus(case, node_type, layout, decisions)
@@ -157,7 +160,7 @@ def _check_cpus(case: Case, node_type: str, layout: Layout, decisions: Decisions
         decisions.fault(
             f"{layout.tasks_per_node} tasks x {layout.cpus_per_task} CPUs do not fit a node",
             where=f"{case.site.name} {node_type}",
-            allowed=f"at most {most} CPUs a node",
+            allowed=f"at most {most} CPUs per node",
             next="lower --tasks-per-node or --cpus-per-task",
         )
 
@@ -166,7 +169,7 @@ def _check_gpus(site: Site, node_type: str, layout: Layout, decisions: Decisions
     node, place = site.node_types[node_type], f"{site.name} {node_type}"
     if layout.gpus_per_node > node.gpus_per_node:
         decisions.fault(
-            f"{layout.gpus_per_node} GPUs a node asked for",
+            f"{layout.gpus_per_node} GPUs per node requested",
             where=place,
             allowed=f"at most {node.gpus_per_node}",
             subject="GPUs",
@@ -175,15 +178,15 @@ def _check_gpus(site: Site, node_type: str, layout: Layout, decisions: Decisions
         decisions.fault(
             f"{layout.tasks_per_node} tasks would share {layout.gpus_per_node} GPUs",
             where=place,
-            allowed=f"at most {node.gpus_per_node} tasks a node, one per GPU",
-            next="lower --tasks-per-node, or --gpus-per-node 0 for a run without GPUs",
+            allowed=f"at most {node.gpus_per_node} tasks per node, one per GPU",
+            next="lower --tasks-per-node, or type --gpus-per-node 0 for a run without GPUs",
             subject="GPUs",
         )
     by_task = site.gpus is not None and site.gpus.directive == "gpus-per-task"
     if by_task and layout.gpus_per_node % layout.tasks_per_node:
         decisions.fault(
-            f"{layout.gpus_per_node} GPUs cannot be shared out evenly to {layout.tasks_per_node} tasks",
-            where=f"{site.name}, where GPUs are asked for by the task",
+            f"{layout.gpus_per_node} GPUs cannot be divided evenly among {layout.tasks_per_node} tasks",
+            where=f"{site.name}, where GPUs are requested per task",
             allowed=f"a multiple of {layout.tasks_per_node} GPUs",
             subject="GPUs",
         )
@@ -194,19 +197,19 @@ def _check_hosts(case: Case, layout: Layout, decisions: Decisions) -> None:
     if hosts_file is None:
         if layout.nodes > 1:
             decisions.fault(
-                f"{layout.nodes} nodes asked for, and {case.site.name} is one machine",
-                next="name a Slurm site (--site), or the hosts in a file (--hosts FILE)",
+                f"{layout.nodes} nodes requested, but {case.site.name} is a single machine",
+                next="name a Slurm site (--site), or list the hosts in a file (--hosts FILE)",
             )
     elif layout.nodes > len(hosts):
         decisions.fault(
-            f"{layout.nodes} nodes asked for",
+            f"{layout.nodes} nodes requested",
             where=hosts_file,
-            allowed=f"the {len(hosts)} hosts it names",
+            allowed=f"at most {len(hosts)}, the number of hosts in this file",
         )
 
 
 def _warn_of_idle_gpus(case: Case, layout: Layout, decisions: Decisions) -> None:
-    """Warn of GPUs that no task will use, and of which the account may pay."""
+    """Warn of GPUs that no task will use, although the account may be charged for them."""
     several = takes_several_gpus(case.request)
     used = layout.gpus_per_node if several else min(layout.tasks_per_node, layout.gpus_per_node)
     if used == layout.node_gpus:
@@ -217,4 +220,4 @@ def _warn_of_idle_gpus(case: Case, layout: Layout, decisions: Decisions) -> None
         paid = ", and whole nodes are charged" if charged and layout.whole_nodes else ""
         decisions.warnings.append(f"{what} will be idle{paid}")
     else:
-        decisions.warnings.append(f"{what} are not asked for")
+        decisions.warnings.append(f"{what} are not requested")

@@ -1,4 +1,4 @@
-"""What a partition or a QOS refuses, and the nearest request that it would accept. Also used for live limits."""
+"""What a partition or a QOS refuses, and the nearest request that it would accept; used for Slurm's live limits too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpclaunch.core.units import count, format_walltime
 
 @record
 class Ask:
-    """What is compared with limits: nodes of a type, GPUs on each, walltime in seconds (0: not given)."""
+    """What limits apply to in a request: nodes of a type, GPUs per node, and walltime in seconds (0: not given)."""
 
     node_type: str
     nodes: int
@@ -27,7 +27,7 @@ class Ask:
 
 @record
 class Violation:
-    """One limit that a request violates: what was asked for, and what is allowed."""
+    """One limit that a request violates: what was requested, and what is allowed."""
 
     what: str
     allowed: str
@@ -42,7 +42,7 @@ def violations(limits: Limits, ask: Ask) -> list[Violation]:
     limits = limits.of(ask.node_type)
     found = []
     if limits.node_types and ask.node_type not in limits.node_types:
-        found.append(Violation(what=f"node type {ask.node_type} asked for", allowed=", ".join(limits.node_types)))
+        found.append(Violation(what=f"node type {ask.node_type} requested", allowed=", ".join(limits.node_types)))
     most = most_nodes(limits)
     if most is not None and ask.nodes > most:
         found.append(Violation(what=_nodes(ask), allowed=f"at most {count(most, 'node')}"))
@@ -51,39 +51,42 @@ def violations(limits: Limits, ask: Ask) -> list[Violation]:
     if limits.max_gpus_per_node is not None and ask.gpus > limits.max_gpus_per_node:
         found.append(
             Violation(
-                what=f"{ask.gpus} GPUs a node asked for",
-                allowed=f"at most {limits.max_gpus_per_node} GPUs a node",
+                what=f"{ask.gpus} GPUs per node requested",
+                allowed=f"at most {limits.max_gpus_per_node} GPUs per node",
                 subject="GPUs",
             )
         )
     longest, why = longest_walltime(limits, ask.nodes)
     if longest is not None and ask.walltime > longest:
-        what = f"walltime {format_walltime(ask.walltime)} asked for"
+        what = f"walltime {format_walltime(ask.walltime)} requested"
         found.append(Violation(what=what, allowed=f"at most {format_walltime(longest)}{why}"))
     return found
 
 
 def _nodes(ask: Ask) -> str:
-    return f"{count(ask.nodes, 'node')} asked for"
+    return f"{count(ask.nodes, 'node')} requested"
 
 
 def most_nodes(limits: Limits) -> int | None:
-    """Return how many nodes one job may have, or None; without a walltime for all others the bins are all there is."""
-    binned = max((one.max_nodes for one in limits.bins), default=None) if limits.max_walltime is None else None
+    """Return the most nodes that one job may have, or None.
+
+    The largest bin is a limit only if no walltime is given for larger jobs.
+    """
+    binned = max((size.max_nodes for size in limits.bins), default=None) if limits.max_walltime is None else None
     return min((most for most in (limits.max_nodes, binned) if most is not None), default=None)
 
 
 def longest_walltime(limits: Limits, nodes: int) -> tuple[int | None, str]:
-    """Return the longest walltime (seconds) for so many nodes, or None, and a remark where it depends on them."""
-    fitting = [one for one in limits.bins if nodes <= one.max_nodes]
+    """Return the longest walltime (seconds, or None) for a node count, and a remark where it depends on the count."""
+    fitting = [size for size in limits.bins if nodes <= size.max_nodes]
     if not fitting:
         return limits.max_walltime, ""
-    smallest = min(fitting, key=lambda one: one.max_nodes)
+    smallest = min(fitting, key=lambda size: size.max_nodes)
     return smallest.max_walltime, f" with up to {count(smallest.max_nodes, 'node')}"
 
 
 def nearest_allowed(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
-    """Return the request closest to this one that all the limits take, or None; the node type is kept."""
+    """Return the request nearest to this one that all the limits allow, or None; the node type stays the same."""
     several = [limits.of(ask.node_type) for limits in all_limits]
     nodes = min([ask.nodes, *(most for limits in several if (most := most_nodes(limits)))])
     nodes = max([nodes, *(limits.min_nodes for limits in several if limits.min_nodes)])
@@ -94,7 +97,7 @@ def nearest_allowed(all_limits: Sequence[Limits], ask: Ask) -> Ask | None:
 
 
 def flags(ask: Ask, near: Ask) -> str:
-    """Return what to type to get ``near`` in place of ``ask``."""
+    """Return the flags that change ``ask`` into ``near``."""
     words = []
     if near.nodes != ask.nodes:
         words.append(f"--nodes {near.nodes}")
@@ -115,12 +118,12 @@ def distance(ask: Ask, near: Ask) -> float:
 
 
 def suggestion(places: Iterable[tuple[str, Sequence[Limits]]], ask: Ask) -> str | None:
-    """Return what to type for the nearest request that one of the places takes, or None where none takes any.
+    """Return the flags of the nearest request that one of the places accepts, or None where no place accepts any.
 
-    A place is the flags that name it, and its limits; of equally near ones the first counts.
+    A place is (the flags that name it, its limits). Of equally near requests the first is returned.
     """
-    near = [(distance(ask, found), place, found) for place, limits in places if (found := nearest_allowed(limits, ask))]
-    if not near:
+    nearest = [(distance(ask, near), place, near) for place, limits in places if (near := nearest_allowed(limits, ask))]
+    if not nearest:
         return None
-    _, place, found = min(near, key=lambda one: one[0])
-    return f"{flags(ask, found)} {place}".strip()
+    _, place, near = min(nearest, key=lambda candidate: candidate[0])
+    return f"{flags(ask, near)} {place}".strip()

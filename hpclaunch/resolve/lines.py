@@ -1,4 +1,4 @@
-"""What of a run becomes lines of its script: directives, variables, the rank's command, and the launch line."""
+"""The lines of a run's script: directives, variables, the rank's command, and the launch line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpclaunch.resolve.ranks import launch_of, rank_number_of, rank_setup_of
 
 @record
 class Lines:
-    """The lines; every name is that of the spec's field (core.spec.JobSpec)."""
+    """The lines of the script, each under the name of its field in ``core.spec.JobSpec``."""
 
     directives: Pairs
     environment: Pairs
@@ -27,7 +27,7 @@ class Lines:
 
 
 def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
-    """Return the lines; every reason against them is a fault in the decisions."""
+    """Return the lines; every reason to refuse the request becomes a fault in the decisions."""
     sizing, launcher, software = parts.sizing, parts.launcher, parts.software
     scheduler = case.site.scheduler_row
     environment = _environment(parts)
@@ -48,14 +48,14 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
 
 
 def secrets_of(case: Case) -> tuple[str, ...]:
-    """Return the names of the variables that the job needs and nobody may read."""
+    """Return the names of the job's secret variables: their values appear in no file that others can read."""
     return tuple(dict.fromkeys((*case.site.secret_env, *case.job.secret_env)))
 
 
 def _environment(parts: Parts) -> dict[str, str]:
-    """Return what the script exports: the usual, the software's, and hpclaunch's contract with the ranks.
+    """Return the variables that the script exports: defaults, those of the software, and the contract with the ranks.
 
-    The contract is docs/contract.md; the template adds what only the job knows.
+    docs/contract.md lists the contract; the template adds the variables whose values are known only inside the job.
     """
     layout, restarts, data = parts.sizing.layout, parts.restarts, parts.data
     variables = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": str(layout.cores_per_task), **parts.software.variables}
@@ -69,7 +69,7 @@ def _environment(parts: Parts) -> dict[str, str]:
 
 
 def _variables_of_the_job(parts: Parts) -> tuple[str, ...]:
-    """Return the names of variables whose values only the job knows."""
+    """Return the names of the variables whose values are known only inside the job."""
     swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if parts.sweep else ()
     several = parts.strategy == MULTIWORKER and parts.sizing.layout.world_size > 1
     return (*swept, *(("HPCLAUNCH_WORKERS",) if several else ()))

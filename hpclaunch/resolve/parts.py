@@ -18,7 +18,7 @@ from hpclaunch.resolve.unverified import third_party_of, unverified_of
 
 @record
 class Parts:
-    """What was decided of a run. ``unverified``: remarks on values of the site that are not the centre's own word."""
+    """What was decided of a run. ``unverified``: remarks on site values that the centre's own pages do not confirm."""
 
     sizing: Sizing
     launcher: str
@@ -31,7 +31,7 @@ class Parts:
 
 
 def parts_of(case: Case, decisions: Decisions) -> Parts:
-    """Return the parts; every reason against them is a fault in the decisions."""
+    """Return the parts; every reason to refuse the request becomes a fault in the decisions."""
     sizing = sizing_of(case, decisions)
     launcher = launcher_of(case, sizing.layout, decisions)
     software = software_of(case, sizing, launcher, decisions)

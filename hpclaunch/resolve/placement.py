@@ -1,7 +1,7 @@
 """Account, partition, QOS and walltime: who chose them, and whether the site's limits admit them.
 
-Where nobody names a partition or a QOS, the cheapest that takes the request is chosen; of equally cheap ones the site's
-default, then the first in the site file. Why each other one was not is kept.
+If no partition or QOS is named, the cheapest that accepts the request is chosen. Among equally cheap ones the site's
+default comes first, then the order of the site file. Every other one is declined with its reason.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NAME = re.compile(r"[A-Za-z0-9_.,:@+=&|*()\[\]-]+")
 
 @record
 class Placement:
-    """Where the run goes; empty text and a walltime of 0 mean "not chosen, so the scheduler's own default".
+    """Where the run goes; empty text and a walltime of 0 (seconds) stand for the scheduler's own default.
 
-    ``limits`` are those of the partition and the QOS, as far as the site file knows them.
+    ``limits`` are those of the partition and the QOS, as far as the site file lists them.
     """
 
     account: str = ""
@@ -43,7 +43,7 @@ class Placement:
 
 
 def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
-    """Return account, partition and QOS as far as a person named them."""
+    """Return account, partition and QOS as far as flags, the shell's variables or the settings name them."""
     if not case.site.scheduler_row.has_queue:
         _refuse_flags_of_a_queue(case, decisions)
         return {}
@@ -57,15 +57,15 @@ def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
             continue
         named[key] = value
         if not _NAME.fullmatch(value):
-            what = f"{key} {value!r} holds a character that no {case.site.scheduler_row.title} {key} has"
+            what = f"{key} {value!r} contains a character that {case.site.scheduler_row.title} allows in no {key}"
             decisions.fault(what, where=f"--{key}", subject=_subject_of(key))
     return named
 
 
 def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisions) -> Placement:
-    """Return the placement; every limit that the request violates is a fault.
+    """Return the placement; every limit that the request violates becomes a fault.
 
-    With ``--accept-unverified`` names that the site file does not know are taken as they are.
+    With ``--accept-unverified``, a partition or QOS that is not in the site file is used without a check.
     """
     site, wanted = case.site, Wanted(site=case.site, ask=ask, named=named)
     if not site.scheduler_row.has_queue:
@@ -96,7 +96,7 @@ def _check_available(wanted: Wanted, decisions: Decisions) -> None:
     most, ask = wanted.node.nodes, wanted.ask
     if most is not None and ask.nodes > most:
         decisions.fault(
-            f"{ask.nodes} nodes asked for",
+            f"{ask.nodes} nodes requested",
             where=f"{wanted.site.name} {ask.node_type}",
             allowed=f"at most {most} nodes",
             next=alternative(wanted),
@@ -104,13 +104,13 @@ def _check_available(wanted: Wanted, decisions: Decisions) -> None:
 
 
 def _first_fitting(family: Family, name: str, ask: Ask) -> list[Limits]:
-    """Return the limits of the first of several partitions (``a,b``) that takes the request, else of the first."""
-    named = [family.limits[one] for one in name.split(",") if one in family.limits]
-    return [one for one in named if not violations(one, ask)][:1] or named[:1]
+    """Return the limits of the first of several partitions (``a,b``) that accepts the request, else of the first."""
+    known = [family.limits[member] for member in name.split(",") if member in family.limits]
+    return [limits for limits in known if not violations(limits, ask)][:1] or known[:1]
 
 
 def _check_required(case: Case, placement: Placement, node: NodeType, decisions: Decisions) -> None:
-    """Note a fault for everything that the site requires and nobody chose, unless another fault is about it."""
+    """Note a fault for everything that the site requires and that is not chosen, unless another fault is about it."""
     memory = case.request.memory or case.job.resources.memory or node.request_memory
     chosen = {
         "account": placement.account or not case.needs_account,
@@ -122,13 +122,13 @@ def _check_required(case: Case, placement: Placement, node: NodeType, decisions:
     refused = {fault.where for fault in decisions.faults}
     for key in case.site.required:
         if not chosen[key] and f"{case.site.name} {key}" not in refused:
-            in_settings = f", or '{key}: …' in the settings file ({SETTINGS_HINT})" if key != "memory" else ""
-            what = f"{case.site.name} needs {key} to be said"
-            decisions.fault(what, next=f"--{key}{in_settings}", subject=_subject_of(key))
+            in_settings = f", or write '{key}: …' in the settings file ({SETTINGS_HINT})" if key != "memory" else ""
+            what = f"{case.site.name} requires {key}"
+            decisions.fault(what, next=f"add --{key}{in_settings}", subject=_subject_of(key))
 
 
 def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
-    """Return the best fitting partition or QOS; nothing where the site neither prefers nor requires any."""
+    """Return the best fitting partition or QOS; empty text where the site neither prefers nor requires one."""
     limits, preferred = family.limits, family.preferred
     if not limits or (preferred is None and not family.required):
         return decisions.pick(family.name, (_origin(family, preferred or "", wanted), preferred)) or ""
@@ -148,7 +148,7 @@ def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
 
 
 def _origin(family: Family, name: str, wanted: Wanted) -> str:
-    """Return who prefers a partition or a QOS: the node type, the site, or nobody."""
+    """Return why a partition or a QOS was chosen: the node type or the site prefers it, or it fits best."""
     node, defaults = wanted.node, wanted.site.defaults
     partition = family.name == "partition"
     if name == (node.partition if partition else node.qos):
@@ -157,7 +157,7 @@ def _origin(family: Family, name: str, wanted: Wanted) -> str:
 
 
 def _price(limits: Limits, wanted: Wanted) -> float:
-    """Return what an hour costs in proportion to a whole node at factor 1."""
+    """Return the cost of an hour relative to that of a whole node at charge factor 1."""
     node = wanted.node
     whole = node.whole_nodes if limits.whole_nodes is None else limits.whole_nodes
     part = 1.0 if whole or not node.gpus_per_node else wanted.ask.gpus / node.gpus_per_node
@@ -165,23 +165,23 @@ def _price(limits: Limits, wanted: Wanted) -> float:
 
 
 def _why_not(family: Family, name: str, best: str, wanted: Wanted) -> str:
-    """Return why a partition or QOS that would take the request was not chosen."""
+    """Return why a partition or QOS that would accept the request was not chosen."""
     limits = family.limits[name]
     if limits.only_if_asked:
-        return "only if asked for" + (f" ({limits.note})" if limits.note else "")
-    dearer = _price(limits, wanted) > _price(family.limits[best], wanted)
-    return f"costs more than {best}" if dearer else f"would do; {best} comes first"
+        return "only if named" + (f" ({limits.note})" if limits.note else "")
+    costs_more = _price(limits, wanted) > _price(family.limits[best], wanted)
+    return f"costs more than {best}" if costs_more else f"would accept the request, but {best} comes first"
 
 
 def _refuse_all(family: Family, wanted: Wanted, decisions: Decisions) -> None:
     ask = wanted.ask
     refused = [
-        f"{name} ({'; '.join(map(str, found)) if (found := violations(limits, ask)) else 'only if asked for'})"
+        f"{name} ({'; '.join(map(str, violated)) if (violated := violations(limits, ask)) else 'only if named'})"
         for name, limits in family.limits.items()
         if not limits.node_types or ask.node_type in limits.node_types
     ]
     decisions.fault(
-        f"no {family.name} takes {ask}" + (f": {', '.join(refused)}" if refused else ""),
+        f"no {family.name} accepts {ask}" + (f": {', '.join(refused)}" if refused else ""),
         where=f"{wanted.site.name} {family.name}",
         next=alternative(wanted),
         subject=_subject_of(family.name),
@@ -189,7 +189,7 @@ def _refuse_all(family: Family, wanted: Wanted, decisions: Decisions) -> None:
 
 
 def _check_named(family: Family, wanted: Wanted, accept_unverified: bool, decisions: Decisions) -> None:
-    """Check the partition or QOS that a person named: it is known, and it takes the request."""
+    """Check the partition or QOS that a person named: it must be known, and it must accept the request."""
     site, named, known = wanted.site, wanted.named[family.name], family.limits
     names = named.split(",") if family.name == "partition" else [named]  # Slurm starts a job in the first that is free
     unknown = [one for one in names if one not in known]
@@ -206,7 +206,7 @@ def _check_named(family: Family, wanted: Wanted, accept_unverified: bool, decisi
             f"{site.name} has no {family.name} {one!r}{did_you_mean(one, known)}",
             where=f"{site.name} {family.name}",
             allowed=", ".join(known),
-            next=f"{alternative(instead)}; --accept-unverified takes {one!r} as it is",
+            next=f"{alternative(instead)}; or use {one!r} without a check, with --accept-unverified",
             subject=_subject_of(family.name),
         )
     refusals = [violations(known[one], wanted.ask) for one in names if one in known]
@@ -228,7 +228,7 @@ def _refuse_flags_of_a_queue(case: Case, decisions: Decisions) -> None:
     typed = [one.name for one in fields(Request) if one.metadata == WITH_QUEUE and getattr(case.request, one.name)]
     for key in typed:
         decisions.fault(
-            f"--{key} means nothing at {case.site.name}, which has no scheduler",
+            f"--{key} has no meaning at {case.site.name}, which has no scheduler",
             next=f"leave --{key} out, or name a Slurm site (hpclaunch sites list)",
             subject=_subject_of(key),
         )

@@ -1,4 +1,4 @@
-"""The software that a job's ranks have around them, for a program that is no rank and runs on this machine."""
+"""The software environment of a job's ranks, for a program that runs on this machine and is not a rank."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hpclaunch.resolve.software import software_of
 class PythonEnvironment:
     """Set-up, variables, and the ``words`` that start Python.
 
-    ``container``: the folders that must be seen -> the words before Python's. ``closed``: why the environment cannot be
-    entered from here.
+    ``container`` takes the folders that Python must see and returns the words that enter the container. ``closed`` is
+    why the environment cannot be entered on this machine (empty: it can).
     """
 
     words: tuple[str, ...]
@@ -33,11 +33,11 @@ class PythonEnvironment:
     closed: str = ""
 
     def command(self, folders: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the words that start Python where it sees these folders."""
+        """Return the command line that starts Python with these folders visible."""
         return (*self.container(folders), *self.words)
 
     def script(self, command: str) -> str:
-        """Return a script that sets everything up and becomes the command; it says what failed."""
+        """Return a bash script that sets the environment up, names a step that fails, and then runs the command."""
         lines = [f"unset {' '.join(self.unset)}"] if self.unset else []
         for step in self.steps:
             lines += [step.line, f"[ $? -eq 0 ] || {{ echo {shlex.quote(f'{step.failure}: failed')} >&2; exit 78; }}"]
@@ -46,8 +46,8 @@ class PythonEnvironment:
 
 
 def python_environment_of(case: Case) -> PythonEnvironment:
-    """Return what one rank of the job would have around it on one node."""
-    decisions = Decisions()  # what is wrong with a run does not matter to a look at its software
+    """Return the environment of a rank of the job on one node."""
+    decisions = Decisions()  # its faults are dropped: nothing is submitted
     case = replace(case, request=replace(case.request, nodes=1), needs_account=False)
     sizing = sizing_of(case, decisions)
     node = case.node(sizing.node_type)

@@ -1,4 +1,4 @@
-"""Which launcher starts the ranks, whether it can here, and its command line."""
+"""The launcher that starts the ranks, whether it works at this site, and its command line."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
 _BY_THE_SCRIPT = ("HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", "HPCLAUNCH_CHECKPOINT_DIR", "HPCLAUNCH_RESTART_COUNT")
 RANK_LOGS = 512
-"""The most ranks that each get a log file of their own, unless somebody says otherwise."""
+"""The most ranks that each get a log file of their own, unless the job or the settings name another number."""
 
 
 def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
-    """Return the launcher's name; what it cannot do here is a fault. One rank without a scheduler needs none."""
+    """Return the launcher's name; what it cannot do here becomes a fault. One rank without a scheduler needs none."""
     site, request = case.site, case.request
     alone = not site.scheduler_row.has_queue and layout.world_size == 1 and request.hosts_file is None
     known, usual = site.launchers, site.scheduler_row.usual_launcher
@@ -41,9 +41,9 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
     offered = [*known.options] if known else [usual]
     if not _is_offered(launcher, offered):
         decisions.fault(
-            f"launcher {launcher!r} is not one that {site.name} has",
+            f"{site.name} has no launcher {launcher!r}",
             allowed=", ".join(offered),
-            next="leave --launcher out for the site's own",
+            next="leave --launcher out to use the site's default",
             subject="MPI",
         )
     if launcher not in LAUNCHERS:
@@ -53,13 +53,13 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
 
 
 def _is_offered(launcher: str, offered: Sequence[str]) -> bool:
-    """Whether a site that offers these launchers has this one: by itself, or by the launcher that starts it."""
+    """Whether a site that offers these launchers has this one, itself or through the launcher that starts it."""
     row = LAUNCHERS.get(launcher)
     return launcher in offered or (row is not None and (row.everywhere or row.started_by in offered))
 
 
 def _check_launcher(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> None:
-    """Note what the launcher cannot do here."""
+    """Note a fault or a warning for everything that the launcher cannot do at this site."""
     site, row = case.site, LAUNCHERS[launcher]
     options = _options(site, launcher)
     if options.warn:
@@ -68,10 +68,10 @@ def _check_launcher(case: Case, launcher: str, layout: Layout, decisions: Decisi
     if not row.is_step:
         _check_signals(case, launcher, decisions)
     if row.places_ranks and case.request.cpus_per_task is not None:
-        decisions.warnings.append(f"{launcher} places ranks by itself: --cpus-per-task only sets OMP_NUM_THREADS")
+        decisions.warnings.append(f"{launcher} binds ranks to CPUs itself: --cpus-per-task only sets OMP_NUM_THREADS")
     if row.command_is_text and not _PLAIN_PATH.fullmatch(case.context.run_dir):
         decisions.fault(
-            f"the run directory {case.context.run_dir!r} holds a character that {launcher}'s shell would take apart",
+            f"the run directory {case.context.run_dir!r} contains a character that {launcher}'s shell would interpret",
             allowed="letters, digits and _ . / + - = : , @ %",
             next="choose another with --runs-dir",
             subject="shared paths",
@@ -86,47 +86,52 @@ def _options(site: Site, launcher: str) -> LauncherOptions:
 def _check_reach(site: Site, launcher: str, layout: Layout, decisions: Decisions) -> None:
     row, scheduler = LAUNCHERS[launcher], site.scheduler_row
     if row.starts_one_rank and layout.world_size > 1:
-        what = f"launcher {launcher!r} starts one rank, and {layout.world_size} were asked for"
+        what = f"launcher {launcher!r} starts only one rank, but {layout.world_size} are requested"
         decisions.fault(what, subject="MPI")
     several = layout.nodes > 1 and scheduler.has_queue
     if row.over_ssh and several and not _options(site, launcher).ssh:
         offered = site.launchers.options if site.launchers else (scheduler.usual_launcher,)
         others = [name for name in offered if name != launcher]
         decisions.fault(
-            f"{launcher} knows nothing of {site.scheduler}'s nodes and needs ssh to each; it is for one node here",
+            f"{launcher} needs ssh between nodes, which {site.name} is not known to offer, so it can use one node only",
             next=f"--launcher {others[0]}" if others else "--nodes 1",
             subject="MPI",
         )
     if row.scheduler not in ("", site.scheduler):
         needed = SCHEDULERS[row.scheduler].title
-        decisions.fault(f"{launcher} needs a {needed} site", next="hpclaunch sites list", subject="MPI")
+        decisions.fault(f"{launcher} needs a {needed} site", next="choose one of: hpclaunch sites list", subject="MPI")
 
 
 def _check_signals(case: Case, launcher: str, decisions: Decisions) -> None:
-    """Slurm signals its steps: under mpirun the ranks of the first node are children of the script, in no step."""
+    """Refuse a signal that would miss ranks.
+
+    Slurm sends it to the steps of a job. Under mpirun the ranks of the first node are children of the script, and so
+    belong to no step.
+    """
     own = case.settings.all("sbatch", case.site.name)
     for option in (*case.site.sbatch, *own, *case.job.sbatch, *case.request.sbatch):
         if option.startswith("--signal=") and not option.startswith(_TO_THE_SCRIPT):
             decisions.fault(
-                f"under {launcher} {option} would miss the ranks on the first node, which are in no step of Slurm's",
-                next="say --signal=B:…: then the script gets it, and passes it on to every rank",
+                f"under {launcher}, {option} would miss the ranks on the first node, which belong to no Slurm step",
+                next="use --signal=B:… instead: the script receives the signal and passes it on to every rank",
             )
 
 
 def fills_node(node: NodeType, layout: Layout) -> bool:
-    """Whether all GPUs of the node and its default tasks are used: only then a fixed order or mask holds.
+    """Whether the layout has all GPUs and the default task count of a node.
 
-    CUDA_VISIBLE_DEVICES=3,2,1,0 with two GPUs allocated leaves none visible.
+    Only then can a fixed order of GPUs or a CPU mask be used: with two GPUs allocated, CUDA_VISIBLE_DEVICES=3,2,1,0
+    would hide both.
     """
     gpus = layout.gpus_per_node == node.gpus_per_node
     return gpus and layout.tasks_per_node == node.tasks and bool(node.gpus_per_node)
 
 
 def rank_setup_of(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
-    """Return the lines that every rank runs first; a variable that site, settings or job have ``chosen`` is left alone.
+    """Return the lines that every rank runs first; they set no variable that site, settings or job have ``chosen``.
 
-    The site's own lines give a rank its GPU: not where a task shall have several. The order of the GPUs stands here
-    because srun sets CUDA_VISIBLE_DEVICES again for every task.
+    The site's own lines give each rank one GPU, so they are left out where a task uses several. The order of the GPUs
+    is set by each rank because srun sets CUDA_VISIBLE_DEVICES again for every task (decision 8).
     """
     node, layout = case.node(sizing.node_type), sizing.layout
     if not layout.gpus_per_node:
@@ -141,15 +146,15 @@ def _has_several_gpus(request: Request, layout: Layout) -> bool:
 
 
 def rank_number_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> str:
-    """Return how the script knows a rank's number; nothing where ranks get no log of their own.
+    """Return bash's expression for a rank's number; empty where ranks get no log of their own.
 
-    One rank has the job's log to itself; very many files would burden a shared file system.
+    A single rank writes to the job's log. Above the limit, the log files would burden a shared file system.
     """
     most = decisions.pick(
         "rank logs",
         ("job", case.job.rank_logs),
         case.settings.offer("rank_logs", case.site.name),
-        ("usual", RANK_LOGS),
+        ("default", RANK_LOGS),
     )
     return LAUNCHERS[launcher].rank_number if 1 < layout.world_size <= (most or 0) else ""
 

@@ -1,4 +1,4 @@
-"""Lines that a site, a user or a project does not want in the script."""
+"""Removes lines from the script that a site, a user or a project does not want there."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ _OURS = "HPCLAUNCH_"
 
 
 def unwanted_lines(case: Case) -> list[str]:
-    """Return what site, user and project do not want, in their order; what is typed outlives it."""
+    """Return what site, user and project do not want, in this order; a typed sbatch option is never removed."""
     typed = {option.partition("=")[0] for option in case.request.sbatch}
     unwanted = (*case.site.remove, *case.settings.all("remove", case.site.name))
     return [item for item in unwanted if item not in typed]
 
 
 def remove_lines(spec: JobSpec, unwanted: Iterable[str], decisions: Decisions) -> JobSpec:
-    """Return the spec without the unwanted lines; note a fault for each that must stay, a warning for each unknown.
+    """Return the spec without the unwanted lines.
 
-    ``--option`` takes it from the directives and from the launcher's words, ``NAME`` is a variable, anything else the
-    text of a line of set-up.
+    ``--option`` is removed from the directives and from the launcher's command line. ``NAME`` is a variable. Any other
+    text is a line of set-up. A line that must stay is a fault; one that does not exist is a warning.
     """
     for item in unwanted:
         if item.startswith(_OURS):
             what = f"{item} cannot be removed: the ranks need it (docs/contract.md)"
-            decisions.fault(what, where="remove", next="leave it in")
+            decisions.fault(what, where="remove", next="delete it from the list under 'remove:'")
             continue
         smaller = _remove_line(spec, item)
         if smaller == spec:
-            decisions.warnings.append(f"remove: there is no line {item!r} in this script")
+            decisions.warnings.append(f"remove: this script has no line {item!r}")
         spec = smaller
     return spec
 
@@ -50,7 +50,7 @@ def _remove_line(spec: JobSpec, item: str) -> JobSpec:
 
 
 def _remove_words(launch: tuple[str, ...], item: str) -> tuple[str, ...]:
-    """Return the launcher's words without an option and its values, or without mpirun's ``-x`` of a variable."""
+    """Return the launcher's argv without an option and its values, or without mpirun's ``-x`` of a variable."""
     kept: list[str] = []
     position = 0
     while position < len(launch):

@@ -1,4 +1,4 @@
-"""How a run outlives its walltime: how often it starts again and by what, the signal before the end, its chain."""
+"""How a run continues after its walltime: the number of restarts, what restarts it, and the signal before the end."""
 
 from __future__ import annotations
 
@@ -23,80 +23,87 @@ _ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
 
 @record
 class RestartRequest:
-    """How often the script may start again, and the walltime (seconds) that was asked for, of all its jobs together."""
+    """The most restarts of a script, and the requested walltime (seconds) of all its jobs together."""
 
     most: int
     walltime: int
 
 
 def restart_request_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisions) -> tuple[RestartRequest, Ask]:
-    """Return the restarts asked for, and what one job asks for: a run that resumes may outlast the site's limits."""
-    most = _most(case, decisions)
+    """Return the requested restarts, and the request of a single job.
+
+    A run that can resume may be longer than the site's limit for a job: it becomes a chain of jobs.
+    """
+    most = _most_restarts(case, decisions)
     walltime = _walltime_of_one_job(Wanted(site=case.site, ask=ask, named=named), most, decisions)
     return RestartRequest(most=most, walltime=ask.walltime), replace(ask, walltime=walltime)
 
 
-def _most(case: Case, decisions: Decisions) -> int:
-    """Return how often the script may start again; 0 where the program saves nothing, or nothing could start it."""
+def _most_restarts(case: Case, decisions: Decisions) -> int:
+    """Return how often the script may restart; 0 if the program saves no state or no scheduler could start it."""
     most = decisions.pick(
         "restarts",
         ("--restarts", case.request.restarts),
         ("job", case.job.restarts),
         case.settings.offer("restarts", case.site.name),
-        ("nobody asked", 0),
+        ("default", 0),
     )
     if not case.site.scheduler_row.has_queue:
         if case.request.restarts:
-            decisions.warnings.append(f"{case.site.name} has no scheduler to start a run again: hpclaunch resume does")
+            decisions.warnings.append(
+                f"{case.site.name} has no scheduler to start a run again: use hpclaunch resume instead of --restarts"
+            )
         return 0
     return most or 0
 
 
 def _walltime_of_one_job(wanted: Wanted, most: int, decisions: Decisions) -> int:
-    """Return the walltime (seconds) of one job: all of it, or the longest that the site takes if the run can resume."""
+    """Return the walltime (seconds) of one job: all of it, or the longest the site accepts if the run can resume."""
     whole = wanted.ask.walltime
     longest = longest_piece(wanted) if most else 0
     if not longest or longest >= whole:
         return whole
     jobs, long = math.ceil(whole / longest), format_walltime(longest)
     if wanted.site.restart == "none":
-        how = f"this is the first of up to {jobs} jobs of {long}; hpclaunch resume starts the next"
+        how = f"this is the first of up to {jobs} jobs of {long}; start each next one with hpclaunch resume"
     else:
-        how = f"this is a chain of up to {jobs} jobs of {long}, joined by checkpoints"
+        how = f"the run becomes a chain of up to {jobs} jobs of {long}, joined by checkpoints"
     asked = format_walltime(whole)
-    decisions.warnings.append(f"{asked} is longer than one job may run: {how}; it ends when the program is done")
+    decisions.warnings.append(
+        f"{asked} is longer than one job may run here: {how}; the run ends when the program finishes"
+    )
     return longest
 
 
 def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, decisions: Decisions) -> Restarts:
     """Return how the script continues; ``walltime`` (seconds) is that of one job.
 
-    The lead is at most a quarter of the walltime: Slurm would send the signal at once to a job that is shorter.
+    The default lead is at most a quarter of the walltime: Slurm signals a job at once if the lead exceeds its walltime.
     """
     if not restart_request.most:
         if case.request.signal:
             decisions.fault(
-                "--signal asks a run to save before it is started again, and this one is not",
-                next=f"--restarts 50; or --sbatch=--signal=B:{case.request.signal} for a program that wants it all the "
-                "same",
+                "--signal tells a program to save before its run is restarted, and this run has no restarts",
+                next=f"add --restarts 50; or, if the program handles the signal itself, use "
+                f"--sbatch=--signal=B:{case.request.signal}",
             )
         return Restarts()
     name, lead = _read_signal(_chosen_signal(case, decisions), decisions)
-    usual = decisions.choices[-1].origin == "usual"
-    if walltime and lead >= walltime and not usual:
+    is_default = decisions.choices[-1].origin == "default"
+    if walltime and lead >= walltime and not is_default:
         decisions.fault(
-            f"the signal {lead} s before the end is at or before the beginning: the walltime is {walltime} s",
+            f"the signal would come {lead} s before the end, but the whole walltime is only {walltime} s",
             where=decisions.choices[-1].origin,
             next=f"--signal {name}@{walltime // 4}",
         )
-    elif walltime and usual:
+    elif walltime and is_default:
         lead = max(1, min(lead, walltime // 4))
     jobs = math.ceil(restart_request.walltime / walltime) if walltime else 1
     return Restarts(most=max(restart_request.most, jobs - 1), by=case.site.restart, signal=name, lead=lead)
 
 
 def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:
-    """Return the restarts with how a signal that the script gets reaches the ranks."""
+    """Return the restarts, completed by how a signal to the script reaches the ranks."""
     row = LAUNCHERS[launcher]
     if row.signalled and layout.nodes == 1:
         return replace(restarts, passed=restarts.signal, passed_to=row.signalled)
@@ -106,7 +113,7 @@ def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:
 
 
 def _chosen_signal(case: Case, decisions: Decisions) -> str:
-    """Return the signal as somebody spelled it; the last decision tells who."""
+    """Return the signal as it is spelled where it was chosen; the last choice in ``decisions`` names the origin."""
     site, job = case.site, case.job
     chosen = decisions.pick(
         "signal",
@@ -118,7 +125,7 @@ def _chosen_signal(case: Case, decisions: Decisions) -> str:
         ("settings", _signal_among(case.settings.all("sbatch", site.name))),
         (f"site {site.name}", site.signal),
         (f"site {site.name}", _signal_among(site.sbatch)),
-        ("usual", DEFAULT_SIGNAL),
+        ("default", DEFAULT_SIGNAL),
     )
     return str(chosen)
 
@@ -128,7 +135,7 @@ def _read_signal(text: str, decisions: Decisions) -> tuple[str, int]:
     if found is None:
         other = _ANY_SIGNAL.fullmatch(text)
         decisions.fault(
-            f"{other[1] if other else text!r} cannot be the signal before the walltime's end",
+            f"{other[1] if other else text!r} cannot be the signal before the end of the walltime",
             where=decisions.choices[-1].origin,
             allowed="USR1, USR2 or TERM, with the seconds before the end, as in USR2@120",
         )

@@ -22,7 +22,7 @@ class Sizing:
 
 
 def sizing_of(case: Case, decisions: Decisions) -> Sizing:
-    """Return the sizing; every reason against it is a fault in the decisions."""
+    """Return the sizing; every reason to refuse the request becomes a fault in the decisions."""
     named = named_places(case, decisions)
     node_type = node_type_of(case, named, decisions)
     size = size_of(case, node_type, decisions)

@@ -1,4 +1,4 @@
-"""Modules, venv, conda or container, Python and variables: what the ranks need around them; site, settings, job."""
+"""The software of the ranks: modules, venv, conda or container, Python and variables, from site, settings and job."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
 from hpclaunch.resolve.sizing import Sizing
 
-# What a submitting shell may hold that would make the same script do something else. Under Slurm --export=NONE does it.
+# Variables of the submitting shell that would change what the script does. Under Slurm, --export=NONE keeps them out.
 _STRAYS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY")
 
 
 @record
 class Software:
-    """``python`` is what stands first in a Python job's command; ``image`` is the container's, if there is one."""
+    """``python`` is the first word of a Python job's command; ``image`` is that of the container, if there is one."""
 
     python: str
     steps: tuple[Step, ...]
@@ -32,7 +32,10 @@ class Software:
 
 
 def software_of(case: Case, sizing: Sizing, launcher: str, decisions: Decisions) -> Software:
-    """Return the merged environment: a level that names a venv, conda, Python or container replaces a weaker one's."""
+    """Return the merged environment of site, settings and job, each of which overrides the ones before it.
+
+    A venv, conda environment, Python or container replaces whichever of these an earlier level names.
+    """
     site, context = case.site, case.context
     levels = _levels(case, sizing.node_type)
     merged = Environment()
@@ -52,8 +55,8 @@ def software_of(case: Case, sizing: Sizing, launcher: str, decisions: Decisions)
     the_sites_own = origin == levels[0][0] and not merged.modules[len(levels[0][1].modules) :]
     if the_sites_own and _lacks_horovod(case, launcher):
         decisions.warnings.append(
-            f"no TensorFlow with Horovod is known at {site.name}, so its plain {python} runs: "
-            "say 'environment:' (modules, venv, conda or container) in the settings or the job file"
+            f"{site.name} provides no known TensorFlow with Horovod, so the ranks run its plain {python}: "
+            "write 'environment:' (modules, venv, conda or container) in the settings or the job file"
         )
     variables = _variables(case, merged, sizing.layout)
     _check_values(variables, decisions)
@@ -67,7 +70,7 @@ def software_of(case: Case, sizing: Sizing, launcher: str, decisions: Decisions)
 
 
 def _levels(case: Case, node_type: str) -> list[tuple[str, Environment]]:
-    """Return who says something of the environment, and what: the weakest first."""
+    """Return (origin, environment) of site, settings and job; later ones override earlier ones."""
     site = case.site
     return [
         (f"site {site.name}", case.node(node_type).environment or site.environment),
@@ -78,18 +81,18 @@ def _levels(case: Case, node_type: str) -> list[tuple[str, Environment]]:
 
 def _variables(case: Case, merged: Environment, layout: Layout) -> dict[str, str]:
     variables = dict(merged.variables)
-    if merged.container:  # runtimes that show the home folder would else let ~/.local win over the image's own packages
+    if merged.container:  # where the container sees the home folder, ~/.local would hide packages of the image
         variables.setdefault("PYTHONNOUSERSITE", "1")
     if not case.site.scheduler_row.assigns_gpus:
-        gpus = min(layout.gpus_per_node, layout.node_gpus)  # more are refused elsewhere
+        gpus = min(layout.gpus_per_node, layout.node_gpus)  # _check_gpus of resolve.layout refuses more
         variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     return variables
 
 
 def _unset(site: Site, variables: dict[str, str]) -> tuple[str, ...]:
-    """Return the variables of the submitting shell that would reach the job and must not.
+    """Return the variables that the script unsets, because they must not reach the job from the submitting shell.
 
-    A scheduler that assigns GPUs sets CUDA_VISIBLE_DEVICES itself; where it does not, it is among ``variables``.
+    A scheduler that assigns GPUs sets CUDA_VISIBLE_DEVICES itself; otherwise it is among ``variables``.
     """
     unmanaged = site.gpus is not None and site.gpus.directive == "none"
     strays = (*_STRAYS, "CUDA_VISIBLE_DEVICES") if unmanaged else _STRAYS
@@ -98,7 +101,10 @@ def _unset(site: Site, variables: dict[str, str]) -> tuple[str, ...]:
 
 
 def _image(container: str | None, context: Context) -> str | None:
-    """Return the image: a name of a registry as it is, a file where it is (the script starts in another folder)."""
+    """Return the image: a registry's name unchanged, a relative file as an absolute path.
+
+    The script starts in another folder, so that a relative path would not be found.
+    """
     if container is None:
         return None
     image = expanded(container, context)
@@ -106,7 +112,7 @@ def _image(container: str | None, context: Context) -> str | None:
 
 
 def _lacks_horovod(case: Case, launcher: str) -> bool:
-    """Whether a Python job that may want Horovod gets the site's own Python, which has none as far as is known."""
+    """Whether a Python job may need Horovod, and the site's own Python is not known to have it."""
     wanted = case.job.script is not None and LAUNCHERS[launcher].trains_tensorflow
     return wanted and case.site.scheduler_row.has_queue and "horovod" not in case.site.provides
 

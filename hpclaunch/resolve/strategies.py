@@ -1,4 +1,4 @@
-"""What averages a job's gradients, where it offers a choice: Horovod, unless a strategy of TensorFlow is typed."""
+"""What averages a job's gradients, where the job offers a choice: Horovod, unless a TensorFlow strategy is typed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hpclaunch.resolve.decisions import Decisions
 
 
 def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> str:
-    """Return its name; empty where the job offers no choice. What cannot be is a fault.
+    """Return the strategy's name, or empty text where the job offers no choice; note a fault if it cannot work.
 
-    Never chosen by itself: the guidelines decline multi-worker tf.distribute, which talks gRPC (guidelines.framework).
+    hpclaunch never chooses a TensorFlow strategy itself: the guidelines decline multi-worker tf.distribute, which
+    communicates over gRPC (guidelines.framework).
     """
     job, asked = case.job, case.request.strategy
     if asked is None:
@@ -26,32 +27,36 @@ def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions)
             return HOROVOD
         decisions.fault(
             f"{job.name} offers no choice of strategy",
-            next="leave --strategy out; a job whose program takes --strategy=NAME says 'strategies' in its job.yaml",
+            next="leave --strategy out; if the program accepts --strategy=NAME, add 'strategies: …' to its job.yaml",
         )
         return ""
     if asked == HOROVOD:
         return asked
     if not LAUNCHERS[launcher].trains_tensorflow:
-        decisions.fault(f"{launcher} starts no ranks for {asked}", next="leave --launcher out for the site's own")
+        decisions.fault(
+            f"launcher {launcher} cannot start ranks for the strategy {asked}",
+            next="leave --launcher out to use the site's default",
+        )
     if asked == MIRRORED and layout.world_size > 1:
         decisions.fault(
-            f"mirrored is one task on one node, with all its GPUs, not {layout.nodes} x {layout.tasks_per_node}",
-            next="leave --nodes and --tasks-per-node out, or say --strategy multiworker",
+            f"mirrored runs one task on one node, with all its GPUs, not {layout.nodes} nodes x "
+            f"{layout.tasks_per_node} tasks",
+            next="leave --nodes and --tasks-per-node out, or choose --strategy multiworker",
         )
     if asked == MIRRORED and not layout.gpus_per_node:
-        decisions.warnings.append("no GPU is asked for: without one mirrored has one replica, on the CPUs of its task")
+        decisions.warnings.append("no GPU is requested, so mirrored has one replica, on the CPUs of its task")
     if asked == MULTIWORKER:
         decisions.warnings.append(_why_declined())
     return asked
 
 
 def takes_several_gpus(request: Request) -> bool:
-    """Whether one task can use more than one GPU: Horovod's ranks have one each."""
+    """Whether one task can use more than one GPU; a rank of Horovod uses one."""
     return request.strategy in (MIRRORED, MULTIWORKER)
 
 
 def words_of(strategy: str) -> tuple[str, ...]:
-    """Return what the program is told; nothing for its default."""
+    """Return the option that the program gets; none for its default."""
     return () if strategy in ("", HOROVOD) else (f"--strategy={strategy}",)
 
 
@@ -60,4 +65,4 @@ def _why_declined() -> str:
 
     (grpc,) = [way for way in choose_framework().declined if way.name == "gRPC"]
     why = f"{grpc.why} ({grpc.source})"
-    return f"multiworker talks gRPC, which the guidelines decline: {why}; hpclaunch never chooses it"
+    return f"multiworker communicates over gRPC, which the guidelines decline: {why}; hpclaunch never chooses it itself"

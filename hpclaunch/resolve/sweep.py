@@ -1,4 +1,4 @@
-"""Which runs a sweep has: the typed values of parameters, checked as ``--set`` is, and their product."""
+"""The runs of a sweep: every combination of the typed values, which are checked in the same way as those of --set."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 
-FORMS = 'NAME=V1,V2,… or NAME=1..10; a value that holds a comma in quotes: NAME="a,b",c'
+FORMS = 'NAME=V1,V2,… or NAME=1..10; a value with a comma stands in quotes: NAME="a,b",c'
 _ITEM = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)', re.DOTALL)
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
 
 
 def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> Sweep | None:
-    """Return the sweep that was asked for, or None. What cannot be swept is a fault, each with what is allowed."""
+    """Return the requested sweep, or None; everything that cannot be swept becomes a fault."""
     job, request = case.job, case.request
     if not request.sweep:
         if request.at_once is not None:
-            decisions.fault("--at-once is for the runs of a sweep", next="--sweep NAME=V1,V2,…")
+            decisions.fault("--at-once needs a sweep", next="add --sweep NAME=V1,V2,…, or leave --at-once out")
         return None
     _check_place(case, launcher, layout, decisions)
     axes: list[tuple[str, tuple[str, ...]]] = []
@@ -35,9 +35,10 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
         if parameter is None:
             _refuse_unknown(job, key, decisions)
         elif key in before:
-            decisions.fault("is named twice", where=where, next="all its values belong into one --sweep")
+            decisions.fault("the parameter is named twice", where=where, next="write all its values in one --sweep")
         elif key in dict(request.settings) or (key == "synthetic" and request.synthetic):
-            decisions.fault("is swept and set as well", where=where, next="leave one of them out")
+            what = "the parameter is swept and set as well"
+            decisions.fault(what, where=where, next="leave out either --sweep or --set for it")
         elif values := _values(parameter, text, where, decisions):
             axes.append((key, values))
         before.add(key)
@@ -51,10 +52,12 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
 
 
 def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, decisions: Decisions) -> Restarts:
-    """Return how one run of an array continues: a successor of its own would be no part of the array."""
+    """Return how one run of an array continues: a job that the run submits itself would not belong to the array."""
     if sweep is None or restarts.by != "resubmit":
         return restarts
-    decisions.warnings.append(f"{site.name} requeues no job, so no run of an array starts again by itself: resume does")
+    decisions.warnings.append(
+        f"{site.name} cannot requeue jobs, so runs of an array do not restart by themselves: use hpclaunch resume"
+    )
     return replace(restarts, by="none")
 
 
@@ -62,19 +65,19 @@ def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions
     site, job = case.site, case.job
     if not site.scheduler_row.array_index:
         decisions.fault(
-            f"{site.name} has no scheduler, and so no job arrays",
+            f"{site.name} has no scheduler, and therefore no job arrays",
             where="--sweep",
-            next="--site with a Slurm site; or one submit --set for each run",
+            next="choose a Slurm site with --site, or submit each run with --set",
         )
     if any("{run_dir}" in word for word in job.command) and not job.source_only:
         decisions.fault(
-            "the job's command names {run_dir}, which is another folder for every run of an array",
+            "the job's command contains {run_dir}, but every run of an array has its own run directory",
             where="--sweep",
             next="let the program read HPCLAUNCH_RUN_DIR from its environment",
         )
     if LAUNCHERS[launcher].over_ssh and layout.nodes > 1:
         decisions.fault(
-            f"{launcher} over several nodes keeps one list of hosts, and every run of an array has its own",
+            f"{launcher} reads one list of hosts on several nodes, but every run of an array has its own nodes",
             where="--sweep",
             next=f"--launcher {site.scheduler_row.usual_launcher}, or --nodes 1",
         )
@@ -90,15 +93,15 @@ def _refuse_unknown(job: Job, key: str, decisions: Decisions) -> None:
         decisions.fault(
             f"{job.name} declares no parameters, so {key!r} cannot be swept",
             where="--sweep",
-            next="declare it in a job file (parameters: …): hpclaunch jobs new",
+            next="declare it under 'parameters:' in a job file; hpclaunch jobs new writes one",
         )
 
 
 def _values(parameter: Parameter, text: str, where: str, decisions: Decisions) -> tuple[str, ...]:
-    """Return the values as the command line spells them; each must be of the parameter's type, and stand there once."""
+    """Return the values as the command line spells them; each must have the parameter's type and may occur once."""
     items = _items(text)
     if items is None:
-        decisions.fault("a value is empty, or a quotation mark is not closed", where=where, allowed=FORMS)
+        decisions.fault("a value is empty, or a quotation mark is missing", where=where, allowed=FORMS)
         return ()
     found: dict[str, None] = {}
     for item, quoted in items:
@@ -110,13 +113,13 @@ def _values(parameter: Parameter, text: str, where: str, decisions: Decisions) -
             continue
         twice = next((value for value in spelled if value in found), None)
         if twice is not None:
-            decisions.fault(f"{twice!r} stands there twice", where=where, next="every combination is one run")
+            decisions.fault(f"{twice!r} is listed twice", where=where, next="list every value once")
         found.update(dict.fromkeys(spelled))
     return tuple(found)
 
 
 def _items(text: str) -> list[tuple[str, bool]] | None:
-    """Return (value, whether it stood in quotes) for what stands between commas; None where one is empty or open."""
+    """Return (value, whether it was quoted) for each value between commas; None if one is empty or a quote is open."""
     items, position = [], 0
     while position <= len(text):
         found = _ITEM.match(text, position)
@@ -131,7 +134,7 @@ def _items(text: str) -> list[tuple[str, bool]] | None:
 
 
 def _numbers(parameter: Parameter, item: str) -> list[str]:
-    """Return the whole numbers of ``1..10``, for a parameter that is a number, else the item itself."""
+    """Return the whole numbers of a range such as ``1..10`` if the parameter is a number, else the item itself."""
     found = _RANGE.fullmatch(item)
     if found is None or parameter.kind not in ("int", "float"):
         return [item]
@@ -139,5 +142,5 @@ def _numbers(parameter: Parameter, item: str) -> list[str]:
     if last < first:
         raise ValueError(f"{item} ends before it begins")
     if last - first >= MOST_RUNS:
-        raise ValueError(f"{item} holds {count(last - first + 1, 'value')}; at most {MOST_RUNS} are allowed")
+        raise ValueError(f"{item} has {count(last - first + 1, 'value')}; at most {MOST_RUNS} are allowed")
     return [str(number) for number in range(first, last + 1)]

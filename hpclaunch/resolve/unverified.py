@@ -1,4 +1,4 @@
-"""Which of the site's values that a script uses are not the centre's own word, and which essential ones are missing."""
+"""Which site values in a script are not confirmed by the centre's own pages, and which essential ones are missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpclaunch.resolve.sizing import Sizing
 
 @record
 class _Gap:
-    """An essential key that a site file lacks: what it would say, and what is usual."""
+    """An essential key that a site file lacks: what it describes, and the scheduler's usual value."""
 
     key: str
     what: str
@@ -26,28 +26,32 @@ class _Gap:
 
 
 def unverified_of(case: Case, layout: Layout, decisions: Decisions) -> list[str]:
-    """Return how essential keys that the site file lacks were filled in; without consent each is a fault."""
+    """Return remarks on the essential keys that the site file lacks and that usual values replace.
+
+    Without ``--accept-unverified`` each missing key becomes a fault (decision 7).
+    """
     site, scheduler = case.site, case.site.scheduler_row
     gaps: list[_Gap] = []
     if scheduler.has_queue and site.launchers is None:
         gaps.append(_Gap(key="launchers", what="the launcher", usual=scheduler.usual_launcher, subject="MPI"))
     if scheduler.has_queue and site.gpus is None and layout.gpus_per_node:
-        gaps.append(_Gap(key="gpus", what="how GPUs are asked for", usual="--gpus-per-node", subject="GPUs"))
-    way = f"{scheduler.title}'s usual way"
+        gaps.append(_Gap(key="gpus", what="the GPU option", usual="--gpus-per-node", subject="GPUs"))
+    default = f"{scheduler.title}'s default"
     if case.request.accept_unverified:
-        return [f"Not verified for this site: {gap.what}; {way} is taken ({gap.usual})." for gap in gaps]
+        return [f"Not verified for this site: {gap.what}; {default} is used ({gap.usual})." for gap in gaps]
     for gap in gaps:
         why = f" ({site.unverified[gap.key]})" if site.unverified.get(gap.key) else ""
         decisions.fault(
             f"{gap.what} is not verified for {site.name}{why}",
-            next=f"--accept-unverified takes {way} ({gap.usual}); or a site file of your own that says it",
+            next=f"pass --accept-unverified to use {default} ({gap.usual}), or write '{gap.key}: …' in a site file of "
+            "your own",
             subject=gap.subject,
         )
     return []
 
 
 def third_party_of(site: Site, sizing: Sizing, launcher: str, image: str | None) -> list[str]:
-    """Return the third-party values among those that this script uses."""
+    """Return a remark that names the values of this script that come from third parties; empty without any."""
     placement = sizing.placement
     used = [one.name for one in fields(Site) if ALWAYS_USED.items() <= one.metadata.items()]
     used += [f"node_types.{sizing.node_type}", "launchers.default", f"launchers.options.{launcher}"]
@@ -56,4 +60,4 @@ def third_party_of(site: Site, sizing: Sizing, launcher: str, image: str | None)
     used += [f"qos.{placement.qos}"] if placement.qos else []
     used += ["container"] if image else []
     relevant = [key for key in site.third_party if longest(key, used) or any(longest(one, [key]) for one in used)]
-    return ["Seen in users' files only, not in the centre's own pages: " + ", ".join(relevant)] if relevant else []
+    return ["Found only in users' files, not on the centre's own pages: " + ", ".join(relevant)] if relevant else []

@@ -19,7 +19,7 @@ from hpclaunch.training.rank.world import World
 class LearningRate(tf.keras.callbacks.Callback):
     """Sets the learning rate of a schedule before every step, or before every steps_per_execution steps.
 
-    gain: a further factor that is measured during training (AdaScale's).
+    gain: another factor, which is measured during training (AdaScale).
     """
 
     def __init__(self, schedule: Schedule, steps: int, gain: Callable[[], float] = lambda: 1.0) -> None:
@@ -36,10 +36,10 @@ class LearningRate(tf.keras.callbacks.Callback):
 
 
 class AverageStatistics(tf.keras.callbacks.Callback):
-    """Averages what gradients do not touch (batch norm's moving mean and variance) over the ranks after every epoch.
+    """Averages the variables that are not trained (batch norm's moving mean and variance) over the ranks every epoch.
 
-    Each rank gathers them from its own shard. Without this, ranks would evaluate different models, and the checkpoint
-    would hold rank 0's view alone. Place it before saving.Saving. A strategy of TensorFlow averages by itself.
+    Each rank computes them from its own shard. Without the average, ranks would evaluate different models, and the
+    checkpoint would contain those of rank 0. Place it before saving.Saving. A TensorFlow strategy averages by itself.
     """
 
     def __init__(self, world: World) -> None:
@@ -54,14 +54,14 @@ class AverageStatistics(tf.keras.callbacks.Callback):
 
 
 class StopOnNaN(tf.keras.callbacks.Callback):
-    """Ends all ranks together when the loss or a weight of any rank is no finite number.
+    """Ends all ranks together when the loss or a weight of any rank is not a finite number.
 
-    The loss alone does not tell: oneDNN's ReLU turns NaN into zero, so that a model full of NaN may have a finite loss.
-    Weights are equal on all ranks, unless a processor or its memory is at fault: what one rank finds, it tells all.
-    Under float16 gradients that overflow stop nobody: loss scaling drops the step, so that no weight changes.
+    The loss alone does not show it: oneDNN's ReLU turns NaN into zero, so that a model full of NaN may have a finite
+    loss. Weights are equal on all ranks unless a processor or its memory is faulty, so ranks share what they find.
+    Under float16, overflowing gradients do not end the run: loss scaling skips the step, and no weight changes.
     """
 
-    EVERY = 50  # steps between two looks; every rank looks at the same step, as it asks the others
+    EVERY = 50  # steps between two checks; all ranks check at the same step, since a check is a collective
 
     def __init__(self, world: World) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class StopOnNaN(tf.keras.callbacks.Callback):
 
 
 def stop_if_diverged(world: World, model: Any, loss: float, when: str) -> None:
-    """Raise AgreedError on all ranks if the loss or a weight of any is no finite number. A collective."""
+    """Raise AgreedError on all ranks if the loss or a weight of any rank is not a finite number. A collective."""
     sound = 1.0 if _all_finite(precision.plain(model.trainable_variables)) else 0.0
     both = tf.constant([loss, sound], tf.float32)
     if world.size > 1:
@@ -91,7 +91,7 @@ def stop_if_diverged(world: World, model: Any, loss: float, when: str) -> None:
     if not np.isfinite(loss):
         found = "the loss is {}".format(loss)
     elif sound < 1:
-        found = "a weight is no finite number"
+        found = "a weight is not a finite number"
     else:
         return
     raise AgreedError(
@@ -108,12 +108,12 @@ def _all_finite(variables: Sequence[tf.Variable]) -> tf.Tensor:
 class Report(tf.keras.callbacks.Callback):
     """Prints progress and logs an epoch line on rank 0: the loss and whatever metrics the model is compiled with.
 
-    samples: images of one epoch over all ranks. The line also holds the median of the epoch's steps (step_s, seconds)
-    and how much they vary (step_spread), where single steps can be told apart.
+    samples: images of one epoch over all ranks. If single steps can be timed, the line also has the median of the
+    epoch's steps (step_s, seconds) and how much they vary (step_spread).
     """
 
     EVERY_S = 10.0
-    FEWEST_STEPS = 10  # of an epoch that tell how much steps vary
+    FEWEST_STEPS = 10  # steps of an epoch that are needed to measure how much they vary
 
     def __init__(self, world: World, log: MetricsLog, samples: int, steps: int, epochs: int) -> None:
         super().__init__()
@@ -150,15 +150,15 @@ class Report(tf.keras.callbacks.Callback):
             images_per_s=round(rate, 1),
             seconds=round(seconds, 3),
             learning_rate=current,
-            **self._steps_told(),
+            **self._step_times(),
         )
         self._print("{:.1f} s".format(seconds), logs, rate)
 
-    def _steps_told(self) -> dict[str, float]:
-        """Median of the steps, seconds, and their relative standard deviation; empty where too few are known.
+    def _step_times(self) -> dict[str, float]:
+        """Median of the steps (seconds) and their relative standard deviation; empty if there are too few steps.
 
-        From the median absolute deviation, so that a look at the weights or a checkpoint between two steps counts as
-        little as one slow step. Ranks wait for each other: a step is as long as its slowest rank's, on every rank.
+        The deviation comes from the median absolute deviation, so that single slow steps (a check of the weights, a
+        checkpoint) count little. Ranks wait for each other, so a step takes as long as on its slowest rank.
         """
         pairs = zip(self._ends, self._ends[1:])
         lengths = [end - begin for (before, begin), (batch, end) in pairs if batch == before + 1]

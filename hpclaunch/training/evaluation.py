@@ -13,8 +13,8 @@ from hpclaunch.training.rank.world import World
 def evaluate(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
     """{"test_accuracy", "test_loss", "test_samples"} over all ranks' batches. A collective.
 
-    model: gives class probabilities. Ranks may hold different numbers of samples, even none: sums are added over the
-    ranks and divided once, as an average of averages would weigh them wrongly.
+    model: gives class probabilities. Ranks may have different numbers of samples, even none. Sums are added over the
+    ranks and divided once, because an average of averages would have the wrong weights.
     """
 
     @tf.function
@@ -41,7 +41,7 @@ def errors(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
 
 
 def _added_up(sums: Callable[..., Any], batches: Iterable[Any], world: World) -> list[float]:
-    """The two `sums` (float64 [2]) of all ranks' batches, and how many samples they held."""
+    """The two `sums` (float64 [2]) over the batches of all ranks, and the number of samples."""
     total, count = tf.zeros(2, tf.float64), 0
     for samples, labels in batches:
         total += sums(samples, labels)

@@ -1,4 +1,4 @@
-"""model.fit from any step of any epoch; it reads and writes no checkpoint."""
+"""Runs model.fit from any step of any epoch; it reads and writes no checkpoint."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def fit(
     place: Place,
     state: TrainingState,
 ) -> None:
-    """model.fit from `place` to the end; batches_from(epoch, step) gives the batches from there on.
+    """Run model.fit from `place` to the end; batches_from(epoch, step) gives the batches from there on.
 
-    Keras cannot begin within an epoch: a broken one is finished by a fit of its own, in which callbacks are told the
-    numbers that the steps have in the whole epoch.
+    Keras cannot begin within an epoch. So another fit finishes an interrupted epoch; its callbacks get the numbers that
+    the steps have in the whole epoch.
     """
     epoch = place.epoch
     if place.step:
-        # Before the others: they report and save the sums.
+        # It comes before the other callbacks, because they report and save the sums.
         first = [_MetricsBefore(state), *(Shifted(callback, place.step) for callback in steady)]
         model.fit(
             batches_from(epoch, place.step),
@@ -49,7 +49,7 @@ def fit(
 
 
 class Shifted(tf.keras.callbacks.Callback):
-    """A callback that is told batch numbers `by` higher."""
+    """Calls a callback with batch numbers that are higher by `by`."""
 
     def __init__(self, callback: Any, by: int) -> None:
         super().__init__()
@@ -81,9 +81,10 @@ class Shifted(tf.keras.callbacks.Callback):
 
 
 class _MetricsBefore(tf.keras.callbacks.Callback):
-    """Adds the sums of an epoch's first part after the first step of its rest: Keras has none to add to before it.
+    """Adds the metrics' sums of an epoch's first part, after the first step of the rest.
 
-    What Keras tells of that first step is without them, which counts at the epoch's end if it is the last one as well.
+    Before that step Keras has no sums to add to. The logs of that step lack the first part; this matters at the epoch's
+    end if the step is the last one as well.
     """
 
     def __init__(self, state: TrainingState) -> None:

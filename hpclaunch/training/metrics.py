@@ -1,4 +1,4 @@
-"""Appends a run's events to metrics.jsonl, one JSON object a line; rank 0 writes, other ranks do nothing."""
+"""Appends a run's events to metrics.jsonl, one JSON object per line; rank 0 writes, other ranks do nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MetricsLog:
             return
         line = json.dumps({"event": event, "time": round(time.time(), 3), "synthetic": self._synthetic, **values})
         try:
-            # One write of one whole line: a reader that follows the file never sees half of one.
+            # A line is one write, so that a reader who follows the file never sees a part of it.
             with open(self._path, "ab", buffering=0) as file:
                 file.write(line.encode("utf-8") + b"\n")
         except OSError as error:

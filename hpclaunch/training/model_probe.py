@@ -1,7 +1,7 @@
-"""What a Keras model needs, found without running a step: parameters, operations, what its backward pass needs.
+"""Finds the figures of a Keras model without a training step: parameters, operations, bytes for the backward pass.
 
-As a program: python -m hpclaunch.training.model_probe MODULE:FUNCTION FILE writes it to FILE as JSON. It needs
-TensorFlow alone: no GPU, no Horovod, no data.
+As a program, python -m hpclaunch.training.model_probe MODULE:FUNCTION FILE writes them to FILE as JSON. It needs
+TensorFlow, but no GPU, no Horovod and no data.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import sys
 from typing import Any, Iterator, Sequence
 
 FEW, MANY = 1, 8
-"""Batch sizes; what differs between them belongs to samples, and what does not (such as weights) to none."""
+"""Two batch sizes: the difference between their graphs belongs to the samples, the rest (such as weights) does not."""
 FIXED = ("Const", "ReadVariableOp")
 LOOPS = ("While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall")
-"""Operations whose inner ones TensorFlow's profiler counts once, or not at all."""
+"""Operations with inner operations, which TensorFlow's profiler counts once, or not at all."""
 FLOAT_BYTES = 4
 
 
 class ProbeError(Exception):
-    """Why a model cannot be looked at, in a line."""
+    """The reason, in one line, why a model cannot be probed."""
 
 
 def built(name: str) -> Any:
@@ -33,7 +33,7 @@ def built(name: str) -> Any:
     model = make()
     inputs = getattr(model, "inputs", None)
     if not inputs:
-        raise ProbeError("{} returns no Keras model with an Input: its shapes are not known".format(name))
+        raise ProbeError("{} returns no Keras model with an Input, so its shapes are not known".format(name))
     for tensor in inputs:
         if None in list(tensor.shape)[1:]:
             raise ProbeError("the input {} has no fixed shape: {}".format(tensor.name, tuple(tensor.shape)))
@@ -41,8 +41,8 @@ def built(name: str) -> Any:
 
 
 def figures(model: Any) -> dict[str, Any]:
-    """What hpclaunch.guidelines.figures.ModelFigures holds, JSON-able: values, operations and bytes of one sample."""
-    few, many = _traced(model, FEW), _traced(model, MANY)
+    """The values of hpclaunch.guidelines.figures.ModelFigures, as JSON can hold them, for one sample."""
+    few, many = _trace(model, FEW), _trace(model, MANY)
     flops = (_operations(many) - _operations(few)) / (MANY - FEW)
     saved, at_most = saved_bytes(model, few, many)
     trained = sum(_values(variable) for variable in model.trainable_variables)
@@ -63,9 +63,9 @@ def figures(model: Any) -> dict[str, Any]:
 
 
 def saved_bytes(model: Any, few: Any, many: Any) -> tuple[float, bool]:
-    """Bytes that the backward pass needs of the forward pass of one sample, and whether that is an upper bound.
+    """Bytes that the forward pass of one sample saves for the backward pass, and whether that is an upper bound.
 
-    TensorFlow's own list of them, from the graphs; where it gives none, the sum of all layers' outputs.
+    They are TensorFlow's own list, from the graphs; if there is none, the sum of all layers' outputs.
     """
     try:
         found = (_residuals(many) - _residuals(few)) / (MANY - FEW)
@@ -74,7 +74,7 @@ def saved_bytes(model: Any, few: Any, many: Any) -> tuple[float, bool]:
     return (found, False) if found > 0 else (float(FLOAT_BYTES * _layer_outputs(model)), True)
 
 
-def _traced(model: Any, batch: int) -> Any:
+def _trace(model: Any, batch: int) -> Any:
     """The forward pass of `batch` samples as a graph."""
     import tensorflow as tf
 
@@ -88,9 +88,9 @@ def _traced(model: Any, batch: int) -> Any:
 
 
 def _operations(traced: Any) -> float:
-    """Floating-point operations of a graph, a multiply-add is two, as TensorFlow's profiler counts them.
+    """Floating-point operations of a graph, as TensorFlow's profiler counts them; a multiply-add counts as two.
 
-    It knows no cost of normalizations and of most activations.
+    The profiler does not count normalizations and most activations.
     """
     import tensorflow as tf
 
@@ -101,7 +101,7 @@ def _operations(traced: Any) -> float:
 def _residuals(traced: Any) -> int:
     """Bytes that a GradientTape would keep of a graph. Raises ProbeError where the size of one is not known.
 
-    Does what a tape does when a function is called under it: what the gradient will need joins the graph's outputs.
+    It does the same as a tape when a function is called under it: tensors for the gradient become graph outputs.
     """
     before = len(traced.graph.outputs)
     traced._delayed_rewrite_functions.forward_backward()
@@ -118,7 +118,7 @@ def _residuals(traced: Any) -> int:
 
 
 def _layers(model: Any) -> Iterator[Any]:
-    """All layers, those of models inside the model too."""
+    """All layers, including those of models inside the model."""
     for layer in model.layers:
         if getattr(layer, "layers", None):
             yield from _layers(layer)
@@ -127,12 +127,12 @@ def _layers(model: Any) -> Iterator[Any]:
 
 
 def _layer_outputs(model: Any) -> int:
-    """Values that all calls of all layers put out for one sample."""
+    """The number of output values of all calls of all layers for one sample."""
     return sum(_outputs(layer) for layer in _layers(model))
 
 
 def _outputs(layer: Any) -> int:
-    """Values that all calls of a layer put out for one sample."""
+    """The number of output values of all calls of a layer for one sample."""
     import tensorflow as tf
 
     found = 0
@@ -152,16 +152,16 @@ def _last_line(error: BaseException) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Probe; the last line on stderr says what went wrong."""
+    """Probe the model; if it fails, the last line on stderr gives the reason."""
     name, output = arguments
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # shapes alone: a GPU that others use stays untouched
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # only shapes are needed: a GPU may be in use by others
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         found = figures(built(name))
         import tensorflow as tf
 
         found["tensorflow"] = tf.__version__
-    except Exception as error:  # the model is a person's own code: anything may happen
+    except Exception as error:  # the model is the user's own code, which may raise anything
         print(error if isinstance(error, ProbeError) else _last_line(error), file=sys.stderr)
         return 1
     with open(output, "w") as file:

@@ -1,4 +1,4 @@
-"""Options of a training script (--name=value, true/false), made of parameters.json; it needs no TensorFlow."""
+"""The options of a training script (--name=value, true/false), from parameters.json; it needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ _BOUNDS = (("at_least", operator.ge), ("above", operator.gt), ("below", operator
 
 
 def job_parser(description: str, script: str) -> argparse.ArgumentParser:
-    """A parser with the parameters of the job whose `script` this is: of the file parameters.json beside it."""
+    """A parser with the parameters of a job: those in the file parameters.json beside its `script`."""
     return parser(description, _read(os.path.join(os.path.dirname(os.path.abspath(script)), OF_A_JOB)))
 
 
 def parser(description: str, parameters: Mapping[str, Any]) -> argparse.ArgumentParser:
     """A parser with these parameters, and with the options that hpclaunch itself passes to a program.
 
-    parameters: as in a job file, such as {"from": "images", "epochs": 12}: groups of the training techniques, defaults
-    over them, and parameters of the program's own, such as {"size": {"default": 64, "help": "pixels of a side"}}.
+    parameters: as in a job file, such as {"from": "images", "epochs": 12}: groups of the training techniques, the
+    program's own defaults, and its own parameters, such as {"size": {"default": 64, "help": "pixels per side"}}.
     """
     made = argparse.ArgumentParser(
         description=description, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     made.add_argument("--data-dir", default="", help="the data set's folder or its parent (empty: HPCLAUNCH_DATA_DIR)")
-    made.add_argument("--default", metavar="NAME=VALUE", action="append", help="a default in place of the one below")
+    made.add_argument(
+        "--default", metavar="NAME=VALUE", action="append", help="another default for one of the options below"
+    )
     strategies.add_option(made)
     groups: Dict[str, Any] = {}
     for name, row in rows_of(parameters).items():
@@ -47,9 +49,9 @@ def parser(description: str, parameters: Mapping[str, Any]) -> argparse.Argument
 
 
 def rows_of(parameters: Mapping[str, Any]) -> Dict[str, Row]:
-    """What parameters say, a row for each: its default, type, bounds, choices, help and group.
+    """The parameters, a row for each: its default, type, bounds, choices, help and group.
 
-    Raises KeyError for a group that is not there. hpclaunch checks a job's file before it submits the job.
+    Raises KeyError for an unknown group. hpclaunch checks a job's file before it submits the job.
     """
     groups = _read(TRAINING_PARAMETERS)["groups"]
     named = parameters.get(FROM, [])
@@ -63,9 +65,9 @@ def rows_of(parameters: Mapping[str, Any]) -> Dict[str, Row]:
 
 
 def parse(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> tuple[argparse.Namespace, set[str]]:
-    """Read the command line: the values, and the names of those that were typed, whatever their value.
+    """Read the command line: the values, and the names of the typed options.
 
-    What --default says is a default: it was not typed.
+    A value of --default is a default, and does not count as typed.
     """
     words = sys.argv[1:] if words is None else words
     names = vars(made.parse_args(words))
@@ -77,7 +79,7 @@ def parse(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> 
 
 
 def data_dir(typed: str) -> str:
-    """The data folder: what was typed, else HPCLAUNCH_DATA_DIR, else empty."""
+    """The data folder: the typed one, else HPCLAUNCH_DATA_DIR, else empty."""
     return typed or os.environ.get("HPCLAUNCH_DATA_DIR", "")
 
 
@@ -130,7 +132,7 @@ def _add(group: Any, name: str, row: Row) -> None:
 
 
 def _reader(row: Row) -> Callable[[str], Any]:
-    """How the text of an option becomes its value: by the row's type, which its default fixes where it has none."""
+    """The function that reads the text of an option: by the row's type, or by the type of its default."""
     kind = row.get("type") or {bool: "bool", int: "int", float: "float"}.get(type(row["default"]), "text")
     readers: Dict[str, Callable[[str], Any]] = {
         "bool": boolean,
@@ -143,7 +145,7 @@ def _reader(row: Row) -> Callable[[str], Any]:
 
 
 def _group(groups: Mapping[str, Any], name: str) -> Dict[str, Row]:
-    """The rows of a group, or of all the groups that it names."""
+    """The rows of a group, or of all the groups that it lists."""
     held = groups[name]
     if isinstance(held, list):
         return {key: row for part in held for key, row in _group(groups, part).items()}

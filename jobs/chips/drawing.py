@@ -1,4 +1,4 @@
-"""Draws photographs of potato chips where there are none: class folders of the documented shape.
+"""Draws synthetic photographs of potato chips, as class folders of the documented shape.
 
 python drawing.py FOLDER [--samples 769] [--image-size 500] writes FOLDER/train and FOLDER/test, each with Defective and
 Non-Defective.
@@ -18,7 +18,7 @@ TEST_PART = 4  # one test image for every four training images, as in the origin
 
 
 def draw(size: int, defective: bool, seed: int) -> np.ndarray:
-    """One chip, uint8 [size, size, 3]: an uneven yellow disc on grey; a defective one has dark burns."""
+    """One chip, uint8 [size, size, 3]: an uneven yellow disc on grey; a defective chip has dark burns."""
     random = np.random.RandomState(seed)
     y, x = np.mgrid[0:size, 0:size] / size - 0.5
     angle, radius = np.arctan2(y, x), np.hypot(x, y)
@@ -37,7 +37,7 @@ def draw(size: int, defective: bool, seed: int) -> np.ndarray:
 def write(folder: str, samples: int, size: int, seed: int) -> str:
     """Write `samples` training images and a quarter as many test images as JPEG class folders; returns `folder`.
 
-    What the same arguments have left there stays; raises DataError if it holds anything else.
+    Files of the same arguments are used again. Raises DataError if the folder contains anything else.
     """
     return written_once(folder, (samples, size, seed), lambda fresh: _draw_all(fresh, samples, size, seed))
 

@@ -1,4 +1,4 @@
-"""The article's six versions of each photograph, made while training, so that no photograph is on both sides."""
+"""The article's six versions of each photograph, made during training, after the photographs are split."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ VERSIONS = 6  # as it is, upside down, mirrored, and turned by 90, 180 and 270 d
 
 
 class ChipImages(Source):
-    """Training photographs in six versions each, and held-out ones as they are; the split is by photograph.
+    """Training photographs in six versions each, and unchanged ones for validation; the split is by photograph.
 
-    The article made the versions first and split afterwards, so that most photographs that it validated with were in
-    the training set as well, turned. Here sample n of "train" is version n % 6 of a training photograph; "validation"
-    holds a part of the photographs in train/, "test" those in test/.
+    The article made the versions before the split. So most of its validation photographs were also in the training set,
+    in another version. Here sample n of "train" is version n % 6 of a training photograph. "validation" has a part of
+    the photographs in train/, "test" those in test/.
     """
 
     def __init__(self, photographs: Source, part: float, seed: int) -> None:
-        """photographs: class folders; stage them before. part: for validation, at least one and never all."""
+        """photographs: class folders, already staged. part: the fraction for validation, at least one and never all."""
         super().__init__(photographs.wanted, photographs.path)
         self._photographs = photographs
         self.layout = photographs.layout + ", six versions"
-        # `samples` pairs photographs with versions by their place in the order: other layouts stream in one of theirs.
+        # `samples` pairs photographs with versions by their place in the order; other layouts have their own order.
         self.streams = isinstance(photographs, ImageFolders)
         total = photographs.counts["train"]
         held_out = min(total - 1, max(1, round(total * part)))
@@ -73,7 +73,7 @@ def turned(image: Any, version: int) -> Any:
 
 
 def turned_tensor(image: Any, version: Any) -> Any:
-    """The same of a tensor, for a version that is a tensor too."""
+    """The same for a tensor, and for a version that is a tensor too."""
     import tensorflow as tf
 
     makers = [lambda: image, lambda: image[::-1], lambda: image[:, ::-1]]

@@ -1,22 +1,22 @@
-"""The CNN of the article on potato chips, and how its images look."""
+"""The CNN of the article on potato chips, and the shape of its images."""
 
 import tensorflow as tf
 
 from hpclaunch.training.input.source import ImageSet
 
-SIZE = 500  # pixels of a side, as the article's images were made
+SIZE = 500  # pixels per side, as in the article
 L2 = 0.0015
 
 
 def chips_of(size: int) -> ImageSet:
-    """Square images of `size` pixels a side, of two classes: good chips and those with a defect."""
+    """Square images of `size` pixels per side, in two classes: good chips, and chips with a defect."""
     return ImageSet("chips", shape=(size, size, 3), classes=2, job="chips")
 
 
 def cnn(size: int = SIZE, white=1) -> tf.keras.Model:
     """Images [b, size, size, 3], 0..white -> probabilities [b, 2]; 7,942,658 parameters with size 500.
 
-    white: the value of a bright pixel: 255 for images as they are (uint8), 1 for scaled ones. Every convolution and the
+    white: the value of a bright pixel, 255 for unscaled images (uint8), 1 for scaled ones. Every convolution and the
     first dense layer have L2 regularization, as in the article's program.
     """
     layers = tf.keras.layers

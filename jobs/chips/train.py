@@ -1,4 +1,4 @@
-"""Trains the article's CNN to tell good potato chips from bad ones, with Horovod: every rank reads its own share.
+"""Trains the article's CNN to distinguish good and bad potato chips, with Horovod: every rank reads its own share.
 
 Read it top to bottom: it is the whole Horovod contract. It runs under any launcher, and alone:
 python train.py --epochs=1 --synthetic=true --image-size=96 --synthetic-samples=64
@@ -22,7 +22,7 @@ def parse() -> argparse.Namespace:
 
 
 def photographs_of(asked: argparse.Namespace, world: World) -> object:
-    """Open the photographs, drawn ones if they are synthetic, and stage them on the node if that is asked for."""
+    """Open the photographs, or draw synthetic ones, and copy them to the node's storage with --stage-to."""
     import drawing
     from model import chips_of
 
@@ -37,8 +37,8 @@ def photographs_of(asked: argparse.Namespace, world: World) -> object:
 
 
 def train(asked: argparse.Namespace, world: World) -> object:
-    """One whole run on one rank of `world`; returns the trained Keras model, the same on every rank."""
-    # Heavy imports come after the options are understood and Horovod has started: --help answers at once.
+    """Run the whole training on one rank of `world`; returns the trained Keras model, the same on every rank."""
+    # Heavy imports come after the options are read and Horovod has started, so that --help answers at once.
     import horovod.tensorflow.keras as hvd
     from images import ChipImages
     from model import cnn
@@ -49,27 +49,27 @@ def train(asked: argparse.Namespace, world: World) -> object:
     from hpclaunch.training.optimization import adascale, noise_scale, optimizers, precision, reduction, training_step
 
     techniques.check(asked, world, in_memory=False)
-    if asked.global_batch_size:  # the article's second option: the batch of all ranks stays, and so does the rate
+    if asked.global_batch_size:  # the article's second option: the global batch and the rate stay the same
         asked.batch_size_per_rank = feeding.divided(world, asked)
 
-    # 1. Data. Photographs are split before they are turned. A rank reads its own shard of all versions, or (generator)
-    # draws from all of them in an order of its own.
+    # 1. Data. Photographs are split before versions are made. A rank reads its own shard of all versions, or
+    # (generator) draws from all of them in its own order.
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     photographs = photographs_of(asked, world)
     source = ChipImages(photographs, asked.validation_part, asked.seed)
-    augment = augmentation.asked_for(asked, source.wanted.classes)
+    augment = augmentation.from_options(asked, source.wanted.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     feed = feeding.training_feed(world, source, order, asked, augment, sharded=asked.distribution == "shards")
 
     # 2. Model. All ranks begin with rank 0's weights.
     precision.use(asked.precision)
-    with strategies.scope(world):  # nothing, unless a strategy of TensorFlow stands in for Horovod
+    with strategies.scope(world):  # empty, unless a strategy of TensorFlow replaces Horovod
         model = training_step.in_parts(cnn(asked.image_size, white=255), asked.accumulation, asked.xla)
         reduction.broadcast_weights(model, world)
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -79,11 +79,11 @@ def train(asked: argparse.Namespace, world: World) -> object:
             steps_per_execution=asked.steps_per_execution,
         )
 
-    # 4. What an earlier attempt has saved: training goes on at its exact step.
+    # 4. Resume: training continues at the exact step that an earlier attempt has saved.
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)
     place = resuming.restore(world, state, asked, feed.steps, log, source.fingerprint)
 
-    # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
+    # 5. Log: settings, data and the shard of every rank go to metrics.jsonl, so that a run can be verified.
     facts = {
         "job": "chips",
         "steps_per_epoch": feed.steps,
@@ -93,7 +93,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     loading.report_start(world, log, asked, source, **facts)
     loading.report_shards(world, feed.shard, log, asked.record_shards)
 
-    # 6. Training. Metrics are averaged over the ranks; all save together, as each has something of its own.
+    # 6. Training. Metrics are averaged over the ranks. All ranks save together, because each has state of its own.
     steady = [
         hvd.callbacks.MetricAverageCallback(),
         callbacks.StopOnNaN(world),
@@ -107,7 +107,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         fitting.fit(model, feed.batches_from, feed.steps, asked.epochs, steady, place, state)
     seconds = time.perf_counter() - began
 
-    # 7. Validation and test. Every rank takes its part of the photographs; correct answers are counted over all ranks.
+    # 7. Validation and test. Every rank evaluates its part; correct answers are counted over all ranks.
     result = {"epochs": asked.epochs, "seconds": round(seconds, 3)}
     trained = strategies.alone(model, world)
     for split in ("validation", "test"):
@@ -123,6 +123,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("chips", asked_for.seed, asked_for.strategy))
+        train(typed, start("chips", typed.seed, typed.strategy))

@@ -1,4 +1,4 @@
-"""The mini-ResNet of the reference notebooks for CIFAR-10, and how its images look."""
+"""The mini-ResNet of the reference notebooks for CIFAR-10, and the shape of its images."""
 
 import tensorflow as tf
 
@@ -10,11 +10,11 @@ CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="cifar")
 def mini_resnet(normalization=tf.keras.layers.BatchNormalization, white=1) -> tf.keras.Model:
     """Images [b, 32, 32, 3], 0..white -> probabilities [b, 10]; 482,442 parameters, with batch norm 490,378.
 
-    white: the value of a bright pixel: 255 for images as they are (uint8), 1 for scaled ones.
+    white: the value of a bright pixel, 255 for unscaled images (uint8), 1 for scaled ones.
 
-    normalization: makes the layer that follows every convolution (training's batch_norm). The momentum of its
-    statistics decides only how fast they follow; Keras's 0.99 would need hundreds of steps, and with a global batch
-    of 4096 an epoch has 13.
+    normalization: makes the layer after every convolution (training's batch_norm). The momentum of its statistics only
+    determines how fast they follow. Keras's 0.99 would need hundreds of steps, but with a global batch of 4096 an epoch
+    has 13.
     """
     layers = tf.keras.layers
 
@@ -24,7 +24,7 @@ def mini_resnet(normalization=tf.keras.layers.BatchNormalization, white=1) -> tf
         return normalization()(x)
 
     def residual(x, narrow, wide, stride):
-        # The pixels that 1 x 1 convolutions with this stride would read: oneDNN's bfloat16 is slow at their gradients.
+        # Only the pixels that a 1 x 1 convolution with this stride reads: oneDNN is slow at its gradients in bfloat16.
         x = layers.MaxPooling2D(1, strides=stride)(x) if stride > 1 else x
         y = layers.ReLU()(conv(x, narrow, 1))
         y = layers.ReLU()(conv(y, narrow, 3, padding="same"))

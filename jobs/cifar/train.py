@@ -22,8 +22,8 @@ def parse() -> argparse.Namespace:
 
 
 def train(asked: argparse.Namespace, world: World) -> object:
-    """One whole run on one rank of `world`; returns the trained Keras model, the same on every rank."""
-    # Heavy imports come after the options are understood and Horovod has started: --help answers at once.
+    """Run the whole training on one rank of `world`; returns the trained Keras model, the same on every rank."""
+    # Heavy imports come after the options are read and Horovod has started, so that --help answers at once.
     import horovod.tensorflow.keras as hvd
     from model import CIFAR10, mini_resnet
 
@@ -42,11 +42,11 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     techniques.check(asked, world)
 
-    # 1. Data. All ranks shuffle alike, then each takes every size-th image and reads only these.
+    # 1. Data. All ranks shuffle in the same way; then each takes every size-th image, and reads only these.
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     source = loading.open_source(world, asked, CIFAR10)
     source = node_storage.staged(world, source, asked.stage_to)
-    augment = augmentation.asked_for(asked, CIFAR10.classes)
+    augment = augmentation.from_options(asked, CIFAR10.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     feed = feeding.training_feed(world, source, order, asked, augment)
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
@@ -54,14 +54,14 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     # 2. Model. All ranks begin with rank 0's weights.
     precision.use(asked.precision)
-    with strategies.scope(world):  # nothing, unless a strategy of TensorFlow stands in for Horovod
+    with strategies.scope(world):  # empty, unless a strategy of TensorFlow replaces Horovod
         normalization = batch_norm.maker(asked.batch_norm, asked.ghost_batch_size, momentum=0.9)
         model = training_step.in_parts(mini_resnet(normalization, white=255), asked.accumulation, asked.xla)
         reduction.broadcast_weights(model, world)
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -71,11 +71,11 @@ def train(asked: argparse.Namespace, world: World) -> object:
             steps_per_execution=asked.steps_per_execution,
         )
 
-    # 4. What an earlier attempt has saved: training goes on at its exact step.
+    # 4. Resume: training continues at the exact step that an earlier attempt has saved.
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)
     place = resuming.restore(world, state, asked, feed.steps, log, source.fingerprint)
 
-    # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
+    # 5. Log: settings, data and the shard of every rank go to metrics.jsonl, so that a run can be verified.
     facts = {
         "job": "cifar",
         "steps_per_epoch": feed.steps,
@@ -85,7 +85,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     loading.report_start(world, log, asked, source, **facts)
     loading.report_shards(world, feed.shard, log, asked.record_shards)
 
-    # 6. Training. Metrics are averaged over the ranks; all save together, as each has something of its own.
+    # 6. Training. Metrics are averaged over the ranks. All ranks save together, because each has state of its own.
     steady = [
         hvd.callbacks.MetricAverageCallback(),
         callbacks.AverageStatistics(world),
@@ -100,7 +100,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         fitting.fit(model, feed.batches_from, feed.steps, asked.epochs, steady, place, state)
     seconds = time.perf_counter() - began
 
-    # 7. Test. Every rank takes its part of the test images; correct answers are counted over all ranks.
+    # 7. Test. Every rank evaluates its part of the test images; correct answers are counted over all ranks.
     batches = pipeline.evaluation_batches(test_images, test_labels, asked.batch_size_per_rank, as_pixels=True)
     result = evaluation.evaluate(strategies.alone(model, world), batches, world)
     log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
@@ -110,6 +110,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("cifar", asked_for.seed, asked_for.strategy))
+        train(typed, start("cifar", typed.seed, typed.strategy))

@@ -1,21 +1,21 @@
-"""The 3D CNN of MLPerf HPC's CosmoFlow benchmark, and how its volumes look."""
+"""The 3D CNN of MLPerf HPC's CosmoFlow benchmark, and the shape of its volumes."""
 
 import tensorflow as tf
 
 from hpclaunch.training.input.source import ImageSet
 
-SIZE = 128  # voxels of a side
+SIZE = 128  # voxels per side
 SNAPSHOTS = 4  # the universe at four times: the channels of a volume
 TARGETS = 4  # cosmological parameters, each scaled to -1 .. 1
 
 
 def volumes_of(size: int) -> ImageSet:
-    """Cubes of `size` voxels a side: how many particles were in each voxel (int16)."""
+    """Cubes of `size` voxels per side, with the number of particles in each voxel (int16)."""
     return ImageSet("cosmoflow", shape=(size, size, size, SNAPSHOTS), classes=0, job="cosmoflow")
 
 
 class Logarithm(tf.keras.layers.Layer):
-    """log(1 + x): counts of particles span four decades."""
+    """log(1 + x), because the numbers of particles span four decades."""
 
     def call(self, inputs):
         return tf.math.log1p(inputs)
@@ -34,12 +34,12 @@ def cosmoflow(size: int = SIZE) -> tf.keras.Model:
     for filters in (32, 64, 128, 256, 512):
         model.add(layers.Conv3D(filters, 2, padding="same"))
         model.add(layers.LeakyReLU())
-        model.add(layers.MaxPooling3D(2))  # 64, 32, 16, 8, 4 voxels a side
+        model.add(layers.MaxPooling3D(2))  # 64, 32, 16, 8, 4 voxels per side
     model.add(layers.Flatten())  # 32768
     for units in (128, 64):
         model.add(layers.Dense(units))
         model.add(layers.LeakyReLU())
         model.add(layers.Dropout(0.5))
     model.add(layers.Dense(TARGETS, activation="tanh", dtype="float32"))
-    model.add(layers.Rescaling(1.2, dtype="float32"))  # so that -1 and 1 can be reached
+    model.add(layers.Rescaling(1.2, dtype="float32"))  # so that the outputs can reach -1 and 1
     return model

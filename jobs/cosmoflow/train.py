@@ -1,4 +1,4 @@
-"""Trains CosmoFlow's 3D CNN to tell a universe's parameters from its matter, with Horovod: ranks read own volumes.
+"""Trains CosmoFlow's 3D CNN to predict a universe's parameters from its matter, with Horovod, on sharded volumes.
 
 Read it top to bottom: it is the whole Horovod contract. It runs under any launcher, and alone:
 python train.py --epochs=1 --synthetic=true --volume-size=32 --synthetic-samples=64
@@ -22,8 +22,8 @@ def parse() -> argparse.Namespace:
 
 
 def train(asked: argparse.Namespace, world: World) -> object:
-    """One whole run on one rank of `world`; returns the trained Keras model, the same on every rank."""
-    # Heavy imports come after the options are understood and Horovod has started: --help answers at once.
+    """Run the whole training on one rank of `world`; returns the trained Keras model, the same on every rank."""
+    # Heavy imports come after the options are read and Horovod has started, so that --help answers at once.
     import horovod.tensorflow.keras as hvd
     import volumes
     from model import cosmoflow, volumes_of
@@ -35,7 +35,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     techniques.check(asked, world, in_memory=False)
 
-    # 1. Data. A rank reads whole files where there are enough of them, in another order in every epoch.
+    # 1. Data. A rank reads whole files if there are enough of them, in a different order in every epoch.
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     folder = options.data_dir(asked.data_dir)
     if asked.synthetic:
@@ -49,13 +49,13 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     # 2. Model. All ranks begin with rank 0's weights.
     precision.use(asked.precision)
-    with strategies.scope(world):  # nothing, unless a strategy of TensorFlow stands in for Horovod
+    with strategies.scope(world):  # empty, unless a strategy of TensorFlow replaces Horovod
         model = training_step.in_parts(cosmoflow(asked.volume_size), asked.accumulation, asked.xla)
         reduction.broadcast_weights(model, world)
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -65,11 +65,11 @@ def train(asked: argparse.Namespace, world: World) -> object:
             steps_per_execution=asked.steps_per_execution,
         )
 
-    # 4. What an earlier attempt has saved: training goes on at its exact step.
+    # 4. Resume: training continues at the exact step that an earlier attempt has saved.
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)
     place = resuming.restore(world, state, asked, feed.steps, log, source.fingerprint)
 
-    # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
+    # 5. Log: settings, data and the shard of every rank go to metrics.jsonl, so that a run can be verified.
     facts = {
         "job": "cosmoflow",
         "steps_per_epoch": feed.steps,
@@ -79,7 +79,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     loading.report_start(world, log, asked, source, **facts)
     loading.report_shards(world, feed.shard, log, asked.record_shards)
 
-    # 6. Training. Metrics are averaged over the ranks; all save together, as each has something of its own.
+    # 6. Training. Metrics are averaged over the ranks. All ranks save together, because each has state of its own.
     steady = [
         hvd.callbacks.MetricAverageCallback(),
         callbacks.StopOnNaN(world),
@@ -93,7 +93,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         fitting.fit(model, feed.batches_from, feed.steps, asked.epochs, steady, place, state)
     seconds = time.perf_counter() - began
 
-    # 7. Validation. Every rank takes its part of the volumes; errors are added up over all ranks.
+    # 7. Validation. Every rank evaluates its part of the volumes; errors are summed over all ranks.
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
     batches = streaming.evaluation_stream(source, held_out, asked.batch_size_per_rank)
     result = evaluation.errors(strategies.alone(model, world), batches, world)
@@ -104,6 +104,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("cosmoflow", asked_for.seed, asked_for.strategy))
+        train(typed, start("cosmoflow", typed.seed, typed.strategy))

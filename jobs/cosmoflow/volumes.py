@@ -1,4 +1,4 @@
-"""Reads MLPerf HPC's CosmoFlow volumes from TFRecords, and writes made-up ones of the same shape where there are none.
+"""Reads MLPerf HPC's CosmoFlow volumes from TFRecords, and writes synthetic ones of the same shape.
 
 python volumes.py FOLDER [--samples 64] [--volume-size 128] writes train-*.tfrecord and validation-*.tfrecord.
 """
@@ -15,8 +15,8 @@ from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.input.tfrecords import TFRecords, folder_of
 
 TARGETS = 4
-PER_FILE = 4  # made-up volumes in a file
-TEST_PART = 4  # one volume for validation for every four to train on
+PER_FILE = 4  # synthetic volumes in a file
+TEST_PART = 4  # one validation volume for every four training volumes
 
 
 class Volumes(TFRecords):
@@ -29,7 +29,7 @@ class Volumes(TFRecords):
     sample_type, label_type, label_shape = np.int16, np.float32, (TARGETS,)
     window = 16  # volumes that are shuffled together: each has 16.8 MB
 
-    def _listing(self) -> list:
+    def _list_files(self) -> list:
         found = sorted(os.listdir(self.path))
         for split in ("train", "validation"):
             if os.path.isdir(os.path.join(self.path, split)):
@@ -43,7 +43,7 @@ class Volumes(TFRecords):
         return ("train" if folder == "train" else "test") if name.endswith(".tfrecord") else ""
 
     def _features(self, split: str) -> Any:
-        return None  # they have one name each; what is missing is told when it is read
+        return None  # the names are fixed; a missing feature is reported when it is read
 
     def _parse(self, split: str, content: Any) -> Any:
         import tensorflow as tf
@@ -56,19 +56,19 @@ class Volumes(TFRecords):
         return DataError(
             "{}: {}\n  expected: TFRecords, not compressed, with x: int16 volumes of {} and y: 4 numbers, as "
             "train*.tfrecord and validation*.tfrecord, or in folders train/ and validation/\n"
-            "  next: --data-dir FOLDER, or --synthetic=true".format(
+            "  next: use --data-dir FOLDER, or --synthetic=true".format(
                 where, what, " x ".join(str(n) for n in self.wanted.shape)
             )
         )
 
 
 def open_volumes(folder: str, wanted: ImageSet) -> Volumes:
-    """The volumes in `folder` or its folder cosmoflow; raises DataError if there are none."""
+    """The volumes in `folder`, or in its subfolder cosmoflow; raises DataError if there are none."""
     return Volumes(wanted, folder_of(wanted, folder))
 
 
 def made_up(size: int, seed: int) -> Any:
-    """One volume and its parameters: clumps of particles, more of them in a snapshot the larger its parameter."""
+    """One volume and its parameters: clumps of particles, whose number in a snapshot grows with its parameter."""
     random = np.random.RandomState(seed)
     targets = random.uniform(-1, 1, TARGETS).astype(np.float32)
     coarse = random.gamma(1.0, 1.0, (-(-size // 8),) * 3 + (1,))
@@ -78,9 +78,9 @@ def made_up(size: int, seed: int) -> Any:
 
 
 def write(folder: str, samples: int, size: int, seed: int) -> str:
-    """Write so many volumes to train on and a quarter as many to validate with; returns `folder`.
+    """Write `samples` training volumes and a quarter as many for validation; returns `folder`.
 
-    What the same arguments have left there stays; raises DataError if it holds anything else.
+    Files of the same arguments are used again. Raises DataError if the folder contains anything else.
     """
     return written_once(folder, (samples, size, seed), lambda fresh: _make_all(fresh, samples, size, seed))
 

@@ -1,4 +1,4 @@
-"""The CNN of the reference notebooks for MNIST, and how its images look."""
+"""The CNN of the reference notebooks for MNIST, and the shape of its images."""
 
 import tensorflow as tf
 
@@ -10,7 +10,7 @@ MNIST = ImageSet("mnist", shape=(28, 28, 1), classes=10, job="mnist")
 def cnn(white=1) -> tf.keras.Model:
     """Images [b, 28, 28, 1], 0..white -> probabilities [b, 10]; 1,199,882 parameters.
 
-    white: the value of a bright pixel: 255 for images as they are (uint8), 1 for scaled ones.
+    white: the value of a bright pixel, 255 for unscaled images (uint8), 1 for scaled ones.
     """
     layers = tf.keras.layers
     return tf.keras.Sequential(

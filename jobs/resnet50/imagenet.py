@@ -1,4 +1,4 @@
-"""Reads ImageNet's TFRecords, cut to one size, and writes made-up ones where there are none.
+"""Reads ImageNet's TFRecords with images cut to one size, and writes synthetic ones.
 
 python imagenet.py FOLDER [--samples 1024] [--image-size 224] [--classes 1000] writes train-* and validation-*.
 """
@@ -14,15 +14,15 @@ from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.input.synthetic import Synthetic
 from hpclaunch.training.input.tfrecords import TFRecords, folder_of
 
-FILES = 8  # made-up files to train on
-KEPT = 0.875  # of the shorter side, as in published evaluations
+FILES = 8  # synthetic training files
+KEPT = 0.875  # fraction of the shorter side that is used, as in published evaluations
 
 
 class ImageNet(TFRecords):
     """JPEG images of any size under `image/encoded`, classes from `first_class` on under `image/class/label`.
 
-    Files are train-00000-of-01024 and validation-00000-of-00128, as TensorFlow's own scripts write them. Of an image
-    the square in its middle is used, 87.5 % of the shorter side, shrunk or enlarged to the wanted size.
+    Files are train-00000-of-01024 and validation-00000-of-00128, as TensorFlow's own scripts write them. The square in
+    the middle of an image is used, with 87.5 % of the shorter side, and resized to the wanted size.
     """
 
     layout = "TFRecords of photographs"
@@ -41,7 +41,7 @@ class ImageNet(TFRecords):
         in_range = tf.debugging.Assert((label >= 0) & (label < self.wanted.classes), ["class", found[label_key]])
         with tf.control_dependencies([in_range]):
             label = tf.identity(label)
-        # Decodes PNG too: one of ImageNet's files is no JPEG.
+        # This decodes PNG too: one of ImageNet's files is not a JPEG.
         return middle(tf.io.decode_image(found[image_key], 3, expand_animations=False), self.wanted.shape[0]), label
 
     def wrong(self, what: str, where: str) -> DataError:
@@ -49,7 +49,7 @@ class ImageNet(TFRecords):
         return DataError(
             "{}: {}\n  expected: TFRecords, not compressed, as train-00000-of-01024 and validation-00000-of-00128, "
             "with JPEG or PNG under image/encoded and a class from {} to {} under image/class/label\n"
-            "  next: --first-class and --classes as in the data, --data-dir FOLDER, or --synthetic=true".format(
+            "  next: set --first-class and --classes as in the data, or --data-dir FOLDER, or --synthetic=true".format(
                 where, what, self.first_class, last
             )
         )
@@ -68,14 +68,14 @@ def middle(image: Any, size: int) -> Any:
 
 
 def open_imagenet(folder: str, wanted: ImageSet, first_class: int) -> ImageNet:
-    """The records in `folder` or its folder imagenet; raises DataError if there are none."""
+    """The records in `folder`, or in its subfolder imagenet; raises DataError if there are none."""
     return ImageNet(wanted, folder_of(wanted, folder), first_class)
 
 
 def write(folder: str, samples: int, wanted: ImageSet, first_class: int, seed: int) -> str:
-    """Write so many made-up JPEG images to train on and a quarter as many to validate with; returns `folder`.
+    """Write `samples` synthetic JPEG images for training and a quarter as many for validation; returns `folder`.
 
-    What the same arguments have left there stays; raises DataError if it holds anything else.
+    Files of the same arguments are used again. Raises DataError if the folder contains anything else.
     """
     settings = (samples, wanted.shape[0], wanted.classes, first_class, seed)
     return written_once(folder, settings, lambda fresh: _make_all(fresh, Synthetic(wanted, samples, seed), first_class))
@@ -95,7 +95,7 @@ def _write_file(path: str, images: Any, labels: Any, first_class: int) -> None:
     height, width = images.shape[1:3]
     with tf.io.TFRecordWriter(path) as file:
         for image, label in zip(images, labels):
-            # As photographs are: larger than what is used, and not square.
+            # Like photographs, they are larger than the used part, and not square.
             large = tf.image.resize(image, [int(height * 1.2), int(width * 1.4)], method="nearest")
             encoded = tf.train.BytesList(value=[tf.io.encode_jpeg(tf.cast(large, tf.uint8), quality=90).numpy()])
             found = {

@@ -1,4 +1,4 @@
-"""ResNet-50, and how its images look."""
+"""ResNet-50, and the shape of its images."""
 
 import tensorflow as tf
 
@@ -9,16 +9,16 @@ L2 = 5e-5  # Keras's penalty is L2 x |w|^2, so this is the paper's weight decay 
 
 
 def images_of(size: int, classes: int) -> ImageSet:
-    """Square images in colour, of `size` pixels a side."""
+    """Square colour images of `size` pixels per side."""
     return ImageSet("imagenet", shape=(size, size, 3), classes=classes, job="resnet50")
 
 
 def resnet50(normalization=tf.keras.layers.BatchNormalization, size=SIZE, classes=CLASSES, white=1) -> tf.keras.Model:
-    """Images [b, size, size, 3], 0..white -> probabilities [b, classes]; for 1000, 25,557,032 parameters are trained.
+    """Images [b, size, size, 3], 0..white -> probabilities [b, classes]; 25,557,032 trainable parameters for 1000.
 
-    He et al. 2015 (arXiv 1512.03385), with the stride in the 3 x 3 convolution ("v1.5", as published throughputs).
-    normalization: makes the layer that follows every convolution (training's batch_norm). white: the value of a
-    bright pixel: 255 for images as they are (uint8), 1 for scaled ones.
+    He et al. 2015 (arXiv 1512.03385), with the stride in the 3 x 3 convolution ("v1.5", as in published throughputs).
+    normalization: makes the layer after every convolution (training's batch_norm). white: the value of a bright pixel,
+    255 for unscaled images (uint8), 1 for scaled ones.
     """
     layers = tf.keras.layers
     penalty = tf.keras.regularizers.L2(L2)
@@ -48,7 +48,7 @@ def resnet50(normalization=tf.keras.layers.BatchNormalization, size=SIZE, classe
     x = layers.Rescaling(2 / white, offset=-1, dtype="float32")(image)
     x = layers.ReLU()(conv(x, 64, 7, stride=2))  # 112 x 112
     x = layers.MaxPooling2D(3, strides=2)(layers.ZeroPadding2D(1)(x))  # 56 x 56
-    for stage, blocks in enumerate((3, 4, 6, 3)):  # 56, 28, 14 and 7 pixels a side
+    for stage, blocks in enumerate((3, 4, 6, 3)):  # 56, 28, 14 and 7 pixels per side
         for block in range(blocks):
             x = bottleneck(x, 64 * 2**stage, stride=2 if stage and not block else 1)
     x = layers.GlobalAveragePooling2D()(x)

@@ -22,8 +22,8 @@ def parse() -> argparse.Namespace:
 
 
 def train(asked: argparse.Namespace, world: World) -> object:
-    """One whole run on one rank of `world`; returns the trained Keras model, the same on every rank."""
-    # Heavy imports come after the options are understood and Horovod has started: --help answers at once.
+    """Run the whole training on one rank of `world`; returns the trained Keras model, the same on every rank."""
+    # Heavy imports come after the options are read and Horovod has started, so that --help answers at once.
     import horovod.tensorflow.keras as hvd
     import imagenet
     from model import images_of, resnet50
@@ -43,7 +43,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
     techniques.check(asked, world, in_memory=False)
 
-    # 1. Data. A rank reads whole files where there are enough of them, in another order in every epoch.
+    # 1. Data. A rank reads whole files if there are enough of them, in a different order in every epoch.
     log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
     wanted = images_of(asked.image_size, asked.classes)
     folder = options.data_dir(asked.data_dir)
@@ -53,13 +53,13 @@ def train(asked: argparse.Namespace, world: World) -> object:
         loading.from_root(world, lambda: imagenet.write(folder, samples, wanted, first, seed))
     source = loading.agreed(world, lambda: imagenet.open_imagenet(folder, wanted, asked.first_class))
     source = node_storage.staged(world, source, asked.stage_to)
-    augment = augmentation.asked_for(asked, wanted.classes)
+    augment = augmentation.from_options(asked, wanted.classes)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
     feed = feeding.training_feed(world, source, order, asked, augment)
 
     # 2. Model. All ranks begin with rank 0's weights.
     precision.use(asked.precision)
-    with strategies.scope(world):  # nothing, unless a strategy of TensorFlow stands in for Horovod
+    with strategies.scope(world):  # empty, unless a strategy of TensorFlow replaces Horovod
         normalization = batch_norm.maker(asked.batch_norm, asked.ghost_batch_size, momentum=0.9)
         network = resnet50(normalization, asked.image_size, asked.classes, white=255)
         model = training_step.in_parts(network, asked.accumulation, asked.xla)
@@ -67,7 +67,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
         # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.asked_for(asked, schedule.rate)
+        optimizer = optimizers.from_options(asked, schedule.rate)
         optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
         gain = adascale.gain_for(asked, optimizer, world)
         model.compile(
@@ -77,11 +77,11 @@ def train(asked: argparse.Namespace, world: World) -> object:
             steps_per_execution=asked.steps_per_execution,
         )
 
-    # 4. What an earlier attempt has saved: training goes on at its exact step.
+    # 4. Resume: training continues at the exact step that an earlier attempt has saved.
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)
     place = resuming.restore(world, state, asked, feed.steps, log, source.fingerprint)
 
-    # 5. Who does what: settings, data and every rank's shard go to metrics.jsonl, so that a run can be checked.
+    # 5. Log: settings, data and the shard of every rank go to metrics.jsonl, so that a run can be verified.
     facts = {
         "job": "resnet50",
         "steps_per_epoch": feed.steps,
@@ -91,7 +91,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
     loading.report_start(world, log, asked, source, **facts)
     loading.report_shards(world, feed.shard, log, asked.record_shards)
 
-    # 6. Training. Metrics are averaged over the ranks; all save together, as each has something of its own.
+    # 6. Training. Metrics are averaged over the ranks. All ranks save together, because each has state of its own.
     steady = [
         hvd.callbacks.MetricAverageCallback(),
         callbacks.AverageStatistics(world),
@@ -106,7 +106,7 @@ def train(asked: argparse.Namespace, world: World) -> object:
         fitting.fit(model, feed.batches_from, feed.steps, asked.epochs, steady, place, state)
     seconds = time.perf_counter() - began
 
-    # 7. Validation. Every rank takes its part of the images; correct answers are counted over all ranks.
+    # 7. Validation. Every rank evaluates its part of the images; correct answers are counted over all ranks.
     held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
     batches = streaming.evaluation_stream(source, held_out, asked.batch_size_per_rank)
     result = evaluation.evaluate(strategies.alone(model, world), batches, world)
@@ -117,6 +117,6 @@ def train(asked: argparse.Namespace, world: World) -> object:
 
 
 if __name__ == "__main__":
-    asked_for = parse()
+    typed = parse()
     with failure.reported():
-        train(asked_for, start("resnet50", asked_for.seed, asked_for.strategy))
+        train(typed, start("resnet50", typed.seed, typed.strategy))

@@ -12,7 +12,7 @@ import pytest
 import hpclaunch
 
 PACKAGE = Path(hpclaunch.__file__).parent
-ROOMS = ("actions", "cli", "planner", "runs")
+ROOMS = ("actions", "cli", "config", "core", "guidelines", "planner", "resolve", "runs", "training")
 
 PARTICIPLES = re.compile("[a-z]+(ed|ing)")
 IRREGULAR = {

@@ -120,8 +120,9 @@ class Desk:
         return Done(process.returncode, out, err)
 
     def listing(self) -> dict[str, bytes | None]:
-        """All files and folders under the desk but those in which the fake programs remember what they were given."""
-        written = [path for path in self.root.rglob("*") if self.spool not in path.parents]
+        """All files and folders under the desk but the notes of the fake programs, and what Jinja compiled."""
+        left_out = (self.spool, self.root / "home" / ".cache" / "hpclaunch" / "templates")
+        written = [path for path in self.root.rglob("*") if not any(map(path.is_relative_to, left_out))]
         return {str(path): path.read_bytes() if path.is_file() else None for path in written}
 
 

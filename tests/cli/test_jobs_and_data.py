@@ -18,7 +18,7 @@ def test_jobs_are_listed_and_shown(desk: Desk) -> None:
     assert "epochs\tint\t12\t" in shown
     assert "\n--strategy horovod, mirrored, multiworker\n" in shown
     assert "\n[training]\t\t\t\nepochs\t" in shown and "\n[learning rate]\t\t\t\nlearning_rate\tfloat\t0.001\t" in shown
-    assert "\n[this job]\t\t\t\nimage_size\tint\t500\tpixels of a side" in desk.type("jobs", "show", "chips").out
+    assert "\n[this job]\t\t\t\nimage_size\tint\t500\tpixels per side" in desk.type("jobs", "show", "chips").out
 
 
 def joined(script: str) -> str:
@@ -40,7 +40,7 @@ def test_a_fault_in_a_jobs_parameters_names_file_key_and_what_is_allowed(desk: D
     done = desk.type("submit", "mine", "--dry-run", "--site", "local")
     assert (done.code, done.out) == (1, "")
     path = desk.project / "jobs/mine/parameters.json"
-    assert f"{path}: epoch: 'from' brings no parameter of this name; did you mean 'epochs'?; allowed: epo" in done.err
+    assert f"{path}: epoch: 'from' contains no parameter of this name; did you mean 'epochs'?; allowed: epo" in done.err
     assert f"{path}: seed: -1 is not a number that is at least 0" in done.err
 
 

@@ -47,8 +47,8 @@ def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None
         (["--deadline", "soon"], 2, "--deadline: 'soon' is not a walltime"),
         (["--set", "epohcs=3"], 1, "no parameter 'epohcs'; did you mean 'epochs'?"),
         (["--node-type", "gup"], 1, "no node type 'gup'"),
-        (["--nodes", "4000"], 1, "4000 nodes asked for"),
-        (["--calibration", "nowhere.json"], 1, "the calibration file is not there"),
+        (["--nodes", "4000"], 1, "4000 nodes requested"),
+        (["--calibration", "nowhere.json"], 1, "the calibration file does not exist"),
         (["--plot", "plan.gif"], 2, "has no known format; allowed: .png, .svg"),
         (["--budget", "0.00001"], 1, "next: --budget 0.000159 is feasible"),
     ],
@@ -95,7 +95,7 @@ def test_a_plot_needs_matplotlib(desk: Desk) -> None:
 def test_a_script_is_unknown_on_one_node(desk: Desk) -> None:
     desk.write("train.py", "")
     words = " ".join(desk.type("plan", "./train.py", *AT).out.split())
-    assert "1 node: what its model needs is not known (the job file has no training)" in words
+    assert "1 node: the figures of its model are not known (the job file has no training)" in words
 
 
 def test_submit_without_nodes_takes_the_planners_and_says_why(desk: Desk) -> None:
@@ -123,7 +123,7 @@ def test_a_model_that_must_be_split_is_refused(desk: Desk, words: list[str]) -> 
     )
     done = desk.type("submit", "large", *AT, "--account", "m1", *words, "--dry-run", SCRATCH="/scratch")
     assert done.code == 1
-    assert "the model needs 4 GPUs for one replica, and large cannot be split over GPUs" in done.err
+    assert "one replica of the model needs 4 GPUs, but large cannot be split over GPUs" in done.err
     assert "hpclaunch plan large --explain" in done.err
 
 
@@ -141,13 +141,13 @@ def test_a_batch_that_the_job_divides_is_the_one_that_is_planned_for(desk: Desk)
     assert "B = 64:" in line and "as submitted" not in line
     odd = desk.type("submit", *words, "global_batch_size=63", "--dry-run", SCRATCH="/scratch")
     assert odd.code == 1
-    assert "next: --set global_batch_size=64 can be shared out evenly" in odd.err
+    assert "next: --set global_batch_size=64 divides evenly" in odd.err
     assert "does not divide" not in odd.err  # that is the same once more
     rest = desk.type(
         "submit", *words, "global_batch_size=64", "--set", "accumulation=3", "--dry-run", SCRATCH="/scratch"
     )
     assert rest.code == 1
-    assert "64 does not divide among 4 ranks in 3 parts each; allowed: a multiple of 12" in rest.err
+    assert "64 does not divide among 4 ranks with 3 accumulation steps; allowed: a multiple of 12" in rest.err
 
 
 def test_what_a_plan_proposes_for_a_divided_batch_can_be_submitted(desk: Desk) -> None:

@@ -61,7 +61,7 @@ def test_the_model_is_looked_at_once_and_the_figures_are_used(desk: Desk, job: P
     done = desk.type("plan", "mine", *here, "--json")
     assert "looking at model:make, once" in done.err
     assert done.json["known"] is True
-    assert any("at most the sum of all layers' outputs" in line for line in done.json["assumed"])
+    assert any("an upper bound, the sum of all layers' outputs" in line for line in done.json["assumed"])
     (call,) = calls(desk)
     assert "-m hpclaunch.training.model_probe model:make " in call
     assert call.startswith(f"{desk.home}/.cache/hpclaunch/look-")
@@ -89,7 +89,7 @@ def test_a_look_that_fails_leaves_the_model_unknown_and_says_why(desk: Desk, job
     done = desk.type("plan", "mine", "--site", "local")
     assert done.code == 0
     flat = " ".join(done.out.split())
-    assert "mine at local (workstation): 1 node: what its model needs is not known" in flat
+    assert "mine at local (workstation): 1 node: the figures of its model are not known" in flat
     assert "as at local: ModuleNotFoundError: No module named 'tensorflow'" in flat
     assert not list((desk.home / ".cache/hpclaunch").iterdir())
     desk.type("plan", "mine", "--site", "local")

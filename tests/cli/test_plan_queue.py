@@ -69,7 +69,7 @@ def test_the_history_of_the_cluster_bounds_the_wait_and_may_change_the_choice(si
     assert found["nodes"] == 2
     assert "--starttime=now-14days" in site.given("sacct")
     out = site.type("plan", "mine", "--calibration", "c.json", "--explain").out
-    assert "QUEUE" in out and "19 of 20 wait at most = 120 s" in out and "PPoPP 2006" in out
+    assert "QUEUE" in out and "bound on the 95 % quantile = 120 s" in out and "PPoPP 2006" in out
 
 
 def test_without_history_sbatch_is_asked_and_queues_nothing(site: Desk) -> None:

@@ -132,7 +132,7 @@ def test_every_finished_run_refines_it_and_no_other(site: Desk) -> None:
     (first,) = (row["run"] for row in submitted(site))
     origin, sources = measured()
     assert origin == "1 finished run on 2 nodes"
-    assert sources[0].startswith("2 nodes x 1 rank, 64 samples a rank: ") and sources[0].endswith(f"({first})")
+    assert sources[0].startswith("2 nodes x 1 rank, 64 samples per rank: ") and sources[0].endswith(f"({first})")
     site.type("profile", "mine")
     assert measured()[0].endswith("; and 1 finished run on 2 nodes")
     for words in (["--set", "precision=float16"], ["--synthetic"], ["--sbatch", "--exclusive"]):
@@ -142,7 +142,7 @@ def test_every_finished_run_refines_it_and_no_other(site: Desk) -> None:
     site.type("status")
     origin, sources = measured()
     assert origin.endswith("; and 1 finished run on 2 nodes")
-    assert sources[-1] == f"not taken in: {submitted(site)[-1]['run']} is FAILED"
+    assert sources[-1] == f"not used: {submitted(site)[-1]['run']} is FAILED"
     out = site.type("plan", "mine", "--explain").out
     assert "MEASUREMENTS" in out and first in out
     assert "; measured: 3 runs on 1 and 2 nodes" in site.type("submit", "mine", "--dry-run").err
@@ -164,7 +164,7 @@ def test_a_run_that_tells_nothing_leaves_nothing_kept_and_the_others_can_be_read
     done = site.type("profile", "mine")
     assert done.code == 1
     first, second, last = (row["run"] for row in submitted(site))
-    assert f"{last}: is COMPLETED and tells the speed of no epoch after the first" in done.err
+    assert f"{last}: is COMPLETED and reported the speed of no epoch after the first" in done.err
     assert first not in done.err.rpartition("error:")[2]
     assert kept(site) == []
     again = site.type("profile", "mine", "--from", first, "--from", second)
@@ -214,7 +214,7 @@ def test_what_cannot_be_measured_is_said_before_anything_is_submitted(
 def test_a_run_of_another_job_is_no_measurement_of_this_one(site: Desk) -> None:
     site.type("submit", "./train.py", "--", "--batch=3", "--epochs=2")
     done = site.type("profile", "mine", "--from", submitted(site)[0]["run"])
-    assert done.code == 1 and "is no run of mine" in done.err
+    assert done.code == 1 and "is not a run of mine" in done.err
 
 
 def test_one_by_one_each_run_waits_for_the_one_before(site: Desk) -> None:

@@ -43,13 +43,13 @@ def refusal(desk: Desk, *words: str, **variables: str) -> str:
     [
         (
             ["--walltime", "25h"],
-            "Slurm's partition batch: walltime 1-01:00:00 asked for; allowed: at most 1-00:00:00",
-            "--walltime 1-00:00:00 --partition batch would be taken",
+            "Slurm's partition batch: walltime 1-01:00:00 requested; allowed: at most 1-00:00:00",
+            "--walltime 1-00:00:00 --partition batch would be accepted",
         ),
         (
             ["--nodes", "4"],
-            "Slurm's partition batch: 4 nodes asked for; allowed: at most 3 nodes",
-            "--nodes 3 --partition batch would be taken",
+            "Slurm's partition batch: 4 nodes requested; allowed: at most 3 nodes",
+            "--nodes 3 --partition batch would be accepted",
         ),
         (
             ["--account", "phsyics"],
@@ -77,17 +77,17 @@ def test_a_partition_that_slurm_does_not_have_is_refused(limited: Desk) -> None:
     site.write_text(site.read_text().replace("partitions: {batch: {max_nodes: 4}, debug: {", "qos: {x: {"))
     told = refusal(limited, "./train.py", "--partition", "debgu", "--walltime", "1")
     assert "Slurm has no partition 'debgu'; did you mean 'debug'?; allowed: batch, debug" in told
-    assert "next: --partition debug would be taken" in told
+    assert "next: --partition debug would be accepted" in told
 
 
 def test_every_reason_is_in_one_refusal(limited: Desk) -> None:
     words = ["./missing.py", "--nodes", "9", "--account", "theirs", "--launcher", "jsrun", "--sbatch", "--nodes=3"]
     told = refusal(limited, *words)
     for reason in (
-        "no partition takes 9 cpu nodes",
-        "9 nodes asked for; allowed: at most 8 nodes",
+        "no partition accepts 9 cpu nodes",
+        "9 nodes requested; allowed: at most 8 nodes",
         "launcher 'jsrun'",
-        "--nodes belongs to hpclaunch",
+        "hpclaunch itself writes --nodes",
         "missing.py: the script is not there",
         "you have no account 'theirs'",
     ):
@@ -97,14 +97,14 @@ def test_every_reason_is_in_one_refusal(limited: Desk) -> None:
 def test_missing_data_is_told_with_the_other_reasons(limited: Desk) -> None:
     words = ["cifar", "--data-dir", ".", "--nodes", "5", "--gpus-per-node", "0", "--account", "theirs"]
     told = refusal(limited, *words, "--restarts", "0")  # a run that may start again would fit as a chain
-    for reason in ("the data set cifar10 is not there", "no partition takes 5 cpu nodes", "you have no account"):
+    for reason in ("the data set cifar10 is not there", "no partition accepts 5 cpu nodes", "you have no account"):
         assert reason in told
 
 
 def test_a_reason_that_site_file_and_slurm_both_give_is_told_once(limited: Desk) -> None:
     told = refusal(limited, "./train.py", "--partition", "debug")
-    assert told.count("walltime 00:10:00 asked for; allowed: at most 00:05:00") == 1
-    assert "next: --partition batch would be taken" in told
+    assert told.count("walltime 00:10:00 requested; allowed: at most 00:05:00") == 1
+    assert "next: --partition batch would be accepted" in told
 
 
 def test_what_slurm_admits_is_submitted(limited: Desk) -> None:
@@ -144,7 +144,7 @@ def test_test_only_prints_slurms_own_word_and_writes_nothing(limited: Desk) -> N
 
 
 def test_test_only_checks_first(limited: Desk) -> None:
-    assert "4 nodes asked for" in refusal(limited, "./train.py", "--test-only", "--nodes", "4")
+    assert "4 nodes requested" in refusal(limited, "./train.py", "--test-only", "--nodes", "4")
 
 
 def test_test_only_tells_slurms_own_refusal(limited: Desk) -> None:
@@ -177,10 +177,10 @@ def test_what_a_site_file_does_not_know_needs_consent_and_is_marked(cluster: Des
     site.write_text("\n".join([*lines, "unverified: {launchers: two pages differ}\n"]))
     told = refusal(cluster, "./train.py")
     assert "the launcher is not verified for slurmsite (two pages differ)" in told
-    assert "next: --accept-unverified takes Slurm's usual way (srun)" in told
+    assert "next: pass --accept-unverified to use Slurm's default (srun)" in told
     done = cluster.type("submit", "./train.py", "--accept-unverified")
     assert done.code == 0, done.err
-    mark = "Not verified for this site: the launcher; Slurm's usual way is taken (srun)."
+    mark = "Not verified for this site: the launcher; Slurm's default is used (srun)."
     assert f"warning: {mark}" in done.err
     assert f"# {mark}" in (cluster.spool / "script").read_text().splitlines()
 
@@ -204,7 +204,7 @@ def test_the_projects_settings_count_over_the_users(cluster: Desk) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("hpclaunch.yaml", "sbatch: [--time=1]\n", "--time belongs to hpclaunch"),
+        ("hpclaunch.yaml", "sbatch: [--time=1]\n", "hpclaunch itself writes --time"),
         ("hpclaunch.yaml", "remove: [HPCLAUNCH_RUN_DIR]\n", "HPCLAUNCH_RUN_DIR cannot be removed"),
         ("hpclaunch.yaml", "acount: x\n", "acount: unknown key; did you mean 'account'?"),
         ("hpclaunch.yaml", "sites: {slurmsit: {account: x}}\n", "no such site; did you mean 'slurmsite'?"),
@@ -217,7 +217,7 @@ def test_a_faulty_project_file_is_told(cluster: Desk, file: str, content: str, m
 
 def test_row_01_what_the_shell_names_is_held_to_the_limits_too(limited: Desk) -> None:
     told = refusal(limited, "./train.py", SBATCH_PARTITION="debug", SBATCH_ACCOUNT="theirs")
-    assert "slurmsite partition debug: walltime 00:10:00 asked for" in told
+    assert "slurmsite partition debug: walltime 00:10:00 requested" in told
     assert "you have no account 'theirs'" in told
 
 
@@ -239,7 +239,7 @@ def test_the_cost_is_shown_before_anything_is_refused_or_queued(limited: Desk) -
 
 def test_partitions_that_were_not_chosen_are_told_with_their_reasons(cluster: Desk) -> None:
     done = cluster.type("submit", "./train.py", "--dry-run")
-    assert "not partition debug: walltime 00:10:00 asked for; allowed: at most 00:05:00" in done.err
+    assert "not partition debug: walltime 00:10:00 requested; allowed: at most 00:05:00" in done.err
 
 
 def test_refusals_as_json_carry_what_to_type_instead(limited: Desk) -> None:
@@ -248,10 +248,10 @@ def test_refusals_as_json_carry_what_to_type_instead(limited: Desk) -> None:
         "error": "Refused",
         "faults": [
             {
-                "what": "4 nodes asked for",
+                "what": "4 nodes requested",
                 "where": "Slurm's partition batch",
                 "allowed": "at most 3 nodes",
-                "next": "--nodes 3 --partition batch would be taken",
+                "next": "--nodes 3 --partition batch would be accepted",
             }
         ],
     }

@@ -185,7 +185,7 @@ def test_a_faulty_site_is_listed_as_faulty_and_shown_with_its_faults(desk: Desk)
     rows = {row["name"]: row for row in desk.type("sites", "list", "--json").json}
     assert rows["broken"]["status"] == "faulty"
     done = desk.type("sites", "show", "broken")
-    assert (done.code, "scheduler: this key is needed" in done.err) == (1, True)
+    assert (done.code, "scheduler: this key is required" in done.err) == (1, True)
 
 
 def test_settings_for_a_site_that_does_not_exist_are_refused(desk: Desk) -> None:
@@ -216,5 +216,5 @@ def test_a_partition_that_has_not_the_node_type_is_refused(desk: Desk) -> None:
         "submit", "cifar", "--synthetic", "--dry-run", "--site", "ours", "--partition", "thin", "--node-type", "gpu"
     )
     assert done.code == 1
-    assert "ours partition thin: node type gpu asked for; allowed: cpu" in done.err
-    assert "--partition fat would be taken" in done.err
+    assert "ours partition thin: node type gpu requested; allowed: cpu" in done.err
+    assert "--partition fat would be accepted" in done.err

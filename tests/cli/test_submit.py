@@ -168,19 +168,29 @@ def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:
         (["submit", "./train.py", "--partition", "debgu"], 1, ["did you mean 'debug'?"]),
         (["submit", "cifar", "--set", "epoch=1"], 1, ["cifar has no parameter 'epoch'; did you mean 'epochs'?"]),
         (["submit", "cifar", "--set", "epochs=x"], 1, ["--set epochs: 'x' is not a whole number"]),
-        (["submit", "./train.py", "--set", "lr=1"], 1, ["write its own options after --"]),
+        (["submit", "./train.py", "--set", "lr=1"], 1, ["write the program's own options after --"]),
         (
             ["submit", "cifar", "--data-dir", "."],
             1,
             ["the data set cifar10 is not there", "hpclaunch data fetch cifar"],
         ),
-        (["submit", "./train.py", "--sbatch", "--nodes=4"], 1, ["--nodes belongs to hpclaunch", "use --nodes instead"]),
+        (
+            ["submit", "./train.py", "--sbatch", "--nodes=4"],
+            1,
+            ["hpclaunch itself writes --nodes", "use --nodes instead"],
+        ),
         (["submit", "./train.py", "--sbatch", "--wrap=x"], 1, ["use -- ARGS instead"]),
-        (["submit", "./train.py", "--sbatch", "-N4"], 1, ["is not one sbatch option"]),
+        (["submit", "./train.py", "--sbatch", "-N4"], 1, ["is not a single sbatch option"]),
         (
             ["submit", "./train.py", "--nodes", "9", "--launcher", "jsrun", "--account", "a b", "--sbatch", "x"],
             1,
-            ["9 nodes asked for; allowed: at most 8", "at most 4 nodes", "'jsrun'", "account 'a b'", "'x' is not one"],
+            [
+                "9 nodes requested; allowed: at most 8",
+                "at most 4 nodes",
+                "'jsrun'",
+                "account 'a b'",
+                "'x' is not a single",
+            ],
         ),
     ],
 )
@@ -218,7 +228,7 @@ def test_row_07_a_run_directory_that_the_nodes_do_not_share_is_refused(desk: Des
     desk.write("train.py", "")
     done = desk.type("submit", "./train.py", "--site", "testcluster", "--runs-dir", "/tmp/hpclaunch-never-made")
     assert done.code == 1
-    assert "is in /tmp, which every node of testcluster has for itself" in done.err
+    assert "is in /tmp, which is local to each node of testcluster" in done.err
     assert "--runs-dir" in done.err
     assert not Path("/tmp/hpclaunch-never-made").exists()
 

@@ -344,7 +344,7 @@ def test_what_cannot_be_swept_is_refused_with_all_reasons_before_anything_is_wri
     before = site.listing()
     done = site.type("submit", "tune", "--sweep", "rate=1,2", "--sweep", "seed=1,1", "--sweep", "augment=")
     assert done.code == 1
-    for said in ("tune has no parameter 'rate'", "'1' stands there twice", "a value is empty"):
+    for said in ("tune has no parameter 'rate'", "'1' is listed twice", "a value is empty"):
         assert said in done.err
     assert site.listing() == before
     assert not calls(site, "sbatch")

@@ -107,7 +107,7 @@ def test_a_global_batch_is_divided_or_refused() -> None:
 
     assert feeding.divided(world(0, 4), asked()) == 16
     assert feeding.divided(world(0, 4), asked(accumulation=2)) == 8
-    with pytest.raises(AgreedError, match="=64 does not divide among 3 ranks: say a multiple of 3"):
+    with pytest.raises(AgreedError, match="=64 does not divide among 3 ranks: use a multiple of 3"):
         feeding.divided(world(0, 3), asked())
     with pytest.raises(AgreedError, match="set --scale-learning-rate=none"):
         feeding.divided(world(0, 4), asked(rule="linear"))
@@ -128,7 +128,7 @@ def test_photographs_in_records_are_not_streamed_in_a_wrong_order(tmp_path: Path
         import images
     found = images.ChipImages(datasets.open_dataset(str(tmp_path / "chips.npz"), CHIPS), 0.25, 1)
     assert found.read("train", np.arange(36))[1].reshape(6, 6).std(axis=1).max() == 0
-    with pytest.raises(DataError, match="six versions is read into memory, not streamed"):
+    with pytest.raises(DataError, match="six versions can be read into memory, but not streamed"):
         found.stream_shard(np.arange(36), 1, 0, 1)
 
 

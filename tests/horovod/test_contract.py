@@ -108,19 +108,19 @@ def stops(ended: Ended, message: str, speakers: list[str] | None = None) -> None
 
 def test_another_world_size_stops_every_rank(ranks) -> None:  # type: ignore[no-untyped-def]
     ended = ranks(MNIST, *SMALL, HPCLAUNCH_WORLD_SIZE="4")
-    stops(ended, "the world has 2 ranks, but 4 were asked for", ["0"])
+    stops(ended, "the world has 2 ranks, but 4 were requested", ["0"])
     assert (ended.run_dir / "exit-code").read_text() == "1\n"
 
 
 def test_singletons_stop_and_name_the_mpi_type(ranks) -> None:  # type: ignore[no-untyped-def]
     ended = ranks(MNIST, *SMALL, size=0, HPCLAUNCH_WORLD_SIZE="2")
-    stops(ended, "the world has 1 rank, but 2 were asked for")
+    stops(ended, "the world has 1 rank, but 2 were requested")
     assert "srun's --mpi type" in ended.text or "built without MPI" in ended.text
 
 
 def test_missing_data_is_one_message(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     ended = ranks(CIFAR, f"--data-dir={tmp_path}")
-    stops(ended, "holds no data set of a known layout", ["0"])
+    stops(ended, "contains no data set of a known layout", ["0"])
     assert "hpclaunch data fetch cifar" in ended.text
     assert (ended.run_dir / "exit-code").read_text() == "1\n"
 

@@ -51,7 +51,7 @@ def test_stopped_killed_and_damaged_it_ends_with_the_weights_of_an_undisturbed_r
     # Killed in the second epoch, with a checkpoint every four steps.
     killed = ranks(PROGRAM, *ADASCALE, "--event=1:19:kill", "--checkpoint-steps=4", **kept)
     assert killed.code != 0
-    assert killed.speakers("going on from") == ["0"]
+    assert killed.speakers("resuming from") == ["0"]
     assert checkpoints(tmp_path) == ["step-00000013", "step-00000016"]
 
     # The newest is truncated: the one before it, an epoch's end, is taken, and rank 0 says so.
@@ -76,9 +76,7 @@ def test_on_more_ranks_it_goes_on_at_the_same_part_of_the_epoch_and_says_what_fo
     facts = json.loads((tmp_path / checkpoints(tmp_path)[-1] / "checkpoint.json").read_text())
     ended = ranks(PROGRAM, *options, "--synthetic-samples=9", **kept)
     assert ended.code == 0, ended.text
-    said = (
-        "warning: the data are not those of the checkpoint (random-9, then random-4096); in the epoch that it had begun"
-    )
+    said = "warning: the data are not those of the checkpoint (random-9, then random-4096); in the interrupted epoch"
     assert ended.speakers(said) == ["0"], ended.text
     assert ended.speakers("world size 2 instead of 1: the batch size per rank stays, so the global batch is 16") == [
         "0"

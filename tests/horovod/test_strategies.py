@@ -52,7 +52,7 @@ def test_multiworker_has_the_losses_of_one_process(ranks: Callable[..., Ended], 
     told = {"HPCLAUNCH_WORKERS": workers, "http_proxy": "http://localhost:9"}  # a proxy would let them wait for ever
     ended = ranks(CIFAR, *TRAIN, "--strategy=multiworker", size=RANKS, **told)
     assert losses(ended) == pytest.approx(one_process, rel=1e-5)
-    assert "warning: multiworker's ranks talk gRPC" in ended.text
+    assert "warning: multiworker's ranks communicate over gRPC" in ended.text
 
 
 @pytest.mark.skipif(not REPLICAS.exists(), reason="group checkout: an sdist holds no benchmarks")

@@ -106,7 +106,7 @@ def test_gloo_refuses_adasum(launches: Callable[[int], Ended]) -> None:
         (1, False, False, ""),
         (4, True, True, ""),
         (6, True, True, "power of two, not 6"),
-        (2, False, False, "built with Gloo alone"),
+        (2, False, False, "built with Gloo only"),
         (2, True, False, "use the launcher srun or mpirun"),
     ],
 )

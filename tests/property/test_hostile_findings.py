@@ -32,4 +32,4 @@ def test_a_site_file_with_a_million_million_gpus_a_node_is_refused(tmp_path: Pat
 
 def test_a_million_million_gpus_that_are_typed_are_refused() -> None:
     faults = refused(a_desk(), gpus_per_node=ENDLESS)
-    assert any(f"{ENDLESS} GPUs a node asked for" in fault.what for fault in faults)
+    assert any(f"{ENDLESS} GPUs per node requested" in fault.what for fault in faults)

@@ -18,7 +18,9 @@ from hpclaunch.resolve import resolve
 from hpclaunch.resolve.limits import Ask, violations
 from tests.builders import BUNDLED, a_case, a_context, bundled_site
 
-PROPOSAL = re.compile(r"(?:the same|(?P<flags>.*?)) ?(?:without (?P<family>partition|qos) '[^']+' )?would be taken")
+PROPOSAL = re.compile(
+    r"(?:the same request|(?P<flags>.*?)) ?(?:without (?P<family>partition|qos) '[^']+' )?would be accepted"
+)
 SITES = sorted(
     found.name for found in BUNDLED.names(SITE) if found.origin == "bundled" and found.name not in ("local",)
 )
@@ -84,7 +86,7 @@ def of_limits(site: Site, faults: list[Fault]) -> list[Fault]:
         fault
         for fault in faults
         if fault.where.startswith(families)
-        or (fault.where.startswith(f"{site.name} ") and re.match(r"\d+ nodes? asked for", fault.what))
+        or (fault.where.startswith(f"{site.name} ") and re.match(r"\d+ nodes? requested", fault.what))
     ]
 
 

@@ -168,7 +168,7 @@ def test_row_04_a_wrong_mpi_type_is_a_clear_stop(desk: Desk) -> None:
     assert desk.ended(run).startswith("FAILED ")
     assert "nobody stopped it" not in run.log()
     # Debian's Open MPI refuses to start without PMIx; where it does not, the world-size check speaks.
-    assert "PMI" in run.log() or "the world has 1 rank, but 2 were asked for" in run.log()
+    assert "PMI" in run.log() or "the world has 1 rank, but 2 were requested" in run.log()
 
 
 def test_row_28_a_promised_gpu_that_is_not_there_stops_all_ranks(desk: Desk) -> None:

@@ -249,5 +249,5 @@ def test_row_16_what_hpclaunch_writes_itself_is_refused(desk: Desk, jobs: Jobs) 
     for option in ("--nodes=9", "--export=ALL", "--comment=a\n#SBATCH --nodes=9", "comment=x", "-N9"):
         done = desk.run("submit", "probe", f"--sbatch={option}")
         assert done.returncode == 1, option
-        assert "--nodes" in done.stderr or "--export" in done.stderr or "is not one sbatch option" in done.stderr
+        assert "--nodes" in done.stderr or "--export" in done.stderr or "is not a single sbatch option" in done.stderr
     assert len(list((desk.folder / "runs").iterdir())) == before

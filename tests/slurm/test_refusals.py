@@ -33,16 +33,16 @@ class Case:
 CASES = {
     "walltime": Case(
         typed=("--walltime", "99:00:00"),
-        reason="walltime 4-03:00:00 asked for; allowed: at most 04:00:00",
+        reason="walltime 4-03:00:00 requested; allowed: at most 04:00:00",
         waits="PartitionTimeLimit",
     ),
     "walltime-of-debug": Case(
         typed=("--partition", "debug", "--walltime", "1:00:00"),
-        reason="walltime 01:00:00 asked for; allowed: at most 00:30:00",
+        reason="walltime 01:00:00 requested; allowed: at most 00:30:00",
         waits="PartitionTimeLimit",
     ),
     "nodes": Case(
-        typed=("--nodes", "9"), reason="9 nodes asked for; allowed: at most 4 nodes", waits="PartitionConfig"
+        typed=("--nodes", "9"), reason="9 nodes requested; allowed: at most 4 nodes", waits="PartitionConfig"
     ),
     "account": Case(
         typed=("--account", "reserch"), reason="you have no account 'reserch'; did you mean 'research'?; allowed:"
@@ -74,7 +74,7 @@ class Answers:
 
 def propose(faults: list[dict[str, str]]) -> list[str]:
     """All that the faults say to type, each word in its turn; for the same flag a later one counts."""
-    proposed = [fault["next"].partition("; --accept-unverified")[0].removesuffix(" would be taken") for fault in faults]
+    proposed = [fault["next"].partition("; or use ")[0].removesuffix(" would be accepted") for fault in faults]
     return [word for flags in proposed for word in shlex.split(flags)]
 
 
@@ -175,8 +175,8 @@ def test_all_reasons_of_slurm_are_told_at_once(desk: Desk, answers: Answers) -> 
     assert done.returncode == 1
     faults: list[dict[str, Any]] = json.loads(done.stdout)["faults"]
     assert [fault["what"].split("; ")[0] for fault in faults] == [
-        "9 nodes asked for",
-        "walltime 4-03:00:00 asked for",
+        "9 nodes requested",
+        "walltime 4-03:00:00 requested",
         "you have no account 'reserch'",
         "you may not use QOS 'gold'",
     ]

@@ -75,7 +75,7 @@ def test_row_07_a_folder_that_nodes_do_not_share_is_refused(desk: Desk, folder: 
     desk.job("probe")
     done = desk.run("submit", "probe", "--runs-dir", folder)
     assert done.returncode == 1
-    assert "which every node of testcluster has for itself" in done.stderr
+    assert "which is local to each node of testcluster" in done.stderr
     assert not Path(folder).exists()
 
 

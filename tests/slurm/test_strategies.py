@@ -32,7 +32,7 @@ def test_four_hosts_have_the_losses_of_one_process(desk: Desk) -> None:
     (start,) = run.metrics("start")
     assert start["hosts"] == ["node1", "node2", "node3", "node4"]
     assert start["global_batch_size"] == RANKS * BATCH
-    assert "warning: multiworker's ranks talk gRPC" in run.log()
+    assert "warning: multiworker's ranks communicate over gRPC" in run.log()
     assert "hpclaunch never chooses it" in done.stderr
     counts = map(str, (RANKS, SAMPLES, BATCH, EPOCHS))
     alone = subprocess.run([sys.executable, ONE_PROCESS, *counts], capture_output=True, text=True, timeout=300)

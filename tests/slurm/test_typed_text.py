@@ -160,7 +160,7 @@ def test_row_17_job_names_arrive_or_are_refused(desk: Desk, jobs: Jobs) -> None:
 def test_row_27_a_run_directory_that_slurm_cannot_take_is_refused(desk: Desk, jobs: Jobs, folder: str) -> None:
     done = desk.run("submit", "typed", "--runs-dir", folder)
     assert done.returncode == 1
-    assert "holds a" in done.stderr
+    assert "contains a" in done.stderr
     assert not (desk.folder / folder).exists()
 
 

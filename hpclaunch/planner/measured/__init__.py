@@ -1,1 +1,1 @@
-"""What was measured of a job: figures of its model, calibrations, and what finished runs add."""
+"""Measurements of a job: figures of its model, calibrations, and what finished runs add."""

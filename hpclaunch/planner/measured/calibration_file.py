@@ -1,7 +1,7 @@
-"""A calibration file: throughputs, a noise scale and the time outside the steps, read and written; it measures nothing.
+"""Reads and writes calibration files: throughputs, a noise scale and the time outside the steps; it measures nothing.
 
-The format is in docs/planning.md. JSON is YAML too, so that a program or a person may write it. Several processes may
-write one file: a reader sees a whole one, the newest.
+docs/planning.md describes the format. A program may write JSON, since JSON is YAML too. Several processes may write
+one file: a reader always sees a complete one, the newest.
 """
 
 import json
@@ -22,9 +22,9 @@ from hpclaunch.planner.question import Evidence
 
 @record
 class Point:
-    """One measured layout: samples a second of all ranks, relative standard deviation of a rank's steps.
+    """One measured layout: samples/s of all ranks, and the relative standard deviation of a rank's steps.
 
-    ``runs``: names of the runs that it was measured in, if hpclaunch did.
+    ``runs``: names of the runs that were measured, if hpclaunch started them.
     """
 
     nodes: PositiveInt
@@ -42,7 +42,7 @@ class Point:
 
 @record
 class Noise:
-    """A gradient noise scale (samples), its interval, and over how many steps it was averaged."""
+    """A gradient noise scale (samples), its interval, and the number of averaged steps."""
 
     value: float
     low: float
@@ -58,7 +58,7 @@ class Noise:
 class Calibration:
     """A calibration file; ``overhead_s``: seconds of a run outside its steps (start-up, staging, evaluation).
 
-    ``origin``: in words, where it is from.
+    ``origin``: where the measurements come from, in words.
     """
 
     points: Annotated[tuple[Point, ...], AtLeast(1)]
@@ -68,15 +68,16 @@ class Calibration:
 
 
 def read_evidence(path: Path) -> Evidence:
-    """Return what a calibration file says. Raises InvalidFile with every fault."""
-    found = read_calibration(path)
-    return evidence_of(found, found.origin or str(path))
+    """Return the evidence in a calibration file. Raises InvalidFile with every fault."""
+    calibration = read_calibration(path)
+    return evidence_of(calibration, calibration.origin or str(path))
 
 
 def read_calibration(path: Path) -> Calibration:
     """Return a calibration file. Raises InvalidFile with every fault."""
     if not path.is_file():
-        raise InvalidFile(Fault(where=str(path), what="the calibration file is not there", next="leave it out"))
+        what, hint = "the calibration file does not exist", "correct the path, or leave --calibration out"
+        raise InvalidFile(Fault(where=str(path), what=what, next=hint))
     return read(path, Calibration)
 
 
@@ -87,7 +88,7 @@ def store(place: Path, measured: Calibration) -> None:
 
 
 def as_values(measured: Calibration) -> dict[str, Any]:
-    """Return a calibration as its file holds it; what is not known is left out."""
+    """Return the values of a calibration as its file holds them; unknown ones are left out."""
     known = {key: value for key, value in asdict(measured).items() if value is not None}
     known["points"] = [
         {key: value for key, value in point.items() if value not in (None, ())} for point in asdict(measured)["points"]
@@ -95,24 +96,24 @@ def as_values(measured: Calibration) -> dict[str, Any]:
     return known
 
 
-def evidence_of(found: Calibration, origin: str, remarks: tuple[str, ...] = ()) -> Evidence:
-    """Return a calibration as a plan takes it, every figure with its runs; ``remarks`` come last."""
-    noise = found.noise_scale
+def evidence_of(calibration: Calibration, origin: str, remarks: tuple[str, ...] = ()) -> Evidence:
+    """Return a calibration as evidence for a plan, every figure with its runs; ``remarks`` come last."""
+    noise = calibration.noise_scale
     return Evidence(
-        points=tuple(map(_measurement_of, found.points)),
+        points=tuple(map(_measurement_of, calibration.points)),
         noise=None
         if noise is None
         else NoiseScale(value=noise.value, low=noise.low, high=noise.high, steps=noise.steps),
-        overhead_s=found.overhead_s,
+        overhead_s=calibration.overhead_s,
         origin=origin,
-        sources=(*map(_describe_point, found.points), *_describe_others(found), *remarks),
+        sources=(*map(_describe_point, calibration.points), *_describe_others(calibration), *remarks),
     )
 
 
 def _describe_point(point: Point) -> str:
-    shape = f"{count(point.nodes, 'node')} x {count(point.ranks_per_node, 'rank')}, {point.per_rank} samples a rank"
+    shape = f"{count(point.nodes, 'node')} x {count(point.ranks_per_node, 'rank')}, {point.per_rank} samples per rank"
     if point.accumulation > 1:
-        shape += f" x {point.accumulation} in a step"
+        shape += f" x {point.accumulation} micro-batches"
     varying = "" if point.straggling is None else f", a rank's steps vary by {point.straggling:.1%}"
     return f"{shape}: {point.samples_per_s:.4g} samples/s{varying}{_name_runs(point.runs)}"
 
@@ -123,13 +124,13 @@ def _name_runs(runs: tuple[str, ...]) -> str:
     return f" ({'median of ' if len(runs) > 1 else ''}{', '.join(runs)})"
 
 
-def _describe_others(found: Calibration) -> list[str]:
-    noise, told = found.noise_scale, []
+def _describe_others(calibration: Calibration) -> list[str]:
+    noise, lines = calibration.noise_scale, []
     if noise is not None:
-        told.append(f"noise scale {noise.value:.4g} ({noise.low:.4g} to {noise.high:.4g}), over {noise.steps} steps")
-    if found.overhead_s is not None:
-        told.append(f"outside the steps of a run: {found.overhead_s:.4g} s")
-    return told
+        lines.append(f"noise scale {noise.value:.4g} ({noise.low:.4g} to {noise.high:.4g}), over {noise.steps} steps")
+    if calibration.overhead_s is not None:
+        lines.append(f"outside the steps of a run: {calibration.overhead_s:.4g} s")
+    return lines
 
 
 def _measurement_of(point: Point) -> Measured:

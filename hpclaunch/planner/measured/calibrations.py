@@ -1,7 +1,7 @@
-"""Where measurements of jobs are kept: a file for each site, node type, job and code; it reads no measurement.
+"""Where measurements of jobs are kept: one file per site, node type, job and code; it reads no measurement.
 
-The key of a request is computed once, before it is planned, and the spec carries it: the run directory's spec.json
-tells under which key a later plan finds what the run measured.
+The key of a request is computed once, before the request is planned. The spec carries it, so that spec.json in the run
+directory records the key under which a later plan finds the run's measurements.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ CHOSEN_ROLES: tuple[Role, ...] = (
     *("epochs", "batch_size_per_rank", "accumulation", "learning_rate", "scale_learning_rate", "warmup_epochs"),
     *("decay", "decay_power", "optimizer", "momentum", "train_samples"),
 )
-"""What a plan may choose or predict for; a measurement holds for all of their values."""
+"""Parameters that a plan may choose; a measurement is valid for all of their values."""
 
 
 def with_key(case: Case) -> Case:
-    """Return the case with the key of its measurements; without one where the job's code cannot be read."""
-    with contextlib.suppress(OSError, OverflowError):  # what is wrong with the code is told by the pre-flight check
+    """Return the case with the key of its measurements, or without one if the job's code cannot be read."""
+    with contextlib.suppress(OSError, OverflowError):  # the pre-flight check reports what is wrong with the code
         return replace(case, calibration_key=key_of(case))
     return case
 
@@ -40,9 +40,9 @@ def with_key(case: Case) -> Case:
 def key_of(case: Case) -> str:
     """Return the key ``SITE/NODE_TYPE/JOB-DIGEST``. Raises OSError or OverflowError if the job's code cannot be read.
 
-    The digest is of the job's code, its parameters and the layout of a node. The number of nodes does not count, nor do
-    the parameters that a plan itself chooses, such as the batch size, nor whether samples are made up. The values of
-    all other parameters (precision, say) count, however they are typed.
+    The digest covers the job's code, its parameters and the layout of a node. It does not cover the node count, the
+    parameters that a plan chooses (such as the batch size), or whether samples are synthetic. The values of all other
+    parameters (such as the precision) count, however they are spelled.
     """
     job, request = case.job, case.request
     one_node = replace(case, request=replace(request, nodes=1), needs_account=False)
@@ -65,12 +65,12 @@ def place_of(environment: Mapping[str, str], key: str) -> Path:
 
 
 def run_list_of(place: Path) -> Path:
-    """Return the file that lists the runs which a plan looks at, beside the calibration file."""
+    """Return the file that lists the runs for a plan to read; it lies beside the calibration file."""
     return place.with_suffix(".runs")
 
 
 def expect(environment: Mapping[str, str], key: str, run_dir: str) -> None:
-    """Add a run that is about to be submitted to the list of its key. A submission never fails for it."""
+    """Add a run that is about to be submitted to the list of its key; errors are ignored, so submission continues."""
     if "\n" in run_dir:
         return
     with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""What finished runs tell of their job's speed, taken in by themselves when a plan looks; it asks no scheduler.
+"""Measurements from finished runs, which a plan collects automatically; it queries no scheduler.
 
 A submission adds the run's directory to a list for its key (site, node type, job, code, settings, layout of a node:
-calibrations.py). A plan reads what is new in that list, and keeps what was measured beside the calibration of
-``profile``: so it looks at few runs, however many there are.
+calibrations.py). A plan reads the new entries of that list, and keeps their measurements beside the calibration of
+``profile``. So it reads few runs, however many there are.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run, load
 
 LOOKED_AT = 64
-"""Runs that one plan looks at, at most, the newest; older ones that nobody looked at are left out for good."""
+"""The most runs that one plan reads, the newest first; older unread ones are never used."""
 KEPT, TOLD = 64, 8
-"""Finished runs of a key whose figures are kept, and runs not taken in that are named, the newest."""
+"""How many finished runs of a key are kept, and how many unused ones are named: the newest."""
 ALIKE, SHAPES = 5, 8
-"""Of runs of one shape the newest so many count, and of shapes that ``profile`` did not measure so many."""
+"""How many of the newest runs of one shape count, and how many shapes besides those of ``profile``."""
 FEWEST_STEPS, FEWEST_EPOCHS = 30, 2
-"""Steps and epochs after the first that a run must have; 30 steps tell the speed, two epochs whether it held."""
+"""The fewest steps and epochs after the first: 30 steps give the speed, two epochs show that it was steady."""
 STEADY, MOSTLY = 0.10, 0.75
 """A run was not disturbed if this share of its epochs is within 10 % of their median; hpclaunch's own numbers."""
 
 
 @record
 class Finished:
-    """What one finished run tells."""
+    """The measurements of one finished run."""
 
     point: Point
     noise: Noise | None
@@ -50,9 +50,9 @@ class Finished:
 
 @record
 class Taken:
-    """What the runs of a key told so far. ``read``: bytes of the list that were looked at.
+    """The measurements collected for a key so far. ``read``: bytes of the list that were read.
 
-    ``open``: directories of runs that had not ended then; ``passed``: runs not taken in, and why.
+    ``open``: directories of runs that had not ended then; ``passed``: (run, why it is not used).
     """
 
     read: int = 0
@@ -62,7 +62,7 @@ class Taken:
 
 
 def evidence_for(case: Case) -> Evidence:
-    """Return what ``profile`` and finished runs of this job measured; no evidence where there is none."""
+    """Return what ``profile`` and finished runs of this job measured; empty evidence if they measured nothing."""
     if not case.calibration_key:
         return Evidence()
     place = place_of(case.context.environment, case.calibration_key)
@@ -73,9 +73,9 @@ def evidence_for(case: Case) -> Evidence:
 
 
 def taken_in(place: Path, job: Job) -> Taken:
-    """Return what the runs of the calibration file ``place`` told, after a look at those that are new.
+    """Return the measurements for the calibration file ``place``, after reading the new runs.
 
-    What cannot be written is found again the next time; two plans at once find the same.
+    If they cannot be written, the next plan collects them again. Two plans at the same time collect the same.
     """
     before = _read_taken(_taken_file(place))
     listed = read_text(run_list_of(place)).encode("utf-8")
@@ -93,13 +93,13 @@ def _taken_file(place: Path) -> Path:
 
 
 def _look_at_runs(before: Taken, listed: bytes, job: Job) -> Taken:
-    """Look at the runs that are new, or had not ended."""
-    whole = listed[: listed.rfind(b"\n") + 1]  # a line that is being written is read the next time
+    """Read the runs that are new or had not ended."""
+    whole = listed[: listed.rfind(b"\n") + 1]  # an incomplete line is read the next time
     new = whole[before.read :].decode("utf-8", errors="replace").splitlines() if before.read <= len(whole) else []
     waiting = list(dict.fromkeys([*before.open, *new]))[-LOOKED_AT:]
     still_open: list[str] = []
     finished, passed = list(before.finished), list(before.passed)
-    known = {name for one in finished for name in one.point.runs}
+    known = {name for run in finished for name in run.point.runs}
     for path in waiting:
         name = Path(path).name
         try:
@@ -119,7 +119,7 @@ def _look_at_runs(before: Taken, listed: bytes, job: Job) -> Taken:
 
 
 def _finished_run(run: Run, job: Job) -> Finished | None:
-    """Return what a run tells; None while it goes on. Raises Refused, with why, for a run that is not taken in."""
+    """Return a run's measurements, or None while it is running. Raises Refused, with the reason, if it is not used."""
     starts, codes = run.attempts(), run.exit_codes()
     if len(starts) > 1:
         raise _refusal("was started more than once")
@@ -138,7 +138,7 @@ def _finished_run(run: Run, job: Job) -> Finished | None:
     if point is None or len(found.rates) - WARM_UP < FEWEST_EPOCHS or found.steps < FEWEST_STEPS:
         raise _refusal(f"has fewer than {FEWEST_EPOCHS} epochs and {FEWEST_STEPS} steps after the first epoch")
     if found.synthetic:
-        raise _refusal("was on stand-in samples")
+        raise _refusal("used synthetic samples")
     if not _is_steady(found):
         raise _refusal("was disturbed: its epochs differ in speed")
     return Finished(point=point, noise=found.noise, overhead_s=found.overhead_s)
@@ -157,12 +157,12 @@ def _refusal(why: str) -> Refused:
 def _combine(profiled: Calibration | None, taken: Taken) -> Evidence:
     """Return the evidence of a profile and of finished runs that are not the profile's own."""
     own = {name for point in profiled.points for name in point.runs} if profiled else set()
-    fresh = [one for one in taken.finished if not own.intersection(one.point.runs)]
-    remarks = tuple(f"not taken in: {name} {why}" for name, why in taken.passed)
+    fresh = [run for run in taken.finished if not own.intersection(run.point.runs)]
+    remarks = tuple(f"not used: {name} {why}" for name, why in taken.passed)
     if not fresh:
         return evidence_of(profiled, profiled.origin, remarks) if profiled else Evidence(sources=remarks)
     calibration = Calibration(
-        points=_merge_points(profiled.points if profiled else (), [one.point for one in fresh]),
+        points=_merge_points(profiled.points if profiled else (), [run.point for run in fresh]),
         noise_scale=_longest_noise(profiled, fresh),
         overhead_s=_typical_overhead(profiled, fresh),
     )
@@ -171,7 +171,7 @@ def _combine(profiled: Calibration | None, taken: Taken) -> Evidence:
 
 def _longest_noise(profiled: Calibration | None, fresh: Sequence[Finished]) -> Noise | None:
     """Return the gradient noise that was measured over the most steps; the profile's, where several are equal."""
-    noises = [one.noise for one in fresh if one.noise]
+    noises = [run.noise for run in fresh if run.noise]
     if profiled and profiled.noise_scale:
         noises.insert(0, profiled.noise_scale)
     return max(noises, key=lambda noise: noise.steps, default=None)
@@ -179,20 +179,20 @@ def _longest_noise(profiled: Calibration | None, fresh: Sequence[Finished]) -> N
 
 def _typical_overhead(profiled: Calibration | None, fresh: Sequence[Finished]) -> float | None:
     """Return the seconds that a run takes beside its training: the median of the newest, else the profile's."""
-    overheads = [one.overhead_s for one in fresh if one.overhead_s is not None][-ALIKE:]
+    overheads = [run.overhead_s for run in fresh if run.overhead_s is not None][-ALIKE:]
     if overheads:
         return median(overheads)
     return profiled.overhead_s if profiled else None
 
 
 def _origin(profiled: Calibration | None, fresh: Sequence[Finished]) -> str:
-    nodes = sorted({one.point.nodes for one in fresh})
+    nodes = sorted({run.point.nodes for run in fresh})
     words = f"{count(len(fresh), 'finished run')} on {' and '.join(map(str, nodes))} node{'s' * (nodes != [1])}"
     return f"{profiled.origin}; and {words}" if profiled and profiled.origin else words
 
 
 def _merge_points(profiled: Sequence[Point], fresh: Sequence[Point]) -> tuple[Point, ...]:
-    """One point for every shape: the median of the newest runs; profiled shapes first, then the newest others."""
+    """Return one point per shape: the median of the newest runs. Profiled shapes come first, then the newest others."""
     shapes: dict[tuple[int, ...], list[Point]] = {}
     for point in profiled:
         shapes.setdefault(_shape(point), []).append(point)
@@ -219,7 +219,7 @@ def _median_point(points: Sequence[Point]) -> Point:
 
 
 def _read_taken(place: Path) -> Taken:
-    """Return what was kept; nothing where it is damaged: the list is then read anew."""
+    """Return the kept measurements; none if the file is damaged, so that the list is read again."""
     found = json_object(read_text(place))
     try:
         return Taken(

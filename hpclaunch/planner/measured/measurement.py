@@ -1,4 +1,4 @@
-"""What a run's directory tells of its speed: samples a second, noise scale, time outside the steps; it asks nobody."""
+"""Measurements from a run directory: samples/s, noise scale, time outside the steps; it starts no program."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Poin
 from hpclaunch.runs import Run, swept
 
 WARM_UP = 1
-"""Epochs that do not count: TensorFlow traces the step in the first one."""
+"""The number of first epochs that do not count: in the first one TensorFlow traces the step."""
 RATES = ("samples_per_s", "images_per_s")
-"""What a job may call its throughput in the line of an epoch (docs/contract.md)."""
+"""The names that a job may use for its throughput in the line of an epoch (docs/contract.md)."""
 
 
 @record
 class MeasuredRun:
-    """A run as its directory tells it. ``rates``: samples a second of all ranks, epoch by epoch, the first one too.
+    """The measurements of a run. ``rates``: samples/s of all ranks in every epoch, the first one included.
 
-    ``steps``: of the epochs that count. ``straggling``: relative standard deviation of a rank's steps, if it is told.
+    ``steps``: those of the epochs that count. ``straggling``: relative standard deviation of a rank's steps, if known.
     """
 
     run: Run
@@ -45,7 +45,7 @@ class MeasuredRun:
 
     @property
     def point(self) -> Point | None:
-        """The median of the epochs that count, or None where no epoch does."""
+        """The median of the epochs that count, or None if no epoch counts."""
         counting = self.rates[WARM_UP:]
         if not counting:
             return None
@@ -61,18 +61,19 @@ class MeasuredRun:
 
 
 def measured(run: Run, job: Job) -> MeasuredRun:
-    """Return what a run of the job tells. Raises Refused if it is no run of this job, or says no batch size."""
+    """Return the measurements of a run. Raises Refused if it is not a run of this job, or has no batch size."""
     spec = run.spec()
     layout, command = spec.get("layout"), spec.get("command")
     if run.name != job.name or not isinstance(layout, dict) or not isinstance(command, list):
-        raise Refused(Fault(where=str(run.path), what=f"is no run of {job.name}", next="hpclaunch runs list"))
+        what = f"is not a run of {job.name}"
+        raise Refused(Fault(where=str(run.path), what=what, next="choose another run: hpclaunch runs list"))
     if spec.get("strategy") in (MIRRORED, MULTIWORKER):
-        what = f"trained under {spec['strategy']}; what is planned are Horovod's runs"
+        what = f"trained under {spec['strategy']}, but only runs of Horovod are planned"
         raise Refused(Fault(where=str(run.path), what=what))
     parameters = {**run.parameters(), **_options(command), **swept(run)}
     per_rank = _whole_number(parameters, job.parameter_for("batch_size_per_rank"))
     if per_rank is None:
-        raise Refused(Fault(where=str(run.path), what="its parameters name no batch size per rank"))
+        raise Refused(Fault(where=str(run.path), what="its parameters contain no batch size per rank"))
     events = run.metrics()
     epochs = [event for event in events if event.get("event") == "epoch"]
     rates = [rate for event in epochs if (rate := _rate(event)) is not None]
@@ -96,36 +97,36 @@ def measured(run: Run, job: Job) -> MeasuredRun:
 
 
 def _reported_batch(events: Sequence[dict[str, Any]], parts: int) -> int | None:
-    """The batch size per rank by the run's own first line, where a job has divided a global batch among its ranks."""
-    told = next((event.get("global_batch_size") for event in events if event.get("event") == "start"), None)
-    return told // parts if isinstance(told, int) and told >= parts and told % parts == 0 else None
+    """Return the batch size per rank from the run's first event, if the job divides a global batch among its ranks."""
+    reported = next((event.get("global_batch_size") for event in events if event.get("event") == "start"), None)
+    return reported // parts if isinstance(reported, int) and reported >= parts and reported % parts == 0 else None
 
 
-def calibration_of(found: Sequence[MeasuredRun]) -> Calibration:
-    """Return what the runs tell together. Raises Refused with every run that tells nothing."""
-    silent = [one.run for one in found if one.point is None]
-    if silent or not found:
+def calibration_of(runs: Sequence[MeasuredRun]) -> Calibration:
+    """Return the calibration from all runs together. Raises Refused with every run that measured nothing."""
+    silent = [run.run for run in runs if run.point is None]
+    if silent or not runs:
         raise Refused([_silence(run) for run in silent] or [Fault(what="no run was measured")])
-    widest = max(found, key=lambda one: one.nodes * one.ranks_per_node)
-    heard = [one.noise for one in found if one.noise is not None and not one.synthetic]
-    nodes = sorted({one.nodes for one in found})
+    widest = max(runs, key=lambda run: run.nodes * run.ranks_per_node)
+    noises = [run.noise for run in runs if run.noise is not None and not run.synthetic]
+    nodes = sorted({run.nodes for run in runs})
     when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-    origin = f"{count(len(found), 'run')} on {' and '.join(map(str, nodes))} node{'s' * (nodes != [1])}, {when}"
+    origin = f"{count(len(runs), 'run')} on {' and '.join(map(str, nodes))} node{'s' * (nodes != [1])}, {when}"
     return Calibration(
-        points=tuple(one.point for one in found if one.point is not None),
-        noise_scale=max(heard, key=lambda noise: noise.steps) if heard else None,
+        points=tuple(run.point for run in runs if run.point is not None),
+        noise_scale=max(noises, key=lambda noise: noise.steps) if noises else None,
         overhead_s=widest.overhead_s,
-        origin=origin + (", on stand-in samples" if any(one.synthetic for one in found) else ""),
+        origin=origin + (", with synthetic samples" if any(run.synthetic for run in runs) else ""),
     )
 
 
 def _silence(run: Run) -> Fault:
-    what = f"is {run.state} and tells the speed of no epoch after the first"
-    return Fault(where=run.label, what=what, next=f"hpclaunch logs {run.label}; or a longer --walltime")
+    what = f"is {run.state} and reported the speed of no epoch after the first"
+    return Fault(where=run.label, what=what, next=f"hpclaunch logs {run.label}; or use a longer --walltime")
 
 
 def _options(command: Sequence[Any]) -> dict[str, str]:
-    """Return the --name=value words of a command as parameters: what was typed after ``--`` is among them."""
+    """Return the --name=value words of a command as parameters, those typed after ``--`` included."""
     words = [str(word)[2:] for word in command if str(word).startswith("--") and "=" in str(word)]
     return {name.replace("-", "_"): value for name, _, value in (word.partition("=") for word in words)}
 
@@ -141,12 +142,15 @@ def _rate(event: dict[str, Any]) -> float | None:
 
 
 def _samples(epochs: Sequence[dict[str, Any]]) -> float:
-    """Samples of the epochs that count, of all ranks."""
+    """Return the samples of all ranks in the epochs that count."""
     return sum((_rate(event) or 0.0) * (_positive_number(event.get("seconds")) or 0.0) for event in epochs[WARM_UP:])
 
 
 def _step_spread(epochs: Sequence[dict[str, Any]], ranks: int) -> float | None:
-    """How much one rank's steps vary: the median of the epochs that count, in which all ranks wait for the slowest."""
+    """Return how much one rank's steps vary: the median over the epochs that count.
+
+    The recorded steps are those of all ranks together, which wait for the slowest.
+    """
     found = [spread for event in epochs[WARM_UP:] if (spread := _positive_number(event.get("step_spread"))) is not None]
     return round(of_a_rank(median(found), ranks), 5) if found else None
 
@@ -156,7 +160,7 @@ def _positive_number(value: Any) -> float | None:
 
 
 def _noise(events: Sequence[dict[str, Any]]) -> Noise | None:
-    """The last noise scale that is known with both ends of its interval."""
+    """Return the last noise scale that has both ends of its interval."""
     for event in reversed(events):
         if event.get("event") != "noise_scale":
             continue
@@ -168,7 +172,10 @@ def _noise(events: Sequence[dict[str, Any]]) -> Noise | None:
 
 
 def _overhead(run: Run, epochs: Sequence[dict[str, Any]]) -> float | None:
-    """Seconds of the run outside its steps: from its start to its end, without its epochs as fast as the later ones."""
+    """Return the seconds of the run outside its steps.
+
+    They are the time from start to end, less that of all epochs at the speed of the later ones.
+    """
     seconds = [found for event in epochs if (found := _positive_number(event.get("seconds"))) is not None]
     attempts = run.attempts()
     if len(seconds) <= WARM_UP or len(attempts) != 1 or run.state != "COMPLETED":

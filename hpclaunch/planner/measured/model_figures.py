@@ -1,6 +1,6 @@
-"""What a job's model needs: as the job file says, as an earlier look found, or found now in the job's environment.
+"""The figures of a job's model: from the job file, from an earlier probe, or from a probe in the job's environment.
 
-The look runs hpclaunch.training.model_probe in another process: TensorFlow is never imported here.
+The probe (hpclaunch.training.model_probe) runs in another process: TensorFlow is never imported here.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from hpclaunch.runs.snapshot import choose, copy, fingerprint
 
 PROBE = "hpclaunch.training.model_probe"
 SECONDS = 180
-"""The longest look: TensorFlow's import from a file system that others use may take a minute."""
+"""The longest probe: to import TensorFlow from a busy file system may take a minute."""
 _FORMAT = "2"
-"""Part of the key: figures that an older probe found are not those of this one."""
+"""Part of the key, because figures of an older probe may differ from those of this one."""
 
 
 class NotFoundOut(Exception):
-    """Why a model's figures could not be found, in a line."""
+    """The reason, in one line, why a model's figures could not be found."""
 
 
 @record
 class Look:
-    """How one Python looks at the model: the environment's set-up, and in words whose it is."""
+    """One way to probe the model: a Python environment, and its description in words."""
 
     environment: PythonEnvironment
     words: str
 
 
 def known_figures(job: Job, environment: Mapping[str, str]) -> ModelFigures | None:
-    """Return the figures of the job file, else those that an earlier look at the same code found; starts nothing."""
+    """Return the figures of the job file, else those of an earlier probe of the same code; it starts no program."""
     stored = stored_figures(job)
     if stored is not None or job.training is None or job.training.model is None:
         return stored
@@ -58,9 +58,9 @@ def known_figures(job: Job, environment: Mapping[str, str]) -> ModelFigures | No
 
 
 def find_figures(job: Job, environment: Mapping[str, str], looks: Sequence[Look]) -> ModelFigures:
-    """Look at the model, in each way until one succeeds, and keep what was found. Raises NotFoundOut with the reasons.
+    """Probe the model in each environment until one succeeds, and keep the figures.
 
-    What cannot be kept is found anew the next time.
+    Raises NotFoundOut with the reasons. If the figures cannot be kept, the next plan probes again.
     """
     if job.training is None or job.training.model is None:
         raise NotFoundOut("the job file names no model (training.model)")
@@ -70,7 +70,7 @@ def find_figures(job: Job, environment: Mapping[str, str], looks: Sequence[Look]
             found = {**_probe_model(job, job.training.model, environment, look), "by": look.words}
             figures = _figures(job, found)
         except (OSError, OverflowError, HpclaunchError) as error:
-            raise NotFoundOut(f"its code cannot be taken along: {error}") from None
+            raise NotFoundOut(f"its code cannot be copied: {error}") from None
         except NotFoundOut as reason:
             reasons.append(f"{look.words}: {reason}")
             continue
@@ -88,7 +88,7 @@ def _keep_figures(place: Path, found: dict[str, Any]) -> None:
 
 
 def own_python(python: str) -> list[Look]:
-    """Return the look with the Python that runs hpclaunch, if it has TensorFlow: figures are the same everywhere."""
+    """Return the Python that runs hpclaunch, if it has TensorFlow: the figures are the same in every environment."""
     if importlib.util.find_spec("tensorflow") is None:
         return []
     return [Look(environment=PythonEnvironment(words=(python,)), words=f"hpclaunch's own Python {python}")]
@@ -115,12 +115,12 @@ def _parse_answer(text: str) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise NotFoundOut("its answer is not what the probe writes")
+        raise NotFoundOut("the probe's answer cannot be read")
     return found
 
 
 def _figures(job: Job, found: Any) -> ModelFigures:
-    """Raises NotFoundOut for what is not what the probe writes."""
+    """Return the figures of the probe's answer. Raises NotFoundOut if they cannot be used."""
     assert job.training is not None
     try:
         return ModelFigures(
@@ -132,10 +132,10 @@ def _figures(job: Job, found: Any) -> ModelFigures:
             saved_at_most=bool(found["saved_at_most"]),
             largest_parameters=int(found["largest_layer"]),
             layers=tuple(map(_layer, found["layers"])),
-            origin=f"a look at {job.training.model} with TensorFlow {found['tensorflow']} ({found['by']})",
+            origin=f"probed {job.training.model} with TensorFlow {found['tensorflow']} ({found['by']})",
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise NotFoundOut(f"what was found cannot be used: {error}") from None
+        raise NotFoundOut(f"the probe's figures cannot be used: {error}") from None
 
 
 def _layer(found: Sequence[Any]) -> LayerFigures:
@@ -144,24 +144,24 @@ def _layer(found: Sequence[Any]) -> LayerFigures:
 
 
 def _probe_model(job: Job, model: str, environment: Mapping[str, str], look: Look) -> dict[str, Any]:
-    """Run the probe beside a copy of the code, as a run has it. Raises NotFoundOut, OSError, OverflowError."""
+    """Run the probe with a copy of the code, such as a run has. Raises NotFoundOut, OSError, OverflowError."""
     cache = cache_folder(environment)
     cache.mkdir(parents=True, exist_ok=True)
-    # Not in /tmp: a container sees the home folder, and not always that one.
+    # Not in /tmp, which a container may not see; it does see the home folder.
     with tempfile.TemporaryDirectory(prefix="look-", dir=cache) as folder:
         copy(choose(_code(job)), Path(folder))
         result = Path(folder) / ".found.json"
         command = [*look.environment.command((folder,)), "-m", PROBE, model, str(result)]
-        done, said = _run(look.environment.script(shlex.join(command)), look.environment.shell, folder, environment)
+        done, stderr = _run(look.environment.script(shlex.join(command)), look.environment.shell, folder, environment)
         text = read_text(result)
     if done == 0:
         return _parse_answer(text)
-    lines = [line for line in said.splitlines() if line.strip()]
-    raise NotFoundOut(lines[-1].strip()[:300] if lines else f"ended with exit code {done}, without a word")
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    raise NotFoundOut(lines[-1].strip()[:300] if lines else f"ended with exit code {done}, without a message")
 
 
 def _run(script: str, shell: Sequence[str], folder: str, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Run a script to its end, or to the end of our patience; return its exit code and what it said on stderr."""
+    """Run a script until it ends or the time limit is reached; return its exit code and its stderr."""
     process = subprocess.Popen(
         [*shell, "-c", script],
         cwd=folder,
@@ -172,11 +172,11 @@ def _run(script: str, shell: Sequence[str], folder: str, environment: Mapping[st
         start_new_session=True,
     )
     try:
-        _, said = process.communicate(timeout=SECONDS)
+        _, stderr = process.communicate(timeout=SECONDS)
     except BaseException as error:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
             raise NotFoundOut(f"no answer within {SECONDS} s") from None
         raise
-    return process.returncode, said.decode("utf-8", errors="replace")
+    return process.returncode, stderr.decode("utf-8", errors="replace")

@@ -126,7 +126,7 @@ def _of_partition(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault
 
 def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> list[Fault]:
     typed = _alternative(spec, name, known)
-    would = f"{typed} would be taken" if typed else ""
+    would = f"{typed} would be accepted" if typed else ""
     if name not in known:
         shown = [other for other in known if known[other].get("Hidden", "NO") == "NO"]
         what = f"Slurm has no partition {name!r}{did_you_mean(name, shown)}"
@@ -137,7 +137,7 @@ def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]
             where=where,
             what=violation.what,
             allowed=violation.allowed,
-            next=would or "ask for less",
+            next=would or "request fewer nodes or less time",
             subject=violation.subject,
         )
         for violation in violations(limits_of(known[name]), _ask(spec))

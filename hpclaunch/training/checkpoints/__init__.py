@@ -1,1 +1,1 @@
-"""What would be lost: writing and reading it whole, and going on from it."""
+"""Checkpoints: what they contain, how they are written completely, and how a run resumes from them."""

@@ -1,8 +1,8 @@
-"""Checkpoints as folders that are whole or not there: written aside, checked by SHA-256, renamed into place.
+"""Checkpoints as folders that are complete or do not exist: written aside, checked by SHA-256, renamed into place.
 
-CHECKPOINTS/step-00000120/ holds `shared.npz` (what all ranks have in common, written by rank 0), `rank-0003.npz` (what
-rank 3 alone has), and `checkpoint.json` with the facts of the training and size and SHA-256 of every file. No function
-here talks to other ranks; saving.py says who calls which, and when.
+CHECKPOINTS/step-00000120/ contains `shared.npz` (state that all ranks share, written by rank 0), `rank-0003.npz` (state
+of rank 3 alone), and `checkpoint.json` with the facts of the training, and size and SHA-256 of every file. No function
+here communicates with other ranks; saving.py decides which rank calls which function, and when.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _BLOCK = 2**20
 
 
 def own_file(rank: int) -> str:
-    """The name of the file that holds what `rank` alone has."""
+    """The name of the file with the state of `rank` alone."""
     return "rank-{:04d}.npz".format(rank)
 
 
 def begin(folder: str, step: int) -> str:
-    """Make the folder in which the checkpoint of `step` (steps since the beginning) is put together; its path."""
+    """Make the folder in which the checkpoint of `step` (steps since the beginning) is written; returns its path."""
     partial = os.path.join(folder, ".partial-{:08d}".format(step))
     try:
         os.makedirs(folder, exist_ok=True)
@@ -46,9 +46,9 @@ def begin(folder: str, step: int) -> str:
 
 
 def write(partial: str, name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Write arrays to a file of the checkpoint, down to the disk; {"name", "bytes", "sha256"}.
+    """Write arrays to a file of the checkpoint, and wait for the disk; returns {"name", "bytes", "sha256"}.
 
-    Raises TrainingError if there is no room; checkpoints that were there stay as they are.
+    Raises TrainingError if there is no space; existing checkpoints stay unchanged.
     """
     path = os.path.join(partial, name)
     try:
@@ -62,7 +62,7 @@ def write(partial: str, name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_arrays(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
-    """Write what np.savez writes. On a full disk that one leaves its archive open, which Python then complains of."""
+    """Write the same file as np.savez, which would leave its archive open on a full disk, so that Python warns."""
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for name, array in arrays.items():
             with archive.open(name + ".npy", "w", force_zip64=True) as member:
@@ -70,9 +70,9 @@ def _write_arrays(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
 
 
 def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[str, Any], keep: int) -> str:
-    """Give the checkpoint its name in one step, and remove all but the newest `keep`; its path.
+    """Rename the complete checkpoint to its name, and remove all but the newest `keep`; returns its path.
 
-    files: what `write` returned, of all ranks. facts: JSON-able, read again by `facts_of`.
+    files: the results of `write` from all ranks. facts: values for JSON, which `facts_of` reads again.
     """
     folder = os.path.dirname(partial)
     path = os.path.join(folder, "step-{:08d}".format(step))
@@ -83,7 +83,7 @@ def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[
             file.flush()
             os.fsync(file.fileno())
         _sync_folder(partial)
-        set_aside(path)  # the same step of an attempt that was given up, or a damaged one
+        set_aside(path)  # of the same step: from an abandoned attempt, or damaged
         os.rename(partial, path)
         _sync_folder(folder)
     except OSError as error:
@@ -94,7 +94,7 @@ def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[
 
 
 def abandon(partial: str) -> None:
-    """Remove what was put together, if it is there."""
+    """Remove the folder of an unfinished checkpoint, if it exists."""
     shutil.rmtree(partial, ignore_errors=True)
 
 
@@ -109,7 +109,7 @@ def existing(folder: str) -> list[str]:
 
 
 def facts_of(path: str) -> dict[str, Any]:
-    """What `commit` was told about the checkpoint, with step and files; raises TrainingError if it is damaged."""
+    """The facts given to `commit`, with step and files; raises TrainingError if the checkpoint is damaged."""
     manifest = os.path.join(path, MANIFEST)
     try:
         with open(manifest, encoding="utf-8") as file:
@@ -118,12 +118,12 @@ def facts_of(path: str) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise TrainingError("{} cannot be read: {}".format(manifest, error)) from error
     if not known:
-        raise TrainingError("{} is not of format {}".format(manifest, FORMAT))
+        raise TrainingError("{} does not have format {}".format(manifest, FORMAT))
     return facts
 
 
 def problem(path: str, names: list[str]) -> str:
-    """What is wrong with these files of a checkpoint, in words; empty if all are whole."""
+    """What is wrong with these files of a checkpoint, in words; empty if all are intact."""
     try:
         files = {entry["name"]: entry for entry in facts_of(path)["files"]}
     except TrainingError as error:
@@ -139,7 +139,7 @@ def problem(path: str, names: list[str]) -> str:
         if size != files[name]["bytes"]:
             return "{} has {} bytes instead of {}".format(name, size, files[name]["bytes"])
         if digest != files[name]["sha256"]:
-            return "{} is not what was written (SHA-256)".format(name)
+            return "{} has changed since it was written (SHA-256)".format(name)
     return ""
 
 
@@ -150,7 +150,7 @@ def read(path: str, name: str) -> dict[str, Any]:
 
 
 def set_aside(path: str) -> None:
-    """Rename a checkpoint so that it counts no longer, and stays for a person to look at; the last such one is kept."""
+    """Rename a checkpoint so that it is not used any more, but can be inspected; only the last such one is kept."""
     if not os.path.lexists(path):
         return
     aside = os.path.join(os.path.dirname(path), "unused-" + os.path.basename(path))
@@ -159,7 +159,7 @@ def set_aside(path: str) -> None:
 
 
 def failure_text(path: str, folder: str, error: OSError) -> str:
-    """Why `path` could not be written, what is still good in `folder`, and what to do."""
+    """Why `path` could not be written, which checkpoint in `folder` is still good, and what to do."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     reason = "the disk is full or the quota is used up" if full else "the folder cannot be written"
     good = existing(folder)
@@ -181,7 +181,7 @@ def _sync_folder(folder: str) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    except OSError:  # some network file systems refuse it; the rename itself has happened
+    except OSError:  # some network file systems refuse it; the rename itself is done
         pass
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Goes on where an earlier attempt was saved: chooses the checkpoint with all ranks and puts it back; no TensorFlow."""
+"""Resumes from a checkpoint of an earlier attempt, which all ranks choose together; it needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from hpclaunch.training.checkpoints.training_state import TrainingState
 
 FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
-# What may differ between attempts without changing what is computed.
+# Options that may differ between attempts without a change of the result.
 FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
 FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale"}
-TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays that are stretched when there are more epochs
+TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays whose shape depends on the number of epochs
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a training stands: `epoch` and `step` in it come next (from 0); `made`: steps made in all attempts.
+    """The progress of a training: `epoch` and `step` in it come next (from 0); `made`: the steps of all attempts.
 
-    path: the checkpoint that it was read from, if any. data: the fingerprint of the data, for the next checkpoint.
+    path: the checkpoint that it comes from, if any. data: the fingerprint of the data, for the next checkpoint.
     """
 
     epoch: int = 0
@@ -38,17 +38,17 @@ class Place:
 
 
 def folder_of(world: World) -> str:
-    """Where this run's checkpoints are: HPCLAUNCH_CHECKPOINT_DIR, else checkpoints/ in the run directory."""
+    """The folder of this run's checkpoints: HPCLAUNCH_CHECKPOINT_DIR, else checkpoints/ in the run directory."""
     return os.environ.get(FOLDER_VARIABLE) or os.path.join(world.run_dir, "checkpoints")
 
 
 def restore(world: World, state: TrainingState, asked: Any, steps: int, log: MetricsLog, data: str = "") -> Place:
-    """Put the newest whole checkpoint back on every rank, and say where training goes on. A collective.
+    """Restore the newest intact checkpoint on every rank, and return where training continues. A collective.
 
-    steps: an epoch's, in this world. In a world of another size training goes on at the same part of the epoch, with
-    the new shards and in their order. data: the fingerprint of the data; other data than the checkpoint's are told.
-    Lines of metrics.jsonl from after the checkpoint move to metrics-repeated.jsonl.
-    Raises AgreedError if there are checkpoints and none can be used.
+    steps: those of an epoch in this world. In a world of another size training continues at the same part of the epoch,
+    with new shards in their own order. data: the fingerprint of the data; rank 0 reports if the checkpoint's differs.
+    Lines of metrics.jsonl after the checkpoint move to metrics-repeated.jsonl.
+    Raises AgreedError if there are checkpoints, but none can be used.
     """
     folder = folder_of(world)
     if not asked.resume:
@@ -63,7 +63,7 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
     world.together(lambda: _put_back(world, state, path, facts))
     state.spread()
     loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, "metrics.jsonl"), facts["metrics_bytes"]))
-    step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # the same number in a world of the same size
+    step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # unchanged in a world of the same size
     place = Place(facts["epoch"], step, facts["step"], path, data)
     log.write(
         "resume",
@@ -78,22 +78,22 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
 
 
 def _choose(world: World, folder: str) -> str:
-    """The newest checkpoint that every rank finds whole, or nothing if there is none at all. A collective."""
+    """The newest checkpoint that is intact on every rank; empty if there is no checkpoint. A collective."""
     found = loading.from_root(world, lambda: folders.existing(folder))
-    told = []
+    damaged = []
     for path in found:
-        said = world.gather(_problem_here(world, path))
-        wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(said) if text]
+        problems = world.gather(_problem_here(world, path))
+        wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(problems) if text]
         if not wrong:
             return str(path)
-        told.append("{}: {}".format(path, wrong[0]))
+        damaged.append("{}: {}".format(path, wrong[0]))
         if world.is_root:
-            print("checkpoint {} is damaged ({}); looking for the one before".format(path, wrong[0]), flush=True)
+            print("checkpoint {} is damaged ({}); trying the one before it".format(path, wrong[0]), flush=True)
         loading.from_root(world, functools.partial(folders.set_aside, path))
-    if told:
+    if damaged:
         raise AgreedError(
-            "no checkpoint can be used: {}. They are renamed to unused-…; with none left, "
-            "the run begins anew when it is resumed".format("; ".join(told)),
+            "no checkpoint can be used: {}. They are renamed to unused-…, so that "
+            "the run starts from the beginning when it is resumed".format("; ".join(damaged)),
             speaks=world.is_root,
         )
     return ""
@@ -105,7 +105,7 @@ def _set_all_aside(folder: str) -> None:
 
 
 def _problem_here(world: World, path: str) -> str:
-    """What is wrong with the files that this rank reads: its own, on rank 0 also the shared ones; or all files."""
+    """What is wrong with the files that this rank reads: its own, and on rank 0 the shared ones; or all files."""
     try:
         facts = folders.facts_of(path)
     except Exception as error:
@@ -128,7 +128,7 @@ def _put_back(world: World, state: TrainingState, path: str, facts: Any) -> None
 
 def _tell(world: World, path: str, facts: Any, asked: Any, data: str) -> None:
     print(
-        "going on from {}: epoch {}, step {} of {}".format(
+        "resuming from {}: epoch {}, step {} of {}".format(
             path, facts["epoch"] + 1, facts["epoch_step"], facts["steps_per_epoch"]
         )
     )
@@ -140,17 +140,17 @@ def _tell(world: World, path: str, facts: Any, asked: Any, data: str) -> None:
 
 
 def other_data(data: str, facts: Mapping[str, Any]) -> list[str]:
-    """In words, that the checkpoint is of other data (or of another layout of them); older checkpoints do not tell."""
+    """A remark if the checkpoint comes from other data, or another layout of them; older checkpoints do not know."""
     before = facts.get("data") or data
     if data == before:
         return []
     what = "the data are not those of the checkpoint ({}, then {})".format(data, before)
-    begun = "; in the epoch that it had begun, samples may be read twice or not at all"
+    begun = "; in the interrupted epoch, samples may be read twice or not at all"
     return [what + (begun if facts["epoch_step"] else "")]
 
 
 def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, replicas: int) -> str:
-    """In words, what follows where the checkpoint is of another number of ranks or replicas; else nothing."""
+    """A remark on the consequences if the checkpoint has another number of ranks or replicas; else empty."""
     then, size_before = facts["options"], facts["world_size"]
     replicas_before = facts.get("replicas", size_before)
     if (size, replicas) == (size_before, replicas_before):
@@ -164,7 +164,7 @@ def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, re
     whole_before = batch_before * then["accumulation"] * replicas_before
     return (
         "{}: the batch size per rank {}, so the global batch {}; the learning rate follows --scale-learning-rate={}; "
-        "shards are cut anew, at the same part of the epoch".format(
+        "there are new shards, from the same part of the epoch on".format(
             what,
             per_rank,
             "stays {}".format(whole) if whole == whole_before else "is {} instead of {}".format(whole, whole_before),
@@ -174,7 +174,7 @@ def another_size(now: Mapping[str, Any], facts: Mapping[str, Any], size: int, re
 
 
 def changed(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
-    """In words, which options that change what is computed differ from those of the checkpoint (read from JSON)."""
+    """Remarks on options that change the result and differ from those of the checkpoint (read from JSON)."""
     free = FREE - ({"epochs"} if now.get("decay") in TO_THE_LAST_EPOCH else set())
     if now.get("global_batch_size"):  # which the ranks divide among them
         free = free | {"batch_size_per_rank"}
@@ -182,12 +182,12 @@ def changed(now: Mapping[str, Any], then: Mapping[str, Any]) -> list[str]:
     for name in sorted(set(now) & set(then) - free):
         held = list(now[name]) if isinstance(now[name], tuple) else now[name]
         if held != then[name]:
-            found.append("--{} is {} now and was {}".format(name.replace("_", "-"), held, then[name]))
+            found.append("--{} is now {}, but was {}".format(name.replace("_", "-"), held, then[name]))
     return found
 
 
 def _cut(path: str, size: int) -> None:
-    """Move what was logged after the checkpoint out of metrics.jsonl: those steps are made again."""
+    """Move the lines after the checkpoint out of metrics.jsonl, since those steps are made again."""
     if not os.path.exists(path) or os.path.getsize(path) <= size:
         return
     with open(path, "rb") as file:

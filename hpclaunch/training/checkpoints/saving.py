@@ -1,4 +1,4 @@
-"""When and how the ranks save together: at the end of an epoch, every so often, and when asked to stop."""
+"""When and how ranks save together: at the end of an epoch, at intervals, and when asked to stop."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from hpclaunch.training.rank import stopping
 from hpclaunch.training.rank.failure import RunAgain
 from hpclaunch.training.rank.world import World
 
-LOOK_S = 1.0  # about so often the ranks ask each other whether to save; never less often than once in 1000 steps
+LOOK_S = 1.0  # seconds between two agreements of the ranks on whether to save; at least one in 1000 steps
 
 
 def save(world: World, state: TrainingState, folder: str, place: Place, facts: Mapping[str, Any], keep: int) -> str:
-    """Save what all ranks hold at `place` in their training; the checkpoint's path. A collective.
+    """Save the state of all ranks at `place` in their training; returns the checkpoint's path. A collective.
 
-    facts: JSON-able, kept with it. Raises AgreedError on every rank if any rank cannot write; then the checkpoints that
-    were there are as they were.
+    facts: values for JSON, saved with it. Raises AgreedError on every rank if any rank cannot write; the existing
+    checkpoints then stay unchanged.
     """
     partial = os.path.join(folder, ".partial-{:08d}".format(place.made))
     try:
-        if world.size > 1:  # the others must not write before it is there
+        if world.size > 1:  # the others must not write before the folder exists
             world.together(lambda: folders.begin(folder, place.made) if world.is_root else None)
         else:
             folders.begin(folder, place.made)
@@ -54,9 +54,9 @@ def _write(world: World, state: TrainingState, partial: str, place: Place) -> li
 class Saving(tf.keras.callbacks.Callback):
     """Saves at the end of every epoch, as often as the options say (parameters.json), and when asked to stop.
 
-    Place it last, and on every rank. A stop and the clock come to ranks at different steps, so they ask each other,
-    about once a second; what one rank knows, all do at the same step. Weights that are no numbers are never saved: they
-    would push out the last good ones.
+    Place it last, and on every rank. A request to stop and the clock reach ranks at different steps. So the ranks agree
+    about once a second, and save at the same step. Weights that are not finite are never saved: they would replace the
+    last good ones.
     """
 
     def __init__(self, world: World, state: TrainingState, folder: str, asked: Any, steps: int, place: Place) -> None:
@@ -76,7 +76,7 @@ class Saving(tf.keras.callbacks.Callback):
         step = batch + 1
         self._made = self._base + step
         self._watch.step_ended()
-        if step >= self._steps:  # the end of the epoch saves, after the statistics were averaged
+        if step >= self._steps:  # the end of the epoch saves, after the average of the statistics
             return
         every = self._asked.checkpoint_steps
         due, stop = bool(every) and self._made // every > self._saved // every, False
@@ -93,7 +93,7 @@ class Saving(tf.keras.callbacks.Callback):
             self._watch.stop()
 
     def _look(self) -> tuple[bool, bool]:
-        """Whether the clock says to save, and whether anybody was asked to stop. A collective."""
+        """Whether it is time to save, and whether any rank was asked to stop. A collective."""
         now = time.monotonic()
         seconds = (now - self._looked_at) / max(1, self._made - self._looked)
         minutes = self._asked.checkpoint_minutes

@@ -1,1 +1,1 @@
-"""What every rank of ``hpclaunch doctor``'s probe job runs; it needs nothing but Python, and tells what is missing."""
+"""The program of every rank of ``hpclaunch doctor``'s probe job; it needs only Python, and reports what is missing."""

@@ -1,7 +1,7 @@
-"""Tells what one rank really got, in RUN/doctor/rank-N.json: place, CPUs, GPUs, variables, TensorFlow, Horovod's world.
+"""Reports one rank's place, CPUs, GPUs, variables, TensorFlow and Horovod's world to RUN/doctor/rank-N.json.
 
-It judges nothing: hpclaunch doctor does, where the job was submitted. Every step is written before the next begins, so
-that a rank which ends in MPI's own abort, or hangs, has told how far it came.
+It judges nothing: hpclaunch doctor does that on the machine that submitted the job. Every step is written before the
+next begins, so that the file shows where a rank ended in an abort of MPI, or hung.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK
 GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 TOLD = (*GPUS, "SLURM_CPUS_PER_TASK", "SLURM_MPI_TYPE", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "OMP_NUM_THREADS")
 STRAYS = ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "HPCLAUNCH_DOCTOR_MARK")
-"""What no rank should see; the last one is only set in the shell that submits."""
+"""Variables that no rank should see; the last one is only set in the submitting shell."""
 PATIENCE_S = 240
-"""Longer than TensorFlow takes to load from a slow file system; then a rank that hangs says where."""
+"""Seconds after which a hanging rank reports its step: TensorFlow may load slowly from a shared file system."""
 
 
 class Teller:
-    """What is known so far, in one file that is whole at every moment."""
+    """Writes the facts so far to one file, which is complete at every moment."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.facts: dict[str, Any] = {}
 
     def tell(self, step: str, **news: Any) -> None:
-        """Add what is new; ``step`` is what comes next."""
+        """Add new facts; ``step`` is the step that comes next."""
         self.facts.update(news, step=step)
         with open(self.path + ".new", "w") as file:
             json.dump(self.facts, file, indent=1, sort_keys=True)
@@ -42,13 +42,13 @@ class Teller:
 
 
 def first(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
-    """The first of these variables that is a number: each launcher has one of its own."""
+    """The value of the first of these variables that is a number; launchers name them differently."""
     found = [environ[name] for name in names if environ.get(name, "").isdigit()]
     return int(found[0]) if found else None
 
 
 def place(environ: Mapping[str, str], promised: Sequence[str]) -> dict[str, Any]:
-    """What the launcher gave this process; ``promised`` are the variables that the script sets."""
+    """The place that the launcher gave this process; ``promised`` are the variables that the script sets."""
     return {
         "rank": first(environ, RANK),
         "local_rank": first(environ, LOCAL_RANK),
@@ -65,7 +65,7 @@ def place(environ: Mapping[str, str], promised: Sequence[str]) -> dict[str, Any]
 
 
 def tensorflow_facts() -> dict[str, Any]:
-    """Version and build of TensorFlow, and the GPUs that it sees; none of their memory is taken."""
+    """Version and build of TensorFlow, and the GPUs that it sees; it allocates none of their memory."""
     import tensorflow as tf
 
     build = tf.sysconfig.get_build_info()
@@ -78,7 +78,7 @@ def tensorflow_facts() -> dict[str, Any]:
 
 
 def horovod_facts() -> dict[str, Any]:
-    """Version and build of Horovod; nothing is started."""
+    """Version and build of Horovod, which is not started."""
     import horovod
     import horovod.tensorflow as hvd
 
@@ -111,7 +111,7 @@ def mpi_libraries() -> list[str]:
 
 
 def main() -> int:
-    """Tell everything, step by step; 1 where a step failed, so that nobody waits for this rank."""
+    """Report all facts step by step; return 1 if a step failed, so that other ranks do not wait for this one."""
     run = os.environ["HPCLAUNCH_RUN_DIR"]
     with open(os.path.join(run, "spec.json")) as file:
         promised = [name for name, _ in json.load(file)["environment"]]
@@ -124,7 +124,7 @@ def main() -> int:
     print("doctor: rank {} on {}".format(number, known["host"]), flush=True)
 
     def give_up(signum: int, frame: Any) -> NoReturn:
-        raise TimeoutError("no end of it within {} s".format(PATIENCE_S))
+        raise TimeoutError("it did not end within {} s".format(PATIENCE_S))
 
     signal.signal(signal.SIGALRM, give_up)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -133,7 +133,7 @@ def main() -> int:
         signal.alarm(PATIENCE_S)
         try:
             teller.tell(after, **{name: facts()})
-        except BaseException as error:  # a library built for another one ends in any kind of error
+        except BaseException as error:  # a library built for another version may raise any kind of error
             words = " ".join("{}: {}".format(type(error).__name__, error).split())
             teller.tell(name, problem=words[:500])
             traceback.print_exc()

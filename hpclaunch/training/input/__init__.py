@@ -1,1 +1,1 @@
-"""What a rank trains on: data sets by layout, shards, decoding, augmentation and the pipeline."""
+"""The training data of a rank: data sets by layout, shards, decoding, augmentation and the pipeline."""

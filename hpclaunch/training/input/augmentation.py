@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from hpclaunch.training.rank.failure import TrainingError
 
-# A sample's random numbers by column; a fixed place for each, so that switching one technique on leaves the others' as
-# they were. Philox makes four numbers at a time, so the width is a multiple of four.
+# The columns of a sample's random numbers. Each technique has fixed columns, so that one technique does not change the
+# numbers of another. Philox makes four numbers at a time, so the width is a multiple of four.
 DRAWS = 16
 FLIP_HORIZONTAL, FLIP_VERTICAL, SHIFT_Y, SHIFT_X, SCALE, BRIGHTNESS, CONTRAST, SATURATION = range(8)
 WHICH_MIX, SHARE, BOX_Y, BOX_X = range(8, 12)
@@ -28,10 +28,10 @@ QUANTILES = 1024
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What is done to training images; the defaults do nothing.
+    """The augmentation of training images; the defaults change nothing.
 
-    flip_horizontal, flip_vertical: mirror every second image. crop: shift by up to so many pixels in each direction,
-    zeros come in (the same as zero padding and a random crop). scale: enlarge or shrink by a factor in
+    flip_horizontal, flip_vertical: mirror every second image. crop: shift by up to this many pixels in each direction,
+    and fill with zeros (the same as zero padding and a random crop). scale: enlarge or shrink by a factor in
     1 - scale .. 1 + scale. brightness, contrast, saturation: a factor in 1 - x .. 1 + x. mixup, cutmix: the alpha of
     Beta(alpha, alpha) from which an image's share in the mixture is drawn (0: off; with both, one of them by chance).
     Mixing makes labels float32 [b, classes]; `loss` names the loss that fits.
@@ -60,17 +60,17 @@ class Augmentation:
 
     @property
     def mixes(self) -> bool:
-        """Whether labels come out as float32 [b, classes]."""
+        """Whether labels become float32 [b, classes]."""
         return self.mixup > 0 or self.cutmix > 0
 
     @property
     def loss(self) -> str:
-        """Keras's name of the cross-entropy for the labels as they come out."""
+        """Keras's name of the cross-entropy for the resulting labels."""
         return "categorical_crossentropy" if self.mixes else "sparse_categorical_crossentropy"
 
     @property
     def changes(self) -> bool:
-        """Whether anything is asked for at all."""
+        """Whether any technique is requested."""
         return self.moves or self.colours or self.mixes
 
     @property
@@ -84,7 +84,7 @@ class Augmentation:
     def apply(self, images: Any, labels: Any, draws: Any, as_pixels: bool = False) -> tuple[Any, Any]:
         """Augment a batch: uint8 [b, h, w, c], int64 [b], draws [b, DRAWS] -> float32 in 0..1, labels (see above).
 
-        as_pixels: images come out in 0..255: uint8, or float32 where colours or mixing make fractions of them.
+        as_pixels: images stay in 0..255: uint8, or float32 if colours or mixing make fractions of them.
         """
         if self.moves:
             images = moved(images, self, draws)
@@ -98,8 +98,8 @@ class Augmentation:
         return (images * 255.0 if as_pixels else images), labels
 
 
-def asked_for(asked: Any, classes: int) -> Augmentation:
-    """What a job's options ask for (parameters.json), for a data set of so many classes."""
+def from_options(asked: Any, classes: int) -> Augmentation:
+    """The augmentation that a job's options request (parameters.json), for a data set with `classes` classes."""
     return Augmentation(
         flip_horizontal=asked.flip_horizontal,
         flip_vertical=asked.flip_vertical,
@@ -107,7 +107,7 @@ def asked_for(asked: Any, classes: int) -> Augmentation:
         scale=asked.scale_images,
         brightness=asked.brightness,
         contrast=asked.contrast,
-        saturation=getattr(asked, "saturation", 0.0),  # a job with images in grey has none
+        saturation=getattr(asked, "saturation", 0.0),  # a job with grey images has no such option
         mixup=asked.mixup,
         cutmix=asked.cutmix,
         classes=classes,
@@ -117,7 +117,8 @@ def asked_for(asked: Any, classes: int) -> Augmentation:
 def to_float(images: Any) -> Any:
     """Images uint8 as float32 in 0..1.
 
-    The same numbers as tf.cast and a multiplication, but written once: a batch is larger than the processor's caches.
+    The values are those of tf.cast and a multiplication, but they are written to memory only once: a batch is larger
+    than the processor's caches.
     """
     return tf.quantization.dequantize(tf.bitcast(images, tf.quint8), 0.0, 1.0, mode="MIN_FIRST")
 
@@ -126,9 +127,10 @@ def random_numbers(seed: int, rank: Any, epoch: Any, first: Any, count: Any) -> 
     """Uniform float32 [count, DRAWS] in [0, 1) for the samples first .. first + count - 1 of a rank's epoch.
 
     Philox-4x32 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") numbers its blocks of four with a
-    128-bit counter. The seed makes the key; the counter's upper half is (epoch, rank), its lower half counts the
-    sample's blocks. So no two samples, epochs or ranks can share a block. tf.random.Generator.from_seed(seed + rank)
-    would give every rank the same stream, shifted by four numbers. rank and epoch are below 2**32.
+    128-bit counter. The key comes from the seed. The upper half of the counter is (epoch, rank), and the lower half
+    counts the sample's blocks, so that no two samples, epochs or ranks share a block.
+    tf.random.Generator.from_seed(seed + rank) would give every rank the same stream, shifted by four numbers. rank and
+    epoch must be below 2**32.
     """
     key = int.from_bytes(hashlib.sha256("{}/augmentation".format(seed).encode("utf-8")).digest()[:8], "little")
     low = tf.cast(first, tf.uint64) * (DRAWS // 4)
@@ -143,7 +145,7 @@ def random_numbers(seed: int, rank: Any, epoch: Any, first: Any, count: Any) -> 
 
 
 def moved(images: Any, how: Augmentation, draws: Any) -> Any:
-    """Flip, shift and scale a batch (any number type, [b, h, w, c]) in one pass; what comes in from outside is 0.
+    """Flip, shift and scale a batch (any number type, [b, h, w, c]) in one pass; pixels from outside are 0.
 
     An output pixel x reads the input at s * (x - middle) + middle + shift, with s negative for a mirror image; without
     scaling all of these are whole numbers in float32, so pixels are copied exactly.
@@ -177,7 +179,7 @@ def coloured(images: Any, how: Augmentation, draws: Any) -> Any:
     if how.contrast:
         middle = tf.reduce_mean(_grey(images), axis=[1, 2, 3], keepdims=True)
         images = middle + (images - middle) * factor(how.contrast, CONTRAST)
-    if how.saturation and images.shape[3] == 3:  # an image in grey has none
+    if how.saturation and images.shape[3] == 3:  # a grey image has no saturation
         grey = _grey(images)
         images = grey + (images - grey) * factor(how.saturation, SATURATION)
     return tf.clip_by_value(images, 0.0, 1.0)
@@ -187,14 +189,14 @@ def mixed(images: Any, labels: Any, how: Augmentation, draws: Any) -> tuple[Any,
     """Mix every image with its neighbour in the batch; labels float32 [b, classes] are mixed in the same shares.
 
     mixup (Zhang et al. 2018): share * own + (1 - share) * other. cutmix (Yun et al. 2019): a box with 1 - share of the
-    area, its centre anywhere, comes from the other; cut off at the border, so the share is counted anew. The batch is
-    in random order, so its neighbour is any sample of the rank's shard.
+    area and a random centre comes from the other image; the border may cut the box, so the share is computed from its
+    actual area. The batch is in random order, so the neighbour is any sample of the rank's shard.
     """
     others, other_labels = tf.roll(images, 1, axis=0), tf.roll(labels, 1, axis=0)
     by_box = _coin(how.cutmix > 0, draws[:, WHICH_MIX]) if how.mixup else tf.fill([tf.shape(images)[0]], True)
     share = tf.where(by_box, _beta(how.cutmix, draws[:, SHARE]), _beta(how.mixup, draws[:, SHARE]))
     own = tf.cast(~_box(share, draws, images.shape[1], images.shape[2]), tf.float32)
-    weight = tf.where(by_box[:, None, None], own, share[:, None, None])  # [b, h, w]: how much of a pixel is the own
+    weight = tf.where(by_box[:, None, None], own, share[:, None, None])  # [b, h, w]: the own image's share of a pixel
     share = tf.reduce_mean(weight, axis=[1, 2])[:, None]
     weight = weight[:, :, :, None]
     return weight * images + (1 - weight) * others, share * labels + (1 - share) * other_labels
@@ -214,7 +216,7 @@ def _box(share: Any, draws: Any, height: int, width: int) -> Any:
 
 
 def _beta(alpha: float, uniform: Any) -> Any:
-    """Values of Beta(alpha, alpha) from uniform numbers by the inverse of its distribution; zeros where alpha is 0."""
+    """Values of Beta(alpha, alpha), from uniform numbers and the inverse of its distribution; zeros if alpha is 0."""
     if not alpha:
         return tf.zeros_like(uniform)
     place = uniform * QUANTILES

@@ -1,4 +1,4 @@
-"""Reads CIFAR-10's own files (cifar-10-batches-py); its unpickler builds lists, texts and byte arrays, nothing else."""
+"""Reads CIFAR-10's own files (cifar-10-batches-py); its unpickler creates only lists, texts and byte arrays."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CifarPickles(Source):
         return [os.path.join(self.path, name) for names in FILES.values() for name in names]
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
-        """Rows `indices`, one file in memory at a time."""
+        """The rows `indices`; only one file at a time is in memory."""
         indices = np.asarray(indices, np.int64)
         images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
         start = 0
@@ -71,12 +71,12 @@ class CifarPickles(Source):
             raise self.wrong(
                 "refused: the pickle asks for {}, which CIFAR-10's files do not need".format(error), path
             ) from None
-        except Exception as error:  # a damaged pickle can raise nearly anything
+        except Exception as error:  # a damaged pickle can raise almost any error
             raise self.wrong(
-                "truncated or no CIFAR-10 pickle ({})".format(error or type(error).__name__), path
+                "truncated, or not a CIFAR-10 pickle ({})".format(error or type(error).__name__), path
             ) from None
         if not isinstance(content, dict):
-            raise self.wrong("no dictionary in the pickle", path)
+            raise self.wrong("the pickle contains no dictionary", path)
         images = content.get("data", content.get(b"data"))
         labels = content.get("labels", content.get(b"labels"))
         self._check(images, labels, path)
@@ -100,7 +100,7 @@ class CifarPickles(Source):
             )
             raise self.wrong("`data` is {}, not uint8 [n, {}]".format(found, size), path)
         if not isinstance(labels, list) or not all(type(label) is int for label in labels):
-            raise self.wrong("`labels` is no list of whole numbers", path)
+            raise self.wrong("`labels` is not a list of whole numbers", path)
         if len(labels) != len(images) or not labels:
             raise self.wrong("{} labels for {} images".format(len(labels), len(images)), path)
         if min(labels) < 0 or max(labels) >= self.wanted.classes:
@@ -108,11 +108,11 @@ class CifarPickles(Source):
 
 
 class _Refused(Exception):
-    """The pickle names something that is not on the list."""
+    """The pickle names a class or function that is not allowed."""
 
 
 class _ArrayType:
-    """Stands for numpy.ndarray in a pickle: an argument of _reconstruct, never called."""
+    """Replaces numpy.ndarray in a pickle, where it is an argument of _reconstruct; it is never called."""
 
 
 def _reconstruct(kind: Any, shape: Any, code: Any) -> np.ndarray:

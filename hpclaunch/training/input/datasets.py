@@ -10,7 +10,7 @@ from hpclaunch.training.input.source import ImageSet, Source, data_error
 
 
 def open_dataset(data_dir: str | None, wanted: ImageSet) -> Source:
-    """Open the data set in `data_dir`, which is its folder, the folder above it, or an .npz file.
+    """Open the data set in `data_dir`: its own folder, the parent folder, or an .npz file.
 
     Raises DataError if it is missing or unreadable.
     """
@@ -23,14 +23,14 @@ def open_dataset(data_dir: str | None, wanted: ImageSet) -> Source:
             source = layout(wanted, folder)
             if source is not None:
                 return source
-    raise data_error(wanted, "holds no data set of a known layout (found: {})".format(_listing(data_dir)), data_dir)
+    raise data_error(wanted, "contains no data set of a known layout (found: {})".format(_list(data_dir)), data_dir)
 
 
 def _layouts() -> list[Callable[[ImageSet, str], Source | None]]:
     return [image_folders.find, tfrecords.find, cifar_pickles.find, npz_file.find]
 
 
-def _listing(folder: str) -> str:
+def _list(folder: str) -> str:
     if not os.path.isdir(folder):
         return "a file"
     names = sorted(os.listdir(folder))

@@ -10,12 +10,12 @@ from hpclaunch.training.input.pipeline import frugal, rank_threads
 
 
 def image(content: Any, shape: tuple[int, ...]) -> Any:
-    """The image uint8 of `shape` in a string tensor; an InvalidArgumentError if it is none, or of another shape."""
+    """The image uint8 of `shape` in a string tensor; InvalidArgumentError if it is no image, or of another shape."""
     found = tf.io.decode_image(content, channels=shape[2], expand_animations=False)
     return tf.ensure_shape(found, shape)
 
 
 def in_parallel(samples: tf.data.Dataset, work: Callable[[Any], Any], threads: int = 0) -> tf.data.Dataset:
-    """`work` on every element, in their order, on so many threads (0: the rank's)."""
+    """Apply `work` to every element, in order, on `threads` threads (0: those of the rank)."""
     threads = threads or rank_threads()
     return samples.map(work, num_parallel_calls=threads, deterministic=True).with_options(frugal(threads))

@@ -13,7 +13,7 @@ from hpclaunch.training.input.source import ImageSet, Order, Source
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 SPLITS = ("train", "test")
-BATCH = 256  # images that are handed over at once while a shard is read into memory
+BATCH = 256  # images per batch while a shard is read into memory
 
 
 def find(wanted: ImageSet, folder: str) -> Source | None:
@@ -24,7 +24,7 @@ def find(wanted: ImageSet, folder: str) -> Source | None:
 
 
 class ImageFolders(Source):
-    """Class folders; a class's label is its place among the sorted folder names."""
+    """Class folders; the label of a class is the place of its folder among the sorted names."""
 
     layout = "class folders"
     streams = True
@@ -74,7 +74,7 @@ class ImageFolders(Source):
         return [os.path.join(self.path, name) for split in SPLITS for name in self._files[split]]
 
     def fingerprint_here(self) -> str:
-        """Rank 0's fingerprint, if this host has the class folders; a file that is missing is named when it is read."""
+        """Rank 0's fingerprint, if this host has the class folders; a missing file is reported when it is read."""
         for split in SPLITS:
             for name in self.classes:
                 folder = os.path.join(self.path, split, name)
@@ -83,7 +83,7 @@ class ImageFolders(Source):
         return self.fingerprint
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
-        """Decode the images at `indices`; raises DataError naming the first file that is no image of the shape."""
+        """Decode the images at `indices`; raises DataError with the first file that is not an image of the shape."""
         import tensorflow as tf
 
         from hpclaunch.training.input import decoding
@@ -126,7 +126,7 @@ class ImageFolders(Source):
         return decoding.image(tf.io.read_file(path), self.wanted.shape)
 
     def _check_file(self, path: str) -> None:
-        """Raise DataError if the file is no image of the shape."""
+        """Raise DataError if the file is not an image of the shape."""
         import tensorflow as tf
 
         try:

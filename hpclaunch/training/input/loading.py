@@ -1,4 +1,4 @@
-"""Opens the data on all ranks at once, and reports who reads what; every function here is a collective."""
+"""Opens the data on all ranks together, and reports what each rank reads; every function here is a collective."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hpclaunch.training.rank.world import World
 
 
 def open_source(world: World, asked: Any, wanted: ImageSet) -> Source:
-    """The data set as the options say; all ranks fail together if one cannot open it or sees other data than rank 0."""
+    """The data set of the options; all ranks fail together if one cannot open it or has other data than rank 0."""
     if asked.synthetic:
         from hpclaunch.training.input.synthetic import Synthetic
 
@@ -40,13 +40,13 @@ def open_folder(world: World, folder: str, wanted: ImageSet) -> Source:
 
 def agreed(world: World, opens: Callable[[], Source]) -> Source:
     """The data set that `opens` opens, on every rank; fails as open_source does."""
-    # Rank 0 alone lists the folders: thousands of ranks doing so would strain a shared file system.
+    # Only rank 0 lists the folders: listings of thousands of ranks would overload a shared file system.
     source: Source = from_root(world, lambda: _readable(opens))
     fingerprint = world.together(lambda: source.fingerprint if world.is_root else _readable(source.fingerprint_here))
     seen = world.gather((fingerprint, world.host))
     others = [rank for rank, (fingerprint, _) in enumerate(seen) if fingerprint != seen[0][0]]
     if others:
-        # Shards are positions in a list: with another list on some rank they would overlap without a word.
+        # Shards are positions in a list. If the list differed on a rank, they would overlap without any message.
         raise AgreedError(
             "{}: rank {} on {} sees other data than rank 0 on {}: copy the same data to every node".format(
                 source.path, others[0], seen[others[0]][1], seen[0][1]
@@ -57,7 +57,7 @@ def agreed(world: World, opens: Callable[[], Source]) -> Source:
 
 
 def _readable(work: Callable[[], Any]) -> Any:
-    """Run `work`; raises DataError for a file or folder that is not to be read, such as a link that leads nowhere."""
+    """Run `work`; raises DataError for a file or folder that cannot be read, such as a broken link."""
     try:
         return work()
     except OSError as error:
@@ -69,7 +69,7 @@ def _readable(work: Callable[[], Any]) -> Any:
 
 
 def from_root(world: World, work: Callable[[], Any]) -> Any:
-    """Run `work` on rank 0 alone and give its (picklable) result to every rank; if it fails, all ranks fail."""
+    """Run `work` on rank 0 only, and give its (picklable) result to every rank; if it fails, all ranks fail."""
     result, problem = None, None
     if world.is_root:
         try:
@@ -109,7 +109,7 @@ def report_start(world: World, log: MetricsLog, asked: Any, source: Source, **fa
 
 
 def report_shards(world: World, shard: Shard, log: MetricsLog, record: bool) -> list[dict[str, Any]]:
-    """Log one line on who reads what, and return it (a dictionary per rank, by rank).
+    """Log one line on what each rank reads, and return it (a dictionary per rank, by rank).
 
     record: also write each rank's own sample numbers (int64) to shards/rank-NNNN.npy in the run directory.
     """

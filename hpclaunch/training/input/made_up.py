@@ -1,4 +1,4 @@
-"""Puts made-up data into a folder, whole or not at all; never touches data that are there already."""
+"""Writes synthetic data into a folder, completely or not at all; it never changes data that already exist."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ NEXT = "  next: name another folder, or remove this one"
 
 
 def place(run_dir: str, *settings: Any) -> str:
-    """Where a run keeps its made-up data: other settings, another folder."""
+    """The folder of a run's synthetic data; other settings have another folder."""
     return os.path.join(run_dir, "made-up", "-".join(str(one) for one in settings))
 
 
 def written_once(folder: str, settings: tuple[Any, ...], write: Callable[[str], None]) -> str:
-    """`folder` with what `write` puts into the folder that it is given; what the same `settings` have left there stays.
+    """`folder`, filled by `write`, which gets the folder to write to; data of the same `settings` are used again.
 
-    settings: all that decides what is written, such as samples, shape and seed. Written beside and renamed: a program
-    that is ended meanwhile leaves no half of it. Raises DataError if the folder holds anything else, or cannot be
-    written.
+    settings: everything that determines the data, such as samples, shape and seed. The data are written beside `folder`
+    and renamed, so that an interrupted program leaves no incomplete data. Raises DataError if the folder contains
+    anything else, or cannot be written.
     """
     folder = os.path.abspath(folder)
     mark = ".complete-" + "-".join(str(one) for one in settings)

@@ -18,7 +18,7 @@ SPLITS = ("train", "test")
 
 
 def find(wanted: ImageSet, folder: str) -> Source | None:
-    """The .npz file that `folder` is or holds (NAME.npz, or the only one), or None."""
+    """The .npz file that `folder` is or contains (NAME.npz, or the only one), or None."""
     if os.path.isfile(folder):
         return NpzFile(wanted, folder) if folder.endswith(".npz") else None
     if not os.path.isdir(folder):
@@ -47,10 +47,10 @@ class NpzFile(Source):
                 for split in SPLITS:
                     self._check(archive, split)
                 self.check_classes(self._labels["train"], self._labels["test"])
-                # The archive's own checksums tell two data sets apart without reading either.
+                # The archive's own checksums identify a data set without reading it.
                 sums = "".join("{}:{:08x} ".format(name, members[name].CRC) for name in sorted(members))
         except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError) as error:
-            raise self.wrong("truncated or no npz file ({})".format(error), path) from None
+            raise self.wrong("truncated, or not an npz file ({})".format(error), path) from None
         self.fingerprint = "crc-" + hashlib.sha256(sums.encode("utf-8")).hexdigest()[:16]
 
     def _check(self, archive: zipfile.ZipFile, split: str) -> None:
@@ -81,7 +81,7 @@ class NpzFile(Source):
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read(file)
         if dtype.hasobject:
-            raise self.wrong("{} holds Python objects, which are never loaded".format(name), self.path)
+            raise self.wrong("{} contains Python objects, which are never loaded".format(name), self.path)
         if fortran and len(shape) > 1:
             raise self.wrong("{} is stored by columns".format(name), self.path)
         return shape, dtype
@@ -90,7 +90,7 @@ class NpzFile(Source):
         return [self.path]
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
-        """Rows `indices`; the member is unpacked in pieces, so that only these rows are held in memory."""
+        """The rows `indices`; the member is unpacked in pieces, so that only these rows are in memory."""
         indices = np.asarray(indices, np.int64)
         images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
         order = np.argsort(indices, kind="stable")

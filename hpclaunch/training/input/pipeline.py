@@ -1,4 +1,4 @@
-"""Turns a rank's uint8 samples into batches for training and evaluation with tf.data; holds no second copy of them."""
+"""Turns a rank's uint8 samples into batches for training and evaluation with tf.data, without a second copy of them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def training_batches(
     """Endless batches (float32 [b, h, w, c] in 0..1, int64 [b]), epoch after epoch.
 
     images uint8 [n, h, w, c], labels int64 [n]. Every epoch has its own order, given by (seed, epoch, rank); its
-    last batch may be smaller. Starts with step `first_step` of `first_epoch` (both from 0), with the samples and the
-    random numbers that an unbroken run would have there. Samples stay uint8 in memory: only the batch at hand and
-    one ahead are float32. augment: changes images, and with mixing makes labels float32 [b, classes]. threads: how
-    many batches are made at the same time (0: one, but with augmentation up to AT_ONCE, as the rank's threads allow).
-    as_pixels: images stay in 0..255, as uint8 unless `augment` makes fractions of them: a quarter of the bytes to write
-    here and to bring to the device. Then the model begins with Rescaling(1 / 255).
+    last batch may be smaller. The first batch is that of step `first_step` in `first_epoch` (both from 0), with the
+    samples and random numbers of an uninterrupted run. Samples stay uint8 in memory: only the current batch and the
+    next one are float32. augment: changes images, and with mixing makes labels float32 [b, classes]. threads: how many
+    batches are made at the same time (0: one, but with augmentation up to AT_ONCE, as the rank's threads allow).
+    as_pixels: images stay in 0..255, as uint8 unless `augment` makes fractions of them. This saves three quarters of
+    the bytes to write and to copy to the device; the model must begin with Rescaling(1 / 255).
     """
     augments = augment is not None and augment.changes
     threads = threads or (min(AT_ONCE, rank_threads()) if augments else 1)
@@ -46,7 +46,7 @@ def training_batches(
         order = tf.ensure_shape(order, [len(labels)])
 
         def batch(step: Any) -> Any:
-            # One slice for the whole batch: handing on positions one by one would take longer than the images.
+            # One slice for the whole batch: to pass positions one by one would take longer than to read the images.
             start = step * batch_size
             return finish(*gather(order[start : start + batch_size]), epoch, start)
 
@@ -71,7 +71,7 @@ def evaluation_batches(images: Any, labels: Any, batch_size: int, as_pixels: boo
 def finisher(
     seed: int, rank: int, augment: augmentation.Augmentation | None, as_pixels: bool
 ) -> Callable[..., tuple[Any, Any]]:
-    """What makes (uint8 images, labels, epoch, number of their first sample in the epoch) ready to train on."""
+    """The function that completes a batch: (uint8 images, labels, epoch, number of its first sample) -> batch."""
 
     def finish(images: Any, labels: Any, epoch: Any, start: Any) -> tuple[Any, Any]:
         if augment is None or not augment.changes:
@@ -83,7 +83,7 @@ def finisher(
 
 
 def frugal(threads: int = 1) -> tf.data.Options:
-    """No threads and buffers but those asked for: ranks share the node's cores and memory."""
+    """Options without extra threads and buffers, since ranks share the node's cores and memory."""
     options = tf.data.Options()
     options.autotune.enabled = False
     options.threading.private_threadpool_size = threads
@@ -91,12 +91,12 @@ def frugal(threads: int = 1) -> tf.data.Options:
 
 
 def rank_threads() -> int:
-    """How many threads this rank may use: what rank.start has set, else the cores that it may use."""
+    """The number of threads of this rank: those that rank.start has set, else the cores that it may use."""
     return tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
 
 
 def _gather(images: Any, labels: Any) -> Any:
-    with tf.device("/CPU:0"):  # a constant would otherwise move the whole shard to the GPU
+    with tf.device("/CPU:0"):  # otherwise the whole shard would be copied to the GPU
         all_images, all_labels = tf.constant(images), tf.constant(labels)
 
     def batch(positions: Any) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ class Shard:
     """One rank's samples.
 
     indices: int64 [length], positions in the data set; equal length on all ranks.
-    samples: how many of them are the rank's own; length - samples is 0 or 1: then the last one repeats the first.
+    samples: how many of them are the rank's own; length - samples is 0 or 1 (the last one then repeats the first).
     """
 
     indices: np.ndarray
@@ -27,7 +27,7 @@ class Shard:
         return len(self.indices) - self.samples
 
     def summary(self) -> dict[str, Any]:
-        """What a log needs to check shards against each other: counts, sum and a hash of the own indices."""
+        """Counts, sum and a hash of the rank's own indices: enough to compare shards in a log."""
         own = self.indices[: self.samples]
         return {
             "samples": self.samples,
@@ -48,7 +48,7 @@ def shuffled(total: int, seed: int, limit: int = 0) -> np.ndarray:
 
 
 def training_shard(order: np.ndarray, rank: int, size: int) -> Shard:
-    """Rank's part of `order` (every size-th sample), padded to the length of the longest by repeating one own sample.
+    """The rank's part of `order` (every size-th sample), padded with one repeated sample to the longest part's length.
 
     Raises TrainingError if a rank would be left without a sample.
     """
@@ -67,11 +67,11 @@ def joined(several: Sequence[Shard]) -> Shard:
 
 
 def record_shard(counts: Sequence[int], seed: int, rank: int, size: int) -> Shard:
-    """Rank's part of samples that lie in files of `counts` samples; positions count through the files in order.
+    """The rank's part of samples in files of `counts` samples; positions count through the files in order.
 
-    Where there are at least as many files as ranks, the files are put in the order of `seed` and cut into `size` parts
-    of equal length: a rank opens its own files only, at most two of them shared with a neighbour. Otherwise every rank
-    opens all files and takes every size-th sample. Equally long on all ranks, padded like training_shard.
+    If there are at least as many files as ranks, the files are put in the order of `seed` and divided into `size` parts
+    of equal length: a rank opens only its own files, and shares at most two of them with a neighbour. Otherwise every
+    rank opens all files and takes every size-th sample. Parts are equally long, and padded like training_shard.
     Raises TrainingError if a rank would be left without a sample.
     """
     total = int(sum(counts))
@@ -97,7 +97,7 @@ class Run:
 
 
 def runs(indices: np.ndarray, counts: Sequence[int]) -> list[Run]:
-    """The own indices of record_shard as one run for each file that holds some, in the files' order."""
+    """The rank's own indices of record_shard, as one run for each file with some of them, in the order of the files."""
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     indices = np.sort(indices)
     found = []
@@ -110,9 +110,9 @@ def runs(indices: np.ndarray, counts: Sequence[int]) -> list[Run]:
 
 
 def evaluation_shard(total: int, rank: int, size: int) -> np.ndarray:
-    """Rank's positions in a test set of `total` samples, int64, unpadded: lengths differ by one at most, may be 0.
+    """The rank's positions in a test set of `total` samples, int64; lengths differ by at most one, and may be 0.
 
-    One after the other: where samples lie in few files, a rank reads no others.
+    The positions are contiguous, so that a rank reads as few files as possible.
     """
     return np.arange(rank * total // size, (rank + 1) * total // size, dtype=np.int64)
 
@@ -123,23 +123,23 @@ def steps_per_epoch(length: int, batch_size: int) -> int:
 
 
 def epoch_order(length: int, seed: int, epoch: int, rank: int) -> np.ndarray:
-    """Order in which a rank reads its shard in `epoch` (from 0), int64 [length].
+    """The order in which a rank reads its shard in `epoch` (from 0), int64 [length].
 
-    A function of its arguments alone, so that a resumed run goes on as the first would have.
+    It depends only on its arguments, so that a resumed run continues exactly like an uninterrupted one.
     """
     return np.random.RandomState(stream_seed(seed, "epoch", epoch, rank)).permutation(length).astype(np.int64)
 
 
 def place_of(step: int, steps: int) -> tuple[int, int]:
-    """(epoch, step in it), both from 0, where a run goes on that has made `step` steps of `steps` an epoch."""
+    """(epoch, step in it), both from 0, where a run continues after `step` steps, with `steps` steps per epoch."""
     return step // steps, step % steps
 
 
 def stream_seed(seed: int, *names: Any) -> int:
-    """A 32-bit seed for one named random stream; other names give unrelated streams (seed + rank would overlap)."""
+    """A 32-bit seed for one named random stream; streams of other names are independent (seed + rank would overlap)."""
     text = "/".join(str(part) for part in (seed,) + names)
     return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:4], "little")
 
 
 def _too_few(total: int, size: int) -> TrainingError:
-    return TrainingError("{} training samples do not go round {} ranks: each needs at least one.".format(total, size))
+    return TrainingError("{} training samples are too few for {} ranks: each needs at least one.".format(total, size))

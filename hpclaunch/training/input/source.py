@@ -1,4 +1,4 @@
-"""What a data set is to a rank: what a job expects, an opened data set, and the error for one that is wrong."""
+"""The interface of data sets: what a job expects, an opened data set, and the error for a wrong one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Order = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True)
 class ImageSet:
-    """What a job expects: the folder's name, image shape (height, width, channels), classes, the job to fetch for.
+    """The data set that a job expects: folder name, image shape (height, width, channels), classes, and the job's name.
 
     Volumes have four dimensions and no class.
     """
@@ -33,10 +33,10 @@ class DataError(TrainingError):
 
 
 class Source(ABC):
-    """An opened data set; images are uint8 [k, height, width, channels]. It holds no open file and can be pickled.
+    """An opened data set; images are uint8 [k, height, width, channels]. It keeps no open file and can be pickled.
 
     layout: its name. fingerprint: a short text that differs for other data. counts: samples by split. streams: whether
-    `samples` works. A layout implements `read` and `files`, and `samples` where single samples can be read fast.
+    `samples` works. A layout implements `read` and `files`, and `samples` if it can read single samples fast.
     """
 
     layout = ""
@@ -64,7 +64,7 @@ class Source(ABC):
         raise self.cannot_stream()
 
     def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
-        """Rank's part of the training samples, such that `samples` reads it fast; raises DataError if it cannot.
+        """The rank's part of the training samples, chosen so that `samples` reads it fast; raises DataError if not.
 
         order: of all training samples, or of the chosen ones (shards.shuffled).
         """
@@ -74,19 +74,21 @@ class Source(ABC):
 
     def cannot_stream(self) -> DataError:
         return DataError(
-            "{}: the layout {} is read into memory, not streamed\n"
-            "  next: --input=memory, or bring the data as class folders or TFRecords".format(self.path, self.layout)
+            "{}: data in the layout {} can be read into memory, but not streamed\n"
+            "  next: use --input=memory, or convert the data to class folders or TFRecords".format(
+                self.path, self.layout
+            )
         )
 
     def fingerprint_here(self) -> str:
-        """The fingerprint of what this host holds at `path`; raises DataError. Cheap: called by every rank."""
+        """The fingerprint of the data at `path` on this host; raises DataError. It is cheap: every rank calls it."""
         return type(self)(self.wanted, self.path).fingerprint
 
     def check_classes(self, train: Any, test: Any) -> None:
         """Raise DataError if a class of the test labels (int64) is not among the training labels."""
         unknown = sorted(set(np.unique(test).tolist()) - set(np.unique(train).tolist()))
         if unknown:
-            raise self.wrong("classes differ: the test has {}, the training data do not".format(unknown), self.path)
+            raise self.wrong("classes differ: the training data lack {} of the test data".format(unknown), self.path)
 
     def wrong(self, what: str, where: str) -> DataError:
         """The error for a fault in this data set."""

@@ -1,4 +1,4 @@
-"""Reads and decodes a shard anew in every epoch, for data that does not fit in memory; keeps no sample."""
+"""Reads and decodes a shard again in every epoch, for data that do not fit in memory; it keeps no sample."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hpclaunch.training.input.shards import Shard, epoch_order, steps_per_epoch,
 from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank import failure
 
-CHECKED = 1024  # samples that are read again at once to find a damaged one
-CHECKED_BYTES = 2**27  # and what they may take: a volume alone has 16.8 MB
-SEARCH_S = 60.0  # and for how long: all other ranks wait meanwhile
+CHECKED = 1024  # samples that are read together in the search for a damaged one
+CHECKED_BYTES = 2**27  # the most memory for them: a volume alone has 16.8 MB
+SEARCH_S = 60.0  # the longest search, since all other ranks wait meanwhile
 READING = (
     tf.errors.InvalidArgumentError,
     tf.errors.DataLossError,
@@ -42,9 +42,9 @@ def training_stream(
 ) -> tf.data.Dataset:
     """Endless batches of the training split, as pipeline.training_batches makes them from memory.
 
-    For class folders they are the same batches. threads: how many images are decoded at the same time (0: the rank's).
-    Holds about two batches. Give it a shard of source.stream_shard, and wrap the training in `damage_named`: what is
-    damaged is found while training.
+    For class folders the batches are the same. threads: how many images are decoded at the same time (0: the rank's).
+    About two batches are in memory. `shard` comes from source.stream_shard. Wrap the training in `damage_named`:
+    damaged files are found during training.
     """
     threads = threads or rank_threads()
     finish = finisher(seed, rank, augment, as_pixels)
@@ -66,9 +66,9 @@ def training_stream(
 
 
 def evaluation_stream(source: Source, positions: Any, batch_size: int) -> Iterator[tuple[Any, Any]]:
-    """One pass over the test samples at `positions` (int64), batch by batch, as they are read; keeps none.
+    """One pass over the test samples at `positions` (int64), batch by batch; it keeps no sample.
 
-    positions: of shards.evaluation_shard. What is damaged is named, as by `damage_named`.
+    positions: of shards.evaluation_shard. The error for a damaged file names it, as with `damage_named`.
     """
     if not len(positions):  # there are more ranks than samples
         return
@@ -80,11 +80,11 @@ def evaluation_stream(source: Source, positions: Any, batch_size: int) -> Iterat
 
 @contextlib.contextmanager
 def damage_named(source: Source, shard: Shard, streams: bool = True, split: str = "train") -> Iterator[None]:
-    """Turn a reading error of the block into one message that names the file; streams: whether the block reads at all.
+    """Turn a reading error of the block into one message with the file's name; streams: whether the block reads files.
 
-    The other ranks are in a collective of the step that this rank cannot make, so nothing can be agreed on with them:
-    this rank speaks, unless another one that met damage has done so, and ends; the launcher ends the rest. The file is
-    looked for by reading the shard once more, for SEARCH_S at most.
+    The other ranks are in a collective of the step that this rank cannot make, so ranks cannot agree on anything. This
+    rank prints the message, unless another rank with damaged data has done so, and ends; the launcher ends the others.
+    To find the file, the shard is read once more, for at most SEARCH_S seconds.
     """
     try:
         yield
@@ -94,17 +94,17 @@ def damage_named(source: Source, shard: Shard, streams: bool = True, split: str 
             raise
         text = _damage(source, split, shard, error)
         if text is None:
-            raise  # the data are sound: the error came from elsewhere
+            raise  # the data are not damaged: the error has another cause
         raise failure.AgreedError("{}: {}".format(failure.who(), text), speaks=_is_first_to_fail()) from None
 
 
 def _damage(source: Source, split: str, shard: Shard, error: Exception) -> str | None:
-    """What is wrong with the shard, in words; None if all of it can be read."""
+    """The damage of the shard in words; None if all of it can be read."""
     began = time.monotonic()
     step = max(1, min(CHECKED, CHECKED_BYTES // (2 * int(np.prod(source.wanted.shape)))))  # 2: of int16
     for start in range(0, len(shard.indices), step):
         if time.monotonic() - began > SEARCH_S:
-            what = "a sample cannot be read ({}); the file was not found in {:.0f} s, after {} of {} samples"
+            what = "a sample cannot be read ({}); its file was not found within {:.0f} s, after {} of {} samples"
             reason = str(error).split("\n")[0]
             return str(source.wrong(what.format(reason, SEARCH_S, start, len(shard.indices)), source.path))
         try:
@@ -115,7 +115,7 @@ def _damage(source: Source, split: str, shard: Shard, error: Exception) -> str |
 
 
 def _is_first_to_fail() -> bool:
-    """Whether no rank has left its exit code yet; leaves this one's. Without a launcher's exit file, always."""
+    """Whether no rank has recorded its exit code yet; records this one's. True without a launcher's exit file."""
     written = failure.record_exit_code(failure.TrainingError.exit_code)
     return written or not os.path.exists(os.environ.get(failure.EXIT_FILE_VARIABLE, ""))
 

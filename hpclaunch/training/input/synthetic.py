@@ -1,4 +1,4 @@
-"""Stand-in images of a data set's shape with a pattern for each class; used only where --synthetic true was typed."""
+"""Synthetic images of a data set's shape, with a pattern for each class; used only with --synthetic=true."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEST_PART = 4  # one test image for every four training images
 
 
 class Synthetic(Source):
-    """Image i of a split is a function of (seed, split, i): ranks agree without sharing anything."""
+    """Image i of a split depends only on (seed, split, i), so that ranks agree without communication."""
 
     layout = "synthetic"
 
@@ -22,8 +22,8 @@ class Synthetic(Source):
         self.counts = {"train": samples, "test": max(1, samples // TEST_PART)}
         self.fingerprint = "synthetic-{}-{}".format(seed, samples)
         self._seed = seed
-        # A coarse pattern a class: easy enough that accuracy rises within an epoch. Enlarged when it is used: 1000
-        # classes of ImageNet's size would take 1.2 GB.
+        # A coarse pattern per class, easy enough that accuracy rises within an epoch. It is enlarged only when it is
+        # used: 1000 classes of ImageNet's size would take 1.2 GB.
         height, width, channels = wanted.shape
         random = np.random.RandomState(stream_seed(seed, "patterns"))
         self._coarse = random.uniform(64, 192, (wanted.classes, -(-height // 4), -(-width // 4), channels))

@@ -23,7 +23,7 @@ IMAGE_KEYS = ("image/encoded", "image", "image_raw")
 LABEL_KEYS = ("image/class/label", "label")
 HEADER, FOOTER = 12, 4  # bytes: length (little endian, 8) and its checksum; the checksum of the content
 WINDOW = 2048  # encoded records that are shuffled together
-AHEAD = 4  # files that are read at the same time
+AHEAD = 4  # files that are read in parallel
 
 
 def find(wanted: ImageSet, folder: str) -> Source | None:
@@ -39,7 +39,9 @@ def folder_of(wanted: ImageSet, folder: str) -> str:
     place = inner if os.path.isdir(inner) else folder
     if not os.path.isdir(place):
         raise DataError(
-            "{}: no such folder\n  next: --data-dir FOLDER, or --synthetic=true".format(folder or "--data-dir is empty")
+            "{}: no such folder\n  next: use --data-dir FOLDER, or --synthetic=true".format(
+                folder or "--data-dir is empty"
+            )
         )
     return place
 
@@ -49,7 +51,7 @@ class TFRecords(Source):
 
     layout = "TFRecords"
     streams = True
-    # What a layout of other samples has otherwise, with a `_features` and a `_parse` of its own.
+    # A layout of other samples overrides these, and has its own `_features` and `_parse`.
     sample_type: Any = np.uint8
     label_type: Any = np.int64
     label_shape: tuple[int, ...] = ()
@@ -58,7 +60,7 @@ class TFRecords(Source):
     def __init__(self, wanted: ImageSet, path: str) -> None:
         super().__init__(wanted, path)
         self._names: dict[str, list[str]] = {"train": [], "test": []}
-        for name in self._listing():
+        for name in self._list_files():
             split = self._split_of(name)
             if split:
                 self._names[split].append(name)
@@ -81,18 +83,18 @@ class TFRecords(Source):
         return [os.path.join(self.path, name) for names in self._names.values() for name in names]
 
     def fingerprint_here(self) -> str:
-        """Rank 0's fingerprint, if this host has all files: counting their records is left to rank 0.
+        """Rank 0's fingerprint, if this host has all files; only rank 0 counts their records.
 
-        One listing: a question for each of 100,000 files, from every rank, would strain a shared file system.
+        It uses one listing: a query for each of 100,000 files from every rank would overload a shared file system.
         """
-        here = set(self._listing())
+        here = set(self._list_files())
         for name in (name for names in self._names.values() for name in names):
             if name not in here:
-                raise self.wrong("the file is missing on this host", self._at(name))
+                raise self.wrong("the file is missing on this host", self._path_of(name))
         return self.fingerprint
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
-        """Images and labels at `indices`; reads each file that holds one of them once, and checks its checksums."""
+        """Images and labels at `indices`; reads each of their files once, and verifies its checksums."""
         import tensorflow as tf
 
         indices = np.asarray(indices, np.int64)
@@ -107,15 +109,17 @@ class TFRecords(Source):
                 images[rows], labels[rows] = self._read_file(split, name, indices[rows] - starts[file], counts[file])
             except tf.errors.OpError as error:
                 reason = str(error).split("\n")[0]
-                raise self.wrong("damaged, or not as expected ({})".format(reason), self._at(name)) from None
+                raise self.wrong("damaged, or not as expected ({})".format(reason), self._path_of(name)) from None
         return images, labels
 
     def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
-        """Whole files where there are enough: a rank opens no others; else every size-th record of every file."""
+        """Whole files if there are enough of them, so that a rank opens no others; else every size-th record."""
         if len(order) != self.counts["train"]:
             raise DataError(
-                "{}: TFRecords are streamed as a whole, not {} chosen samples of {}\n"
-                "  next: --input=memory, or without --train-samples".format(self.path, len(order), self.counts["train"])
+                "{}: TFRecords can only be streamed completely, not {} chosen samples of {}\n"
+                "  next: use --input=memory, or omit --train-samples".format(
+                    self.path, len(order), self.counts["train"]
+                )
             )
         return record_shard(self.file_counts["train"], seed, rank, size)
 
@@ -126,8 +130,8 @@ class TFRecords(Source):
 
         own = runs(shard.indices[: shard.samples], self.file_counts[split])
         padding = runs(shard.indices[shard.samples :], self.file_counts[split])
-        paths = tf.constant([os.fsencode(self._at(self._names[split][run.file])) for run in own + padding])
-        # Three tensors, not one to be unstacked: tf.data's optimizer crashes where skip or take is given the second
+        paths = tf.constant([os.fsencode(self._path_of(self._names[split][run.file])) for run in own + padding])
+        # Three tensors, and not one that is unstacked: tf.data's optimizer crashes if skip or take gets the second
         # output of an operation (seen with TensorFlow 2.15).
         first, stride, count = np.array([[run.first, run.stride, run.samples] for run in own + padding], np.int64).T
 
@@ -154,7 +158,7 @@ class TFRecords(Source):
         wanted = np.zeros(count, bool)
         wanted[unique] = True
         records = tf.data.Dataset.zip(
-            (tf.data.TFRecordDataset(self._at(name)), tf.data.Dataset.from_tensor_slices(wanted))
+            (tf.data.TFRecordDataset(self._path_of(name)), tf.data.Dataset.from_tensor_slices(wanted))
         )
         records = records.filter(lambda content, take: take).map(lambda content, take: content)
         parsed = decoding.in_parallel(records, lambda content: self._parse(split, content)).batch(256)
@@ -178,52 +182,54 @@ class TFRecords(Source):
             return tf.reshape(tf.io.decode_raw(found[image_key], tf.uint8), self.wanted.shape), label
         return decoding.image(found[image_key], self.wanted.shape), label
 
-    def _listing(self) -> list[str]:
-        """Names of files below `path`, sorted."""
+    def _list_files(self) -> list[str]:
+        """The sorted names of the files below `path`."""
         return sorted(os.listdir(self.path))
 
     def _split_of(self, name: str) -> str:
-        """Train or test, or nothing for a file that is not part of the data."""
+        """The split of a file, train or test; empty if it is not part of the data."""
         found = NAME.search(name)
         if not found:
             return ""
         return "train" if found.group("split") == "train" else "test"
 
     def _features(self, split: str) -> tuple[str, str, bool]:
-        """Under which names the first record has image and label, and whether the image is raw bytes."""
+        """The names of image and label in the first record, and whether the image is raw bytes."""
         import tensorflow as tf
 
         name = next(n for n, count in zip(self._names[split], self.file_counts[split]) if count)
         try:
-            content = next(iter(tf.data.TFRecordDataset(self._at(name)).take(1))).numpy()
+            content = next(iter(tf.data.TFRecordDataset(self._path_of(name)).take(1))).numpy()
             features = tf.train.Example.FromString(content).features.feature
-        except Exception as error:  # what protobuf raises is named differently in its versions
-            raise self.wrong("no tf.train.Example ({})".format(str(error).split("\n")[0]), self._at(name)) from None
+        except Exception as error:  # the class of protobuf's error depends on its version
+            raise self.wrong(
+                "no tf.train.Example ({})".format(str(error).split("\n")[0]), self._path_of(name)
+            ) from None
         image = next((key for key in IMAGE_KEYS if features[key].bytes_list.value), None)
         label = next((key for key in LABEL_KEYS if features[key].int64_list.value), None)
         if image is None or label is None:
-            what = "the features {} hold no image under {} or no class under {}"
+            what = "the features {} contain no image under {} or no class under {}"
             found = sorted(key for key in features if features[key].WhichOneof("kind"))
-            raise self.wrong(what.format(found, "|".join(IMAGE_KEYS), "|".join(LABEL_KEYS)), self._at(name))
+            raise self.wrong(what.format(found, "|".join(IMAGE_KEYS), "|".join(LABEL_KEYS)), self._path_of(name))
         return image, label, len(features[image].bytes_list.value[0]) == int(np.prod(self.wanted.shape))
 
     def _count(self, name: str) -> int:
-        """Records in a file, from their lengths; raises DataError if the last one is cut off."""
-        path, count, place = self._at(name), 0, 0
+        """The number of records in a file, from their lengths; raises DataError if the last one is incomplete."""
+        path, count, place = self._path_of(name), 0, 0
         size = os.path.getsize(path)
         with open(path, "rb") as file:
             if file.read(2) == b"\x1f\x8b":
-                raise self.wrong("compressed with gzip; TFRecords are read uncompressed", path)
+                raise self.wrong("compressed with gzip; only uncompressed TFRecords can be read", path)
             while place < size:
                 file.seek(place)
                 header = file.read(HEADER)
                 place += HEADER + FOOTER + (struct.unpack("<Q", header[:8])[0] if len(header) == HEADER else size)
                 if place > size:
                     raise self.wrong(
-                        "truncated or no TFRecord file: record {} ends beyond the file".format(count), path
+                        "truncated, or not a TFRecord file: record {} ends beyond the file".format(count), path
                     )
                 count += 1
         return count
 
-    def _at(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         return os.path.join(self.path, name)

@@ -1,1 +1,1 @@
-"""How weights are changed: optimizers, rates, precision, averaging of gradients, batch norm over ranks."""
+"""The update of the weights: optimizers, rates, precision, averaging of gradients, batch norm over ranks."""

@@ -1,4 +1,4 @@
-"""Measures AdaScale's gain: how much noise ranks average away, from gradients that Horovod reduces anyway."""
+"""Measures AdaScale's gain (how much averaging over ranks reduces noise) from gradients that Horovod reduces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpclaunch.training.rank.world import World
 
 
 class Gain:
-    """The measured factor on the learning rate, when called; `variables`: what it is computed from, for checkpoints."""
+    """A callable that returns the measured factor of the learning rate; variables: its state, for checkpoints."""
 
     def __init__(self, factor: Callable[[], float] = lambda: 1.0, variables: tuple[Any, ...] = ()) -> None:
         self._factor, self.variables = factor, variables
@@ -23,10 +23,10 @@ class Gain:
 
 
 def gain_for(asked: Any, optimizer: Any, world: World) -> Gain:
-    """What gives the measured factor on the learning rate at any time: 1 unless AdaScale was asked for.
+    """The measured factor of the learning rate at any time; it is 1 unless AdaScale is requested.
 
-    optimizer: of reduction.distributed. Optimizers that divide by the gradient's size take the square root of the
-    gain, as AdaptDL does (petuum/adaptdl, scaling_rules.py). A collective comes with every step from now on.
+    optimizer: of reduction.distributed. Optimizers that divide by the gradient's size use the square root of the gain,
+    as AdaptDL does (petuum/adaptdl, scaling_rules.py). From now on every step includes a collective.
     """
     if asked.scale_learning_rate != ADASCALE:
         return Gain()
@@ -39,8 +39,8 @@ def gain_for(asked: Any, optimizer: Any, world: World) -> Gain:
 class GradientNoise:
     """Running averages of the variance of one rank's gradient, and of the mean gradient's squared norm.
 
-    Both are averaged over about 1000 / n steps before anything is divided, as a mean of ratios would be biased. They
-    are of one rank's batch, so that they stay true when a run goes on in a world of another size.
+    Both are averaged over about 1000 / n steps before the division, because a mean of ratios would be biased. They
+    refer to the batch of one rank, so they stay valid when a run continues in a world of another size.
     """
 
     def __init__(self, world: World) -> None:
@@ -49,11 +49,11 @@ class GradientNoise:
         self.sums = tf.Variable(tf.zeros(3, tf.float64), trainable=False)  # variance, norm, weight
 
     def attach(self, optimizer: Any) -> None:
-        """Watch the gradients of `optimizer`, made by reduction.distributed; costs one 4-byte all-reduce a step."""
+        """Watch the gradients of `optimizer` (of reduction.distributed), with one 4-byte all-reduce per step."""
         gradient_norms.watch(optimizer, self._world, self._watch)
 
     def gain(self) -> float:
-        """The factor on the learning rate, 1 to world size; 1 before the first step, and on one rank."""
+        """The factor of the learning rate, from 1 to the world size; 1 before the first step, and with one rank."""
         variance, norm, weight = [float(value) for value in self.sums.numpy()]
         if self._world.size == 1 or not weight:
             return 1.0

@@ -1,4 +1,4 @@
-"""Batch normalization over a rank's batch, over small parts of it (ghost batches), or over the batches of all ranks."""
+"""Batch normalization over the batch of a rank, over small parts of it (ghost batches), or over those of all ranks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ KINDS = ("none", "local", "ghost", "synchronized")
 
 
 class GhostBatchNormalization(tf.keras.layers.Layer):
-    """Batch normalization in which every `ghost_size` samples are normalized by themselves.
+    """Batch normalization in which every `ghost_size` samples are normalized separately.
 
-    Small batches give the noisy statistics that large-batch training otherwise lacks (Hoffer et al. 2017,
-    arXiv 1705.08741, algorithm 1). Input [b, ..., c], statistics per channel c. A batch is cut into
-    max(1, b // ghost_size) parts whose sizes differ by one at most. The moving statistics for evaluation follow the
+    Small batches give noisy statistics, which large-batch training otherwise lacks (Hoffer et al. 2017,
+    arXiv 1705.08741, algorithm 1). The input is [b, ..., c], with statistics per channel c. A batch is divided into
+    max(1, b // ghost_size) parts, whose sizes differ by at most one. The moving statistics for evaluation follow the
     mean of the parts' statistics.
     """
 
@@ -25,7 +25,7 @@ class GhostBatchNormalization(tf.keras.layers.Layer):
 
     def build(self, shape: Any) -> None:
         def weight(name: str, start: str, trainable: bool) -> Any:
-            # Not cast to the policy's 16 bits inside call(), as Keras would: all is computed in float32.
+            # Unlike in Keras, these are not cast to 16 bits inside call(): everything is computed in float32.
             own = {"trainable": trainable, "dtype": tf.float32, "experimental_autocast": False}
             return self.add_weight(name=name, shape=(shape[-1],), initializer=start, **own)
 
@@ -39,18 +39,20 @@ class GhostBatchNormalization(tf.keras.layers.Layer):
         if training is None:
             training = tf.keras.backend.learning_phase()
         if isinstance(training, (bool, int)):
-            return self._trained(inputs) if training and self.trainable else self._evaluated(inputs)
-        return tf.cond(tf.cast(training, tf.bool), lambda: self._trained(inputs), lambda: self._evaluated(inputs))
+            return self._normalize_parts(inputs) if training and self.trainable else self._normalize_by_moving(inputs)
+        return tf.cond(
+            tf.cast(training, tf.bool), lambda: self._normalize_parts(inputs), lambda: self._normalize_by_moving(inputs)
+        )
 
-    def _trained(self, inputs: Any) -> Any:
-        x = tf.cast(inputs, tf.float32)  # squares overflow in float16 and lose their digits in bfloat16
+    def _normalize_parts(self, inputs: Any) -> Any:
+        x = tf.cast(inputs, tf.float32)  # squares overflow in float16, and lose digits in bfloat16
         samples, rank = tf.shape(x)[0], x.shape.rank
         parts = tf.maximum(1, samples // self.ghost_size)
         part = tf.range(samples) * parts // samples  # sample -> part
         inner = list(range(1, rank - 1))
 
         def of_parts(values: Any) -> Any:
-            """Means over parts, [parts, c], and the same for every sample, shaped to go with x."""
+            """Means over parts, [parts, c], and those of each sample's part, in a shape that fits x."""
             means = tf.math.unsorted_segment_mean(tf.reduce_mean(values, inner), part, parts)
             wide = tf.gather(means, part)
             return means, tf.reshape(wide, tf.concat([[samples], tf.ones(len(inner), tf.int32), [x.shape[-1]]], 0))
@@ -63,7 +65,7 @@ class GhostBatchNormalization(tf.keras.layers.Layer):
         out = centred * tf.math.rsqrt(variance + self.epsilon) * self.gamma + self.beta
         return tf.ensure_shape(tf.cast(out, inputs.dtype), inputs.shape)
 
-    def _evaluated(self, inputs: Any) -> Any:
+    def _normalize_by_moving(self, inputs: Any) -> Any:
         scale = self.gamma * tf.math.rsqrt(self.moving_variance + self.epsilon)
         x = tf.cast(inputs, tf.float32)
         return tf.cast((x - self.moving_mean) * scale + self.beta, inputs.dtype)
@@ -80,10 +82,10 @@ class GhostBatchNormalization(tf.keras.layers.Layer):
 
 
 def maker(kind: str, ghost_size: int = 32, momentum: float = 0.99) -> Callable[[], Any]:
-    """What makes a fresh normalization layer of `kind` (one of KINDS) for the channels of [b, ..., c].
+    """A function that makes a new normalization layer of `kind` (one of KINDS) for the channels of [b, ..., c].
 
-    "local" is Keras's own: each rank normalizes its batch, which is the usual choice at scale (Goyal et al. 2017).
-    "synchronized" is Horovod's: k ranks train as one process would with the whole batch, for an all-reduce a layer.
+    "local" is Keras's own: each rank normalizes its batch, which is usual at scale (Goyal et al. 2017). "synchronized"
+    is Horovod's: k ranks train like one process with the whole batch, at the cost of an all-reduce per layer.
     """
     if kind == "none":
         return lambda: lambda x: x
@@ -94,7 +96,7 @@ def maker(kind: str, ghost_size: int = 32, momentum: float = 0.99) -> Callable[[
     if kind == "synchronized":
         import horovod.tensorflow as hvd
 
-        # Horovod gives all such layers one name unless told; in a model names must differ.
+        # By default Horovod gives all such layers the same name, but names in a model must differ.
         number = itertools.count()
         return lambda: hvd.SyncBatchNormalization(momentum=momentum, name="sync_batch_norm_{}".format(next(number)))
-    raise ValueError("{!r} is none of {}".format(kind, ", ".join(KINDS)))
+    raise ValueError("{!r} is not one of {}".format(kind, ", ".join(KINDS)))

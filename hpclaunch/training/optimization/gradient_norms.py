@@ -1,4 +1,4 @@
-"""Watches how long gradients are on one rank before Horovod averages them, and after; changes no gradient."""
+"""Measures the norms of gradients on one rank, before and after Horovod averages them; it changes no gradient."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import tensorflow as tf
 from hpclaunch.training.rank.world import World
 
 Watcher = Callable[[Any, Any], None]
-"""Takes two squared norms, float32 scalars: the mean over the ranks of their own gradients', and the average's."""
+"""Takes two squared norms (float32 scalars): the mean over the ranks' own gradients, and that of their average."""
 
 
 def watch(optimizer: Any, world: World, watcher: Watcher) -> None:
     """Call `watcher` in every step of `optimizer` (of reduction.distributed), on more than one rank.
 
-    Watchers share one pass over the gradients, and one 4-byte all-reduce a step: from now on a collective.
+    All watchers share one pass over the gradients and one 4-byte all-reduce per step, which is a collective.
     """
     if world.size == 1:
         return
@@ -29,7 +29,7 @@ def watch(optimizer: Any, world: World, watcher: Watcher) -> None:
     def watched(gradients: Any, *rest: Any, **named: Any) -> Any:
         gradients = list(gradients)
         reduced = inner(gradients, *rest, **named)
-        # float32 like the gradients, so that Horovod sends it along with the last of them.
+        # float32 like the gradients, so that Horovod sends it together with the last of them.
         one = hvd.allreduce(squared_norm(gradients), name="gradient_norm")
         both = squared_norm(reduced)
         for tell in optimizer._watchers:

@@ -1,4 +1,4 @@
-"""AdamW, Adam with decoupled weight decay, and LAMB, which also binds each layer's step to the norm of its weights."""
+"""AdamW (Adam with decoupled weight decay), and LAMB, which scales each layer's step to the norm of its weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class AdamW(DenseUpdates):
 
     m, v: averages of g and g^2;  u = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon)
     w = w - rate (u + decay w)
-    Keras's own AdamW is of the newer optimizer class: Horovod loses its exclusions when it makes it anew.
+    Keras's own AdamW belongs to the newer optimizer class; when Horovod wraps it, it loses its excluded variables.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class AdamW(DenseUpdates):
         return variable.assign_sub(step, use_locking=self._use_locking)
 
     def _adam(self, gradient: Any, variable: Any) -> Any:
-        """Adam's direction, of the gradient's shape; advances the averages."""
+        """Adam's direction, with the gradient's shape; this updates the averages."""
         m, v = self.get_slot(variable, "m"), self.get_slot(variable, "v")
         t = tf.cast(self.iterations + 1, variable.dtype.base_dtype)
         m_now = m.assign(self.beta_1 * m + (1 - self.beta_1) * gradient, use_locking=self._use_locking)
@@ -76,7 +76,8 @@ class Lamb(AdamW):
     """LAMB (You et al. 2019, arXiv 1904.00962, algorithm 2): AdamW's step, scaled in each layer to the length |w|.
 
     w = w - rate |w| / |u + decay w| (u + decay w), the scale being 1 where a norm is zero and for excluded variables.
-    tensorflow-addons' LAMB, which the reference notebooks used, is epsilon 1e-6, no decay and exclude_vectors=False.
+    The LAMB of tensorflow-addons, which the reference notebooks used, has epsilon 1e-6, no decay and
+    exclude_vectors=False.
     """
 
     def __init__(self, learning_rate: float = 0.001, epsilon: float = 1e-6, name: str = "Lamb", **kwargs: Any) -> None:

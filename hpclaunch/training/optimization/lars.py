@@ -1,4 +1,4 @@
-"""LARS and LARC: SGD with momentum whose rate is bound to each layer's ratio of weight norm to gradient norm."""
+"""LARS and LARC: SGD with momentum whose rate follows each layer's ratio of weight norm to gradient norm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Lars(DenseUpdates):
 
     local = trust |w| / (|g| + decay |w|);  v = momentum v + rate local (g + decay w);  w = w - v.
     With `clip` it is LARC, as in NVIDIA's apex: rate local never exceeds rate, so that a large trust is safe.
-    Excluded variables (is_excluded) get plain SGD with momentum; so does a layer whose weights or gradients are zero.
+    Excluded variables (is_excluded), and layers whose weights or gradients are zero, use plain SGD with momentum.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Lars(DenseUpdates):
         return variable.assign_sub(step, use_locking=self._use_locking)
 
     def _local(self, gradient: Any, variable: Any, rate: Any) -> Any:
-        """This layer's rate, a scalar."""
+        """The rate of this layer, a scalar."""
         weights, gradients = tf.norm(variable), tf.norm(gradient)
         ratio = tf.math.divide_no_nan(self.trust * weights, gradients + self.weight_decay * weights)
         known = tf.logical_and(weights > 0, gradients > 0)

@@ -1,6 +1,6 @@
-"""Learning-rate rules as functions of world size and epoch: scaling, warm-up, decay; pure.
+"""Learning-rate rules as pure functions of world size and epoch: scaling, warm-up, decay.
 
-Everything is stated in epochs, which mean the same for every world size and batch size; steps do not.
+Everything is given in epochs, which do not depend on the world size and the batch size, as steps do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Callable
 
-ADASCALE = "adascale"  # its factor is measured during training (adascale.py); all other factors are known before
+ADASCALE = "adascale"  # its factor is measured during training (adascale.py); all others are known before
 
 SCALING: dict[str, Callable[[int], float]] = {
     "none": lambda size: 1.0,
@@ -22,12 +22,12 @@ DECAYS = ("constant", "step", "exponential", "inverse", "polynomial", "cosine")
 
 
 def scaled(base: float, size: int, rule: str) -> float:
-    """The learning rate where the batch is `size` times the one that `base` is for; rule: a key of SCALING."""
+    """The learning rate for a batch `size` times as large as that of the `base` rate; rule: a key of SCALING."""
     return base * SCALING[rule](size)
 
 
 def warmed_up(rate: float, size: int, epoch: float, warmup_epochs: float) -> float:
-    """The rate at a fractional `epoch` (from 0): from rate / size linearly to rate over the warm-up epochs.
+    """The rate at a fractional `epoch` (from 0): it rises linearly from rate / size to rate over the warm-up epochs.
 
     The formula of Horovod's LearningRateWarmupCallback; with linear scaling it starts at the base rate (Goyal et al.
     2017, section 2.2).
@@ -41,7 +41,7 @@ def adascale_gain(variance: float, norm: float, size: int) -> float:
     """The factor between 1 and `size` on the rate of one rank (Johnson et al. 2020, arXiv 2007.05105, section 3).
 
     variance: the trace of the covariance of one rank's gradient; norm: the squared norm of the mean gradient.
-    Near `size` where noise dominates (linear scaling), near 1 where it does not. No information counts as no noise.
+    It is near `size` if noise dominates (linear scaling), and near 1 if it does not. Without measurements it is 1.
     """
     norm, variance = max(norm, 0.0), max(variance, 0.0)
     mean_of_all = variance / size + norm
@@ -49,7 +49,7 @@ def adascale_gain(variance: float, norm: float, size: int) -> float:
 
 
 def gradient_noise(one: float, both: float, size: int) -> tuple[float, float]:
-    """(variance, norm) for adascale_gain from squared gradient norms: `one` rank's, and of the average of `size` > 1.
+    """(variance, norm) for adascale_gain, from squared gradient norms: of `one` rank, and of the average of `size` > 1.
 
     E one = norm + variance, E both = norm + variance / size (McCandlish et al. 2018, arXiv 1812.06162, appendix A.1).
     """
@@ -60,7 +60,7 @@ def gradient_noise(one: float, both: float, size: int) -> tuple[float, float]:
 class Schedule:
     """The learning rate of a whole run.
 
-    rate: after the warm-up, before decay; size: how many ranks' batches make a step; epochs: of the run.
+    rate: after the warm-up, before the decay; size: the number of batches in a step; epochs: those of the run.
     decay: one of DECAYS. boundaries: epochs at which "step" multiplies by `factor`; "exponential" does so every epoch
     after the warm-up; "inverse" is 1 / (1 + factor * epochs since the warm-up); power: of "polynomial".
     """
@@ -78,10 +78,10 @@ class Schedule:
         """The rate at a fractional epoch, from 0 (the first step) to epochs (after the last)."""
         if epoch < self.warmup_epochs:
             return warmed_up(self.rate, self.size, epoch, self.warmup_epochs)
-        return self.rate * self._decayed(epoch)
+        return self.rate * self._decay_factor(epoch)
 
-    def _decayed(self, epoch: float) -> float:
-        """The factor of the decay; all but "step" begin at 1 when the warm-up ends."""
+    def _decay_factor(self, epoch: float) -> float:
+        """The factor of the decay; all decays but "step" begin at 1 when the warm-up ends."""
         since = epoch - self.warmup_epochs
         if self.decay == "step":
             return self.factor ** sum(epoch >= boundary for boundary in self.boundaries)
@@ -99,7 +99,7 @@ class Schedule:
 
 
 def epochs_of(text: str) -> tuple[float, ...]:
-    """Epochs from a text such as "30,60,80", ascending; raises ValueError for anything else. "" has none."""
+    """Ascending epochs from a text such as "30,60,80", none from ""; raises ValueError for anything else."""
     found = tuple(float(part) for part in text.split(",")) if text.strip() else ()
     if not all(0 < epoch < math.inf for epoch in found) or list(found) != sorted(set(found)):
         raise ValueError("{!r}: ascending epochs above 0 are expected, such as 30,60,80".format(text))
@@ -107,9 +107,9 @@ def epochs_of(text: str) -> tuple[float, ...]:
 
 
 def schedule(asked: Any, size: int, steps_per_epoch: int) -> Schedule:
-    """The schedule that a job's options ask for (parameters.json), for a world of `size` ranks.
+    """The schedule of a job's options (parameters.json), for a world of `size` ranks.
 
-    Accumulated batches count like ranks: what matters is how many batches one update averages.
+    Accumulated batches count like ranks, because the rate depends on the number of batches that an update averages.
     """
     batches = size * asked.accumulation
     return Schedule(

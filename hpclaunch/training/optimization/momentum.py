@@ -1,4 +1,4 @@
-"""SGD with momentum whose past gradients follow a learning rate that changes."""
+"""SGD with momentum correction: past gradients follow changes of the learning rate."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hpclaunch.training.rank.legacy_keras import DenseUpdates
 class MomentumSGD(DenseUpdates):
     """u = momentum u + g;  w = w - rate u (Goyal et al. 2017, arXiv 1706.02677, equation 9).
 
-    Keras's SGD keeps the rate inside: v = momentum v + rate g;  w = w - v (equation 10). While the rate stays these are
-    the same. When it changes, what v holds still has the old rate: in a warm-up steps are too short, after a decay too
-    long. The paper's momentum correction (section 3) multiplies v by new / old rate at every change, which gives
-    equation 9 again; so here the rate stays outside, and no change can be missed.
+    Keras's SGD has the rate inside: v = momentum v + rate g;  w = w - v (equation 10). With a constant rate both are
+    the same. When the rate changes, v still contains the old rate: steps are too short in a warm-up, and too long after
+    a decay. The paper's momentum correction (section 3) multiplies v by new / old rate at every change, which gives
+    equation 9 again. Here the rate is outside, so that no change can be missed.
     """
 
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, name: str = "MomentumSGD", **kwargs: Any):

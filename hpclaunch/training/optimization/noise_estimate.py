@@ -1,4 +1,4 @@
-"""The gradient noise scale and its interval, from weighted sums over steps; pure."""
+"""The gradient noise scale and its interval, from weighted sums over steps; pure functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ Z90 = 1.2815515655446004  # the normal distribution's 90 % quantile: between -Z9
 
 @dataclass(frozen=True)
 class Estimate:
-    """tr(Sigma) / |G|^2 in samples, with the ends of its 80 % interval; None: not known, or without an upper end.
+    """tr(Sigma) / |G|^2 in samples, with the ends of its 80 % interval; None: not known, or no upper end.
 
-    noise: tr(Sigma), of a single sample's gradient; norm: |G|^2. Either can come out negative while noise hides it.
+    noise: tr(Sigma) of a single sample's gradient; norm: |G|^2. The estimate of each can be negative while noise
+    dominates.
     """
 
     value: float | None
@@ -27,7 +28,7 @@ def estimate(sums: Sequence[float]) -> Estimate | None:
     """The estimate from sums over steps of: w, w^2, w n, w g, w n^2, w g^2, w n g; None with fewer than two steps.
 
     w: a step's weight; n, g: its unbiased estimates of tr(Sigma) and |G|^2. Numerator and denominator are averaged
-    before they are divided, as a mean of ratios is biased (McCandlish et al. 2018, arXiv 1812.06162, appendix A.1).
+    before the division, because a mean of ratios is biased (McCandlish et al. 2018, arXiv 1812.06162, appendix A.1).
     """
     weight, squares = sums[0], sums[1]
     if weight <= 0 or squares / weight**2 >= 1 - 1e-9:
@@ -43,10 +44,10 @@ def estimate(sums: Sequence[float]) -> Estimate | None:
 
 
 def fieller(a: float, b: float, aa: float, bb: float, ab: float, z: float = Z90) -> tuple[float, float | None]:
-    """The interval of a / b, two positive quantities known with variances aa, bb and covariance ab.
+    """The interval of a / b, for two positive quantities with variances aa, bb and covariance ab.
 
-    All r >= 0 for which a - r b is within z of its standard deviations of zero; the upper end is None where b could
-    be zero. Source: Fieller 1954, J. R. Stat. Soc. B 16, 175.
+    It contains all r >= 0 for which a - r b differs from zero by at most z of its standard deviations. The upper end is
+    None if b could be zero. Source: Fieller 1954, J. R. Stat. Soc. B 16, 175.
     """
     square, half, rest = b * b - z * z * bb, a * b - z * z * ab, a * a - z * z * aa
     inside = half * half - square * rest

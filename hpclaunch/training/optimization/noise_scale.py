@@ -18,11 +18,11 @@ SPAN = 1000.0  # steps; AdaptDL (petuum/adaptdl, gradient_noise_scale.py) forget
 class NoiseScale(tf.keras.callbacks.Callback):
     """Estimates B_simple = tr(Sigma) / |G|^2 under model.fit (McCandlish et al. 2018, arXiv 1812.06162, appendix A.1).
 
-    The small batch is one rank's, the big one all ranks'; on one rank they are a part of an accumulated step
-    (training_step.in_parts) and the whole step. Batches must be samples along the first axis, drawn independently.
-    Averages reach back about `span` steps, infinity: to the beginning, and begin anew when a run is resumed, as it may
-    be in a world of another size. Steps that overflowed do not count.
-    Give it to fit alone: it finds the optimizer (of reduction.distributed) in the model.
+    The small batch is that of one rank, the big one that of all ranks. On one rank they are a part of an accumulated
+    step (training_step.in_parts) and the whole step. Batches must be independent samples along the first axis.
+    Averages cover about the last `span` steps (infinity: all). They begin again when a run is resumed, because the
+    world size may differ. Steps that overflowed do not count.
+    Pass it to fit as a callback; it finds the optimizer (of reduction.distributed) in the model.
     """
 
     def __init__(self, world: World, log: MetricsLog, span: float = SPAN) -> None:
@@ -30,9 +30,9 @@ class NoiseScale(tf.keras.callbacks.Callback):
         self._world, self._log = world, log
         keep = 1 - 1 / span
         self._keep = tf.constant([keep, keep**2] + [keep] * 5 + [1.0], tf.float64)
-        # Of a step's weight w, noise n and norm g: w, w^2, w n, w g, w n^2, w g^2, w n g; last the number of steps.
+        # Sums of a step's weight w, noise n and norm g: w, w^2, w n, w g, w n^2, w g^2, w n g, and the number of steps.
         self._sums = tf.Variable(tf.zeros(8, tf.float64), trainable=False)
-        self._samples: Any = None  # of the step that is being traced, on this rank
+        self._samples: Any = None  # the number on this rank, in the step that is being traced
         self._attached = False
 
     def set_model(self, model: Any) -> None:
@@ -48,7 +48,7 @@ class NoiseScale(tf.keras.callbacks.Callback):
             return step(data)
 
         model.train_step = counted
-        model.train_function = None  # one from an earlier fit would not count
+        model.train_function = None  # a function traced by an earlier fit would not count steps
         if self._world.size > 1:
             size = self._world.size
             optimizer = precision.unscaled(model.optimizer)
@@ -75,7 +75,7 @@ class NoiseScale(tf.keras.callbacks.Callback):
         print("epoch {} gradient noise scale {}, after {} steps".format(epoch + 1, in_words(found), steps), flush=True)
 
     def result(self) -> Estimate | None:
-        """What is known now, the same on every rank; None before the second step."""
+        """The current estimate, the same on every rank; None before the second step."""
         return estimate([float(value) for value in self._sums.numpy()[:7]])
 
     def _add(self, one: Any, both: Any, size: Any, parts: Any) -> None:
@@ -98,7 +98,7 @@ def in_words(found: Estimate) -> str:
 
 
 def callbacks(asked: Any, world: World, log: MetricsLog) -> list[Any]:
-    """The callback, if it was asked for and there is something to compare; says on rank 0 if there is not.
+    """The callback, if it is requested and there are two batch sizes to compare; otherwise rank 0 prints the reason.
 
     asked: has noise_scale, accumulation and adasum (whose sums are no averages).
     """
@@ -106,7 +106,7 @@ def callbacks(asked: Any, world: World, log: MetricsLog) -> list[Any]:
         return []
     if world.distribute is not None:
         if world.is_root:
-            print("gradient noise scale: measured with --strategy=horovod alone", flush=True)
+            print("gradient noise scale: measured with --strategy=horovod only", flush=True)
         return []
     if world.size == 1 and asked.accumulation == 1:
         print("gradient noise scale: one rank can measure it with --accumulation=2 or more", flush=True)

@@ -1,13 +1,13 @@
-"""Makes the optimizers that a job can ask for, of classes that every supported Horovod wraps; wraps none itself.
+"""Makes the optimizers that a job can choose, of classes that every supported Horovod can wrap; wraps none itself.
 
-What needs TensorFlow is imported when an optimizer is made: the rows are read before it starts.
+Modules that need TensorFlow are imported when an optimizer is made, because the rows are read before TensorFlow starts.
 """
 
 from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-LARC_TRUST = 0.02  # apex's default; LARS's 0.001 would leave the global rate without a say
+LARC_TRUST = 0.02  # apex's default; with LARS's 0.001 the global rate would have no effect
 
 
 class Wanted(NamedTuple):
@@ -95,16 +95,16 @@ def make(
 ) -> Any:
     """The optimizer `name` (one of NAMES) with learning rate `rate`.
 
-    momentum: of sgd, lars and larc. weight_decay: of those that have it (Row); exclude_vectors: leaves biases and
-    normalization out of it, and out of layer-wise rates. momentum_correction: of sgd; without it, it is Keras's own.
+    momentum: of sgd, lars and larc. weight_decay: of those that have it (Row). exclude_vectors: exclude biases and
+    normalization from weight decay and layer-wise rates. momentum_correction: of sgd; without it, sgd is Keras's own.
     """
     if name not in ROWS:
-        raise ValueError("{!r} is none of {}".format(name, ", ".join(NAMES)))
+        raise ValueError("{!r} is not one of {}".format(name, ", ".join(NAMES)))
     return ROWS[name].make(Wanted(rate, weight_decay, momentum, exclude_vectors, momentum_correction))
 
 
-def asked_for(asked: Any, rate: float) -> Any:
-    """The optimizer that a job's options ask for (parameters.json), with learning rate `rate`."""
+def from_options(asked: Any, rate: float) -> Any:
+    """The optimizer of a job's options (parameters.json), with learning rate `rate`."""
     return make(
         asked.optimizer,
         rate,

@@ -10,18 +10,18 @@ POLICIES = {"float32": "float32", "float16": "mixed_float16", "bfloat16": "mixed
 
 
 def use(precision: str) -> None:
-    """Compute in `precision` (a key of POLICIES) in all layers made from now on, unless one names its own dtype.
+    """Compute in `precision` (a key of POLICIES) in all layers made from now on, unless a layer has its own dtype.
 
-    Let a model's last layer name float32: a softmax in 16 bits loses small probabilities.
+    The last layer of a model should have float32: a softmax in 16 bits loses small probabilities.
     """
     tf.keras.mixed_precision.set_global_policy(POLICIES[precision])
 
 
 def scaled(optimizer: Any, precision: str) -> Any:
-    """The optimizer, with dynamic loss scaling for float16: gradients below 6e-8 would be zero there.
+    """The optimizer, with dynamic loss scaling for float16, in which gradients below 6e-8 would be zero.
 
-    It goes around hvd.DistributedOptimizer, not into it: so ranks look at the same, averaged gradients when they
-    decide whether a step overflowed, and keep the same scale.
+    Loss scaling wraps hvd.DistributedOptimizer, and not the reverse. So all ranks check the same averaged gradients for
+    an overflow, and keep the same scale.
     """
     if precision != "float16":
         return optimizer
@@ -34,14 +34,14 @@ def unscaled(optimizer: Any) -> Any:
 
 
 def scale_variables(optimizer: Any) -> list[Any]:
-    """The variables of float16's loss scaling, which a checkpoint holds: the scale, and steps since it last changed."""
+    """The variables of float16's loss scaling, for checkpoints: the scale, and the steps since its last change."""
     scale = getattr(optimizer, "_loss_scale", None)
     return [] if scale is None else [scale._current_loss_scale, scale._counter]
 
 
 def plain(variables: Sequence[Any]) -> list[Any]:
-    """The float32 variables inside those that a 16-bit model casts on reading, to be given to a tf.function.
+    """The float32 variables inside the casting variables of a 16-bit model, as arguments of a tf.function.
 
-    Before TensorFlow 2.12 it takes no casting ones ("could not be represented through the generic tracing type").
+    Before TensorFlow 2.12 it accepts no casting ones ("could not be represented through the generic tracing type").
     """
     return [getattr(one, "_variable", one) if type(one).__name__.startswith("AutoCast") else one for one in variables]

@@ -1,4 +1,4 @@
-"""Reads a job's options so that what was typed decides, and tells which of them do not go together."""
+"""Reads a job's options so that typed ones override conflicting defaults, and checks that they can be combined."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hpclaunch.training.rank.world import World
 def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line; typed options override defaults that conflict with them.
 
-    So --decay=cosine is enough where the job's own decay has steps, and --warmup-steps where it warms up by epochs.
-    Two typed options that conflict stay as they are, and `check` refuses them: also where one is typed as its default.
+    So --decay=cosine is enough if the job's own decay has steps, and --warmup-steps if its warm-up is in epochs. Two
+    typed options that conflict stay unchanged, even if one has its default value; `check` refuses them.
     """
     asked, typed = options.parse(parser, words)
     for name, without, conflicts in _OVERRIDDEN:
@@ -37,13 +37,13 @@ _OVERRIDDEN: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
     ("weight_decay", 0.0, lambda asked: asked.optimizer not in WITH_WEIGHT_DECAY),
     ("momentum_correction", True, lambda asked: asked.optimizer != "sgd"),
 )
-"""A default, its value when something else overrides it, and when that is so."""
+"""A default, its value when another option overrides it, and the condition for that."""
 
 
 def check(asked: argparse.Namespace, world: World, in_memory: bool = True) -> None:
-    """Raise AgreedError with everything in the options that does not go together.
+    """Raise AgreedError with all conflicts between the options.
 
-    in_memory: the job's stand-in data are made in memory, not written as files.
+    in_memory: the job's synthetic data are made in memory, and not written to files.
     """
     found = faults(asked, in_memory)
     if found:
@@ -51,28 +51,34 @@ def check(asked: argparse.Namespace, world: World, in_memory: bool = True) -> No
 
 
 def faults(asked: Any, in_memory: bool = True) -> list[str]:
-    """Why these options do not go together, a sentence each; an option without effect is a fault too."""
+    """Why these options cannot be combined, one sentence each; an option without effect is a fault too."""
     adascale = _adascale(asked)
     made_up = asked.synthetic and in_memory
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
     rules = [
-        (asked.warmup_epochs and asked.warmup_steps, "say --warmup-epochs or --warmup-steps, not both"),
+        (asked.warmup_epochs and asked.warmup_steps, "use --warmup-epochs or --warmup-steps, not both"),
         (asked.decay == "step" and not asked.decay_epochs, "--decay=step needs --decay-epochs, such as 30,60,80"),
-        (asked.decay != "step" and asked.decay_epochs, "--decay-epochs has an effect with --decay=step alone"),
+        (asked.decay != "step" and asked.decay_epochs, "--decay-epochs has an effect only with --decay=step"),
         (
             asked.weight_decay and asked.optimizer not in WITH_WEIGHT_DECAY,
-            "--weight-decay has no effect on {}, but on {}".format(asked.optimizer, ", ".join(WITH_WEIGHT_DECAY)),
+            "--weight-decay has no effect on {}, only on {}".format(asked.optimizer, ", ".join(WITH_WEIGHT_DECAY)),
         ),
         (
             not asked.momentum_correction and asked.optimizer != "sgd",
-            "--momentum-correction=false has an effect on sgd alone",
+            "--momentum-correction=false has an effect only on sgd",
         ),
-        (made_up and asked.stage_to, "made-up images (--synthetic=true) cannot be staged: drop --stage-to"),
-        (made_up and asked.input == "stream", "made-up images are in memory: --input=stream needs data"),
-        (adascale and asked.adasum, "AdaScale measures averaged gradients: it does not go with --adasum=true"),
-        (adascale and (asked.warmup_epochs or asked.warmup_steps), "AdaScale is a warm-up itself: set no other"),
-        (adascale and asked.precision == "float16", "AdaScale's averages break when the loss scale of float16 changes"),
-        (asked.xla and asked.accumulation > 1, "--xla=true does not go with --accumulation above 1"),
+        (made_up and asked.stage_to, "synthetic images (--synthetic=true) cannot be staged: omit --stage-to"),
+        (made_up and asked.input == "stream", "synthetic images are in memory: --input=stream needs data"),
+        (adascale and asked.adasum, "AdaScale needs averaged gradients, so it cannot be combined with --adasum=true"),
+        (
+            adascale and (asked.warmup_epochs or asked.warmup_steps),
+            "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps",
+        ),
+        (
+            adascale and asked.precision == "float16",
+            "AdaScale cannot be used with float16, whose loss scale changes its averages",
+        ),
+        (asked.xla and asked.accumulation > 1, "--xla=true cannot be combined with --accumulation above 1"),
         (asked.xla and synchronized, "XLA cannot compile the all-reduce of --batch-norm=synchronized"),
     ]
     return [text for broken, text in rules if broken] + strategies.faults(asked)

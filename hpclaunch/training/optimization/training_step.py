@@ -1,4 +1,4 @@
-"""A training step that computes the gradients of its batch in parts, or compiled by XLA; reduces them once."""
+"""A training step that computes gradients in parts of its batch, or compiled by XLA, and reduces them once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from hpclaunch.training.optimization.gradient_norms import squared_norm
 class StepInParts(tf.keras.Model):
     """A model whose step computes the gradients of `parts` parts of its batch one after the other, then reduces once.
 
-    The result is that of the whole batch, for the memory of a part; batch normalization sees a part. Ranks may get a
-    smaller last batch: parts are weighted by their samples. Compile it with an optimizer of reduction.distributed.
+    The result is that of the whole batch, with the memory of one part; only batch normalization sees the part alone.
+    The last batch may be smaller, so parts are weighted by their samples. Compile the model with an optimizer of
+    reduction.distributed.
 
-    Horovod's own backward_passes_per_step would do, but it counts every part as a step in Adam's bias correction, and
-    under float16 lets ranks choose different loss scales.
+    Horovod's own backward_passes_per_step is not used: it counts every part as a step in Adam's bias correction, and
+    under float16 ranks could choose different loss scales.
     """
 
     def __init__(self, *args: Any, parts: int = 1, xla: bool = False, **kwargs: Any) -> None:
@@ -29,8 +30,8 @@ class StepInParts(tf.keras.Model):
     def watch_parts(self, watcher: Callable[[Any, Any, Any], None]) -> None:
         """Call `watcher` in every step of several parts, before gradients are reduced.
 
-        It takes float32 scalars: the mean over the parts, weighted by their samples, of the squared norms of their
-        gradients; that of the whole batch's; and the number of parts that held samples.
+        It takes float32 scalars: the mean of the parts' squared gradient norms, weighted by their samples; the squared
+        norm of the whole batch's gradient; and the number of parts with samples.
         """
         self._watch = watcher if self._parts > 1 else None
 
@@ -48,7 +49,7 @@ class StepInParts(tf.keras.Model):
     def _gradients_of_all(self, x: Any, y: Any, weight: Any) -> list[Any]:
         """The gradient of the mean loss over the batch (scaled under float16), per trainable variable.
 
-        weight: of every sample, float [b], or None. As in Keras, the weighted losses are divided by b.
+        weight: the weight of every sample, float [b], or None. As in Keras, the weighted losses are divided by b.
         """
         if self._parts == 1:
             return self._gradients_of(x, y, weight, 1.0)
@@ -61,11 +62,11 @@ class StepInParts(tf.keras.Model):
             part = None if weight is None else weight[mine]
             new = self._gradients_of(x[mine], y[mine], part, share)
             if self._watch:
-                squares += squared_norm(new) / share  # their norm is that of the part times its share, squared
+                squares += squared_norm(new) / share  # `new` is the part's gradient times its share
             return start + size, squares, [total + gradient for total, gradient in zip(sums, new)]
 
         zeros = [tf.zeros_like(variable) for variable in self.trainable_variables]
-        # One at a time: parts side by side would need the memory of the whole batch again.
+        # One part at a time: parallel parts would need the memory of the whole batch again.
         loop = tf.while_loop(lambda start, *_: start < samples, add, (0, 0.0, zeros), parallel_iterations=1)
         _, squares, gradients = loop
         if self._watch:
@@ -85,7 +86,7 @@ class StepInParts(tf.keras.Model):
 
 
 def in_parts(model: Any, parts: int, xla: bool = False) -> Any:
-    """The functional or sequential `model` with another training step, or itself if it needs none; same weights."""
+    """The functional or sequential `model` with this training step and the same weights, or itself if it needs none."""
     if parts == 1 and not xla:
         return model
     return StepInParts(model.inputs, model.outputs[0], name=model.name, parts=parts, xla=xla)

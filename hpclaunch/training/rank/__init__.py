@@ -1,1 +1,1 @@
-"""What a process needs to be a rank: start-up, its place and GPU, signals, and failures that all ranks agree on."""
+"""The parts of a rank: start-up, its place and GPU, signals, and failures that all ranks agree on."""

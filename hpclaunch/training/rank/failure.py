@@ -1,4 +1,4 @@
-"""Ends a rank at once when training fails: leaves the exit code, says why, and never waits for other ranks."""
+"""Ends a rank at once when training fails: it records the exit code, prints the reason, and waits for no other rank."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Iterator
 
 EXIT_FILE_VARIABLE = "HPCLAUNCH_EXIT_FILE"
 
-# The launcher ends all ranks as soon as one has gone: the others give the rank that has something to say a head start.
+# The launcher ends all ranks as soon as one has ended. So the others wait, until the rank with the message has printed.
 HEAD_START_S = 1.5
 
 
 class TrainingError(Exception):
-    """A failure that a person can mend: its text says what is wrong, where, what is allowed and what to do."""
+    """A failure that a person can correct: its text says what is wrong, where, what is allowed and what to do."""
 
     exit_code = 1
 
@@ -33,7 +33,7 @@ class AgreedError(TrainingError):
 
 
 class RunAgain(AgreedError):
-    """All ranks have saved their state, as they were asked to stop: the run is to be started again (docs/contract.md).
+    """All ranks were asked to stop and have saved their state; the script should restart the run (docs/contract.md).
 
     75 is "temporary failure, try again" in sysexits.h.
     """
@@ -46,9 +46,9 @@ class RunAgain(AgreedError):
 def reported() -> Iterator[None]:
     """Run a block; if it raises, record the exit code, print one message and end the process with os._exit.
 
-    os._exit because Horovod's exit handler talks to the other ranks: it can wait for one that is busy in a collective,
-    and it makes the others fail with errors of their own before this rank's message is out.
-    `sys.exit(0)` passes; Ctrl-C gives 130.
+    It is os._exit because Horovod's exit handler communicates with the other ranks: it can wait for one that is busy in
+    a collective, and it makes the others fail with errors of their own before this rank has printed its message.
+    `sys.exit(0)` is not a failure; Ctrl-C gives 130.
     """
     try:
         yield
@@ -67,22 +67,22 @@ def reported() -> Iterator[None]:
     except Exception as error:
         if _follows_another_rank(error):
             time.sleep(HEAD_START_S)
-            leave(1, "{}: stopped because another rank ended".format(who()), prefix="")  # that rank tells the error
+            leave(1, "{}: stopped because another rank ended".format(who()), prefix="")  # that rank prints the error
         traceback.print_exc()
         leave(1, "{}: stopped by the {} above".format(who(), type(error).__name__))
 
 
 def record_exit_code(code: int, path: str | None = None) -> bool:
-    """Write `code` to the exit file unless a rank was there first; True if this call wrote it.
+    """Write `code` to the exit file unless another rank has already written one; True if this call wrote it.
 
-    Created exclusively: what counts is the rank that failed first, not those that followed it.
+    The file is created exclusively: the first failing rank counts, not those that fail because of it.
     """
     path = path or os.environ.get(EXIT_FILE_VARIABLE)
     if not path:
         return False
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    except OSError:  # another rank was first, or the folder is gone: the message on stderr still tells
+    except OSError:  # another rank was first, or the folder is gone; the message on stderr remains
         return False
     try:
         os.write(descriptor, "{}\n".format(code).encode("ascii"))
@@ -92,7 +92,7 @@ def record_exit_code(code: int, path: str | None = None) -> bool:
 
 
 def who() -> str:
-    """This rank in words, as far as it is known: "rank 3 on node17", or "node17" before Horovod has started."""
+    """This rank in words: "rank 3 on node17", or "node17" before Horovod has started."""
     host = socket.gethostname()
     horovod = sys.modules.get("horovod.tensorflow")
     try:
@@ -102,7 +102,7 @@ def who() -> str:
 
 
 def leave(code: int, message: str, prefix: str = "error: ") -> None:
-    """End this process now: record the exit code, print the message (empty: none) on stderr, wait for nobody."""
+    """End this process now: record the exit code, print the message (empty: none) on stderr, wait for no other rank."""
     record_exit_code(code)
     if message:
         print(prefix + message, file=sys.stderr)
@@ -112,12 +112,12 @@ def leave(code: int, message: str, prefix: str = "error: ") -> None:
 
 
 def _follows_another_rank(error: Exception) -> bool:
-    """Whether Horovod or gRPC reports that a collective broke, which is what ranks see that outlive the failing one."""
+    """Whether Horovod or gRPC reports a broken collective, which surviving ranks see when another rank has failed."""
     if type(error).__name__ == "HorovodInternalError":
         return True
     text = str(error)
     if "Collective ops is aborted by" in text and "GRPC error information from remote target" in text:
-        return True  # of MultiWorkerMirroredStrategy; what breaks on this rank names no remote target
+        return True  # MultiWorkerMirroredStrategy; a failure of this rank itself names no remote target
     return "Horovod" in text and any(
         sign in text
         for sign in (

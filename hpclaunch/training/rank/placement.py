@@ -1,4 +1,4 @@
-"""Decides which GPU and how many threads a rank uses and whether the world is as asked; touches no device."""
+"""Chooses the GPU and the threads of a rank, and checks the world size; it touches no device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpclaunch.training.rank.failure import TrainingError
 class GpuChoice:
     """`index` among the GPUs visible to this rank, or None for the CPU; `why` in words.
 
-    count: how many from there on; more than one only under a strategy of TensorFlow.
+    count: the number of GPUs from there on; more than one only under a strategy of TensorFlow.
     """
 
     index: int | None
@@ -22,7 +22,7 @@ class GpuChoice:
 
     @property
     def indices(self) -> range:
-        """All of them; none for the CPU."""
+        """The indices of all GPUs; none for the CPU."""
         return range(0) if self.index is None else range(self.index, self.index + self.count)
 
 
@@ -30,14 +30,14 @@ def choose_gpu(visible: int, local_rank: int, local_size: int) -> GpuChoice:
     """Choose a rank's GPU.
 
     visible: how many GPUs TensorFlow sees in this rank. local_rank of local_size ranks on this host.
-    Raises TrainingError if several are visible but too few: ranks would share a GPU without a word.
+    Raises TrainingError if several GPUs are visible, but too few: ranks would share a GPU without any message.
     """
     if visible == 0:
         return GpuChoice(None, "CPU (no GPU is visible)")
     if visible == 1:
         if local_size == 1:
             return GpuChoice(0, "GPU 0 (the only one)")
-        # --gpus-per-task=1 or a site's wrapper has bound the rank: every rank calls its own GPU number 0.
+        # --gpus-per-task=1 or a site's wrapper has bound the rank: every rank sees its own GPU as number 0.
         return GpuChoice(0, "GPU 0 (the only visible one: the launcher has bound it)")
     if visible >= local_size:
         return GpuChoice(local_rank, "GPU {} (of {}, by local rank)".format(local_rank, visible))
@@ -48,7 +48,7 @@ def choose_gpu(visible: int, local_rank: int, local_size: int) -> GpuChoice:
 
 
 def choose_gpus(visible: int, local_rank: int, local_size: int) -> GpuChoice:
-    """Choose a rank's GPUs where it may have several: as many as go round. Arguments and errors as of choose_gpu."""
+    """Choose a rank's equal share of the GPUs, if it may use several. Arguments and errors as for choose_gpu."""
     each = visible // local_size
     if each < 2:
         return choose_gpu(visible, local_rank, local_size)
@@ -58,9 +58,9 @@ def choose_gpus(visible: int, local_rank: int, local_size: int) -> GpuChoice:
 
 
 def threads_per_rank(environ: Mapping[str, str], cpus: int, local_size: int) -> int:
-    """Threads for a rank's operations: OMP_NUM_THREADS, else SLURM_CPUS_PER_TASK, else a fair part of `cpus`.
+    """The threads of a rank's operations: OMP_NUM_THREADS, else SLURM_CPUS_PER_TASK, else an equal share of `cpus`.
 
-    Without it every rank starts as many threads as the node has cores. `cpus`: the cores that this process may use.
+    By default every rank would start as many threads as the node has cores. cpus: the cores this process may use.
     """
     for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
         first = environ.get(name, "").split(",")[0].strip()  # OMP_NUM_THREADS=4,2 is nested parallelism
@@ -70,35 +70,35 @@ def threads_per_rank(environ: Mapping[str, str], cpus: int, local_size: int) -> 
 
 
 def expected_world_size(environ: Mapping[str, str]) -> int | None:
-    """The world size that was asked for, or None if nobody said: HPCLAUNCH_WORLD_SIZE, else what mpirun has started."""
+    """The requested world size: HPCLAUNCH_WORLD_SIZE, else the number of tasks of mpirun, else None."""
     for name in ("HPCLAUNCH_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"):
         text = environ.get(name, "").strip()
         if text:
             if not text.isdigit() or int(text) < 1:
-                raise TrainingError("{}={!r} is no world size: a whole number from 1 is expected.".format(name, text))
+                raise TrainingError("{}={!r} is not a world size, a whole number of at least 1.".format(name, text))
             return int(text)
     return None
 
 
 def check_world_size(expected: int | None, size: int, mpi_built: bool) -> None:
-    """Raise TrainingError if Horovod's world is not what was asked; `mpi_built`: this Horovod can talk MPI."""
+    """Raise TrainingError if Horovod's world size is not the expected one; mpi_built: this Horovod can use MPI."""
     if expected is None or expected == size:
         return
     causes = []
     if size == 1 and not mpi_built:
         causes.append(
-            "this Horovod is built without MPI and sees nothing of srun or mpirun: "
+            "this Horovod is built without MPI, so it cannot find the ranks of srun or mpirun: "
             "use the launcher horovodrun, or build Horovod with HOROVOD_WITH_MPI=1"
         )
     elif size == 1:
         causes.append(
-            "every rank started as a world of its own; most often srun's --mpi type does not fit the MPI that "
+            "each rank started as a separate job of one rank; usually srun's --mpi type does not match the MPI that "
             "Horovod was built with: set `mpi` in the site file (`srun --mpi=list` shows the types; Open MPI: pmix)"
         )
     else:
         causes.append("the launcher started another number of tasks than nodes x tasks per node")
     raise TrainingError(
-        "the world has {} {}, but {} were asked for (HPCLAUNCH_WORLD_SIZE). Likely cause: {}.".format(
+        "the world has {} {}, but {} were requested (HPCLAUNCH_WORLD_SIZE). Likely cause: {}.".format(
             size, "rank" if size == 1 else "ranks", expected, "; ".join(causes)
         )
     )

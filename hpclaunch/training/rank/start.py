@@ -1,4 +1,4 @@
-"""Starts a rank: Horovod, the world-size check, its GPU, its threads and seeds; builds no model and reads no data."""
+"""Starts a rank: Horovod, the check of the world size, GPU, threads and seeds; it builds no model and reads no data."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ M_ARENA_MAX = -8  # from glibc's malloc.h
 
 
 def start(job: str, seed: int, strategy: str = strategies.HOROVOD) -> World:
-    """Initialise Horovod and this rank. `job` names the output folder of a run without a launcher; `seed` as typed.
+    """Initialise Horovod and this rank.
 
-    strategy: one of strategies.NAMES.
-
-    Raises TrainingError if the world is not as asked, a promised GPU is missing, or Keras 3 is found.
+    job: the name of the output folder of a run without a launcher. seed: as typed. strategy: one of strategies.NAMES.
+    Raises TrainingError if the world size is not the requested one, a promised GPU is missing, or Keras is version 3.
     """
     _bound_memory_arenas()
     stopping.watch()
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # one notice about CPU features a rank drowns the progress lines
+    os.environ.setdefault(
+        "TF_CPP_MIN_LOG_LEVEL", "1"
+    )  # else a notice about CPU features from every rank hides the progress
     prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
     hvd.init()
@@ -42,15 +43,15 @@ def start(job: str, seed: int, strategy: str = strategies.HOROVOD) -> World:
         threads=placement.threads_per_rank(os.environ, len(os.sched_getaffinity(0)), hvd.local_size()),
         run_dir=os.environ.get("HPCLAUNCH_RUN_DIR") or os.path.join(os.getcwd(), job + "-output"),
     )
-    # Threads and GPU come before the first collective: TensorFlow takes them once.
+    # Threads and GPU are set before the first collective, because TensorFlow reads them only once.
     _set_threads(world.threads)
     if strategy == strategies.HOROVOD:
         device, distribute = world.together(lambda: _device_of(world, hvd.mpi_built(), strategy)), None
-    else:  # by itself: its server starts before the first operation, and a collective is one
+    else:  # not together: its server must start before the first operation, and a collective is an operation
         device = _device_of(world, hvd.mpi_built(), strategy)
         distribute = strategies.begin(strategy, world.rank, world.size, world.local_rank)
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
-    _seed(seed, world.rank)
+    _set_seeds(seed, world.rank)
     return World(**{**world.__dict__, "device": device, "distribute": distribute})
 
 
@@ -66,7 +67,7 @@ def _load_horovod() -> Any:
     placement.check_keras(tf.__version__, keras, os.environ.get("TF_USE_LEGACY_KERAS", "") not in ("", "0"))
     try:
         import horovod.tensorflow as hvd
-    except Exception as error:  # a library built for another TensorFlow gives more than ImportError
+    except Exception as error:  # a library built for another TensorFlow may raise other errors than ImportError
         raise TrainingError(
             "Horovod cannot be loaded with TensorFlow {} by {}: {}. Build it where this TensorFlow can be imported "
             "(HOROVOD_WITH_TENSORFLOW=1).".format(tf.__version__, sys.executable, error)
@@ -86,7 +87,7 @@ def _pin_gpus(world: World, strategy: str) -> str:
     if not gpus and os.environ.get("HPCLAUNCH_EXPECT_GPU") == "1":
         raise TrainingError(
             "the site promises GPUs, but TensorFlow {} on {} sees none (CUDA_VISIBLE_DEVICES={}). Check that the "
-            "job asks for GPUs, that this TensorFlow is a GPU build, and that its CUDA libraries are loaded.".format(
+            "job requests GPUs, that this TensorFlow is a GPU build, and that its CUDA libraries are loaded.".format(
                 tf.__version__, world.host, os.environ.get("CUDA_VISIBLE_DEVICES", "(unset)")
             )
         )
@@ -104,39 +105,40 @@ def _set_threads(threads: int) -> None:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
-    # Two: one operation computes while Horovod's operations and the input pipeline are waited for.
+    # Two threads: one operation computes while another waits for Horovod or the input pipeline.
     tf.config.threading.set_inter_op_parallelism_threads(2)
 
 
-def _seed(seed: int, rank: int) -> None:
+def _set_seeds(seed: int, rank: int) -> None:
     import numpy as np
     import tensorflow as tf
 
-    # Every rank draws other dropout masks. The weights do not depend on it: rank 0's are broadcast.
+    # Every rank draws different dropout masks. The weights do not depend on the rank: those of rank 0 are broadcast.
     own = stream_seed(seed, "rank", rank)
     random.seed(own)
     np.random.seed(own)
-    tf.random.set_seed(own)
-    # Layers such as Dropout then hold their random state in variables, which a checkpoint can hold as well.
+    tf.random.set_set_seeds(own)
+    # Layers such as Dropout then keep their random state in variables, which a checkpoint can contain.
     tf.keras.backend.experimental.enable_tf_random_generator()
 
 
 def prefer_onednn(environ: MutableMapping[str, str], machine: str) -> None:
-    """Let TensorFlow compute with oneDNN on every x86-64 processor; to be called before TensorFlow is imported.
+    """Let TensorFlow compute with oneDNN on every x86-64 processor; call this before TensorFlow is imported.
 
-    By default it does so from AVX-512 VNNI on only (IsMKLEnabled in TensorFlow's tsl/util/util.cc). On a processor with
-    AVX2 the cifar job is 1.4 times as fast with it (docs/measurements.md). It changes nothing on a GPU. Sums are added
-    in another order, so that digits near float32's last differ. Other architectures keep TensorFlow's choice: untested.
+    By default TensorFlow uses it only on processors with AVX-512 VNNI (IsMKLEnabled in tsl/util/util.cc). On one with
+    AVX2 the cifar job is 1.4 times as fast with it (docs/measurements.md). It changes nothing on a GPU. Sums are
+    added in another order, so that the last digits of float32 differ. Other architectures, which are untested, keep
+    TensorFlow's default.
     """
     if machine in ("x86_64", "AMD64"):
         environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
 def _bound_memory_arenas() -> None:
-    """Let glibc use two memory arenas: by default it keeps up to eight a core, each with its own unused memory."""
+    """Let glibc use two memory arenas; by default it keeps up to eight per core, each with its own unused memory."""
     if "MALLOC_ARENA_MAX" in os.environ:
         return
     try:
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
-    except (OSError, AttributeError):  # another C library: nothing to bound
+    except (OSError, AttributeError):  # another C library, without this setting
         pass

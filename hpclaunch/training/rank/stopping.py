@@ -1,4 +1,4 @@
-"""Whether this rank was asked to stop (walltime, preemption), and a watch over steps that never end; saves nothing."""
+"""Notes the signals that ask a rank to stop (walltime, preemption), and ends a rank whose steps hang; saves nothing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _asked: list[int] = []
 def watch() -> None:
     """From now on note SIGTERM and the signal of HPCLAUNCH_SIGNAL (such as USR2) instead of ending at once.
 
-    Slurm sends SIGTERM on preemption, without any other signal before it. For the main thread alone, as Python wants.
+    On preemption Slurm sends only SIGTERM. Call it in the main thread, as Python requires.
     """
     for name in {"TERM", os.environ.get(SIGNAL_VARIABLE, "") or "TERM"}:
         number = getattr(signal, "SIG" + name, None)
         if number is None:
-            raise failure.TrainingError("{}={}: not a signal's name".format(SIGNAL_VARIABLE, name))
+            raise failure.TrainingError("{}={} is not the name of a signal".format(SIGNAL_VARIABLE, name))
         signal.signal(number, _note)
 
 
@@ -37,10 +37,10 @@ def _note(number: int, frame: Any) -> None:
 
 
 class StepWatch:
-    """Ends this rank when no step has ended for `seconds`, counted from the first one: then some rank hangs.
+    """Ends this rank when no step has ended for `seconds`, counted from the first step: then some rank hangs.
 
-    A rank that hangs makes all others wait in a collective, to the end of the walltime; Horovod says which one it waits
-    for, and ends nobody. Any rank but the hanging one can end the run.
+    A hanging rank makes all others wait in a collective until the walltime ends. Horovod reports for which rank it
+    waits, but ends none. Every rank except the hanging one can end the run.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -49,14 +49,14 @@ class StepWatch:
         self._over = threading.Event()
 
     def step_ended(self) -> None:
-        """Tell that a step has ended; the watch begins with the first."""
+        """Note that a step has ended; the watch begins with the first step."""
         begins = not self._last
         self._last = time.monotonic()
         if begins and self._seconds:
             threading.Thread(target=self._watch, name="step watch", daemon=True).start()
 
     def stop(self) -> None:
-        """No more steps will come."""
+        """End the watch, because no more steps will come."""
         self._over.set()
 
     def _watch(self) -> None:
@@ -64,6 +64,6 @@ class StepWatch:
             if time.monotonic() - self._last > self._seconds:
                 failure.leave(
                     1,
-                    "{}: no step has ended for {:.0f} s: a rank hangs (Horovod's warnings above say which it waits for)"
-                    ". Resume the run; --stall-minutes says how long to wait.".format(failure.who(), self._seconds),
+                    "{}: no step has ended for {:.0f} s: a rank hangs (Horovod's warnings above say which one). "
+                    "Resume the run; --stall-minutes sets how long to wait.".format(failure.who(), self._seconds),
                 )

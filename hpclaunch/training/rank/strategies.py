@@ -1,6 +1,6 @@
-"""TensorFlow's own strategies in Horovod's place: which replicas a rank holds, and how ranks find each other by gRPC.
+"""TensorFlow's own strategies instead of Horovod: the replicas of a rank, and how ranks find each other over gRPC.
 
-Horovod stays what ranks agree through (World.gather); under a strategy it averages no gradient.
+Ranks still agree on values through Horovod (World.gather); under a strategy it does not average gradients.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
 NAMES = (HOROVOD, MIRRORED, MULTIWORKER)
 WORKERS_VARIABLE = "HPCLAUNCH_WORKERS"
 WARNING = (
-    "warning: multiworker's ranks talk gRPC (between GPUs, NCCL may carry the gradients): TCP sockets without the "
-    "interconnect's RDMA, and ports of their own. "
-    "The guidelines of distributed training decline it on HPC; it is here to be compared with --strategy=horovod"
+    "warning: multiworker's ranks communicate over gRPC (between GPUs, NCCL may carry the gradients): TCP sockets "
+    "without the interconnect's RDMA, and ports of their own. "
+    "The guidelines of distributed training decline it on HPC; it is here for comparison with --strategy=horovod"
 )
 
 
@@ -40,18 +40,18 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
     """The tf.distribute.Strategy of this process (MIRRORED or MULTIWORKER), on the GPUs that it may use, else its CPUs.
 
-    To be called before TensorFlow runs any operation: multiworker starts a server, which then cannot be done any more.
-    Raises TrainingError, on the rank that fails alone: the others would wait for it, and the launcher ends them.
+    Call it before TensorFlow runs any operation, after which multiworker could not start its server any more.
+    Raises TrainingError on the failing rank alone; the others would wait for it, but the launcher ends them.
     """
     if name == MIRRORED and size > 1:
         raise AgreedError(
-            "mirrored is one process with all GPUs of its node, and {} ranks were started: start one task, or say "
+            "mirrored is one process with all GPUs of its node, but {} ranks were started: start one task, or use "
             "--strategy=multiworker".format(size),
-            speaks=rank == 0,  # every rank finds it
+            speaks=rank == 0,  # every rank raises it
         )
     import tensorflow as tf
 
-    os.environ.pop("TF_CONFIG", None)  # somebody else's: under either strategy TensorFlow would wait for its workers
+    os.environ.pop("TF_CONFIG", None)  # one from elsewhere would make TensorFlow wait for its workers
     if name == MIRRORED:
         return tf.distribute.MirroredStrategy()
     if rank == 0:
@@ -64,14 +64,14 @@ def begin(name: str, rank: int, size: int, local_rank: int) -> Any:
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def workers_of(told: str, size: int) -> list[str]:
+def workers_of(addresses: str, size: int) -> list[str]:
     """HOST:PORT of every rank, by rank, from HPCLAUNCH_WORKERS; raises TrainingError unless there is one for each."""
-    workers = told.split(",") if told else []
+    workers = addresses.split(",") if addresses else []
     if len(workers) != size or len(set(workers)) != size or not all(re.fullmatch(r"[^:,\s]+:\d+", w) for w in workers):
         raise TrainingError(
-            "multiworker needs to know where each of {} ranks listens: {}={!r} should be HOST:PORT,HOST:PORT,… by "
-            "rank, each another one. The scripts of hpclaunch submit --strategy multiworker set it.".format(
-                size, WORKERS_VARIABLE, told
+            "multiworker needs an address for each of {} ranks: {}={!r} should be HOST:PORT,HOST:PORT,… by rank, "
+            "all different. The scripts of hpclaunch submit --strategy multiworker set it.".format(
+                size, WORKERS_VARIABLE, addresses
             )
         )
     return workers
@@ -80,19 +80,19 @@ def workers_of(told: str, size: int) -> list[str]:
 def check_place(workers: list[str], rank: int, local_rank: int, host: str) -> None:
     """Raise TrainingError unless `workers` (HOST:PORT by rank) has the order in which the launcher has placed ranks.
 
-    host: this machine's name. It tells only if another rank's host is called so: a machine may have several names.
+    host: this machine's name. It is used only if another rank's host has that name: a machine may have several names.
     """
     hosts = [worker.rsplit(":", 1)[0] for worker in workers]
     short, own = [name.partition(".")[0] for name in hosts], host.partition(".")[0]
     if own in short and short[rank] != own:
         raise TrainingError(
-            "rank {} is on {}, and {} says that it is on {}: the launcher takes the hosts in another order. Submit "
+            "rank {} is on {}, but {} says that it is on {}: the launcher uses the hosts in another order. Submit "
             "with another --launcher.".format(rank, host, WORKERS_VARIABLE, hosts[rank])
         )
     meant = hosts[:rank].count(hosts[rank])
     if meant != local_rank:
         raise TrainingError(
-            "rank {} is local rank {} on its host, and {} says local rank {} on {}: the launcher does not fill one "
+            "rank {} is local rank {} on its host, but {} says local rank {} on {}: the launcher does not fill one "
             "host after the other. Submit with another --launcher, or one task per node.".format(
                 rank, local_rank, WORKERS_VARIABLE, meant, hosts[rank]
             )
@@ -105,10 +105,10 @@ def tf_config(workers: list[str], rank: int) -> str:
 
 
 def tell_tensorflow(environ: MutableMapping[str, str], workers: list[str], rank: int) -> None:
-    """Put into the environment what TensorFlow and gRPC read of it: TF_CONFIG, and hosts that no proxy leads to.
+    """Set the variables of TensorFlow and gRPC: TF_CONFIG, and the hosts to reach without a proxy.
 
-    gRPC asks http_proxy, which many centres set on their nodes, for every host that is not named: ranks would wait for
-    ever (its environment_variables.md: no_grpc_proxy, else no_proxy).
+    For all other hosts gRPC uses http_proxy, which many centres set on their nodes: ranks would wait for ever (gRPC's
+    environment_variables.md: no_grpc_proxy, else no_proxy).
     """
     environ["TF_CONFIG"] = tf_config(workers, rank)
     environ["no_grpc_proxy"] = ",".join(dict.fromkeys(worker.rsplit(":", 1)[0] for worker in workers))
@@ -123,18 +123,18 @@ def check_port(worker: str) -> None:
             probe.bind(("", port))
         except OSError as error:
             raise TrainingError(
-                "port {} of {} cannot be used ({}): another program has it. Submit the job again: it gets "
-                "others".format(port, socket.gethostname(), error.strerror)
+                "port {} of {} cannot be used ({}): another program uses it. Submit the job again: it gets "
+                "other ports".format(port, socket.gethostname(), error.strerror)
             ) from None
 
 
 def scope(world: World) -> ContextManager[Any]:
-    """Where model and optimizer are made: in the strategy's scope, so that every replica has its own variables."""
+    """The scope in which model and optimizer are made: the strategy's, so that every replica has its own variables."""
     return contextlib.nullcontext() if world.distribute is None else world.distribute.scope()
 
 
 def faults(asked: Any) -> list[str]:
-    """Why these options do not go with a strategy of TensorFlow, a sentence each: they work on Horovod's gradients."""
+    """Why these options do not work with a strategy of TensorFlow, one sentence each: they need Horovod's gradients."""
     if asked.strategy == HOROVOD:
         return []
     horovods = [
@@ -150,10 +150,10 @@ def faults(asked: Any) -> list[str]:
 
 
 def alone(model: Any, world: World) -> Any:
-    """A model with the same weights that belongs to no strategy, for what ranks do by themselves. A collective.
+    """A model with the same weights that belongs to no strategy, for work that each rank does alone. A collective.
 
-    In a model of a strategy batch norm's statistics are averaged over all replicas whenever one is asked for an answer:
-    ranks with different numbers of test batches would wait for ever.
+    A model of a strategy averages batch norm's statistics over all replicas in every call, so ranks with different
+    numbers of test batches would wait for ever.
     """
     if world.distribute is None:
         return model

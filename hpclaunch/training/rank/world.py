@@ -1,4 +1,4 @@
-"""Where a rank stands among the others, and how they agree on a value or a failure; it starts nothing."""
+"""The place of a rank among the others, and how ranks agree on a value or a failure; it starts nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 @dataclass(frozen=True)
 class World:
-    """Where this rank stands. `device`: its GPU or CPU in words; `run_dir`: where the run's files go.
+    """The place of this rank. device: its GPU or CPU in words; run_dir: the folder of the run's files.
 
     distribute: the tf.distribute.Strategy that averages gradients; None: Horovod does.
     """
@@ -32,7 +32,7 @@ class World:
 
     @property
     def replicas(self) -> int:
-        """Copies of the model that train together: one a rank, but under a strategy of TensorFlow one a GPU."""
+        """The number of model copies that train together: one per rank; under a TensorFlow strategy one per GPU."""
         return self.size if self.distribute is None else int(self.distribute.num_replicas_in_sync)
 
     @property
@@ -52,7 +52,7 @@ class World:
     def together(self, work: Callable[[], Any]) -> Any:
         """Run `work` on every rank and return this rank's result; if it fails on any, all fail with one message.
 
-        A rank that left alone would keep the others waiting in their next collective. A collective itself.
+        If one rank ended alone, the others would wait for it in their next collective. This is a collective itself.
         """
         result, problem = None, None
         try:

@@ -81,7 +81,7 @@ from hpclaunch.training.optimization import optimizers, techniques
 
 asked = techniques.parse(options.parser("a test", {"from": "samples"}), sys.argv[1:])
 assert techniques.faults(asked) == []
-optimizer = optimizers.asked_for(asked, 0.5)
+optimizer = optimizers.from_options(asked, 0.5)
 weights = tf.Variable([[1.0, -2.0]])
 for gradient in ([[3.0, 0.0]], [[-0.1, -4.0]]):
     optimizer.apply_gradients([(tf.constant(gradient), weights)])

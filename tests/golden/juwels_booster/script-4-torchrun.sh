@@ -2,7 +2,7 @@
 # my-train-date at juwels_booster (gpu): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Seen in users' files only, not in the centre's own pages: node_types.gpu.whole_nodes, charging.note
+# Found only in users' files, not on the centre's own pages: node_types.gpu.whole_nodes, charging.note
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=my-train-date
 #SBATCH --account=m1234

@@ -6,7 +6,7 @@
 #   learning_rate: 0.1, 0.01
 #   seed: 1, 2, 3, 4, 5, 6, …, 10 (10 values)
 #   stage_to: "", /tmp/$USER
-# Seen in users' files only, not in the centre's own pages: qos.regular.max_walltime, folders.runs, folders.data
+# Found only in users' files, not on the centre's own pages: qos.regular.max_walltime, folders.runs, folders.data
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234

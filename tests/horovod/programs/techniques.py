@@ -65,7 +65,7 @@ def on_ranks(asked, x, y, weight):
     before = model.get_weights()
     asked.accumulation = 1  # it is inside the batch here
     plan = learning_rate.schedule(asked, world.size, STEPS)
-    optimizer = optimizers.asked_for(asked, plan.rate)
+    optimizer = optimizers.from_options(asked, plan.rate)
     optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
     gain = adascale.gain_for(asked, optimizer, world)
     rate = callbacks.LearningRate(plan, STEPS, gain)
@@ -88,7 +88,7 @@ def alone(asked, before, x, y, weight):
     model = network(lambda: tf.keras.layers.BatchNormalization(fused=False) if normalized else lambda x: x)
     model.set_weights(before)
     plan = learning_rate.schedule(asked, world.size, STEPS)
-    optimizer = optimizers.asked_for(asked, plan.rate)
+    optimizer = optimizers.from_options(asked, plan.rate)
     for step, (batch, label) in enumerate(zip(x, y, strict=True)):
         optimizer.learning_rate = plan.at(step / STEPS)
         if asked.adasum:

@@ -30,10 +30,10 @@ def test_a_refusal_is_told_under_its_subject() -> None:
     private = Fault(what="the run directory is in /tmp", next="--runs-dir FOLDER", subject="shared paths")
     (check,) = refusals([private], [("gpus-per-node", "h100:2")], ["a100"], SLURM)
     assert (check.name, check.what, check.next) == ("shared paths", private.what, private.next)
-    nodes = Fault(where="cluster gpu", what="no partition takes 9 gpu nodes", allowed="at most 4 nodes")
+    nodes = Fault(where="cluster gpu", what="no partition accepts 9 gpu nodes", allowed="at most 4 nodes")
     (check,) = refusals([nodes], [], [], SLURM)
     assert check.name == "request", "its nodes are only called so"
-    assert check.what == "cluster gpu: no partition takes 9 gpu nodes; allowed: at most 4 nodes"
+    assert check.what == "cluster gpu: no partition accepts 9 gpu nodes; allowed: at most 4 nodes"
 
 
 def test_of_slurms_own_refusal_the_subject_tells_what_helps() -> None:

@@ -51,7 +51,7 @@ def test_an_empty_file_is_an_empty_mapping(file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a: 1\na: 2\n", "line 1: the key 'a' is said twice"),
+        ("a: 1\na: 2\n", "line 1: the key 'a' is given twice"),
         ("a: &x 1\nb: *x\n", "line 1: anchors and aliases (& and *) are not supported"),
         ("- 1\n", "must be a mapping of keys to values"),
         ("text", "must be a mapping of keys to values"),
@@ -91,8 +91,8 @@ def test_json_keeps_types_apart(file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"a": 1, "a": 2}', "is not valid JSON: the key 'a' is said twice"),
-        ('{"a": {"b": 1, "b": 2}}', "the key 'b' is said twice"),
+        ('{"a": 1, "a": 2}', "is not valid JSON: the key 'a' is given twice"),
+        ('{"a": {"b": 1, "b": 2}}', "the key 'b' is given twice"),
         ('{"a": NaN}', "is not valid JSON: NaN is not a number"),
         ("{'a': 1}", "is not valid JSON: "),
         ("[1]", "must be a mapping of keys to values"),

@@ -58,20 +58,20 @@ def test_every_fault_is_told_at_once_with_its_key(file: Path) -> None:
     """
     text = faults(file, content)
     for message in (
-        "FILE: name: this key is needed and not there",
+        "FILE: name: this key is required, but missing",
         "FILE: counts: unknown key; did you mean 'count'?; allowed: ",
         "FILE: inner.walltme: unknown key; did you mean 'walltime'?; allowed: memory, walltime",
         "FILE: inner.memory: 'lots' is not an amount of memory",
         "FILE: many.a.walltime: 'never' is not a walltime",
         "FILE: listed.0.memry: unknown key; did you mean 'memory'?",
-        "FILE: variables.2bad: '2bad' may not stand here; allowed: letters",
+        "FILE: variables.2bad: '2bad' is not allowed here; allowed: letters",
     ):
         assert message in text
 
 
 def test_a_key_that_the_program_sets_is_refused(file: Path) -> None:
     file.write_text("name: x\n")
-    with pytest.raises(InvalidFile, match=r"file\.yaml: name: this key is set by hpclaunch itself"):
+    with pytest.raises(InvalidFile, match=r"file\.yaml: name: hpclaunch itself sets this key"):
         read(file, Outer, name="y")
 
 
@@ -98,9 +98,12 @@ def test_a_variable_is_the_text_that_was_written(file: Path, text: str, value: s
     ("environment", "message"),
     [
         ("{venv: a, conda: b}", "'venv' and 'conda' exclude each other"),
-        ('{setup: ["a\\nb"]}', "FILE: environment.setup.0: 'a\\nb' may not stand here; allowed: text on one line"),
-        ('{modules: [""]}', "FILE: environment.modules.0: '' may not stand here; allowed: text on one line, not empty"),
-        ("{variables: {A-B: x}}", "FILE: environment.variables.A-B: 'A-B' may not stand here; allowed: letters"),
+        ('{setup: ["a\\nb"]}', "FILE: environment.setup.0: 'a\\nb' is not allowed here; allowed: text on one line"),
+        (
+            '{modules: [""]}',
+            "FILE: environment.modules.0: '' is not allowed here; allowed: text on one line, not empty",
+        ),
+        ("{variables: {A-B: x}}", "FILE: environment.variables.A-B: 'A-B' is not allowed here; allowed: letters"),
         ("{variables: {A: [1]}}", "FILE: environment.variables.A: is not text or a number"),
     ],
 )

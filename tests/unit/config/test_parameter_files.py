@@ -109,7 +109,7 @@ def test_training_parameters_of_a_run_are_those_beside_its_code(tmp_path: Path) 
         ({"from": "a\0b.json"}, "cannot be read: "),
         (
             {"from": "training", "epoch": 3},
-            "parameters.epoch: 'from' brings no parameter of this name; did you mean 'epochs'?; allowed: epochs, ",
+            "parameters.epoch: 'from' contains no parameter of this name; did you mean 'epochs'?; allowed: epochs, ",
         ),
         ({"from": "training", "epochs": 0}, "job.yaml: parameters.epochs: 0 is not a number that is at least 1"),
         ({"from": "training", "epochs": "12"}, "job.yaml: parameters.epochs: '12' is not a whole number"),
@@ -127,7 +127,7 @@ def test_training_parameters_of_a_run_are_those_beside_its_code(tmp_path: Path) 
             "parameters.decay_epochs: '3,1' is not epochs above 0 in ",
         ),
         ({"from": "learning_rate", "decay_epochs": 3}, "parameters.decay_epochs: 3 is not epochs above 0 in ascending"),
-        ({"from": "training", "Size": {"default": 1}}, "parameters.Size: 'Size' may not stand here; allowed: small"),
+        ({"from": "training", "Size": {"default": 1}}, "parameters.Size: 'Size' is not allowed here; allowed: small"),
         (
             {"from": "training", "size": {"defalt": 1}},
             "size.defalt: unknown key; did you mean 'default'?; allowed: above, ",
@@ -145,10 +145,10 @@ def test_a_fault_names_the_key_and_what_is_allowed(tmp_path: Path, written: dict
     ("content", "message"),
     [
         ({"from": "image"}, "mine.json: from: no group of parameters is called 'image'; did you mean 'images'?"),
-        ({"from": "other.json"}, "mine.json: from: names another file; allowed: groups of parameters"),
+        ({"from": "other.json"}, "mine.json: from: names another JSON file; allowed: groups of parameters"),
         ({"from": "training", "epochs": 0}, "mine.json: epochs: 0 is not a number that is at least 1"),
-        ({"size": {"default": 0, "above": 0}}, "mine.json: size: 0, the default or a choice, is not above 0"),
-        ('{"from": "training", "from": "images"}', "mine.json: is not valid JSON: the key 'from' is said twice"),
+        ({"size": {"default": 0, "above": 0}}, "mine.json: size: 0, the default or one of the choices, is not above 0"),
+        ('{"from": "training", "from": "images"}', "mine.json: is not valid JSON: the key 'from' is given twice"),
         ("[]", "mine.json: must be a mapping of keys to values"),
     ],
 )

@@ -103,14 +103,14 @@ def test_row_01_sbatch_variables_count_outside_a_job_only(
     [
         ("mail: {to: a@b, events: [DONE]}\n", "mail.events.0: 'DONE' is not allowed"),
         ("mail: {to: a@b, events: []}\n", "mail.events: has too few members"),
-        ("mail: {events: [END]}\n", "mail.to: this key is needed and not there"),
+        ("mail: {events: [END]}\n", "mail.to: this key is required, but missing"),
         ('mail: {to: "a@b\\n#SBATCH --nodes=99"}\n', "mail.to: "),
         ("launcher: mprun\n", "launcher: 'mprun' is not allowed; did you mean 'mpirun'?"),
         ("walltime: soon\n", "walltime: 'soon' is not a walltime"),
         ("sbatch: --comment=x\n", "sbatch: '--comment=x' is not a list"),
         ('remove: ["a\\nb"]\n', "remove.0: "),
-        ("weaker: {account: x}\n", "weaker: this key is set by hpclaunch itself"),
-        ("origin: x\n", "origin: this key is set by hpclaunch itself"),
+        ("weaker: {account: x}\n", "weaker: hpclaunch itself sets this key"),
+        ("origin: x\n", "origin: hpclaunch itself sets this key"),
     ],
 )
 @pytest.mark.parametrize("file", ["settings.yaml", "hpclaunch.yaml"])

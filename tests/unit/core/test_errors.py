@@ -6,8 +6,8 @@ from hpclaunch.core.errors import Fault, HpclaunchError, InvalidFile, InvalidReq
 
 
 def test_a_fault_says_where_what_what_is_allowed_and_what_to_do_next() -> None:
-    fault = Fault(what="9 nodes asked for", where="cluster gpu", allowed="at most 8", next="--nodes 8")
-    assert str(fault) == "cluster gpu: 9 nodes asked for; allowed: at most 8\n    next: --nodes 8"
+    fault = Fault(what="9 nodes requested", where="cluster gpu", allowed="at most 8", next="--nodes 8")
+    assert str(fault) == "cluster gpu: 9 nodes requested; allowed: at most 8\n    next: --nodes 8"
 
 
 def test_a_fault_without_more_to_say_says_no_more() -> None:

@@ -66,7 +66,7 @@ def test_a_typed_batch_wins_with_one_line_that_shows_the_numbers() -> None:
 
 @pytest.mark.parametrize(("typed", "more"), [(50_000, False), (50_001, True)])
 def test_a_batch_of_more_than_all_samples_is_said_so(typed: int, more: bool) -> None:
-    assert ("a step takes no more than all 50000 samples" in batch_cap(50_000, typed=typed).reason.warning) == more
+    assert ("the data set has only 50000 samples" in batch_cap(50_000, typed=typed).reason.warning) == more
 
 
 @pytest.mark.parametrize(("typed", "noise"), [(223, None), (900, NOISE)])
@@ -110,7 +110,7 @@ def test_no_automatic_batch_breaks_cap_or_memory(cap: int, ranks: int, largest: 
 def test_a_typed_batch_is_made_exactly() -> None:
     assert typed_batch(4096, 8, largest=512) == Batch(per_rank=512, replicas=8)
     assert typed_batch(4096, 8, largest=200) == Batch(per_rank=128, replicas=8, accumulation=4)
-    with pytest.raises(ValueError, match="evenly to 3 replicas"):
+    with pytest.raises(ValueError, match="evenly among 3 replicas"):
         typed_batch(4096, 3, largest=512)
 
 

@@ -50,7 +50,7 @@ def test_epochs_that_do_not_grow_have_no_critical_batch() -> None:
 
 
 def test_one_batch_size_is_not_enough_and_impossible_growth_is_refused() -> None:
-    with pytest.raises(ValueError, match="two batch sizes"):
+    with pytest.raises(ValueError, match="two different batch sizes"):
         fit_pareto([(64, 50), (64, 51)])
     with pytest.raises(ValueError, match="do not follow"):
         fit_pareto([(64, 10), (128, 100)])
@@ -76,5 +76,5 @@ def test_equal_gradients_have_no_noise() -> None:
 
 def test_the_reasoning_shows_the_law() -> None:
     found = explain(LAW, 384)
-    assert found.verdict == "86 epochs to the target, 2 times as many as tiny batches need"
+    assert found.verdict == "86 epochs to the target, 2 times as many as with tiny batches"
     assert [number.name for number in found.numbers] == ["B", "E_min", "B_crit"]

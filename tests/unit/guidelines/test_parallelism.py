@@ -85,7 +85,7 @@ def test_replicas() -> None:
     assert replicas(chosen(60 * GB, None), 2, 4) == 4
     assert replicas(chosen(LARGE, None), 6, 4) == 2
     assert replicas(chosen(LARGE, GB), 6, 4) == 1
-    with pytest.raises(ValueError, match="12 GPUs, and 8 are there"):
+    with pytest.raises(ValueError, match="12 GPUs, but there are 8"):
         replicas(chosen(LARGE, None), 2, 4)
 
 

@@ -54,14 +54,14 @@ def test_what_the_job_says_stays_and_the_better_one_is_suggested() -> None:
     found = choose_precision("NVIDIA A100", "float32", on_gpu=True, gain=2.0)
     assert found.name == "bfloat16"
     assert found.suggestion == (
-        "bfloat16 is recommended on NVIDIA A100, 2 times as fast by the model of the GPU;"
-        " this plan is for float32, the job's own"
+        "bfloat16 is recommended on NVIDIA A100, 2 times as fast according to the GPU model;"
+        " this plan uses float32, the job's own format"
     )
     typed = choose_precision("NVIDIA A100", "float16", on_gpu=True, typed=True, gain=2.0)
-    assert typed.suggestion == "bfloat16 is recommended on NVIDIA A100; this plan is for float16, kept as typed"
+    assert typed.suggestion == "bfloat16 is recommended on NVIDIA A100; this plan uses float16, as typed"
     assert choose_precision("NVIDIA A100", "bfloat16", on_gpu=True).suggestion == ""
 
 
 def test_slow_16_bits_on_a_cpu_are_warned_of() -> None:
     found = choose_precision("AMD EPYC 7763", "bfloat16", on_gpu=False, typed=True)
-    assert found.suggestion.startswith("float32 is recommended on AMD EPYC 7763; this plan is for bfloat16")
+    assert found.suggestion.startswith("float32 is recommended on AMD EPYC 7763; this plan uses bfloat16")

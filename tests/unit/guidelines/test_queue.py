@@ -55,7 +55,7 @@ def test_only_jobs_alike_count() -> None:
     ]
     found = wait_for([*others, *own], 2, HOUR, "batch", "normal")
     assert found is not None and (found.middle_s, found.most_s) == (10.0, None)
-    assert "2 nodes: half of such jobs wait at most 10 s (of like walltime)" in found.reason.verdict
+    assert "2 nodes: half of such jobs wait at most 10 s (of similar walltime)" in found.reason.verdict
     three = wait_for([*others, *own], 3, HOUR, "batch", "normal")  # the same power of two
     assert three is not None and three.middle_s == 10.0
 

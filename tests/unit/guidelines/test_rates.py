@@ -169,4 +169,4 @@ def test_a_typed_optimizer_is_kept_with_a_warning() -> None:
 def test_only_an_optimizer_that_the_job_can_be_told_takes_its_place(offered: tuple[str, ...] | None, name: str) -> None:
     found = choose_optimizer("sgd", 32768, offered=offered)
     assert found.name == name
-    assert ("as the job can be told no other" in found.reason.warning) == (name == "sgd")
+    assert ("because the job does not offer lars" in found.reason.warning) == (name == "sgd")

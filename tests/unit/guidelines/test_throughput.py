@@ -110,7 +110,7 @@ def test_a_network_that_nobody_names_may_be_far_from_its_default() -> None:
     true = timing(straggling=0.02, between=0.2e9)  # of a default of 10e9
     points = [measured(shape(nodes), true) for nodes in (1, 2)]
     right = throughput(shape(16), WORK, MACHINE, true).samples_per_s.middle
-    unsaid = Machine(links=Links(gpu_gbytes_per_s=300, node_gbytes_per_s=100, node_said=False))
+    unsaid = Machine(links=Links(gpu_gbytes_per_s=300, node_gbytes_per_s=100, node_known=False))
     found = calibrate(points, WORK, unsaid)
     assert throughput(shape(16), WORK, unsaid, found).samples_per_s.middle == pytest.approx(right, rel=0.03)
     # A named one is not: the points are then taken for disturbed, and it is said.

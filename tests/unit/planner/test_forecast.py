@@ -61,7 +61,7 @@ def test_cifar_stays_below_the_square_root_on_one_node() -> None:
     assert plan.chosen is not None and plan.chosen.batch is not None
     assert plan.chosen.batch.total <= 223
     assert value_of(plan, "batch_size_per_rank") == "48"
-    assert "fewer than 32 samples a rank of at most 223" in plan.summary
+    assert "a global batch of at most 223 leaves each rank fewer than 32 samples" in plan.summary
 
 
 def test_typed_nodes_are_kept_with_one_warning_and_the_large_batch_recipe() -> None:
@@ -105,7 +105,7 @@ def test_a_typed_or_default_rule_of_the_ranks_is_not_applied_twice(
 def test_a_typed_learning_rate_is_kept_and_what_the_rule_says_is_told() -> None:
     plan = plan_of(settings=(("learning_rate", "0.5"),))
     assert plan.nodes == 8 and value_of(plan, "learning_rate") is None
-    assert "learning rate kept as typed: 0.5 in training; the rule for B = 1024 says 2" in plan.warnings
+    assert "learning rate kept as typed: 0.5 in training; the rule for B = 1024 gives 2" in plan.warnings
     by_rule = plan_of(nodes=8, settings=(("learning_rate", "0.5"),))  # 32 x 256: linear, by the ranks themselves
     assert value_of(by_rule, "scale_learning_rate") == "linear"
     assert not any("kept as typed: 0.5" in warning for warning in by_rule.warnings)
@@ -146,9 +146,9 @@ def test_a_job_that_cannot_be_told_its_batch_must_take_it_itself() -> None:
     rest = {name: one for name, one in job.parameters.items() if name != "batch_size_per_rank"}
     plan = plan_of(replace(job, parameters=rest))
     assert plan.chosen is not None and plan.chosen.batch is not None
-    said = f"it must itself take {plan.chosen.batch.per_rank} samples a rank and step"
+    said = f"the program itself must use {plan.chosen.batch.per_rank} samples per rank and step"
     assert any(said in warning for warning in plan.warnings)
-    assert not any("must itself" in warning for warning in plan_of(job).warnings)
+    assert not any("itself must" in warning for warning in plan_of(job).warnings)
 
 
 def test_a_typed_batch_and_a_typed_optimizer_are_kept() -> None:
@@ -163,7 +163,7 @@ def test_a_typed_batch_and_a_typed_optimizer_are_kept() -> None:
 def test_a_typed_global_batch_is_shared_out_or_said_not_to_be() -> None:
     plan = plan_of(global_batch=1000)
     assert [row.batch.total if row.batch else None for row in plan.rows[:2]] == [1000, 1000]
-    assert any("1000 cannot be shared out evenly to 16 replicas" in text for row in plan.rows for text in row.obstacles)
+    assert any("1000 cannot be divided evenly among 16 replicas" in text for row in plan.rows for text in row.obstacles)
 
 
 def test_a_rank_rule_is_named_where_it_leads_to_the_rate() -> None:
@@ -195,7 +195,7 @@ def test_every_cell_of_the_decision_table(
     if plan.split is not None:
         assert plan.split.memory.fits
         assert plan.split.gpus * plan.split.replicas <= plan.nodes * 4
-        assert "submit refuses it" in "\n".join(table_of(plan))
+        assert "submit refuses this plan" in "\n".join(table_of(plan))
 
 
 def test_what_the_layers_of_a_split_model_say_by_hand() -> None:
@@ -215,7 +215,7 @@ def test_what_the_layers_of_a_split_model_say_by_hand() -> None:
     assert guessed.chosen is not None and guessed.chosen.batch is not None
     said = 7000 * 37e-6 + 1.5 * guessed.chosen.batch.per_rank * 4e9 / 240e9
     assert guessed.split.communication_s == pytest.approx(said, rel=0.01)
-    assert "speak to each other: at most about" in "\n".join(table_of(guessed))
+    assert "communication between layers: at most about" in "\n".join(table_of(guessed))
 
 
 def test_what_must_be_read_is_said_where_no_node_can_keep_it_and_nothing_was_measured() -> None:
@@ -225,7 +225,7 @@ def test_what_must_be_read_is_said_where_no_node_can_keep_it_and_nothing_was_mea
     assert large.chosen is not None and large.chosen.throughput is not None
     rate = large.chosen.throughput.samples_per_s.middle * 1e6 / 1e9
     assert [text for text in large.assumed if text.startswith("reading samples")] == [
-        f"reading samples: not waited for, at {rate:.2g} GB/s in all; what the file system gives is not known"
+        f"reading samples: not counted; it needs {rate:.2g} GB/s, and the file system's bandwidth is not known"
     ]
     points = (Measured(shape=Shape(nodes=1, ranks_per_node=4, per_rank=64), samples_per_s=2000),)
     measured = plan_of(a_trained_job(sample_bytes=1_000_000), nodes=1, evidence=Evidence(points=points))
@@ -235,7 +235,9 @@ def test_what_must_be_read_is_said_where_no_node_can_keep_it_and_nothing_was_mea
 def test_where_the_site_takes_no_more_that_is_why() -> None:
     points = (Measured(shape=Shape(nodes=1, ranks_per_node=1, per_rank=64), samples_per_s=500),)
     plan = plan_of(bundled_job("mnist"), "local", evidence=Evidence(points=points))
-    assert plan.summary == "1 node: 2 nodes asked for, and local is one machine"
+    assert (
+        plan.summary == "1 node, B = 240; more nodes are not possible: 2 nodes requested, but local is a single machine"
+    )
 
 
 def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
@@ -258,7 +260,7 @@ def test_a_model_that_no_gpu_holds_names_the_node_type_that_does() -> None:
     plan = plan_of(a_trained_job(whole))
     assert not plan.feasible
     assert "needs 39.2 GB on every GPU" in plan.refusals[0].what
-    assert "--node-type gpu80 can hold it" in plan.refusals[0].next
+    assert "--node-type gpu80 can hold the model" in plan.refusals[0].next
 
 
 def proposed(plan: Forecast) -> Objective:
@@ -342,7 +344,7 @@ def test_what_one_job_may_not_run_is_a_chain_if_the_job_can_go_on() -> None:
     assert f"chain: {plan.jobs} jobs" in "\n".join(table_of(plan))
     unable = plan_of(a_trained_job(long), nodes=1)
     assert (unable.jobs, the_walltime(unable)) == (1, 48 * 3600)
-    assert any("one job may run 2-00:00:00; train cannot go on where it stopped" in text for text in unable.warnings)
+    assert any("one job may run only 2-00:00:00, and train cannot continue" in text for text in unable.warnings)
 
 
 def test_a_typed_walltime_is_kept_and_what_it_means_is_said() -> None:
@@ -350,7 +352,7 @@ def test_a_typed_walltime_is_kept_and_what_it_means_is_said() -> None:
     assert the_walltime(plan) == 3600
     assert plan.jobs == -(-high_s(plan) // 3600)
     unable = plan_of(nodes=1, walltime=3600)
-    assert any("one job may run 01:00:00; train cannot go on" in text for text in unable.warnings)
+    assert any("one job may run only 01:00:00, and train cannot continue" in text for text in unable.warnings)
 
 
 @pytest.mark.parametrize(("batch", "nodes", "nearest"), [(100, 3, 96), (103, 3, 108), (5, 3, 12), (3, None, 4)])
@@ -358,7 +360,7 @@ def test_a_batch_that_cannot_be_shared_out_gets_the_nearest_that_can(
     batch: int, nodes: int | None, nearest: int
 ) -> None:
     refused = plan_of(nodes=nodes, global_batch=batch)
-    assert refused.refusals[0].next == f"--global-batch {nearest} can be shared out evenly"
+    assert refused.refusals[0].next == f"--global-batch {nearest} divides evenly"
     assert plan_of(nodes=nodes, global_batch=nearest).feasible
 
 
@@ -380,7 +382,7 @@ def test_a_job_without_a_model_is_unknown_on_one_node() -> None:
     for job in (a_job(), a_trained_job({})):
         plan = plan_of(job)
         assert (plan.nodes, plan.known, plan.feasible) == (1, False, True)
-        assert "what its model needs is not known" in plan.summary
+        assert "the figures of its model are not known" in plan.summary
         assert any("up to 64 nodes" in reason.rule for part in plan.sections for reason in part.reasons)
 
 
@@ -398,7 +400,7 @@ def test_the_sites_limit_between_powers_of_two_is_tried() -> None:
 @pytest.mark.parametrize(
     ("typed", "reason"),
     [
-        ({"nodes": 4000}, "4000 nodes asked for"),
+        ({"nodes": 4000}, "4000 nodes requested"),
         ({"node_type": "gup40"}, "no node type 'gup40'"),
         ({"settings": (("epohcs", "3"),)}, "no parameter 'epohcs'"),
         ({"settings": (("epochs", "many"),)}, "'many' is not a whole number"),
@@ -504,7 +506,7 @@ def test_a_job_is_told_no_optimizer_that_it_does_not_take_nor_its_rate() -> None
     assert (value_of(told, "optimizer"), value_of(told, "learning_rate")) == ("lars", "23.04")
     bound = plan_of(with_optimizer(Parameter(default="sgd", choices=("sgd", "adam"))), nodes=16)
     assert (value_of(bound, "optimizer"), value_of(bound, "learning_rate")) == (None, "5.859")  # linear up to B_crit
-    assert any("sgd kept as the job can be told no other" in warning for warning in bound.warnings)
+    assert any("sgd kept because the job does not offer lars" in warning for warning in bound.warnings)
 
 
 @pytest.mark.parametrize(

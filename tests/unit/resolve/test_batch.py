@@ -51,10 +51,10 @@ def test_what_divides_is_taken(typed: dict[str, Any]) -> None:
     [
         (
             {"nodes": 3, "settings": "global_batch_size=64"},
-            "--set global_batch_size|64 does not divide among 12 ranks|a multiple of 12|60 or 72, or another number",
+            "--set global_batch_size|64 does not divide among 12 ranks|a multiple of 12|choose 60 or 72, or another",
         ),
-        ({"nodes": 4, "settings": "global_batch_size=7"}, "|16, or another number of nodes, tasks or GPUs"),
-        ({"nodes": 4, "settings": "global_batch_size=16 accumulation=2"}, "16 ranks in 2 parts each|a multiple of 32"),
+        ({"nodes": 4, "settings": "global_batch_size=7"}, "|choose 16, or another number of nodes, tasks or GPUs"),
+        ({"nodes": 4, "settings": "global_batch_size=16 accumulation=2"}, "with 2 accumulation steps|a multiple of 32"),
         ({"nodes": 3, "strategy": "multiworker", "settings": "global_batch_size=64"}, "among 12 replicas"),
         (
             {"nodes": 3, "strategy": "multiworker", "tasks_per_node": 1, "gpus_per_node": 4}
@@ -62,7 +62,7 @@ def test_what_divides_is_taken(typed: dict[str, Any]) -> None:
             "a multiple of 12",
         ),
         ({"nodes": 3, "sweep": (("global_batch_size", "60,64"),)}, "--sweep global_batch_size|64 does not"),
-        ({"nodes": 4, "settings": "global_batch_size=64", "sweep": (("accumulation", "1,3"),)}, "in 3 parts each"),
+        ({"nodes": 4, "settings": "global_batch_size=64", "sweep": (("accumulation", "1,3"),)}, "3 accumulation steps"),
     ],
 )
 def test_what_leaves_a_rest_is_refused(typed: dict[str, Any], message: str) -> None:

@@ -101,7 +101,7 @@ def test_row_23_under_pyxis_the_scripts_variables_win_over_the_images() -> None:
 
 def test_row_23_pyxis_needs_srun() -> None:
     (fault,) = reasons(boxed("pyxis"), launcher="mpirun")
-    assert "containers are an option of srun, and the launcher is mpirun" in fault.what
+    assert "containers are an option of srun, but the launcher is mpirun" in fault.what
     assert fault.next == "--launcher srun"
 
 
@@ -127,7 +127,7 @@ def test_row_23_without_a_container_its_mpi_type_does_not_hold() -> None:
 
 def test_row_23_how_containers_run_at_an_unknown_site_is_refused() -> None:
     (fault,) = reasons(a_site())
-    assert str(fault).startswith("environment.container: how cluster runs containers is not known")
+    assert str(fault).startswith("environment.container: the container runtime of cluster is not known")
     assert "container: {runtime: …}" in fault.next
 
 
@@ -232,7 +232,7 @@ def test_row_23_perlmutters_shifter_and_lumis_singularity() -> None:
 @pytest.mark.parametrize("folder", ["/runs/a,b", "/runs/a:b"])
 def test_a_folder_that_the_runtime_would_take_apart_is_refused(runtime: str, folder: str) -> None:
     (fault,) = reasons(boxed(runtime), context=a_context(run_dir=folder))
-    assert fault.what == f"{runtime} would take {folder!r} apart at a comma or a colon"
+    assert fault.what == f"{runtime} would split {folder!r} at a comma or a colon"
 
 
 def test_a_folder_with_a_blank_is_bound_as_one_word() -> None:
@@ -248,4 +248,4 @@ def test_shifter_binds_nothing_so_every_folder_will_do() -> None:
 def test_an_image_that_looks_like_an_option_is_refused(runtime: str) -> None:
     job = a_job(environment=Environment(container="--writable"))
     (fault,) = refused(boxed(runtime), job)
-    assert fault.what == "the image '--writable' would be taken for an option"
+    assert fault.what == "the image '--writable' would be read as an option"

@@ -87,8 +87,8 @@ def test_a_site_without_a_scheduler_has_no_directives() -> None:
 @pytest.mark.parametrize("form", ["--{}", "--{}=x"])
 def test_an_option_that_hpclaunch_writes_itself_is_refused_naming_its_own(option: str, form: str) -> None:
     (fault,) = refused(sbatch=(form.format(option),))
-    assert fault.what == f"--{option} belongs to hpclaunch"
-    assert (OWNED[option] or "hpclaunch writes it itself") in fault.next
+    assert fault.what == f"hpclaunch itself writes --{option}"
+    assert (OWNED[option] or "leave it out") in fault.next
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_an_option_that_hpclaunch_writes_itself_is_refused_naming_its_own(option
 )
 def test_what_is_not_one_long_option_is_refused(option: str) -> None:
     (fault,) = refused(sbatch=(option,))
-    assert "is not one sbatch option" in fault.what
+    assert "is not a single sbatch option" in fault.what
 
 
 @pytest.mark.parametrize("value", ["", "a b", "$HOME", "`x`", '"', "'", "\\", "#", "ü", "%j", "a=b", ":"])
@@ -199,10 +199,10 @@ def test_memory_of_a_whole_node_is_all_of_it() -> None:
 def test_more_memory_than_a_node_has_is_refused(changes: dict[str, Any], most: str) -> None:
     (fault,) = refused(with_node(**changes), memory=600 * 1024)
     assert str(fault) == (
-        f"cluster gpu: 600G of memory a node asked for; allowed: at most {most}\n    next: --memory {most}"
+        f"cluster gpu: 600G of memory per node requested; allowed: at most {most}\n    next: --memory {most}"
     )
     (fault,) = refused(with_node(**changes), a_job(resources=Resources(memory=600 * 1024)))
-    assert fault.what == "600G of memory a node asked for"
+    assert fault.what == "600G of memory per node requested"
 
 
 def test_memory_of_a_node_that_is_not_known_sets_no_limit() -> None:
@@ -234,14 +234,14 @@ def test_row_16_options_of_settings_and_project_are_added_the_stronger_wins() ->
 
 def test_row_16_an_owned_option_in_the_settings_is_refused_naming_the_flag() -> None:
     (fault,) = refused(users=Settings(sbatch=("--time=1:00:00",)))
-    assert (fault.where, fault.what) == ("settings", "--time belongs to hpclaunch")
+    assert (fault.where, fault.what) == ("settings", "hpclaunch itself writes --time")
     assert fault.next == "use --walltime instead"
 
 
 @pytest.mark.parametrize("option", ["--gres=gpu:1", "--gres=gpu", "--gres=lustre:1,gpu:a100:2"])
 def test_gpus_cannot_be_asked_for_behind_the_planners_back(option: str) -> None:
     (fault,) = refused(sbatch=(option,))
-    assert (fault.what, fault.next) == ("GPUs belong to hpclaunch", "use --gpus-per-node instead")
+    assert (fault.what, fault.next) == ("hpclaunch writes the request for GPUs", "use --gpus-per-node instead")
 
 
 def test_other_resources_can_be_asked_for() -> None:
@@ -256,7 +256,7 @@ def test_row_16_an_option_with_which_the_site_accepts_no_job_is_refused() -> Non
     (fault,) = refused(bundled_site("frontera"), account="m1", memory=1024)
     assert fault.what == "frontera accepts no job with --mem"
     (fault,) = refused(a_site(refuses=("--nice",)), sbatch=("--nice=5",))
-    assert (fault.what, fault.next) == ("cluster accepts no job with --nice", "leave nice out")
+    assert (fault.what, fault.next) == ("cluster accepts no job with --nice", "leave --nice out")
 
 
 def test_row_24_without_the_export_line_the_script_cleans_up_itself() -> None:

@@ -63,7 +63,7 @@ def test_nodes_of_a_job(nodes: Any, planned_for: int) -> None:
     ("typed", "warned"), [({"tasks_per_node": 2}, True), ({}, False), ({"node_type": "cpu"}, False)]
 )
 def test_idle_gpus_are_warned_of(typed: dict[str, Any], warned: bool) -> None:
-    assert ("2 of the 4 GPUs of every node are not asked for" in planned(**typed).warnings) is warned
+    assert ("2 of the 4 GPUs of every node are not requested" in planned(**typed).warnings) is warned
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_on_shared_nodes_tasks_may_share_out_more_gpus_than_they_are() -> None:
     [
         (True, {"tasks_per_node": 3}, "1 of the 4 GPUs of every node will be idle, and whole nodes are charged"),
         (False, {"tasks_per_node": 1, "gpus_per_node": 2}, "3 of the 4 GPUs of every node will be idle"),
-        (False, {"tasks_per_node": 3}, "1 of the 4 GPUs of every node are not asked for"),
+        (False, {"tasks_per_node": 3}, "1 of the 4 GPUs of every node are not requested"),
         (True, {"gpus_per_node": 0}, "4 of the 4 GPUs of every node will be idle, and whole nodes are charged"),
         (True, {}, None),
         (False, {}, None),
@@ -164,7 +164,7 @@ def test_gpus_by_the_task_must_come_out_even() -> None:
     site = placed(False, "gpus-per-task")
     assert planned(site, tasks_per_node=2, gpus_per_node=4).layout.gpus_per_node == 4
     (fault,) = refused(site, tasks_per_node=2, gpus_per_node=3)
-    assert "3 GPUs cannot be shared out evenly to 2 tasks" in fault.what
+    assert "3 GPUs cannot be divided evenly among 2 tasks" in fault.what
     assert fault.allowed == "a multiple of 2 GPUs"
     assert planned(placed(False), tasks_per_node=2, gpus_per_node=3).layout.gpus_per_node == 3
 
@@ -180,11 +180,11 @@ def test_cores_that_the_site_keeps_and_threads_that_slurm_does_not_count_are_lef
     layout = planned(a_site(node_types={"gpu": node})).layout
     assert (layout.cpus_per_task, layout.cores_per_task) == (7, 7)
     (fault,) = refused(a_site(node_types={"gpu": node}), cpus_per_task=8)
-    assert fault.allowed == "at most 56 CPUs a node"
+    assert fault.allowed == "at most 56 CPUs per node"
 
 
 def test_where_cores_are_not_known_they_must_be_said() -> None:
     site = a_site(node_types={"gpu": NodeType(title="x", gpus_per_node=4)})
     (fault,) = refused(site)
-    assert (fault.what, fault.next) == ("how many cores a node has is not known at cluster", "--cpus-per-task N")
+    assert (fault.what, fault.next) == ("the number of cores of a node is not known at cluster", "--cpus-per-task N")
     assert planned(site, cpus_per_task=3).layout.cpus_per_task == 3

@@ -26,16 +26,16 @@ def asked(**changes: Any) -> Ask:
 @pytest.mark.parametrize(
     ("limits", "violation"),
     [
-        (Limits(max_nodes=3), "4 nodes asked for; allowed: at most 3 nodes"),
-        (Limits(max_nodes=1), "4 nodes asked for; allowed: at most 1 node"),
-        (Limits(min_nodes=5), "4 nodes asked for; allowed: at least 5 nodes"),
-        (Limits(max_walltime=HOUR), "walltime 02:00:00 asked for; allowed: at most 01:00:00"),
-        (Limits(max_gpus_per_node=2), "4 GPUs a node asked for; allowed: at most 2 GPUs a node"),
-        (Limits(node_types=("cpu", "knl")), "node type gpu asked for; allowed: cpu, knl"),
-        (Limits(by_node_type={"gpu": Override(max_nodes=2)}), "4 nodes asked for; allowed: at most 2 nodes"),
+        (Limits(max_nodes=3), "4 nodes requested; allowed: at most 3 nodes"),
+        (Limits(max_nodes=1), "4 nodes requested; allowed: at most 1 node"),
+        (Limits(min_nodes=5), "4 nodes requested; allowed: at least 5 nodes"),
+        (Limits(max_walltime=HOUR), "walltime 02:00:00 requested; allowed: at most 01:00:00"),
+        (Limits(max_gpus_per_node=2), "4 GPUs per node requested; allowed: at most 2 GPUs per node"),
+        (Limits(node_types=("cpu", "knl")), "node type gpu requested; allowed: cpu, knl"),
+        (Limits(by_node_type={"gpu": Override(max_nodes=2)}), "4 nodes requested; allowed: at most 2 nodes"),
         (
             Limits(max_walltime=3 * HOUR, by_node_type={"gpu": Override(max_walltime=HOUR)}),
-            "walltime 02:00:00 asked for; allowed: at most 01:00:00",
+            "walltime 02:00:00 requested; allowed: at most 01:00:00",
         ),
     ],
 )
@@ -77,10 +77,10 @@ def test_bins_tie_the_walltime_to_the_number_of_nodes(nodes: int, longest: int) 
 
 
 def test_more_nodes_than_any_bin_has_are_refused_unless_there_is_a_walltime_for_them() -> None:
-    assert told(Limits(bins=BINS), nodes=9) == ["9 nodes asked for; allowed: at most 8 nodes"]
+    assert told(Limits(bins=BINS), nodes=9) == ["9 nodes requested; allowed: at most 8 nodes"]
     assert told(Limits(bins=BINS, max_walltime=2 * HOUR), nodes=9) == []
     assert told(Limits(bins=BINS, max_walltime=HOUR), nodes=9) == [
-        "walltime 02:00:00 asked for; allowed: at most 01:00:00"
+        "walltime 02:00:00 requested; allowed: at most 01:00:00"
     ]
 
 

@@ -45,7 +45,7 @@ def test_of_equally_cheap_ones_the_sites_default_then_the_first_is_chosen() -> N
     partitions = {"a": Limits(), "b": Limits()}
     spec = planned(choosing(partitions, defaults=replace(ANY, partition="b")))
     assert origin_of(spec, "partition") == ("b", "site cluster")
-    assert declined(spec) == {"a": "would do; b comes first"}
+    assert declined(spec) == {"a": "would accept the request, but b comes first"}
     assert planned(choosing(partitions)).partition == "a"
 
 
@@ -64,9 +64,9 @@ def test_what_does_not_take_the_request_is_passed_over_with_its_reasons() -> Non
     spec = planned(choosing(partitions), nodes=2)
     assert spec.partition == "fits"
     assert declined(spec) == {
-        "short": "2 nodes asked for; allowed: at most 1 node; walltime 01:00:00 asked for; allowed: at most 00:30:00",
-        "cpus": "node type gpu asked for; allowed: cpu",
-        "large": "2 nodes asked for; allowed: at least 64 nodes",
+        "short": "2 nodes requested; allowed: at most 1 node; walltime 01:00:00 requested; allowed: at most 00:30:00",
+        "cpus": "node type gpu requested; allowed: cpu",
+        "large": "2 nodes requested; allowed: at least 64 nodes",
     }
 
 
@@ -78,7 +78,7 @@ def test_one_that_is_only_for_those_who_ask_is_never_chosen_and_taken_when_named
     }
     spec = planned(choosing(partitions))
     assert spec.partition == "usual"
-    assert declined(spec) == {"preempt": "only if asked for (may be preempted)", "quiet": "only if asked for"}
+    assert declined(spec) == {"preempt": "only if named (may be preempted)", "quiet": "only if named"}
     assert origin_of(planned(choosing(partitions), partition="preempt"), "partition") == ("preempt", "--partition")
 
 
@@ -89,10 +89,10 @@ def test_nothing_is_declined_where_a_person_chose() -> None:
 def test_where_only_those_that_must_be_asked_for_fit_they_are_told_as_such() -> None:
     (fault,) = refused(choosing({"quiet": Limits(only_if_asked=True), "small": Limits(max_nodes=1)}), nodes=2)
     assert fault.what == (
-        "no partition takes 2 gpu nodes for 01:00:00: "
-        "quiet (only if asked for), small (2 nodes asked for; allowed: at most 1 node)"
+        "no partition accepts 2 gpu nodes for 01:00:00: "
+        "quiet (only if named), small (2 nodes requested; allowed: at most 1 node)"
     )
-    assert fault.next == "--nodes 1 --partition small would be taken"
+    assert fault.next == "--nodes 1 --partition small would be accepted"
 
 
 def test_partitions_of_other_nodes_are_not_told_as_reasons() -> None:
@@ -115,9 +115,9 @@ def test_a_qos_that_is_in_force_by_itself_sets_limits() -> None:
     site = a_site(qos=qos)
     assert planned(site, nodes=2).qos == ""
     assert planned(site, nodes=3).qos == "large"
-    assert only_next(site, nodes=7) == "--nodes 6 --partition batch --qos large would be taken"
+    assert only_next(site, nodes=7) == "--nodes 6 --partition batch --qos large would be accepted"
     assert only_next(replace(site, qos={"normal": qos["normal"]}), nodes=3) == (
-        "--nodes 2 --partition batch would be taken"
+        "--nodes 2 --partition batch would be accepted"
     )
 
 
@@ -131,7 +131,7 @@ def test_part_of_a_shared_node_is_cheaper_than_a_whole_one() -> None:
     assert planned(choosing(partitions), tasks_per_node=1).partition == "shared"
     spec = planned(choosing(partitions), tasks_per_node=3)
     assert spec.partition == "whole"
-    assert declined(spec) == {"shared": "3 GPUs a node asked for; allowed: at most 2 GPUs a node"}
+    assert declined(spec) == {"shared": "3 GPUs per node requested; allowed: at most 2 GPUs per node"}
 
 
 @pytest.mark.parametrize(
@@ -160,66 +160,68 @@ def test_a_partition_that_is_typed_brings_its_node_type(partition: str, kind: st
 def test_a_node_type_that_is_typed_is_not_changed_by_the_partition() -> None:
     site = choosing({"cpus": Limits(node_types=("cpu",)), "gpus": Limits(node_types=("gpu",))})
     (fault,) = refused(site, partition="cpus", node_type="gpu")
-    assert str(fault).startswith("cluster partition cpus: node type gpu asked for; allowed: cpu")
-    assert fault.next == "--partition gpus would be taken"
+    assert str(fault).startswith("cluster partition cpus: node type gpu requested; allowed: cpu")
+    assert fault.next == "--partition gpus would be accepted"
 
 
 @pytest.mark.parametrize(
     ("typed", "proposed"),
     [
-        ({"nodes": 12}, "--nodes 8 --partition batch would be taken"),
-        ({"partition": "debug", "nodes": 3, "walltime": 60}, "--partition batch would be taken"),
-        ({"partition": "debug", "walltime": HOUR}, "--partition batch would be taken"),
-        ({"walltime": 30 * HOUR}, "--walltime 1-00:00:00 --partition batch would be taken"),
-        ({"partition": "debgu", "walltime": 60}, "--partition debug would be taken"),
-        ({"partition": "nothing-like-it"}, "--partition batch would be taken"),
+        ({"nodes": 12}, "--nodes 8 --partition batch would be accepted"),
+        ({"partition": "debug", "nodes": 3, "walltime": 60}, "--partition batch would be accepted"),
+        ({"partition": "debug", "walltime": HOUR}, "--partition batch would be accepted"),
+        ({"walltime": 30 * HOUR}, "--walltime 1-00:00:00 --partition batch would be accepted"),
+        ({"partition": "debgu", "walltime": 60}, "--partition debug would be accepted"),
+        ({"partition": "nothing-like-it"}, "--partition batch would be accepted"),
     ],
 )
 def test_what_would_be_taken_is_proposed(typed: dict[str, Any], proposed: str) -> None:
-    assert {fault.next.partition("; --accept-unverified")[0] for fault in refused(**typed)} == {proposed}
+    assert {fault.next.partition("; or use ")[0] for fault in refused(**typed)} == {proposed}
 
 
 def test_too_many_nodes_for_the_node_type_are_told_with_what_the_named_qos_takes() -> None:
     qos = {"small": Limits(max_nodes=2), "all": Limits()}
     nexts = {fault.where: fault.next for fault in refused(a_site(qos=qos, partitions={}), nodes=9, qos="small")}
     assert nexts == {
-        "cluster qos small": "--nodes 8 --qos all would be taken",
-        "cluster gpu": "--nodes 8 --qos all would be taken",
+        "cluster qos small": "--nodes 8 --qos all would be accepted",
+        "cluster gpu": "--nodes 8 --qos all would be accepted",
     }
 
 
 def test_a_qos_in_force_by_itself_is_proposed_by_name_to_whoever_named_another() -> None:
     assert (
         only_next(bundled_site("leonardo_booster"), account="m1", qos="boost_qos_dbg", nodes=3)
-        == "--partition boost_usr_prod --qos normal would be taken"
+        == "--partition boost_usr_prod --qos normal would be accepted"
     )
 
 
 def test_a_qos_that_nothing_here_goes_with_is_to_be_left_out() -> None:
     qos = {"slow": Limits(node_types=("cpu",))}
-    assert only_next(a_site(qos=qos), qos="slow") == "--partition batch without qos 'slow' would be taken"
+    assert only_next(a_site(qos=qos), qos="slow") == "--partition batch without qos 'slow' would be accepted"
     nowhere = a_site(qos=qos, partitions={}, defaults=ANY)
-    assert only_next(nowhere, qos="slow") == "the same without qos 'slow' would be taken"
+    assert only_next(nowhere, qos="slow") == "the same request without qos 'slow' would be accepted"
 
 
 def test_a_partition_of_several_node_types_is_proposed_with_the_node_type() -> None:
     partitions = {"a": Limits(max_nodes=1), "b": Limits(node_types=("gpu", "cpu"))}
     site = choosing(partitions)
-    assert only_next(site, partition="a", node_type="cpu", nodes=2) == ("--partition b --node-type cpu would be taken")
-    assert only_next(site, partition="a", nodes=2) == "--partition b would be taken"
+    assert only_next(site, partition="a", node_type="cpu", nodes=2) == (
+        "--partition b --node-type cpu would be accepted"
+    )
+    assert only_next(site, partition="a", nodes=2) == "--partition b would be accepted"
 
 
 def test_where_nothing_helps_less_is_to_be_asked_for() -> None:
-    assert only_next(choosing({"cpus": Limits(node_types=("cpu",))})) == "ask for less"
+    assert only_next(choosing({"cpus": Limits(node_types=("cpu",))})) == "request fewer nodes or less time"
 
 
 def test_the_limits_of_partition_and_qos_hold_together() -> None:
     site = a_site(qos={"long": Limits(max_walltime=48 * HOUR, max_nodes=1)}, required=("qos",))
     whats = [fault.what for fault in refused(site, nodes=2, walltime=30 * HOUR)]
-    assert whats[0].startswith("no partition takes 2 gpu nodes for 1-06:00:00: batch (walltime")
-    assert whats[1].startswith("no qos takes 2 gpu nodes for 1-06:00:00: long (2 nodes asked for")
+    assert whats[0].startswith("no partition accepts 2 gpu nodes for 1-06:00:00: batch (walltime")
+    assert whats[1].startswith("no qos accepts 2 gpu nodes for 1-06:00:00: long (2 nodes requested")
     nexts = {fault.next for fault in refused(site, nodes=2, walltime=30 * HOUR)}
-    assert nexts == {"--nodes 1 --walltime 1-00:00:00 --partition batch --qos long would be taken"}
+    assert nexts == {"--nodes 1 --walltime 1-00:00:00 --partition batch --qos long would be accepted"}
 
 
 @pytest.mark.parametrize(("kind", "most"), [("gpu", 2), ("cpu", 5)])
@@ -229,7 +231,7 @@ def test_a_limit_may_differ_by_node_type(kind: str, most: int) -> None:
     assert planned(site, node_type=kind, nodes=most).layout.nodes == most
     (fault,) = refused(site, node_type=kind, nodes=most + 1)
     assert fault.next == (
-        f"--nodes {most} --partition all" + (" --node-type cpu" if kind == "cpu" else "") + " would be taken"
+        f"--nodes {most} --partition all" + (" --node-type cpu" if kind == "cpu" else "") + " would be accepted"
     )
 
 
@@ -241,7 +243,7 @@ def test_options_of_a_partition_and_its_qos_come_with_them() -> None:
 
 def test_memory_of_the_node_type_is_enough_where_memory_must_be_said() -> None:
     site = a_site(required=("memory",))
-    assert only_next(site) == "--memory"  # settings have no such key
+    assert only_next(site) == "add --memory"  # settings have no such key
     assert dict(planned(site, memory=4096).directives)["mem"] == "4G"
     node = replace(a_site().node_types["gpu"], request_memory=8192)
     assert dict(planned(replace(site, node_types={"gpu": node})).directives)["mem"] == "8G"
@@ -257,7 +259,7 @@ def test_row_01_a_partition_from_the_shell_is_chosen_and_named_as_its_origin() -
 def test_a_partition_from_the_settings_is_held_to_its_limits() -> None:
     (fault,) = refused(users=Settings(partition="debug"))
     assert fault.where == "cluster partition debug"
-    assert fault.next == "--partition batch would be taken"
+    assert fault.next == "--partition batch would be accepted"
 
 
 @pytest.mark.parametrize(
@@ -288,7 +290,7 @@ def test_where_requests_go_at_real_sites(name: str, typed: dict[str, Any], parti
 
 def test_the_walltime_of_a_job_file_counts() -> None:
     job = a_job(resources=Resources(walltime=25 * HOUR))
-    assert only_next_of(job) == "--walltime 1-00:00:00 --partition batch would be taken"
+    assert only_next_of(job) == "--walltime 1-00:00:00 --partition batch would be accepted"
 
 
 def only_next_of(job: Any) -> str:
@@ -309,7 +311,7 @@ def test_a_node_without_a_known_number_of_nodes_sets_no_limit() -> None:
         (
             "debug,batch",
             {"nodes": 9},
-            ["cluster partition debug,batch: 9 nodes asked for", "cluster gpu: 9 nodes asked"],
+            ["cluster partition debug,batch: 9 nodes requested", "cluster gpu: 9 nodes requested"],
         ),
         ("batch,debgu", {}, ["cluster has no partition 'debgu'; did you mean 'debug'?"]),
     ],
@@ -330,12 +332,12 @@ def test_memory_of_the_job_file_is_memory_that_was_said() -> None:
     site = a_site(required=("memory",))
     planned(site, a_job(resources=Resources(memory=1024)))
     (fault,) = refused(site)
-    assert fault.what == "cluster needs memory to be said"
+    assert fault.what == "cluster requires memory"
 
 
 def test_a_name_that_the_site_file_does_not_know_is_taken_as_it_is_with_consent() -> None:
     (fault,) = refused(bundled_site("perlmutter"), account="m1", qos="special_m1")
-    assert "--accept-unverified takes 'special_m1' as it is" in fault.next
+    assert "or use 'special_m1' without a check, with --accept-unverified" in fault.next
     spec = planned(bundled_site("perlmutter"), account="m1", qos="special_m1", accept_unverified=True)
     assert dict(spec.directives)["qos"] == "special_m1"
     assert "qos special_m1 is not in the site file: its limits are not checked" in spec.warnings

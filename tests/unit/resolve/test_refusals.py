@@ -19,29 +19,29 @@ JOB = a_job(parameters={"epochs": Parameter(default=1), "optimizer": Parameter(d
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ({"nodes": 9}, "cluster gpu: 9 nodes asked for; allowed: at most 8 nodes"),
+        ({"nodes": 9}, "cluster gpu: 9 nodes requested; allowed: at most 8 nodes"),
         ({"node_type": "gup"}, "cluster has no node type 'gup'; did you mean 'gpu'?; allowed: gpu, cpu"),
-        ({"tasks_per_node": 5}, "5 tasks would share 4 GPUs; allowed: at most 4 tasks a node, one per GPU"),
-        ({"gpus_per_node": 5}, "5 GPUs a node asked for; allowed: at most 4"),
+        ({"tasks_per_node": 5}, "5 tasks would share 4 GPUs; allowed: at most 4 tasks per node, one per GPU"),
+        ({"gpus_per_node": 5}, "5 GPUs per node requested; allowed: at most 4"),
         ({"gpus_per_node": 1, "tasks_per_node": 2}, "2 tasks would share 1 GPUs"),
-        ({"node_type": "cpu", "gpus_per_node": 1}, "1 GPUs a node asked for; allowed: at most 0"),
-        ({"cpus_per_task": 9}, "4 tasks x 9 CPUs do not fit a node; allowed: at most 32 CPUs a node"),
+        ({"node_type": "cpu", "gpus_per_node": 1}, "1 GPUs per node requested; allowed: at most 0"),
+        ({"cpus_per_task": 9}, "4 tasks x 9 CPUs do not fit a node; allowed: at most 32 CPUs per node"),
         ({"partition": "debgu"}, "cluster has no partition 'debgu'; did you mean 'debug'?; allowed: batch, debug"),
-        ({"partition": "debug", "nodes": 3}, "cluster partition debug: 3 nodes asked for; allowed: at most 2 nodes"),
-        ({"partition": "debug", "nodes": 3, "walltime": 60}, "next: --partition batch would be taken"),
-        ({"walltime": 25 * HOUR}, "walltime 1-01:00:00 asked for; allowed: at most 1-00:00:00"),
-        ({"walltime": 25 * HOUR}, "next: --walltime 1-00:00:00 --partition batch would be taken"),
-        ({"account": "a b"}, "--account: account 'a b' holds a character that no Slurm account has"),
-        ({"qos": "x\n#SBATCH --nodes=99"}, "holds a character that no Slurm qos has"),
-        ({"launcher": "jsrun"}, "launcher 'jsrun' is not one that cluster has; allowed: srun, mpirun, horovodrun"),
-        ({"launcher": "direct"}, "launcher 'direct' starts one rank, and 4 were asked for"),
-        ({"launcher": "horovodrun", "nodes": 2}, "horovodrun knows nothing of slurm's nodes and needs ssh to each"),
+        ({"partition": "debug", "nodes": 3}, "cluster partition debug: 3 nodes requested; allowed: at most 2 nodes"),
+        ({"partition": "debug", "nodes": 3, "walltime": 60}, "next: --partition batch would be accepted"),
+        ({"walltime": 25 * HOUR}, "walltime 1-01:00:00 requested; allowed: at most 1-00:00:00"),
+        ({"walltime": 25 * HOUR}, "next: --walltime 1-00:00:00 --partition batch would be accepted"),
+        ({"account": "a b"}, "--account: account 'a b' contains a character that Slurm allows in no account"),
+        ({"qos": "x\n#SBATCH --nodes=99"}, "contains a character that Slurm allows in no qos"),
+        ({"launcher": "jsrun"}, "cluster has no launcher 'jsrun'; allowed: srun, mpirun, horovodrun"),
+        ({"launcher": "direct"}, "launcher 'direct' starts only one rank, but 4 are requested"),
+        ({"launcher": "horovodrun", "nodes": 2}, "horovodrun needs ssh between nodes"),
         ({"hosts_file": "hosts"}, "--hosts is for sites without a scheduler"),
         ({"settings": (("epoch", "1"),)}, "train has no parameter 'epoch'; did you mean 'epochs'?"),
         ({"settings": (("epochs", "many"),)}, "--set epochs: 'many' is not a whole number"),
         ({"settings": (("optimizer", "lion"),)}, "--set optimizer: 'lion' is not one of sgd, adam"),
         ({"synthetic": True}, "train has no parameter 'synthetic'"),
-        ({"arguments": ("a\0b",)}, "an argument cannot hold a NUL character"),
+        ({"arguments": ("a\0b",)}, "an argument cannot contain a NUL character"),
         ({"sbatch": ("--signal=USR2@60",), "launcher": "mpirun"}, "would miss the ranks on the first node"),
     ],
 )
@@ -52,14 +52,14 @@ def test_refusals_at_a_slurm_site(typed: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ({"nodes": 2}, "2 nodes asked for, and desk is one machine"),
-        ({"account": "a"}, "--account means nothing at desk, which has no scheduler"),
-        ({"partition": "a"}, "--partition means nothing at desk"),
-        ({"qos": "a"}, "--qos means nothing at desk"),
-        ({"sbatch": ("--hold",)}, "--sbatch means nothing at desk"),
+        ({"nodes": 2}, "2 nodes requested, but desk is a single machine"),
+        ({"account": "a"}, "--account has no meaning at desk, which has no scheduler"),
+        ({"partition": "a"}, "--partition has no meaning at desk"),
+        ({"qos": "a"}, "--qos has no meaning at desk"),
+        ({"sbatch": ("--hold",)}, "--sbatch has no meaning at desk"),
         ({"launcher": "srun"}, "srun needs a Slurm site"),
-        ({"gpus_per_node": 1}, "1 GPUs a node asked for; allowed: at most 0"),
-        ({"nodes": 2, "hosts_file": "hosts"}, "hosts: 2 nodes asked for; allowed: the 1 hosts it names"),
+        ({"gpus_per_node": 1}, "1 GPUs per node requested; allowed: at most 0"),
+        ({"nodes": 2, "hosts_file": "hosts"}, "hosts: 2 nodes requested; allowed: at most 1, the number of hosts"),
     ],
 )
 def test_refusals_at_this_machine(typed: dict[str, Any], message: str) -> None:
@@ -120,25 +120,25 @@ def test_what_a_site_requires_must_be_said(key: Any) -> None:
     nothing = replace(a_site().defaults, partition=None, walltime=None)
     site = a_site(required=(key,), defaults=nothing, partitions={})
     (fault,) = refused(site)
-    assert fault.what == f"cluster needs {key} to be said"
+    assert fault.what == f"cluster requires {key}"
     assert f"--{key}" in fault.next
 
 
 def test_perlmutter_needs_an_account() -> None:
     (fault,) = refused(bundled_site("perlmutter"))
-    assert "perlmutter needs account to be said" in str(fault)
+    assert "perlmutter requires account" in str(fault)
 
 
 def test_a_script_without_parameters_says_where_its_own_options_go() -> None:
     (fault,) = refused(settings=(("lr", "0.1"),))
-    assert "write its own options after --" in fault.next
+    assert "write the program's own options after --" in fault.next
 
 
 @pytest.mark.parametrize(
     ("run_dir", "refusal"),
     [
-        ("/tmp/runs/x", "the run directory /tmp/runs/x is in /tmp, which every node of cluster has for itself"),
-        ("/local/ada/x", "is in /local/ada, which every node"),
+        ("/tmp/runs/x", "the run directory /tmp/runs/x is in /tmp, which is local to each node of cluster"),
+        ("/local/ada/x", "is in /local/ada, which is local to each node"),
         ("/tmpfoo/x", None),
         ("/home/ada/x", None),
     ],
@@ -166,4 +166,4 @@ def test_a_variable_with_nul_is_refused() -> None:
 
 
 def test_a_job_for_more_than_the_site_has_is_refused_too() -> None:
-    assert "64 nodes asked for" in str(refused(job=a_job(resources=Resources(nodes=64)))[0])
+    assert "64 nodes requested" in str(refused(job=a_job(resources=Resources(nodes=64)))[0])

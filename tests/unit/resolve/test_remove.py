@@ -25,7 +25,7 @@ def whole() -> Any:
 
 
 def no_such_line(spec: Any) -> bool:
-    return any(warning.startswith("remove: there is no line") for warning in spec.warnings)
+    return any(warning.startswith("remove: this script has no line") for warning in spec.warnings)
 
 
 def test_row_16_a_directive_is_removed() -> None:
@@ -98,7 +98,7 @@ def test_what_the_ranks_need_cannot_be_removed(name: str) -> None:
 @pytest.mark.parametrize("item", ["--no-such", "NO_SUCH", "module load no/such", "open-mode", "--open"])
 def test_what_is_in_no_line_is_warned_of(item: str) -> None:
     spec = kept(item)
-    assert f"remove: there is no line {item!r} in this script" in spec.warnings
+    assert f"remove: this script has no line {item!r}" in spec.warnings
     assert replace(spec, warnings=()) == replace(whole(), warnings=())
 
 

@@ -37,7 +37,7 @@ def test_mirrored_is_one_task_with_all_gpus_and_cpus_of_one_node() -> None:
 def test_mirrored_without_gpus_is_warned_of_its_one_replica() -> None:
     spec = planned(job=JOB, strategy="mirrored", gpus_per_node=0)
     (warning,) = [text for text in spec.warnings if "one replica" in text]
-    assert warning.startswith("no GPU is asked for")
+    assert warning.startswith("no GPU is requested")
 
 
 def test_multiworker_has_horovods_layout_and_the_guidelines_warning() -> None:
@@ -53,10 +53,10 @@ def test_multiworker_has_horovods_layout_and_the_guidelines_warning() -> None:
     [
         (a_job(), {"strategy": "mirrored"}, "offers no choice of strategy"),
         (JOB, {"strategy": "parameter-server"}, "horovod, mirrored, multiworker"),
-        (JOB, {"strategy": "mirrored", "nodes": 2}, "mirrored is one task on one node"),
-        (JOB, {"strategy": "mirrored", "tasks_per_node": 4}, "mirrored is one task on one node"),
+        (JOB, {"strategy": "mirrored", "nodes": 2}, "mirrored runs one task on one node"),
+        (JOB, {"strategy": "mirrored", "tasks_per_node": 4}, "mirrored runs one task on one node"),
         (a_job(strategies=("mirrored",)), {"strategy": "multiworker"}, "allowed='horovod, mirrored'"),
-        (JOB, {"strategy": "multiworker", "launcher": "torchrun"}, "torchrun starts no ranks for multiworker"),
+        (JOB, {"strategy": "multiworker", "launcher": "torchrun"}, "launcher torchrun cannot start ranks for"),
     ],
 )
 def test_what_cannot_be_is_refused(job: Any, typed: dict[str, Any], words: str) -> None:

@@ -83,11 +83,11 @@ def test_the_cost_is_that_of_all_runs() -> None:
         ([("seed", "1,,2")], "a value is empty"),
         ([("seed", "1,2,")], "a value is empty"),
         ([("note", ",a")], "a value is empty"),
-        ([("note", '"a')], "a quotation mark is not closed"),
-        ([("note", '"a"b')], "a quotation mark is not closed"),
-        ([("seed", "1,2,1")], "'1' stands there twice"),
-        ([("seed", "1..5,3")], "'3' stands there twice"),
-        ([("learning_rate", "0.1,1e-1")], "'0.1' stands there twice"),
+        ([("note", '"a')], "a quotation mark is missing"),
+        ([("note", '"a"b')], "a quotation mark is missing"),
+        ([("seed", "1,2,1")], "'1' is listed twice"),
+        ([("seed", "1..5,3")], "'3' is listed twice"),
+        ([("learning_rate", "0.1,1e-1")], "'0.1' is listed twice"),
         ([("seed", "3..1")], "3..1 ends before it begins"),
         ([("seed", "1..999999999999")], "at most 100000 are allowed"),
         ([("seed", "1..1000"), ("learning_rate", "1..1000")], "1000 x 1000 = 1000000 runs"),
@@ -102,11 +102,11 @@ def test_what_cannot_be_swept_is_refused(sweep: list[tuple[str, str]], said: str
     ("changes", "said"),
     [
         ({"settings": (("seed", "3"),)}, "is swept and set as well"),
-        ({"site": a_desk()}, "desk has no scheduler, and so no job arrays"),
-        ({"sbatch": ("--array=1-4",)}, "--array belongs to hpclaunch"),
+        ({"site": a_desk()}, "desk has no scheduler, and therefore no job arrays"),
+        ({"sbatch": ("--array=1-4",)}, "hpclaunch itself writes --array"),
         ({"job": a_job()}, "train declares no parameters, so 'seed' cannot be swept"),
-        ({"launcher": "horovodrun", "nodes": 2, "tasks_per_node": 1}, "keeps one list of hosts"),
-        ({"job": tune(command=("x", "{run_dir}/y"))}, "the job's command names {run_dir}"),
+        ({"launcher": "horovodrun", "nodes": 2, "tasks_per_node": 1}, "reads one list of hosts"),
+        ({"job": tune(command=("x", "{run_dir}/y"))}, "the job's command contains {run_dir}"),
     ],
 )
 def test_where_an_array_cannot_be(changes: dict[str, Any], said: str) -> None:
@@ -115,10 +115,10 @@ def test_where_an_array_cannot_be(changes: dict[str, Any], said: str) -> None:
 
 
 def test_so_many_at_once_are_for_a_sweep() -> None:
-    assert "--at-once is for the runs of a sweep" in str(refused(job=tune(), at_once=3)[0])
+    assert "--at-once needs a sweep" in str(refused(job=tune(), at_once=3)[0])
 
 
 def test_where_the_site_requeues_nothing_no_run_submits_a_successor_of_its_own() -> None:
     spec = planned(a_site(restart="resubmit"), tune(restarts=3), sweep=(("seed", "1,2"),))
     assert (spec.restarts.by, spec.restarts.most) == ("none", 3)
-    assert any("requeues no job" in warning for warning in spec.warnings)
+    assert any("cannot requeue jobs" in warning for warning in spec.warnings)

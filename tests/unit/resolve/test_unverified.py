@@ -12,9 +12,9 @@ from hpclaunch.config.site import Container, Limits, Site
 from hpclaunch.render import render
 from tests.builders import ROOTS, a_desk, a_job, a_site, bundled_site, planned, refused
 
-THIRD = "Seen in users' files only, not in the centre's own pages: "
-LAUNCHER = "Not verified for this site: the launcher; Slurm's usual way is taken (srun)."
-GPUS = "Not verified for this site: how GPUs are asked for; Slurm's usual way is taken (--gpus-per-node)."
+THIRD = "Found only in users' files, not on the centre's own pages: "
+LAUNCHER = "Not verified for this site: the launcher; Slurm's default is used (srun)."
+GPUS = "Not verified for this site: the GPU option; Slurm's default is used (--gpus-per-node)."
 
 
 def lacking(**missing: Any) -> Site:
@@ -26,13 +26,13 @@ def lacking(**missing: Any) -> Site:
     [
         (lacking(launchers="two pages differ"), "the launcher is not verified for cluster (two pages differ)", "srun"),
         (lacking(launchers=""), "the launcher is not verified for cluster", "srun"),
-        (lacking(gpus="not seen"), "how GPUs are asked for is not verified for cluster (not seen)", "--gpus-per-node"),
+        (lacking(gpus="not seen"), "the GPU option is not verified for cluster (not seen)", "--gpus-per-node"),
     ],
 )
 def test_an_essential_key_that_is_missing_is_refused_without_consent(site: Site, what: str, taken: str) -> None:
     (fault,) = refused(site)
     assert fault.what == what
-    assert fault.next.startswith(f"--accept-unverified takes Slurm's usual way ({taken});")
+    assert fault.next.startswith(f"pass --accept-unverified to use Slurm's default ({taken}), or write '")
 
 
 def test_all_missing_keys_are_told_at_once() -> None:

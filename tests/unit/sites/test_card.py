@@ -74,7 +74,7 @@ def test_values_from_one_place_share_a_bracket_and_marks_are_words() -> None:
         sources={"a": Source(ref="the guide", read="2026"), "b": Source(ref="a user", read="undated")},
         origins={"partitions": ("a",), "partitions.debug": ("b",)},
         third_party=("partitions.debug",),
-        derived={"partitions.batch.max_gpus_per_node": "half of 8"},
+        derived={"partitions.batch.max_gpus_per_node": "of 8"},
     )
     content = {
         "partitions": {
@@ -85,7 +85,7 @@ def test_values_from_one_place_share_a_bracket_and_marks_are_words() -> None:
     lines = ["".join(text for text, _ in line) for line in lines_of(sections_of(site, content, "f"), WIDTH)]
     start = lines.index("Partitions")
     assert lines[start + 1 : start + 3] == [
-        "  batch (usual)  at most 1 node, at most 01:00:00 [a] at most 4 GPUs a node [a; derived: half of 8]",
+        "  batch (usual)  at most 1 node, at most 01:00:00 [a] at most 4 GPUs per node [a; derived: of 8]",
         "  debug          at most 2 nodes [b; third-party]",
     ]
     assert ("[b; third-party]", "third-party") in [
@@ -113,7 +113,7 @@ def test_a_retired_site_says_that_it_is_never_submitted_to() -> None:
     ("kind", "key", "value", "text"),
     [
         (Limits, "max_nodes", 1, "at most 1 node"),
-        (Limits, "max_running", 3, "3 running jobs a user"),
+        (Limits, "max_running", 3, "3 running jobs per user"),
         (Limits, "bins", [{"max_nodes": 91, "max_walltime": "2h"}], "2h with up to 91 nodes"),
         (Limits, "by_node_type.knl.max_nodes", 9, "knl: at most 9 nodes"),
         (Limits, "by_node_type.a.b.max_nodes", 9, "a.b: at most 9 nodes"),
@@ -123,7 +123,7 @@ def test_a_retired_site_says_that_it_is_never_submitted_to() -> None:
         (Site, "gpus.directive", "none", "no directive: they come with the nodes"),
         (LauncherOptions, "gpu_bind", "none", "--gpu-bind=none"),
         (Limits, "whole_nodes", False, "nodes may be shared"),
-        (Site, "task_directives", [], "none: the launcher alone says them"),
+        (Site, "task_directives", [], "no directives: only the launcher sets them"),
         (Limits, "", {}, "nothing more is said"),
         (Environment, "setup", ["a", "b"], "a; b"),
         (Site, "some_new.key", 3, "some new key 3"),

@@ -58,7 +58,7 @@ def test_a_weight_that_is_no_number_ends_training_though_the_loss_is_one() -> No
     check.set_model(model)
     check.on_epoch_end(0, {"loss": 0.5})
     model.layers[-1].kernel.assign([[1.0], [float("inf")]])
-    with pytest.raises(AgreedError, match="a weight is no finite number at the end of epoch 1"):
+    with pytest.raises(AgreedError, match="a weight is not a finite number at the end of epoch 1"):
         check.on_epoch_end(0, {"loss": 0.5})
 
 

@@ -58,7 +58,7 @@ def test_a_finished_run_is_taken_in(place: Path, folder: Path) -> None:
     assert point.samples_per_s == 100
     assert found.noise is not None and found.noise.value == 300
     assert found.origin == "1 finished run on 2 nodes"
-    assert found.sources[0] == f"2 nodes x 4 ranks, 8 samples a rank: 100 samples/s ({run.path.name})"
+    assert found.sources[0] == f"2 nodes x 4 ranks, 8 samples per rank: 100 samples/s ({run.path.name})"
 
 
 def test_nobody_has_to_ask_the_scheduler_how_it_ended(place: Path, folder: Path) -> None:
@@ -72,11 +72,11 @@ def test_nobody_has_to_ask_the_scheduler_how_it_ended(place: Path, folder: Path)
         (fast(100), {"state": "FAILED"}, "is FAILED"),
         (fast(100), {"state": "TIMEOUT"}, "is TIMEOUT"),
         (fast(100), {"state": "CANCELLED"}, "is CANCELLED"),
-        (fast(100, synthetic=True), {}, "was on stand-in samples"),
+        (fast(100, synthetic=True), {}, "used synthetic samples"),
         (fast(100, number=1), {}, "has fewer than 2 epochs and 30 steps"),
         ([*fast(100, number=2), *fast(50, number=2)[1:]], {}, "was disturbed: its epochs differ in speed"),
         ([], {}, "has fewer than 2 epochs"),
-        (fast(100), {"name": "other"}, "is no run of train"),
+        (fast(100), {"name": "other"}, "is not a run of train"),
     ],
 )
 def test_a_run_that_tells_nothing_sure_is_not_and_it_is_said(
@@ -87,7 +87,7 @@ def test_a_run_that_tells_nothing_sure_is_not_and_it_is_said(
     found = evidence(place)
     assert found.points == () and found.origin == ""
     (told,) = found.sources
-    assert told.startswith(f"not taken in: {run.path.name} {reason}")
+    assert told.startswith(f"not used: {run.path.name} {reason}")
 
 
 @pytest.mark.parametrize(("seconds", "enough"), [(3.1, False), (3.3, True)])

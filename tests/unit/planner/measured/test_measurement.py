@@ -113,7 +113,7 @@ def test_a_run_that_was_cut_off_tells_its_speed_and_no_overhead(tmp_path: Path, 
 def test_a_run_without_a_second_epoch_tells_nothing(tmp_path: Path, events: list[dict[str, Any]]) -> None:
     silent = measured(a_run(tmp_path, events), the_job())
     assert silent.point is None
-    with pytest.raises(Refused, match="tells the speed of no epoch after the first"):
+    with pytest.raises(Refused, match="reported the speed of no epoch after the first"):
         calibration_of([measured(a_run(tmp_path, epochs(10, 100)), the_job()), silent])
 
 
@@ -143,10 +143,10 @@ def test_several_runs_become_one_calibration(tmp_path: Path) -> None:
     found = calibration_of([one, two])
     assert [point.nodes for point in found.points] == [1, 2]
     assert found.overhead_s == two.overhead_s
-    assert found.origin.startswith("2 runs on 1 and 2 nodes, 20") and found.origin.endswith(", on stand-in samples")
+    assert found.origin.startswith("2 runs on 1 and 2 nodes, 20") and found.origin.endswith(", with synthetic samples")
     assert calibration_of([one]).origin.startswith("1 run on 1 node, 20")
 
 
 def test_a_run_of_another_job_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="is no run of train"):
+    with pytest.raises(Refused, match="is not a run of train"):
         measured(a_run(tmp_path, epochs(10, 100), name="other"), the_job())

@@ -74,7 +74,7 @@ def test_a_hidden_partition_may_be_named_and_is_never_proposed(slurm: Any, tmp_p
     assert told(partition="secret", walltime=60) == []
     assert "--all" in (tmp_path / "scontrol.args").read_text().splitlines()
     (fault,) = against(partition="secrte", walltime=60)
-    assert (fault.allowed, fault.next) == ("batch", "--partition batch would be taken")
+    assert (fault.allowed, fault.next) == ("batch", "--partition batch would be accepted")
 
 
 def test_what_slurm_admits_is_not_objected_to(slurm: Any) -> None:
@@ -89,36 +89,36 @@ def test_what_slurm_admits_is_not_objected_to(slurm: Any) -> None:
         (
             {"partition": "debug", "walltime": HOUR},
             (
-                "Slurm's partition debug: walltime 01:00:00 asked for; allowed: at most 00:30:00\n"
-                "    next: --partition batch would be taken"
+                "Slurm's partition debug: walltime 01:00:00 requested; allowed: at most 00:30:00\n"
+                "    next: --partition batch would be accepted"
             ),
         ),
         (
             {"partition": "debug", "nodes": 3, "walltime": 60},
             (
-                "Slurm's partition debug: 3 nodes asked for; allowed: at most 2 nodes\n"
-                "    next: --partition batch would be taken"
+                "Slurm's partition debug: 3 nodes requested; allowed: at most 2 nodes\n"
+                "    next: --partition batch would be accepted"
             ),
         ),
         (
             {"walltime": 25 * HOUR},
             (
-                "Slurm's partition batch: walltime 1-01:00:00 asked for; allowed: at most 1-00:00:00\n"
-                "    next: --walltime 1-00:00:00 --partition batch would be taken"
+                "Slurm's partition batch: walltime 1-01:00:00 requested; allowed: at most 1-00:00:00\n"
+                "    next: --walltime 1-00:00:00 --partition batch would be accepted"
             ),
         ),
         (
             {"partition": "batch", "nodes": 8},
             (
-                "Slurm's partition batch: 8 nodes asked for; allowed: at most 4 nodes\n"
-                "    next: --nodes 4 --partition batch would be taken"
+                "Slurm's partition batch: 8 nodes requested; allowed: at most 4 nodes\n"
+                "    next: --nodes 4 --partition batch would be accepted"
             ),
         ),
         (
             {"partition": "debgu", "walltime": 60},
             (
                 "Slurm has no partition 'debgu'; did you mean 'debug'?; allowed: batch, debug\n"
-                "    next: --partition debug would be taken"
+                "    next: --partition debug would be accepted"
             ),
         ),
     ],
@@ -133,8 +133,8 @@ def test_what_would_wait_for_ever_is_told_with_what_would_be_taken(
 def test_all_limits_that_are_broken_are_told(slurm: Any) -> None:
     slurm(scontrol=f"{BATCH}\n{DEBUG}\n")
     assert [fault.what for fault in against(partition="debug", nodes=5)] == [
-        "5 nodes asked for",
-        "walltime 01:00:00 asked for",
+        "5 nodes requested",
+        "walltime 01:00:00 requested",
     ]
 
 
@@ -167,7 +167,7 @@ def test_who_may_use_a_partition(slurm: Any, lists: dict[str, str], typed: dict[
     slurm(scontrol=f"{partition('closed', **lists)}\n{BATCH}\n")
     found = told(partition="closed", **typed)
     assert [text.partition("\n")[0] for text in found] == ([f"Slurm's partition closed: {what}"] if what else [])
-    assert all("--partition batch would be taken" in text for text in found)
+    assert all("--partition batch would be accepted" in text for text in found)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_who_may_use_a_partition(slurm: Any, lists: dict[str, str], typed: dict[
 def test_what_is_down_or_closed_or_without_gpus_is_not_proposed(slurm: Any, changes: dict[str, Any]) -> None:
     slurm(scontrol=f"{partition('other', **changes)}\n{DEBUG}\n{BATCH}\n")
     (text,) = told(partition="debug", account="m1", nodes=2)
-    assert "--partition batch would be taken" in text
+    assert "--partition batch would be accepted" in text
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ def changed(before: str, now: str) -> list[str]:
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [
-        ("", "--momentum=0.8", ["--momentum is 0.8 now and was 0.9"]),
-        ("", "--steps-per-execution=4", ["--steps-per-execution is 4 now and was 1"]),  # the rate changes with these
-        ("--decay=cosine", "--decay=cosine --epochs=20", ["--epochs is 20 now and was 12"]),
+        ("", "--momentum=0.8", ["--momentum is now 0.8, but was 0.9"]),
+        ("", "--steps-per-execution=4", ["--steps-per-execution is now 4, but was 1"]),  # the rate changes with these
+        ("--decay=cosine", "--decay=cosine --epochs=20", ["--epochs is now 20, but was 12"]),
         ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3,6", []),
-        ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3", ["--decay-epochs is [3.0] now"]),
+        ("--decay=step --decay-epochs=3,6", "--decay=step --decay-epochs=3", ["--decay-epochs is now [3.0]"]),
         ("", "--epochs=20 --stage-to=/tmp --data-dir=/elsewhere --noise-scale=false", []),
     ],
 )
@@ -99,8 +99,8 @@ def test_another_number_of_ranks_or_replicas_is_told(
 
 def test_a_divided_batch_has_not_changed() -> None:
     assert resuming.changed(of(16, 64), of(32, 64)) == []
-    assert resuming.changed(of(16), of(32)) == ["--batch-size-per-rank is 16 now and was 32"]
-    assert resuming.changed(of(16, 32), of(32, 64)) == ["--global-batch-size is 32 now and was 64"]
+    assert resuming.changed(of(16), of(32)) == ["--batch-size-per-rank is now 16, but was 32"]
+    assert resuming.changed(of(16, 32), of(32, 64)) == ["--global-batch-size is now 32, but was 64"]
 
 
 @pytest.mark.parametrize(

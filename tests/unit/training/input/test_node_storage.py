@@ -82,7 +82,7 @@ def test_what_does_not_fit_or_breaks_off_leaves_nothing(tmp_path: Path, monkeypa
     (tmp_path / "shared" / "test" / "class9" / "0.jpg").write_bytes(b"")
     (tmp_path / "shared" / "test" / "class0" / "0.jpg").write_bytes(b"x" * 5000)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: argparse.Namespace(free=4096))
-    assert "needs 0.0 MiB, 0.0 MiB are free" in fails(source, tmp_path / "local")
+    assert "needs 0.0 MiB, but only 0.0 MiB are free" in fails(source, tmp_path / "local")
 
 
 def test_made_up_data_are_not_staged(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_classes_that_only_the_test_has(tmp_path: Path) -> None:
     made = arrays(CIFAR10)
     made["y_train"] = made["y_train"] % 9
     np.savez(tmp_path / "cifar10.npz", **made)
-    with pytest.raises(DataError, match=r"classes differ: the test has \[9\], the training data do not"):
+    with pytest.raises(DataError, match=r"classes differ: the training data lack \[9\]"):
         datasets.open_dataset(str(tmp_path), CIFAR10)
 
 

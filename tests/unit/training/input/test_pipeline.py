@@ -170,7 +170,7 @@ def test_a_layout_that_cannot_stream_says_so() -> None:
     assert not source.streams
     with pytest.raises(TrainingError, match="read into memory"):
         streaming.training_stream(source, shards.training_shard(np.arange(8), 0, 1), 4, 1, 0)
-    with pytest.raises(DataError, match="next: --input=memory"):
+    with pytest.raises(DataError, match="next: use --input=memory"):
         source.stream_shard(np.arange(8), 1, 0, 1)
 
 
@@ -191,7 +191,7 @@ def test_the_search_for_a_damaged_file_ends(tmp_path: Path, monkeypatch: pytest.
     source, shard = write_folders(tmp_path, 8), shards.training_shard(np.arange(8), 0, 1)
     (tmp_path / "train" / "class0" / "4.png").write_bytes(b"")
     monkeypatch.setattr(streaming, "SEARCH_S", -1.0)
-    with pytest.raises(AgreedError, match="was not found in"), streaming.damage_named(source, shard):
+    with pytest.raises(AgreedError, match="was not found within"), streaming.damage_named(source, shard):
         taken(streaming.training_stream(source, shard, 4, 1, 0), 2)
 
 

@@ -118,7 +118,7 @@ def test_npz_truncated(tmp_path: Path, keep: float) -> None:
     path = tmp_path / "cifar10.npz"
     np.savez(path, **arrays(CIFAR10))
     os.truncate(path, int(path.stat().st_size * keep))
-    assert "truncated or no npz file" in refused(tmp_path)
+    assert "truncated, or not an npz file" in refused(tmp_path)
 
 
 def test_npz_with_a_flipped_byte(tmp_path: Path) -> None:
@@ -190,14 +190,14 @@ def test_a_hostile_pickle_is_refused_unrun(tmp_path: Path, monkeypatch: Any, pay
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "truncated or no CIFAR-10 pickle"),
-        (b"\x80\x02garbage", "truncated or no CIFAR-10 pickle"),
+        (b"", "truncated, or not a CIFAR-10 pickle"),
+        (b"\x80\x02garbage", "truncated, or not a CIFAR-10 pickle"),
         (pickle.dumps([1, 2], 2), "no dictionary"),
         (pickle.dumps({"data": None, "labels": []}, 2), "`data` is NoneType"),
         (pickle.dumps({"data": np.zeros((2, 7), np.uint8), "labels": [0, 1]}, 2), "`data` is uint8 [2, 7]"),
         (pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": [0]}, 2), "1 labels for 2 images"),
         (pickle.dumps({"data": np.zeros((2, 3072), np.uint8), "labels": [0, 10]}, 2), "labels 0..10"),
-        (pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "labels": ["1"]}, 2), "no list of whole numbers"),
+        (pickle.dumps({"data": np.zeros((1, 3072), np.uint8), "labels": ["1"]}, 2), "not a list of whole numbers"),
     ],
     ids=["empty", "garbage", "list", "none", "narrow", "counts", "range", "text"],
 )
@@ -252,7 +252,7 @@ def test_class_folders_that_do_not_fit(tmp_path: Path) -> None:
 
 def test_missing_data(tmp_path: Path) -> None:
     assert "does not exist" in refused(tmp_path / "nowhere")
-    assert "holds no data set of a known layout (found: nothing)" in refused(tmp_path)
+    assert "contains no data set of a known layout (found: nothing)" in refused(tmp_path)
     (tmp_path / "readme.txt").write_text("x")
     assert "(found: readme.txt)" in refused(tmp_path)
     assert "found: a file" in refused(tmp_path / "readme.txt")

@@ -50,7 +50,7 @@ def test_all_ranks_make_the_same_steps_with_the_same_batches(size: int, batch: i
 
 
 def test_fewer_samples_than_ranks_is_an_error() -> None:
-    with pytest.raises(TrainingError, match="3 training samples do not go round 4 ranks"):
+    with pytest.raises(TrainingError, match="3 training samples are too few for 4 ranks"):
         shards.training_shard(shards.shuffled(3, 0), 0, 4)
 
 
@@ -82,7 +82,7 @@ def test_summary_describes_the_own_samples_only() -> None:
 def test_record_shards_are_disjoint_complete_and_equally_long(size: int, counts: list[int], seed: int) -> None:
     total = sum(counts)
     if total < size:
-        with pytest.raises(TrainingError, match=f"{total} training samples do not go round {size} ranks"):
+        with pytest.raises(TrainingError, match=f"{total} training samples are too few for {size} ranks"):
             shards.record_shard(counts, seed, 0, size)
         return
     parts = [shards.record_shard(counts, seed, rank, size) for rank in range(size)]

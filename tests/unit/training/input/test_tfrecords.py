@@ -96,7 +96,7 @@ def test_a_job_streams_whole_files_where_there_are_enough(tmp_path: Path, counts
     for rank in range(size):
         found, expected = source.stream_shard(order, 3, rank, size), shards.record_shard(counts, 3, rank, size)
         assert list(found.indices) == list(expected.indices) and found.samples == expected.samples
-    with pytest.raises(DataError, match="streamed as a whole, not 5 chosen samples"):
+    with pytest.raises(DataError, match="streamed completely, not 5 chosen samples"):
         source.stream_shard(order[:5], 3, 0, size)
 
 
@@ -112,7 +112,7 @@ def test_truncated_files_are_named_on_opening(tmp_path: Path) -> None:
     file = tmp_path / "train-00001-of-00002"
     for cut in (1, 20, 150):
         os.truncate(file, file.stat().st_size - cut)
-        assert "train-00001-of-00002: truncated or no TFRecord file: record" in refused(tmp_path)
+        assert "train-00001-of-00002: truncated, or not a TFRecord file: record" in refused(tmp_path)
 
 
 def test_a_flipped_byte_is_found_by_the_checksum(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     write(train, [example(tf.io.encode_png(np.zeros((5, 4, 3), np.uint8)).numpy(), 1)])
     assert "not as expected" in refused(tmp_path)
     write(train, [example(png, 1, ("picture", "label"))])
-    assert "the features ['label', 'picture'] hold no image under image/encoded" in refused(tmp_path)
+    assert "the features ['label', 'picture'] contain no image under image/encoded" in refused(tmp_path)
     write(train, [b"\xffno example"])
     assert "no tf.train.Example" in refused(tmp_path)
     write(train, [])

@@ -49,5 +49,5 @@ def test_sixteen_bits_are_normalized_in_thirty_two() -> None:
 
 
 def test_a_kind_that_there_is_not() -> None:
-    with pytest.raises(ValueError, match="none of none, local"):
+    with pytest.raises(ValueError, match="not one of none, local"):
         batch_norm.maker("group")

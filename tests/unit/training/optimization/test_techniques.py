@@ -105,15 +105,15 @@ def test_what_is_chosen_is_kept_and_still_contradicts(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         sys, "argv", ["train.py", "--decay=cosine", "--decay-epochs=3", "--warmup-epochs=2", "--warmup-steps=9"]
     )
-    assert [text[:16] for text in techniques.faults(script.parse())] == ["say --warmup-epo", "--decay-epochs h"]
+    assert [text[:16] for text in techniques.faults(script.parse())] == ["use --warmup-epo", "--decay-epochs h"]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--decay=cosine --decay-epochs=30,60,80", "--decay-epochs has an effect with --decay=step alone"),
-        ("--warmup-steps=9 --warmup-epochs=5.0", "say --warmup-epochs or --warmup-steps, not both"),
-        ("--scale-learning-rate=adascale --warmup-epochs=5", "AdaScale is a warm-up itself"),
+        ("--decay=cosine --decay-epochs=30,60,80", "--decay-epochs has an effect only with --decay=step"),
+        ("--warmup-steps=9 --warmup-epochs=5.0", "use --warmup-epochs or --warmup-steps, not both"),
+        ("--scale-learning-rate=adascale --warmup-epochs=5", "AdaScale includes a warm-up"),
     ],
 )
 def test_a_typed_value_contradicts_also_where_it_is_the_jobs_default(
@@ -190,13 +190,13 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
     [
         ("--warmup-epochs=1 --warmup-steps=9", "not both"),
         ("--decay=step", "needs --decay-epochs"),
-        ("--decay-epochs=3,6", "--decay=step alone"),
+        ("--decay-epochs=3,6", "only with --decay=step"),
         ("--weight-decay=0.1", "no effect on adam"),
-        ("--momentum-correction=false", "on sgd alone"),
+        ("--momentum-correction=false", "only on sgd"),
         ("--synthetic=true --stage-to=/tmp", "cannot be staged"),
         ("--synthetic=true --input=stream", "in memory"),
         ("--scale-learning-rate=adascale --adasum=true", "averaged gradients"),
-        ("--scale-learning-rate=adascale --warmup-steps=9", "a warm-up itself"),
+        ("--scale-learning-rate=adascale --warmup-steps=9", "AdaScale includes a warm-up"),
         ("--scale-learning-rate=adascale --precision=float16", "loss scale"),
         ("--xla=true --accumulation=2", "--accumulation above 1"),
         ("--xla=true --batch-norm=synchronized", "XLA cannot compile"),

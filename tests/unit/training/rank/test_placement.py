@@ -66,7 +66,7 @@ def test_world_size_as_asked_passes() -> None:
     [(1, True, "--mpi type"), (1, False, "built without MPI"), (6, True, "another number of tasks")],
 )
 def test_another_world_size_names_the_likely_cause(size: int, mpi_built: bool, cause: str) -> None:
-    with pytest.raises(TrainingError, match=f"8 were asked for .*{cause}"):
+    with pytest.raises(TrainingError, match=f"8 were requested .*{cause}"):
         placement.check_world_size(8, size, mpi_built)
 
 
@@ -74,7 +74,7 @@ def test_expected_world_size() -> None:
     assert placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": "8", "OMPI_COMM_WORLD_SIZE": "2"}) == 8
     assert placement.expected_world_size({"OMPI_COMM_WORLD_SIZE": "2"}) == 2
     assert placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": ""}) is None
-    with pytest.raises(TrainingError, match="'many' is no world size"):
+    with pytest.raises(TrainingError, match="'many' is not a world size"):
         placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": "many"})
 
 
