@@ -12,7 +12,7 @@ import pytest
 import hpclaunch
 
 PACKAGE = Path(hpclaunch.__file__).parent
-ROOMS = ("actions", "cli", "planner", "runs")
+ROOMS = ("actions", "cli", "planner", "reports", "runs", "sites")
 
 PARTICIPLES = re.compile("[a-z]+(ed|ing)")
 IRREGULAR = {

@@ -91,7 +91,7 @@ def test_a_folder_of_runs_that_is_a_file_is_named(cluster: Desk) -> None:
     cluster.write("taken", "")
     done = cluster.type("doctor", "--json", "--runs-dir", "taken", *HERE)
     assert done.code == 1
-    assert "taken: the folder of the run directories is no folder" in failed(done.json)["shared paths"]
+    assert "taken: the place for run directories is not a folder" in failed(done.json)["shared paths"]
 
 
 def test_interrupted_in_the_queue_it_leaves_the_probe_and_says_how_to_go_on(cluster: Desk) -> None:

@@ -232,7 +232,7 @@ def test_retry_refuses_a_programs_own_error(cluster: Desk) -> None:
     submit(cluster, 1)
     ended(cluster, j1="FAILED|7:0")
     done = cluster.type("retry", "1")
-    assert (done.code, "it failed by itself, with exit code 7" in done.err) == (1, True)
+    assert (done.code, "its program failed with exit code 7" in done.err) == (1, True)
 
 
 def test_retry_keeps_what_the_script_excludes_itself(cluster: Desk) -> None:
@@ -367,7 +367,7 @@ def test_a_run_can_be_named_by_whole_parts_of_its_name(cluster: Desk) -> None:
     one, two = submit(cluster, 1), submit(cluster, 2)
     assert [row["run"] for row in cluster.type("status", one.name.rpartition("-")[2], "--json").json] == [one.name]
     refused = cluster.type("cancel", "train")
-    assert (refused.code, "may be any of 2 runs" in refused.err) == (1, True)
+    assert (refused.code, "matches 2 runs" in refused.err) == (1, True)
     assert one.name in refused.err and two.name in refused.err
     shutil.rmtree(two)
     assert [row["run"] for row in cluster.type("status", "train", "--json").json] == [one.name]
@@ -379,7 +379,7 @@ def test_a_run_whose_directory_is_gone_or_damaged_says_so(cluster: Desk) -> None
     shutil.rmtree(gone)
     (damaged / "run.json").write_text('{"name": "train", "sit')
     told = cluster.type("status", gone.name)
-    assert (told.code, f"{gone}: the directory of this run is gone" in told.err) == (1, True)
+    assert (told.code, f"{gone}: the directory of this run no longer exists" in told.err) == (1, True)
     told = cluster.type("logs", damaged.name)
     assert (told.code, "the record cannot be read: it has no name, site" in told.err) == (1, True)
     told = cluster.type("runs", "rebuild")

@@ -295,7 +295,7 @@ def test_the_failed_of_a_machine_are_retried_as_one_array_and_keep_their_folders
     assert told(site, "status", "4711_1")[0]["run"] == f"{path.name}/0001"
     done = site.type("retry", f"{path.name}/0003")
     assert done.code == 1
-    assert "it failed by itself, with exit code 3" in done.err
+    assert "its program failed with exit code 3" in done.err
     (site.spool / "sbatch.out").write_text("Submitted batch job 4900\n")
     assert site.type("resume", f"{path.name}/0003").code == 0
     assert calls(site, "sbatch")[-1][:-1] == ["--exclude=n2", "--array=3%2"]
