@@ -10,12 +10,12 @@ import typer
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
-app = typer.Typer(help="The clusters that hpclaunch knows.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List and show clusters, or describe this one.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
 def list_(json: flags.Json = False) -> None:
-    """List the sites: the project's, yours, and the bundled ones."""
+    """List all sites: those of the project, your own, and the bundled ones."""
     from hpclaunch.actions import sites
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -35,18 +35,23 @@ def list_(json: flags.Json = False) -> None:
         )
         for site in found
     ]
-    console.table(("site", "from", "status", "GPUs a node", "launcher", "what it is"), rows, state_column=2)
+    console.table(("site", "from", "status", "GPUs per node", "launcher", "title"), rows, state_column=2)
 
 
 @app.command()
 def show(
     site: Annotated[
-        str | None, typer.Argument(metavar="[SITE]", autocompletion=complete.sites, help="[default: detected]")
+        str | None,
+        typer.Argument(
+            metavar="[SITE]", autocompletion=complete.sites, help="The name of a site [default: the detected one]."
+        ),
     ] = None,
-    yaml: Annotated[bool, typer.Option("--yaml", help="Print the site file as it is, to copy and change.")] = False,
+    yaml: Annotated[
+        bool, typer.Option("--yaml", help="Print the site file unchanged, for a copy of your own.")
+    ] = False,
     json: flags.Json = False,
 ) -> None:
-    """Show a site's nodes, limits and launchers, each value with its sources."""
+    """Show the nodes, limits and launchers of a site, with sources."""
     from hpclaunch.actions import sites
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -71,26 +76,27 @@ def show(
 @app.command()
 def detect(
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Write its site file, and use it as NAME from now on.")
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Write a site file for this cluster, which is then the site NAME."),
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--write", metavar="FILE", help="Write its site file to FILE, to look at first.")
+        str | None, typer.Option("--write", metavar="FILE", help="Write a site file for this cluster to FILE.")
     ] = None,
     json: flags.Json = False,
 ) -> None:
-    """Tell which site this machine belongs to; describe an unknown Slurm cluster as a site file.
+    """Show which site this machine belongs to, or describe it.
 
-    With --name or --write a known one is described anew. What Slurm does not tell is marked FILL IN, and nothing is
-    assumed in its place.
+    On an unknown Slurm cluster, or with --name or --write, it describes the cluster as a site file. Values that Slurm
+    does not show are marked FILL IN; hpclaunch assumes nothing for them.
     """
     from hpclaunch.actions import detect
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     system = System(warn=console.warn)
-    path = detect.place_of(system, name, file)
-    known = detect.recognized(system)
-    found = detect.survey(system) if path or known is None else None
+    path = detect.check_output(system, name, file)
+    known = detect.known_site(system)
+    found = detect.draft_site(system) if path or known is None else None
     if found is not None and path is not None:
         found = detect.write(found, path)
     if json:
@@ -104,13 +110,13 @@ def detect(
     for gap in found.described.gaps:
         console.say(f"to fill in: {gap.key} ({gap.why})")
     if found.path is None:
-        console.say(f"hpclaunch sites detect --name {found.described.name} keeps this as a site of yours")
+        console.say(f"to use this as your own site: hpclaunch sites detect --name {found.described.name}")
         console.write(found.text)
         return
     if name is None:
-        console.say("look through it; in a folder site_configs/ of yours it is a site (docs/site-files.md)")
+        console.say("check this file, then copy it to a folder site_configs/ to use it as a site (docs/site-files.md)")
     else:
-        console.say(f"look through it; then prove it with: hpclaunch doctor --site {name}")
+        console.say(f"check this file, then test the site: hpclaunch doctor --site {name}")
     console.write(f"{found.path}\n")
 
 

@@ -1,4 +1,4 @@
-"""The words that may follow ``hpclaunch``. Only the one that was typed is built: each costs Typer milliseconds."""
+"""The commands of ``hpclaunch``. Only the typed one is built, because building one takes milliseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import typer.core
 import typer.main
 
-# Word -> the module of this package whose `app` has it; in the order of --help.
+# Command -> the module of this package whose `app` has it; in the order of --help.
 MODULES = {
     "submit": "submit",
     "render": "submit",
@@ -31,18 +31,18 @@ MODULES = {
 
 
 class Verbs(typer.core.TyperGroup):
-    """A group of commands that are built when they are asked for."""
+    """A group of commands, each built on first use."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": Commands()})
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The words alone, so that nothing is built."""
+        """Return the names of the commands; builds none."""
         return list(MODULES)
 
 
 class Commands(Mapping[str, Any]):
-    """Word -> command."""
+    """Name -> command."""
 
     def __init__(self) -> None:
         self._built: dict[str, Any] = {}
@@ -61,9 +61,9 @@ class Commands(Mapping[str, Any]):
 
 def _build(word: str, module: str) -> Any:
     app: typer.Typer = importlib.import_module(f"hpclaunch.cli.{module}").app
-    found = [verb for verb in app.registered_commands if verb.name == word]
-    if not found:  # a word with words of its own: runs list
+    commands = [command for command in app.registered_commands if command.name == word]
+    if not commands:  # a group with its own commands, such as runs list
         group = typer.main.get_group(app)
         group.name = word
         return group
-    return typer.main.get_command_from_info(found[0], pretty_exceptions_short=False, rich_markup_mode=None)
+    return typer.main.get_command_from_info(commands[0], pretty_exceptions_short=False, rich_markup_mode=None)

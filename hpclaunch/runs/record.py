@@ -176,7 +176,7 @@ def load(path: Path) -> Run:
         array["parts"] = tuple(map(str, parts))
     job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
     if not all(map(_PART.fullmatch, array.get("parts", ()))):
-        raise NotFound(Fault(where=file, what="the record cannot be read: a part of the array is not a list of indices"))
+        raise NotFound(Fault(where=file, what="the record cannot be read: it holds an invalid part of the array"))
     if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
         raise NotFound(Fault(where=file, what="the record cannot be read: it holds an invalid job ID or state"))
     edition = record.get("edition")

@@ -47,7 +47,7 @@ class Ending:
 
     - ``exit_code``: CODE:SIGNAL. ``log``: the end of the log.
     - ``ranks_failed``: whether a rank of the last start left an exit code.
-    - ``nodes``: how many nodes the last start had; ``only_node``: its name where it was one.
+    - ``nodes``: 1 if the last start had one node, whose name is ``only_node``; else 0.
     - ``unwell``: the nodes that the scheduler reports as broken.
     """
 
@@ -92,7 +92,8 @@ def decide(ending: Ending) -> RetryDecision:
 
 def _decide_on_failure(ending: Ending) -> RetryDecision:
     code = ending.exit_code.partition(":")[0]
-    own = RetryDecision(again=False, reason=f"its program failed with exit code {code or 'unknown'}")
+    reason = f"it failed with exit code {code or 'unknown'}, and no fault of the machine is known"
+    own = RetryDecision(again=False, reason=reason)
     if (ending.ranks_failed and code not in _KILLED_BY_SRUN) or code == str(_CONFIGURATION):
         return own
     for form in _LAUNCHER_FAILURES:

@@ -96,7 +96,7 @@ def faults_of(code: Code) -> list[Fault]:
     """Return why the code cannot be copied: it is missing, not readable or executable, or too large."""
     entry = Path(code.folder) / code.entry
     if code.entry and not entry.is_file():
-        missing = "is not a file" if entry.exists() else "is not there"
+        missing = "is not a file" if entry.exists() else "does not exist"
         return [Fault(where=str(entry), what=f"the script {missing}", next="check the path, or hpclaunch jobs list")]
     if code.entry and not os.access(entry, os.R_OK):
         return [Fault(where=str(entry), what="the script cannot be read", next=f"chmod u+r {entry}")]

@@ -80,7 +80,7 @@ def test_an_old_probe_is_read_again_and_another_run_is_not(cluster: Desk) -> Non
     done = cluster.type("submit", "./train.py", "--json")
     name = Path(done.json["run_dir"]).name
     other = cluster.type("doctor", "--from", name)
-    assert other.code == 1 and "is no probe of doctor's" in other.err
+    assert other.code == 1 and "is not a probe of hpclaunch doctor" in other.err
     record = Path(done.json["run_dir"]) / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "name": "doctor"}))
     waiting = cluster.type("doctor", "--from", name)

@@ -110,8 +110,8 @@ def test_the_known_cluster_is_recognized_and_described_anew_it_works_unedited(de
     assert {line["rank"]: line["host"] for line in ranks_of(run.log())} == {n: f"node{n + 1}" for n in range(4)}
     assert report["passed"] and report["site"] == "found", report
     told = {check["name"]: check["what"] for check in report["checks"]}
-    assert told["MPI"].startswith("2 ranks in one world under srun --mpi=pmix (libmpi")
-    assert told["GPUs"].startswith("every rank sees 1, 1 a node were asked for")
+    assert told["MPI"].startswith("2 ranks in one job under srun --mpi=pmix (libmpi")
+    assert told["GPUs"].startswith("every rank sees 1; 1 per node requested")
 
 
 def ranks_of(log: str) -> list[dict[str, Any]]:

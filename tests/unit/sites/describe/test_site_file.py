@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpclaunch.actions.detect import Written, write
+from hpclaunch.actions.detect import SiteDraft, write
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.sites.describe import Answers, Described, Here, describe
@@ -113,7 +113,7 @@ def test_a_file_that_is_cut_short_is_not_left_there(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))  # as a full quota would
     try:
         with pytest.raises(OSError, match="File too large"):
-            write(Written(described=found, text=text_of(found, "for a test")), tmp_path / "x.yaml")
+            write(SiteDraft(described=found, text=text_of(found, "for a test")), tmp_path / "x.yaml")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == []
