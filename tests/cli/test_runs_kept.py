@@ -391,7 +391,7 @@ def test_a_list_of_one_state(cluster: Desk) -> None:
     run = submit(cluster, 1)
     assert [row["run"] for row in cluster.type("runs", "list", "--state", "pending", "--json").json] == [run.name]
     done = cluster.type("runs", "list", "--state", "failed")
-    assert (done.code, "no run is failed; there are PENDING" in done.err) == (0, True)
+    assert (done.code, "no run is failed; the states are PENDING" in done.err) == (0, True)
 
 
 @pytest.mark.parametrize(

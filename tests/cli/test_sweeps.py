@@ -410,7 +410,9 @@ def test_an_array_is_cleaned_as_a_whole(site: Desk) -> None:
     answers(site, "", "4711_[0-2]|COMPLETED|0:0|n1\n")
     refused = site.type("runs", "clean", f"{path.name}/0001", "--yes")
     assert refused.code == 1
-    assert f"{path.name}/0001 is one run of the job array {path.name}, which can only be deleted completely" in refused.err
+    assert (
+        f"{path.name}/0001 is one run of the job array {path.name}, which can only be deleted completely" in refused.err
+    )
     assert path.is_dir()
     assert site.type("runs", "clean", path.name, "--yes").code == 0
     assert not path.exists()

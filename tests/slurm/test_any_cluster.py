@@ -152,7 +152,7 @@ def test_doctor_names_what_is_wrong_with_the_site_file(elsewhere: Desk) -> None:
     mpi, gpus, kind, log = map(failures, reports)
     assert list(mpi) == ["MPI"] and "srun --mpi=none" in mpi["MPI"]
     assert list(gpus) == ["GPUs"] and "Slurm gave none" in gpus["GPUs"]
-    assert list(kind) == ["GPUs"] and "asks for GPUs of type h100, and Slurm hands out a100" in kind["GPUs"]
+    assert list(kind) == ["GPUs"] and "asks for GPUs of type h100, but Slurm has a100" in kind["GPUs"]
     assert list(log) == ["shared paths"]
 
 
