@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ os.environ.update(UV_SYSTEM_CERTS="1", UV_NATIVE_TLS="1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 _skipped: Counter[str] = Counter()
+_skipped_ids: list[str] = []
 _why: dict[str, str] = {}
 _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
@@ -63,6 +65,7 @@ def _note_skip(nodeid: str, longrepr: object) -> None:
     reason = str(longrepr[2] if isinstance(longrepr, tuple) else longrepr).removeprefix("Skipped: ")
     found = _REASON.match(reason)
     if found:
+        _skipped_ids.append(nodeid)
         _skipped[found["group"]] += 1
         _why.setdefault(found["group"], found["why"])
     else:
@@ -85,6 +88,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if hasattr(session.config, "workerinput"):
         return  # one process of several: the one that gathers their reports decides
+    if "HPCLAUNCH_TEST_SKIPPED" in os.environ:  # a file for `pytest @FILE`: .ci/run gives it to the run that can run them
+        Path(os.environ["HPCLAUNCH_TEST_SKIPPED"]).write_text("".join(f"{test}\n" for test in dict.fromkeys(_skipped_ids)))
     missed = _skipped.keys() - _elsewhere()
     if os.environ.get("CI") == "true" and exitstatus == 0 and (missed or _unnamed or _vanished()):
         session.exitstatus = 1

@@ -25,13 +25,16 @@ if [ ! -x .venv/bin/python ]; then
 fi
 [ -x .venv/bin/uv ] || .venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
 
-# pip trusts the machine's certificates, also those of an institute's proxy; uv (by its newer and its older name for it) is
-# told to, and to trust the file that pip is told to.
+# pip trusts the machine's certificates, also those of an institute's proxy; uv needs a setting for it
+# (of which it has a newer and an older name), and the file that pip is set to.
 export UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1
 if [ -z "${SSL_CERT_FILE:-}" ]; then
   certificates=${PIP_CERT:-$(.venv/bin/python -m pip config get global.cert 2> /dev/null || true)}
   [ ! -f "$certificates" ] || export SSL_CERT_FILE=$certificates
 fi
+
+# A second set-up waits for the Horovod that the first one compiles; uv would give up after five minutes.
+export UV_LOCK_TIMEOUT=3600
 
 # Byte code is compiled here, for where PYTHONDONTWRITEBYTECODE is set (as in many images) every start would compile anew.
 export UV_COMPILE_BYTECODE=1
