@@ -91,9 +91,9 @@ def _own_files(system: System, request: Request, site: Site) -> list[str]:
     wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
     if not looks_like_path(request.target):
         wanted.append((JOB, request.target))
-    found = [(family.noun, system.catalog.find(family, name)) for family, name in wanted]
+    files = [(family.noun, system.catalog.find(family, name)) for family, name in wanted]
     notices = [
-        f"the {noun} is the {file.origin}'s own: {file.path}" for noun, file in found if file.origin != "bundled"
+        f"the {noun} is the {file.origin}'s own: {file.path}" for noun, file in files if file.origin != "bundled"
     ]
     if (system.cwd / PROJECT_FILE).is_file():
         notices.append(f"the project's settings apply: {system.cwd / PROJECT_FILE}")

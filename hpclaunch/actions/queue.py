@@ -27,9 +27,9 @@ def queue_of(system: System, question: Question) -> Queue:
     row = question.case.site.scheduler_row
     system.tell(f"asking {row.title} how long such jobs wait")
     past = scheduler_of(question.case.site.scheduler).past_jobs(DAYS)
-    found = {trial.nodes: wait for trial in trials if (wait := _wait_by_history(past, trial)) is not None}
-    waits = {nodes: wait.middle_s for nodes, wait in found.items()}
-    reasons = [wait.reason for wait in found.values()]
+    by_history = {trial.nodes: wait for trial in trials if (wait := _wait_by_history(past, trial)) is not None}
+    waits = {nodes: wait.middle_s for nodes, wait in by_history.items()}
+    reasons = [wait.reason for wait in by_history.values()]
     estimated = {}
     for trial in trials:
         if trial.nodes not in waits and (estimate := _estimate(system, question, trial.nodes)) is not None:
@@ -39,7 +39,7 @@ def queue_of(system: System, question: Question) -> Queue:
     return Queue(
         waits=waits,
         reasons=tuple(reasons),
-        words=_queue_words(row, found, estimated, len(past)),
+        words=_queue_words(row, by_history, estimated, len(past)),
     )
 
 
@@ -71,11 +71,11 @@ def _estimate_reason(row: SchedulerRow, nodes: int, seconds: float) -> Reason:
     )
 
 
-def _queue_words(row: SchedulerRow, found: Mapping[int, Wait], estimated: Mapping[int, float], jobs: int) -> str:
+def _queue_words(row: SchedulerRow, by_history: Mapping[int, Wait], estimated: Mapping[int, float], jobs: int) -> str:
     """Return the line about the queue, for the plan's table."""
     parts = []
-    if found:
-        each = ", ".join(f"{nodes}: {wait.middle_s:.0f} s" for nodes, wait in sorted(found.items()))
+    if by_history:
+        each = ", ".join(f"{nodes}: {wait.middle_s:.0f} s" for nodes, wait in sorted(by_history.items()))
         parts.append(f"half of such jobs wait at most ({jobs} jobs of {DAYS} days; by nodes) {each}")
     if estimated:
         each = ", ".join(f"{nodes}: {seconds:.0f} s" for nodes, seconds in sorted(estimated.items()))

@@ -18,7 +18,7 @@ def refusals(
     programs contain no advice, so it is added here.
     """
     wrong = [gpu_type for gpu_type in _asked_gpu_types(directives) if gpu_type not in offered]
-    found = []
+    checks = []
     for fault in faults:
         name, advice = fault.subject or "request", fault.next
         what = f"{fault.where}: {fault.what}" if fault.where else fault.what
@@ -29,8 +29,8 @@ def refusals(
             what += f" (the script asks for GPUs of type {wrong[0]}, but {scheduler.title} has {has})"
         elif fault.where == scheduler.start_command and name in HINTS:
             advice = HINTS[name]
-        found.append(Check(name=name, verdict="FAIL", what=what, next=advice))
-    return found
+        checks.append(Check(name=name, verdict="FAIL", what=what, next=advice))
+    return checks
 
 
 def _asked_gpu_types(directives: Sequence[tuple[str, str]]) -> list[str]:

@@ -92,19 +92,19 @@ def plan(
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn, tell=console.say)
-    found = plan.plan_job(system, request, objective, global_batch=global_batch, calibration=calibration)
+    forecast = plan.plan_job(system, request, objective, global_batch=global_batch, calibration=calibration)
     if plot is not None:
         from hpclaunch.reports.plan_chart import draw
 
-        draw(found, plot)
+        draw(forecast, plot)
         console.say(f"the plan is drawn in {plot}")
     if json:
-        console.write_json(found.to_json())
+        console.write_json(forecast.to_json())
     else:
-        console.show_plan(found, explain)
-    for fault in found.refusals:
+        console.show_plan(forecast, explain)
+    for fault in forecast.refusals:
         console.say(f"error: {fault}")
-    if found.refusals:
+    if forecast.refusals:
         raise typer.Exit(1)
 
 

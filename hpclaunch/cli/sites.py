@@ -20,9 +20,9 @@ def list_(json: flags.Json = False) -> None:
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    found = sites.list_sites(System().catalog)
+    known_sites = sites.list_sites(System().catalog)
     if json:
-        console.write_json([asdict(site) for site in found])
+        console.write_json([asdict(site) for site in known_sites])
         return
     rows = [
         (
@@ -33,7 +33,7 @@ def list_(json: flags.Json = False) -> None:
             site.launcher or "-",
             site.title,
         )
-        for site in found
+        for site in known_sites
     ]
     console.table(("site", "from", "status", "GPUs per node", "launcher", "title"), rows, state_column=2)
 
@@ -96,39 +96,39 @@ def detect(
     system = System(warn=console.warn)
     path = detect.check_output(system, name, file)
     known = detect.known_site(system)
-    found = detect.draft_site(system) if path or known is None else None
-    if found is not None and path is not None:
-        found = detect.write(found, path)
+    draft = detect.draft_site(system) if path or known is None else None
+    if draft is not None and path is not None:
+        draft = detect.write(draft, path)
     if json:
-        console.write_json(_detection_values(known, found))
+        console.write_json(_detection_values(known, draft))
         return
     if known is not None:
         console.say(f"this machine belongs to the site {known.name} ({known.origin}: {known.path})")
-    if found is None:
+    if draft is None:
         console.write(f"{known.name if known else ''}\n")
         return
-    for gap in found.described.gaps:
+    for gap in draft.described.gaps:
         console.say(f"to fill in: {gap.key} ({gap.why})")
-    if found.path is None:
-        console.say(f"to use this as your own site: hpclaunch sites detect --name {found.described.name}")
-        console.write(found.text)
+    if draft.path is None:
+        console.say(f"to use this as your own site: hpclaunch sites detect --name {draft.described.name}")
+        console.write(draft.text)
         return
     if name is None:
         console.say("check this file, then copy it to a folder site_configs/ to use it as a site (docs/site-files.md)")
     else:
         console.say(f"check this file, then test the site: hpclaunch doctor --site {name}")
-    console.write(f"{found.path}\n")
+    console.write(f"{draft.path}\n")
 
 
-def _detection_values(known: Any, found: Any) -> dict[str, Any]:
+def _detection_values(known: Any, draft: Any) -> dict[str, Any]:
     """Return the JSON of ``sites detect``."""
     site = {"name": known.name, "origin": known.origin, "path": str(known.path)} if known else None
-    described = found.described if found else None
+    described = draft.described if draft else None
     return {
         "known": site,
         "name": described.name if described else None,
-        "path": str(found.path) if found and found.path else None,
+        "path": str(draft.path) if draft and draft.path else None,
         "site": described.values if described else None,
         "fill_in": [asdict(gap) for gap in described.gaps] if described else [],
-        "text": found.text if found else None,
+        "text": draft.text if draft else None,
     }

@@ -33,16 +33,16 @@ def check_plot(path: Path) -> None:
         ) from None
 
 
-def draw(found: Forecast, path: Path) -> None:
+def draw(forecast: Forecast, path: Path) -> None:
     """Write the four curves with their 80 % intervals to ``path``. Raises Refused if there is no prediction."""
     points: Points = [
-        (row.nodes, row.throughput, row.candidate) for row in found.rows if row.throughput and row.candidate
+        (row.nodes, row.throughput, row.candidate) for row in forecast.rows if row.throughput and row.candidate
     ]
     if not points:
         raise Refused(
             Fault(
                 where="--plot",
-                what=f"there is nothing to draw: {found.summary}",
+                what=f"there is nothing to draw: {forecast.summary}",
                 next="leave --plot out, or hpclaunch profile",
             )
         )
@@ -52,7 +52,7 @@ def draw(found: Forecast, path: Path) -> None:
 
     figure = Figure(figsize=(9, 7), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(f"{found.job} at {found.site} ({found.node_type}); with 80 % intervals")
+    figure.suptitle(f"{forecast.job} at {forecast.site} ({forecast.node_type}); with 80 % intervals")
     (rate, efficiency), (time, cost) = figure.subplots(2, 2)
     nodes = [count for count, _, _ in points]
     _curve(rate, nodes, [_bounds(throughput.samples_per_s) for _, throughput, _ in points], "samples/s")
@@ -70,10 +70,10 @@ def draw(found: Forecast, path: Path) -> None:
     _curve(
         time, nodes, [_bounds(candidate.time_s, 1 / size) for _, _, candidate in points], f"time to the target, {unit}"
     )
-    _curve(cost, nodes, [_bounds(candidate.cost) for _, _, candidate in points], f"cost, {found.unit}s")
-    word = "nearest" if found.refusals else "typed" if found.typed else "chosen"
+    _curve(cost, nodes, [_bounds(candidate.cost) for _, _, candidate in points], f"cost, {forecast.unit}s")
+    word = "nearest" if forecast.refusals else "typed" if forecast.typed else "chosen"
     for axes in (rate, efficiency, time, cost):
-        axes.axvline(found.nodes, color="tab:orange", linestyle=":", label=f"{word}: {found.nodes}")
+        axes.axvline(forecast.nodes, color="tab:orange", linestyle=":", label=f"{word}: {forecast.nodes}")
         axes.legend()
     try:
         figure.savefig(path)

@@ -152,9 +152,9 @@ class Run:
         return {**values, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else values
 
 
-_TEXTS = tuple(one.name for one in fields(Run) if one.type == "str")
-_MUST = tuple(one.name for one in fields(Run) if one.name in _TEXTS and one.default is MISSING)
-_SCHEDULER_FIELDS = tuple(one.name for one in fields(Run) if one.metadata == _FROM_SCHEDULER)
+_TEXTS = tuple(attribute.name for attribute in fields(Run) if attribute.type == "str")
+_MUST = tuple(attribute.name for attribute in fields(Run) if attribute.name in _TEXTS and attribute.default is MISSING)
+_SCHEDULER_FIELDS = tuple(attribute.name for attribute in fields(Run) if attribute.metadata == _FROM_SCHEDULER)
 
 
 def load(path: Path) -> Run:

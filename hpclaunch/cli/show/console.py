@@ -115,11 +115,11 @@ def show_advice(advice: str) -> None:
         say(f"  planner: {advice}")
 
 
-def show_plan(found: Forecast, explain: bool) -> None:
+def show_plan(forecast: Forecast, explain: bool) -> None:
     """Write the plan's table, and with ``explain`` the reasoning before it."""
     from hpclaunch.planner.words import explanation_of, table_of
 
-    lines = [*(explanation_of(found) if explain else []), *table_of(found)]
+    lines = [*(explanation_of(forecast) if explain else []), *table_of(forecast)]
     write("".join(_escape_controls(line) + "\n" for line in lines))
 
 

@@ -38,13 +38,13 @@ def show_result(result: Result, target: str, as_json: bool) -> None:
         return
     rows = [
         (
-            str(one.nodes),
-            str(one.nodes * one.ranks_per_node),
-            str(one.per_rank),
-            f"{one.point.samples_per_s:.4g}" if one.point else "-",
-            one.run.label,
+            str(measured.nodes),
+            str(measured.nodes * measured.ranks_per_node),
+            str(measured.per_rank),
+            f"{measured.point.samples_per_s:.4g}" if measured.point else "-",
+            measured.run.label,
         )
-        for one in result.runs
+        for measured in result.runs
     ]
     table(("nodes", "ranks", "batch per rank", "samples/s", "run"), rows)
     noise, overhead = result.calibration.noise_scale, result.calibration.overhead_s
@@ -58,5 +58,5 @@ def show_result(result: Result, target: str, as_json: bool) -> None:
 def _result_values(result: Result) -> dict[str, Any]:
     from hpclaunch.planner.measured.calibration_file import as_values
 
-    rows = [{**one.run.to_json(), "rates": list(one.rates)} for one in result.runs]
+    rows = [{**measured.run.to_json(), "rates": list(measured.rates)} for measured in result.runs]
     return {"runs": rows, "calibration": as_values(result.calibration), "place": str(result.place)}

@@ -175,19 +175,24 @@ def show_deletions(deletions: Sequence[Deletion], kept: Sequence[Run], as_json: 
         return
     table(
         ("run directory", "state", "size"),
-        [(str(one.run.path), one.run.state, show_bytes(one.size)) for one in deletions],
+        [(str(deletion.run.path), deletion.run.state, show_bytes(deletion.size)) for deletion in deletions],
     )
-    say(f"{_directories(len(deletions))}, {show_bytes(sum(one.size for one in deletions))}")
+    say(f"{_directories(len(deletions))}, {show_bytes(sum(deletion.size for deletion in deletions))}")
 
 
 def show_deleted(deletions: Sequence[Deletion], deleted: Sequence[Run], as_json: bool) -> None:
     """Show the deleted directories."""
     paths = {run.path for run in deleted}
-    freed = [one for one in deletions if one.run.path in paths]
+    freed = [deletion for deletion in deletions if deletion.run.path in paths]
     if as_json:
-        write_json({"deleted": [str(one.run.path) for one in freed], "bytes": sum(one.size for one in freed)})
+        write_json(
+            {
+                "deleted": [str(deletion.run.path) for deletion in freed],
+                "bytes": sum(deletion.size for deletion in freed),
+            }
+        )
     else:
-        say(f"deleted {_directories(len(freed))}, {show_bytes(sum(one.size for one in freed))} freed")
+        say(f"deleted {_directories(len(freed))}, {show_bytes(sum(deletion.size for deletion in freed))} freed")
 
 
 def _directories(number: int) -> str:

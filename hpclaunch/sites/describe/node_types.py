@@ -103,7 +103,7 @@ def node_groups_of(nodes: Sequence[Node]) -> list[NodeGroup]:
 def _group_alike(nodes: Sequence[Node]) -> list[list[Node]]:
     """Group the nodes that have the same processors and GPUs, and about the same memory."""
     groups: dict[tuple[object, ...], list[list[Node]]] = {}
-    for node in sorted(nodes, key=lambda one: one.memory):
+    for node in sorted(nodes, key=lambda node: node.memory):
         same = groups.setdefault((node.gpus, node.sockets, node.cores, node.threads, node.cpus, node.usable_cpus), [])
         if same and node.memory <= same[-1][0].memory * _SAME_MEMORY:
             same[-1].append(node)

@@ -150,7 +150,7 @@ def _merge_limits(own: Member, other: Member) -> Member:
     if "max_walltime" in own and "max_walltime" in other:
         both["max_walltime"] = min((own["max_walltime"], other["max_walltime"]), key=parse_walltime)
     if "by_node_type" in both:
-        fewer = {name: one for name, one in both["by_node_type"].items() if one["max_nodes"] < both["max_nodes"]}
+        fewer = {name: limit for name, limit in both["by_node_type"].items() if limit["max_nodes"] < both["max_nodes"]}
         both = {key: value for key, value in both.items() if key != "by_node_type"}
         both |= {"by_node_type": fewer} if fewer else {}
     return both

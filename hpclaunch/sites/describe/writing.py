@@ -14,15 +14,15 @@ _PLAIN = re.compile(r"[A-Za-z/$][A-Za-z0-9_./$-]*(?: [A-Za-z0-9_./$(-][A-Za-z0-9
 _NOT_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
 
 
-def text_of(found: Described, words: str) -> str:
+def text_of(described: Described, words: str) -> str:
     """Return the text of the site file; ``words`` is its first comment and says how it was made."""
     lines = [f"# {words}"]
-    if found.gaps:
+    if described.gaps:
         lines.append(
             "# FILL IN marks values that Slurm does not show. hpclaunch assumes nothing for a value that is missing."
         )
-    open_gaps = list(found.gaps)
-    for key, value in found.values.items():
+    open_gaps = list(described.gaps)
+    for key, value in described.values.items():
         here = [gap for gap in open_gaps if gap.key.partition(".")[0] == key]
         if key == "sources":
             here = open_gaps
@@ -41,15 +41,15 @@ def _lines(key: str, value: Any, depth: int = 0) -> list[str]:
     """Return the lines of a key and its value: one line where it fits and the value holds no nested mappings."""
     start = f"{'  ' * depth}{_scalar(key)}:"
     short = f"{start} {_flow(value)}"
-    nested = isinstance(value, Mapping) and depth == 0 and any(isinstance(one, Mapping) for one in value.values())
+    nested = isinstance(value, Mapping) and depth == 0 and any(isinstance(member, Mapping) for member in value.values())
     if not isinstance(value, Mapping) or not value or (len(short) <= _WIDTH and not nested):
         return [short]
-    return [start, *(line for name, one in value.items() for line in _lines(name, one, depth + 1))]
+    return [start, *(line for name, member in value.items() for line in _lines(name, member, depth + 1))]
 
 
 def _flow(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_scalar(key)}: {_flow(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_scalar(key)}: {_flow(member)}" for key, member in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(map(_flow, value)) + "]"
     return _scalar(value)

@@ -198,7 +198,7 @@ def test_a_job_that_never_reached_the_ranks_says_why() -> None:
 
 def test_too_few_ranks_and_wrong_nodes_are_named() -> None:
     checks = failed(evidence(ranks=[a_rank(n, host="n0") for n in range(4)]))
-    assert "4 of 4 ranks were seen (n0 4), and 2 nodes x 2 tasks were asked for" in checks[0].what
+    assert "4 of 4 ranks were seen (n0 4), but 2 nodes x 2 tasks were requested" in checks[0].what
 
 
 def test_cpus_of_a_task_are_held_against_what_was_asked_for() -> None:

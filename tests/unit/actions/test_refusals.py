@@ -38,7 +38,7 @@ def test_a_refusal_is_told_under_its_subject() -> None:
 
 def test_of_slurms_own_refusal_the_subject_tells_what_helps() -> None:
     (check,) = refusals([replace(REFUSAL, subject="shared paths")], [], [], SLURM)
-    assert check.next.startswith("--runs-dir FOLDER on a file system that all nodes share")
+    assert check.next.startswith("use --runs-dir FOLDER on a file system that all nodes share")
 
 
 @pytest.mark.parametrize(
