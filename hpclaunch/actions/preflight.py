@@ -151,7 +151,7 @@ def _programs(spec: JobSpec) -> list[Fault]:
         if not beside and shutil.which(program) is None:
             hint = launcher_row(spec.launcher).install_hint
             what, next_step = (
-                f"the launcher {program} is not installed on this machine",
+                f"the launcher {program} is not on this machine",
                 f"{hint}; or --tasks-per-node 1",
             )
             return [Fault(what=what, next=next_step, subject="MPI")]

@@ -242,7 +242,7 @@ def test_control_c_detaches_and_says_how_to_cancel(cluster: Desk) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "detached; the run goes on" in err
+    assert "detached; the run continues" in err
     assert "or: scancel 4711" in err
     assert "Traceback" not in err
     assert not (cluster.spool / "scancel.args").exists()
@@ -255,7 +255,7 @@ def test_control_c_in_wait_says_which_runs_go_on(cluster: Desk, run: Path) -> No
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert "detached; the run goes on" in err
+    assert "detached; the run continues" in err
     assert f"hpclaunch wait {run.name}" in err
     assert f"hpclaunch cancel {run.name} (or: scancel 4711)" in err
     assert "Traceback" not in err

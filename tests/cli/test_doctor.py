@@ -107,7 +107,7 @@ def test_interrupted_in_the_queue_it_leaves_the_probe_and_says_how_to_go_on(clus
     out, rest = process.communicate(timeout=60)
     (run,) = (cluster.project / "runs").iterdir()
     assert process.returncode == 130 and out == ""
-    assert f"{run.name} goes on" in rest and f"hpclaunch doctor --from {run.name}" in rest
+    assert f"{run.name} continues" in rest and f"hpclaunch doctor --from {run.name}" in rest
     assert not (cluster.spool / "scancel.args").exists()
 
 

@@ -152,7 +152,7 @@ def test_a_dry_run_tells_the_runs_and_the_most_they_cost(site: Desk) -> None:
     before = site.listing()
     done = site.type("profile", "mine", "--dry-run")
     assert done.code == 0
-    assert "  2 nodes, 64 samples a rank, 2 ranks: slurmsite " in done.err
+    assert "  2 nodes, 64 samples per rank, 2 ranks: slurmsite " in done.err
     told = site.type("profile", "mine", "--dry-run", "--json", "--walltime", "6m", "--nodes", "4").json
     assert [row["nodes"] for row in told["runs"]] == [1, 1, 4]
     assert told["runs"][0]["spec"]["walltime"] == 360

@@ -161,7 +161,7 @@ def test_control_c_leaves_a_sweep_running_and_says_so(site: Desk) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     (path,) = (site.project / "runs").iterdir()
-    assert "detached; the run goes on" in err
+    assert "detached; the run continues" in err
     assert f"hpclaunch wait {path.name}" in err and "or: scancel 4711" in err
     assert not calls(site, "scancel")
 

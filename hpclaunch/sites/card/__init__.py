@@ -124,7 +124,7 @@ def _rows(title: str, site: Site, remaining: _RemainingValues) -> tuple[Row, ...
 
 
 def _head(site: Site, remaining: _RemainingValues, file: str, file_values: Sequence[Value]) -> tuple[Row, ...]:
-    undetected = (f"never; use --site {site.name} or HPCLAUNCH_SITE={site.name}", "")
+    undetected = (f"nothing; use --site {site.name} or HPCLAUNCH_SITE={site.name}", "")
     usual: dict[str, Pieces] = {"status": [(site.status, "")], "detect": [undetected]}
     rows: list[Row] = []
     for label, names in _labels(Site, HEAD).items():

@@ -82,7 +82,7 @@ def test_no_launcher_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", str(tmp_path))
     spec = planned(a_desk(), tasks_per_node=2)
     (fault,) = missing_here(replace(spec, interpreter=str(tmp_path / "python")))
-    assert fault.what == "the launcher horovodrun is not installed on this machine"
+    assert fault.what == "the launcher horovodrun is not on this machine"
     assert "make setup" in fault.next
 
 
