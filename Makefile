@@ -10,9 +10,9 @@ LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_tech
 demo: setup
 	tools/demo.sh
 
-# Two processes: the tests on the cluster wait more than they compute.
+# Three processes on two cores: the tests on the cluster wait more than they compute.
 test: setup-dev
-	.venv/bin/python -m pytest -n 2 $(TESTS)
+	.venv/bin/python -m pytest -n 3 $(TESTS)
 
 long: setup-dev
 	HPCLAUNCH_TIER=long HPCLAUNCH_TEST_SITE_ENVIRONMENT=1 .venv/bin/python -m pytest -v $(LONG)

@@ -130,8 +130,7 @@ text_of() { # the first line of a small file; nothing where there is none
 }
 
 leave_claim() { # leave_claim FILE TEXT: whole, and only where there is none; on NFS and Lustre, too, one link wins
-  local draft # with a name that nobody else has: process numbers repeat, on other hosts and in containers
-  draft=$(mktemp "${1%/*}/.XXXXXXXX" 2> /dev/null) || not_writable
+  local draft="${1%/*}/.$start.$HOSTNAME.$$.$RANDOM$RANDOM" # its own: process numbers repeat in containers
   printf '%s\n' "$2" 2> /dev/null > "$draft" || not_writable
   # Some file systems know no links.
   ln "$draft" "$1" 2> /dev/null || (set -o noclobber && cat "$draft" > "$1") 2> /dev/null

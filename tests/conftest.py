@@ -23,10 +23,11 @@ _skipped_ids: list[str] = []
 _why: dict[str, str] = {}
 _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
-# With `pytest -n 2` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
+# With `pytest -n 3` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
 # both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
-_TOGETHER = {name: name for name in ("docs", "horovod", "packaging", "site_environment", "slurm")}
-_TOGETHER["faults"] = "slurm"  # they break the cluster that the others need
+_TOGETHER = ("docs", "faults", "horovod", "packaging", "site_environment", "slurm")
+# Those of tests/slurm that train wait less than the others and compute more: about half of the time of the folder.
+_TRAINING = re.compile(r"tests/slurm/test_(any_cluster|cifar|jobs|profile|strategies)\.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +40,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return _TOGETHER.get(_folder(nodeid), nodeid)
+            if _folder(nodeid) not in _TOGETHER:
+                return nodeid
+            return _folder(nodeid) + (" training" if _TRAINING.match(nodeid) else "")
 
     return ByFolder(config, log)
 
@@ -88,8 +91,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if hasattr(session.config, "workerinput"):
         return  # one process of several: the one that gathers their reports decides
-    if "HPCLAUNCH_TEST_SKIPPED" in os.environ:  # a file for `pytest @FILE`: .ci/run gives it to the run that can run them
-        Path(os.environ["HPCLAUNCH_TEST_SKIPPED"]).write_text("".join(f"{test}\n" for test in dict.fromkeys(_skipped_ids)))
+    if "HPCLAUNCH_TEST_SKIPPED" in os.environ:  # a file for `pytest @FILE`: .ci/run runs these tests later, as root
+        tests = "".join(f"{test}\n" for test in dict.fromkeys(_skipped_ids))
+        Path(os.environ["HPCLAUNCH_TEST_SKIPPED"]).write_text(tests)
     missed = _skipped.keys() - _elsewhere()
     if os.environ.get("CI") == "true" and exitstatus == 0 and (missed or _unnamed or _vanished()):
         session.exitstatus = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import itertools
 import json
@@ -42,8 +43,7 @@ def cluster() -> Iterator[Cluster]:
     """The cluster, with SLURM_CONF set; stopped at the end only if this session started it."""
     if os.geteuid() != 0 or not all(_installed(tool) for tool in TOOLS):
         pytest.skip(SKIP)
-    arguments = shlex.split(os.environ.get("HPCLAUNCH_TEST_CLUSTER_ARGS", ""))
-    done = _cluster_py("start", *arguments)
+    done = _cluster_py("start", *_options())
     if done.returncode:
         pytest.fail(f"the test cluster did not start:\n{done.stdout}{done.stderr}", pytrace=False)
     running = _describe(done.stdout)
@@ -52,6 +52,17 @@ def cluster() -> Iterator[Cluster]:
         yield running
     if "already running" not in done.stdout:
         _cluster_py("stop", "--root", str(running.root))
+
+
+def _options() -> list[str]:
+    """The options of this process's cluster: with ``pytest -n 3`` each process has its own, in a slot of its own."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", default="/var/tmp/hpclaunch-cluster")
+    parser.add_argument("--slot", type=int, default=1)
+    given, others = parser.parse_known_args(shlex.split(os.environ.get("HPCLAUNCH_TEST_CLUSTER_ARGS", "")))
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    root = f"{given.root}-{number}" if number else given.root
+    return [*others, "--root", root, "--slot", str(given.slot + number)]
 
 
 @pytest.fixture
