@@ -49,7 +49,7 @@ def test_an_unknown_cluster_is_printed_as_a_site_file_and_nothing_is_written(clu
     assert 'title: "Hypatia, 8 nodes, as Slurm 23.11.4 shows it"\n' in done.out
     assert "# FILL IN charging" in done.out
     assert "to fill in: charging (Slurm does not show what the site charges)" in done.err
-    assert "hpclaunch sites detect --name Hypatia keeps this" in done.err
+    assert "to use this as your own site: hpclaunch sites detect --name Hypatia" in done.err
     assert set(cluster.listing()) == before
 
 

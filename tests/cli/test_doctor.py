@@ -71,7 +71,7 @@ def test_a_report_for_a_reader(cluster: Desk) -> None:
     (Path(cluster.root) / "bin" / "sbatch").unlink()
     done = cluster.type("doctor", *HERE)
     assert done.code == 1
-    assert "FAIL  programs" in done.out and "not here: sbatch" in done.out
+    assert "FAIL  programs" in done.out and "missing: sbatch" in done.out
     assert "next: " in done.out
     assert "checks failed" in done.err
 
