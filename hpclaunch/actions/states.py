@@ -34,15 +34,18 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
 
     The runs of a job array are updated through the array, which is one record for all of them.
     """
-    parents = {run.home: runs.whole_of(run) for run in found}  # a run of an array stands in its array
+    # 1. The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
+    parents = {run.home: runs.whole_of(run) for run in found}
     recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in parents.values()])
     tasks = {run.path: _open_tasks(run, found) for run in recorded if run.tasks}
+    # 2. One question to each scheduler, about all its runs that may still change.
     news: dict[str, dict[str, Status]] = {}
     for name in {run.scheduler for run in recorded}:
         candidates = [task for run in recorded if run.scheduler == name for task in tasks.get(run.path, [run])]
         open_runs = [run for run in candidates if run.job_id and _may_change(run)]
         if open_runs:
             news[name] = scheduler_of(name).states(open_runs)
+    # 3. Record the answers, and return the runs in the order of ``found``.
     updated = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in recorded}
     return [runs.task_of(updated[run.home], run.index) if run.index >= 0 else updated[run.path] for run in found]
 
@@ -320,6 +323,7 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
     at_once = directives.get("array", "").partition("%")[2]
     if part:
         options.append(f"--array={part}" + (f"%{at_once}" if at_once else ""))
+    # ``parts`` needs an entry for each earlier start. A start of all runs may have none: it gets an empty one.
     before = len(array.earlier) + bool(array.job_id)
     parts = (*array.parts, *[""] * before)[:before]
     earlier = (*array.earlier, array.job_id) if array.job_id else array.earlier

@@ -140,7 +140,7 @@ def _chains(array: Run) -> tuple[dict[int, list[str]], list[str]]:
     chains: dict[int, list[str]] = {}
     common: list[str] = []
     for job_id, part in zip(starts, parts, strict=False):
-        if part:
+        if part:  # a start of these runs only: from here on they have their own chains
             for index in numbers(part, array.tasks):
                 chains.setdefault(index, list(common)).append(job_id)
         else:
