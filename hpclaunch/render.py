@@ -1,18 +1,23 @@
-"""JobSpec -> script text, through one Jinja environment; it decides nothing and writes nothing."""
+"""JobSpec -> script text, through one Jinja environment. It decides nothing, and writes only compiled templates."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from jinja2 import ChoiceLoader, FileSystemLoader, PrefixLoader, StrictUndefined, TemplateError
+from jinja2 import ChoiceLoader, FileSystemBytecodeCache, FileSystemLoader, PrefixLoader, StrictUndefined, TemplateError
+from jinja2 import compiler as jinja_compiler
+from jinja2.bccache import Bucket
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.records import record
+from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import LIBRARY, JobSpec
 from hpclaunch.core.units import CONTROL, count, format_walltime
 from hpclaunch.launchers import LAUNCHERS
@@ -33,19 +38,21 @@ class _Library:
     sha256: str
 
 
-def render(spec: JobSpec, roots: Roots, standalone: bool = False) -> str:
+def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | None = None) -> str:
     """Return the script. ``roots`` are the template folders as (origin, folder), first winner first, bundled last.
 
-    A ``standalone`` script holds the library; any other names it and its SHA-256.
+    A ``standalone`` script holds the library; any other names it and its SHA-256. Compiled templates are kept in the
+    folder ``cache``, if that is given and can be used.
     Raises InvalidFile, naming the template and the line, if a person's own template cannot be used.
     """
-    environment = _environment(roots)
+    environment = _environment(roots, cache)
     text = library(roots)
     inside = text.removeprefix("# shellcheck shell=bash\n")  # which may stand at the beginning of a file only
     about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
     try:
         template = environment.get_template(spec.template)
-        return template.render(spec=spec, launcher=LAUNCHERS[spec.launcher], library=about, standalone=standalone)
+        launcher, scheduler = LAUNCHERS[spec.launcher], SCHEDULERS[spec.scheduler]
+        return template.render(spec=spec, launcher=launcher, scheduler=scheduler, library=about, standalone=standalone)
     except RecursionError:
         what = f'extends itself; to build on the bundled one, extend "bundled/{spec.template}"'
         raise InvalidFile(Fault(where=f"template {spec.template}", what=what)) from None
@@ -74,7 +81,43 @@ def override_of(spec: JobSpec, roots: Roots) -> Path | None:
     return None
 
 
-def _environment(roots: Roots) -> ImmutableSandboxedEnvironment:
+class CompiledTemplates(FileSystemBytecodeCache):
+    """Compiled templates in a folder of this user alone; compiling them takes a tenth of a dry run.
+
+    They are code, so a folder that others may write is not used. A folder that cannot be used changes nothing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder))
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # What Jinja and this module make of a template may change with their versions.
+        self._compilers = [os.stat(path).st_mtime_ns for path in (__file__, jinja_compiler.__file__)]
+
+    def get_source_checksum(self, source: str) -> str:
+        """Return a checksum of the source and of what compiled it."""
+        return super().get_source_checksum(f"{self._compilers}{source}")
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Read a compiled template, if there is one."""
+        try:
+            if self._is_private():
+                super().load_bytecode(bucket)
+        except Exception:  # unpickling a damaged file can raise anything; the template is compiled again
+            bucket.reset()
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Write a compiled template, if that is possible."""
+        with contextlib.suppress(OSError):
+            if self._is_private():
+                super().dump_bytecode(bucket)
+
+    def _is_private(self) -> bool:
+        status = os.stat(self.directory)
+        return status.st_uid == os.geteuid() and not status.st_mode & 0o022
+
+
+def _environment(roots: Roots, cache: Path | None) -> ImmutableSandboxedEnvironment:
     shipped = str(roots[-1][1])
     loaders = [FileSystemLoader(str(folder)) for _, folder in roots]
     environment = ImmutableSandboxedEnvironment(
@@ -84,6 +127,7 @@ def _environment(roots: Roots) -> ImmutableSandboxedEnvironment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        bytecode_cache=CompiledTemplates(cache) if cache else None,
     )
     environment.filters.update(
         quote=quote, argv=argv, few=few, directive=directive, oneline=oneline, clock=clock, count=count, message=message

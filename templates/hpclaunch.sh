@@ -11,6 +11,7 @@ pass_on=           # the signal that is passed on, whichever comes; empty: the o
 signal_to=launcher # who gets it: the launcher, for all ranks; group: all that was started; ranks: each, if all are here
 walltime=0         # seconds after which the script ends its ranks, where no scheduler does; 0: never
 asked=             # when the first signal came, in seconds since the script began
+lead_ends=         # until when, in such seconds, a scheduler is asked again; empty: for a minute
 
 # --- Messages and checks
 
@@ -58,8 +59,9 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and lea
   local starts
   scheduler=$1
   [ $# -eq 1 ] || declare -g "${@:2}"
+  restart=0
   "${scheduler}_job"
-  start="$job.${SLURM_RESTART_COUNT:-0}"
+  start="$job.$restart"
   attempt="$HPCLAUNCH_RUN_DIR/attempts/$start"
   claim
   export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
@@ -75,30 +77,13 @@ not_writable() {
   stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
 }
 
-slurm_job() {
-  if [ -n "${HPCLAUNCH_ARRAY_DIR-}" ]; then # not SLURM_JOB_ID: of one of its runs that is the whole array's number
-    job="${SLURM_ARRAY_JOB_ID-}_${SLURM_ARRAY_TASK_ID-}"
-  else
-    job="${SLURM_JOB_ID:-by-hand-$$}"
-  fi
-}
-
-local_job() {
-  local name
-  job="${SUBMITIT_LOCAL_JOB_ID:-by-hand-$$}"
-  # An MPI program or a Slurm job that this script was started from must not pass for its own.
-  for name in "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!OMPI_COMM_@}" "${!OMPI_MCA_@}" "${!HOROVOD_@}"; do
-    unset "$name"
-  done
-}
-
-array_task() { # array_task DIGITS: which run of the array this is, its folder, and its own words; none is read as code
-  local name lines
-  [ -n "${SLURM_ARRAY_TASK_ID-}" ] || stop 'this is a job array: submit it with sbatch'
-  printf -v name "%0$1d" "$SLURM_ARRAY_TASK_ID"
-  mapfile -t -s "$SLURM_ARRAY_TASK_ID" -n 1 lines < "$HPCLAUNCH_ARRAY_DIR/values"
+array_task() { # array_task DIGITS VARIABLE: which run of the array this is, its folder, its own words; none is code
+  local index=${!2-} name lines
+  [ -n "$index" ] || stop "this is a job array, and $2 does not say which of its runs: give it to the scheduler"
+  printf -v name "%0$1d" "$index"
+  mapfile -t -s "$index" -n 1 lines < "$HPCLAUNCH_ARRAY_DIR/values"
   [[ "${lines[0]-}" == "$name"$'\t'* ]] ||
-    stop "line $((SLURM_ARRAY_TASK_ID + 1)) of $HPCLAUNCH_ARRAY_DIR/values is not that of run $name"
+    stop "line $((index + 1)) of $HPCLAUNCH_ARRAY_DIR/values is not that of run $name"
   export HPCLAUNCH_RUN_DIR="$HPCLAUNCH_ARRAY_DIR/$name"
   export HPCLAUNCH_SWEPT="${lines[0]#*$'\t'}"
   say "run $name: ${HPCLAUNCH_SWEPT//$'\t'/ }"
@@ -148,17 +133,17 @@ may_follow() { # may_follow CLAIM: stop, unless that start has ended and has not
   next=${next%%;*} # sbatch --parsable adds the cluster after a semicolon
   if [ -n "$next" ]; then # the script of that job has submitted its successor
     [ "$next" != "$job" ] || return 0
-    state=$(state_in_slurm "$next" 75)
+    state=$("${scheduler}_state" "$next" 75)
     code=
     holder=$next
   elif [ "$holder" = "$job" ]; then # this job: queued when hpclaunch left the claim, or requeued since
     [ "$named" = "$start" ] || return 0
-    state= # or two starts in one allocation, or a number that Slurm gives again
+    state= # or two starts in one allocation, or a number that the scheduler gives again
     [ "$host" != "$HOSTNAME" ] || state=$(state_of_process "$host" "$process" "$began" "$named")
-  elif [ "$scheduler" = local ] || [[ "$holder" == by-hand-* ]]; then
+  elif [[ "$holder" == by-hand-* ]]; then
     state=$(state_of_process "$host" "$process" "$began" "$named")
   else
-    state=$(state_in_slurm "$holder" "$code")
+    state=$("${scheduler}_state" "$holder" "$code" "$host" "$process" "$began" "$named")
   fi
   case $state in
     '' | BOOT_FAIL | CANCELLED | DEADLINE | FAILED | NODE_FAIL | OUT_OF_MEMORY | PREEMPTED | TIMEOUT) ;;
@@ -178,26 +163,6 @@ If it has: rm -r $place/claims, and start this script again" ;;
     *) stop "nothing was started: job $1 has this run directory and is $2. See hpclaunch status $place; \
 hpclaunch cancel $place ends it" ;;
   esac
-}
-
-state_in_slurm() { # state_in_slurm JOB EXIT_CODE: in Slurm's words; nothing for a job that it has forgotten; or UNKNOWN
-  local answer lead_ends=$((SECONDS + 60))
-  answer=$(patiently squeue_state "$1") || answer=UNKNOWN
-  if [ -z "$answer" ] && [ -z "$2" ]; then # it left no exit code either: accounting may know its end
-    answer=$(sacct --noheader --allocations --parsable2 --format=State --jobs="$1" 2> /dev/null)
-    [[ "$answer" == COMPLETED* ]] || answer=
-  fi
-  printf '%s' "${answer%%[[:space:]]*}"
-}
-
-squeue_state() { # ask squeue once; what it does not know any more has ended some minutes ago
-  local answer
-  answer=$(squeue --noheader --states=all --format=%T --jobs="$1" 2>&1) ||
-    case $answer in
-      *'Invalid job id'*) answer= ;;
-      *) return 1 ;;
-    esac
-  printf '%s' "$answer"
 }
 
 state_of_process() { # state_of_process HOST PROCESS BEGAN START: RUNNING while it, or what that start left, lives here
@@ -276,25 +241,14 @@ own_words() { # put the words that this run of an array has of its own into the 
 
 # --- Where the ranks are
 
-slurm_hosts() {
-  scontrol show hostnames "$SLURM_JOB_NODELIST" || stop 'scontrol does not say which hosts this job has'
-}
-
-local_hosts() {
-  if [ -e "$HPCLAUNCH_RUN_DIR/hosts" ]; then
-    cut --delimiter=' ' --fields=1 "$HPCLAUNCH_RUN_DIR/hosts" || stop 'the list of hosts cannot be read'
-  else
-    echo localhost
-  fi
-}
-
 list_hosts() { # list_hosts SLOTS: write the file of hosts for a launcher that reaches them by ssh
-  scontrol show hostnames "$SLURM_JOB_NODELIST" | sed "s/\$/ slots=$1/" > "$HPCLAUNCH_RUN_DIR/hosts"
+  "${scheduler}_hosts" | sed "s/\$/ slots=$1/" > "$HPCLAUNCH_RUN_DIR/hosts"
   check 'listing the hosts of the job'
 }
 
 set_rendezvous() { # say where torchrun's nodes meet: this is the first host of the job
-  export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$((20000 + ${SLURM_JOB_ID:-0} % 10000))"
+  local digits=${job//[!0-9]/}
+  export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$((20000 + 10#${digits:-0} % 10000))"
 }
 
 set_workers() { # set_workers TASKS_PER_NODE: say where each rank listens, by rank
@@ -400,36 +354,15 @@ finish() { # end with the launch's exit code; the first failing rank knows it be
     case $code in
       0) ;;
       75) start_again saved ;; # the ranks' word for: all is saved, start me again (docs/contract.md)
-      *) ! preempted || start_again preempted ;; # what fails in its grace is not the program's own error
+      *) ! "${scheduler}_preempted" || start_again preempted ;; # what fails in its grace is not the program's own error
     esac
   fi
   exit "$code"
 }
 
-slurm_finish() { # Slurm ends what is left of a job
-  :
-}
-
-local_finish() { # end what the ranks left behind, as Slurm would: first kindly, so that their last words are written
-  local left
-  mapfile -t left < <(processes_with HPCLAUNCH_EXIT_FILE "$HPCLAUNCH_EXIT_FILE")
-  [ ${#left[@]} -gt 0 ] || return 0
-  kill -s TERM "${left[@]}" 2> /dev/null
-  for _ in {1..50}; do
-    mapfile -t left < <(processes_with HPCLAUNCH_EXIT_FILE "$HPCLAUNCH_EXIT_FILE")
-    [ ${#left[@]} -gt 0 ] || return 0
-    sleep 0.1
-  done
-  kill -s KILL "${left[@]}" 2> /dev/null
-}
-
 # --- Further starts by the script itself
 
-preempted() { # whether Slurm is taking the nodes away
-  scontrol --oneliner show job "$job" 2> /dev/null | grep --quiet ' PreemptTime=[0-9]'
-}
-
-patiently() { # ask Slurm; where that fails ask a few times more, as its controller may be down, while the lead lasts
+patiently() { # ask a scheduler; where that fails ask a few times more, as it may be down, while the lead lasts
   local pause
   for pause in 1 2 4 8 16; do
     "$@" && return
@@ -452,28 +385,118 @@ start_again() { # start_again saved|preempted: unless the job was cancelled, or 
     say "$1; not started again: its limit is $state. $go_on"
     return
   fi
-  state=$(patiently squeue --noheader --format=%T --jobs="$job")
+  state=$("${scheduler}_state" "$job" 75)
   if [ "$state" != RUNNING ]; then
-    say "$1; not started again, as the job is ${state:-unknown to Slurm}. $go_on"
+    say "$1; not started again, as the job is ${state:-unknown to the scheduler}. $go_on"
     return
   fi
   case $restart_by in
     requeue)
       say "$1; to be started again"
-      patiently scontrol requeue "$job" || say "Slurm does not requeue this job. $go_on"
+      "${scheduler}_requeue" || say "the scheduler does not requeue this job. $go_on"
       ;;
     resubmit)
       say "$1; a job that goes on is submitted"
-      submit_successor > "$attempt/next-job" || say "the next job could not be submitted. $go_on"
+      "${scheduler}_resubmit" > "$attempt/next-job" || say "the next job could not be submitted. $go_on"
       ;;
     *) say "$1. $go_on" ;;
   esac
 }
 
-submit_successor() ( # the next job must not take this one's settings for its own
+# --- What differs between schedulers: the functions of each begin with its name, and are called by it. The template of a
+# further scheduler defines its own below the line that reads this file:
+# NAME_job                    set job (its number here), and restart (0), where the scheduler may start it again itself
+# NAME_state JOB CODE ...     print the state of a job in Slurm's words; nothing for one that has failed or is forgotten;
+#                             UNKNOWN where nobody says. CODE is its exit code, if it left one; then host, process,
+#                             beginning and name of the start that has the run directory
+# NAME_hosts                  print the names of the job's hosts, a line each
+# NAME_finish                 end what is left of a job, where the scheduler does not
+# With a queue also NAME_preempted (is it taking the nodes away?), NAME_requeue (start this job again) and
+# NAME_resubmit (submit job.sh as its successor, and print that job's number).
+
+slurm_job() {
+  restart=${SLURM_RESTART_COUNT:-0}
+  if [ -n "${HPCLAUNCH_ARRAY_DIR-}" ]; then # not SLURM_JOB_ID: of one of its runs that is the whole array's number
+    job="${SLURM_ARRAY_JOB_ID-}_${SLURM_ARRAY_TASK_ID-}"
+  else
+    job="${SLURM_JOB_ID:-by-hand-$$}"
+  fi
+}
+
+slurm_state() {
+  local answer lead_ends=${lead_ends:-$((SECONDS + 60))}
+  answer=$(patiently squeue_state "$1") || answer=UNKNOWN
+  if [ -z "$answer" ] && [ -z "$2" ]; then # it left no exit code either: accounting may know its end
+    answer=$(sacct --noheader --allocations --parsable2 --format=State --jobs="$1" 2> /dev/null)
+    [[ "$answer" == COMPLETED* ]] || answer=
+  fi
+  printf '%s' "${answer%%[[:space:]]*}"
+}
+
+squeue_state() { # ask squeue once; what it does not know any more has ended some minutes ago
+  local answer
+  answer=$(squeue --noheader --states=all --format=%T --jobs="$1" 2>&1) ||
+    case $answer in
+      *'Invalid job id'*) answer= ;;
+      *) return 1 ;;
+    esac
+  printf '%s' "$answer"
+}
+
+slurm_hosts() {
+  scontrol show hostnames "$SLURM_JOB_NODELIST" || stop 'scontrol does not say which hosts this job has'
+}
+
+slurm_finish() { # Slurm ends what is left of a job
+  :
+}
+
+slurm_preempted() {
+  scontrol --oneliner show job "$job" 2> /dev/null | grep --quiet ' PreemptTime=[0-9]'
+}
+
+slurm_requeue() {
+  patiently scontrol requeue "$job"
+}
+
+slurm_resubmit() ( # the next job must not take this one's settings for its own
   exclude=$(scontrol --oneliner show job "$job" 2> /dev/null | sed -n 's/.* ExcNodeList=\([^ (]*\).*/\1/p')
   for name in "${!SLURM_@}" "${!SBATCH_@}" "${!SRUN_@}" "${!PMI@}" "${!OMPI_@}"; do
     [ "$name" = SLURM_CONF ] || unset "$name"
   done
   sbatch --parsable --dependency="afterany:$job" ${exclude:+"--exclude=$exclude"} "$HPCLAUNCH_RUN_DIR/job.sh"
 )
+
+local_job() {
+  local name
+  job="${SUBMITIT_LOCAL_JOB_ID:-by-hand-$$}"
+  # An MPI program or a Slurm job that this script was started from must not pass for its own.
+  for name in "${!SLURM_@}" "${!PMI_@}" "${!PMIX_@}" "${!OMPI_COMM_@}" "${!OMPI_MCA_@}" "${!HOROVOD_@}"; do
+    unset "$name"
+  done
+}
+
+local_state() { # nobody remembers jobs here: the processes tell
+  state_of_process "${@:3}"
+}
+
+local_hosts() {
+  if [ -e "$HPCLAUNCH_RUN_DIR/hosts" ]; then
+    cut --delimiter=' ' --fields=1 "$HPCLAUNCH_RUN_DIR/hosts" || stop 'the list of hosts cannot be read'
+  else
+    echo localhost
+  fi
+}
+
+local_finish() { # end what the ranks left behind, as Slurm would: first kindly, so that their last words are written
+  local left
+  mapfile -t left < <(processes_with HPCLAUNCH_EXIT_FILE "$HPCLAUNCH_EXIT_FILE")
+  [ ${#left[@]} -gt 0 ] || return 0
+  kill -s TERM "${left[@]}" 2> /dev/null
+  for _ in {1..50}; do
+    mapfile -t left < <(processes_with HPCLAUNCH_EXIT_FILE "$HPCLAUNCH_EXIT_FILE")
+    [ ${#left[@]} -gt 0 ] || return 0
+    sleep 0.1
+  done
+  kill -s KILL "${left[@]}" 2> /dev/null
+}

@@ -319,10 +319,11 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
         runs.release(task)
     directives, walltime = submission_options(run)
     part = "" if len(indices) == array.tasks else runs.spelled(indices)
-    options = scheduler_row(run.scheduler).excluding(excluded)
+    row = scheduler_row(run.scheduler)
+    options = row.excluding(excluded)
     at_once = directives.get("array", "").partition("%")[2]
     if part:
-        options.append(f"--array={part}" + (f"%{at_once}" if at_once else ""))
+        options.append(row.array_option.format(part + (f"%{at_once}" if at_once else "")))
     # ``parts`` needs an entry for each earlier start. A start of all runs may have none: it gets an empty one.
     before = len(array.earlier) + bool(array.job_id)
     parts = (*array.parts, *[""] * before)[:before]

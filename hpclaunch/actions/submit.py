@@ -1,14 +1,19 @@
-"""``submit`` and ``render`` up to the script: load, advise, resolve, render. It writes nothing."""
+"""``submit`` and ``render`` up to the script: load, advise, resolve, render.
+
+It writes nothing but compiled templates, into the user's cache folder.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.advice import advised
 from hpclaunch.actions.load import load
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault
+from hpclaunch.core.folders import cache_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec, Request, Script
 from hpclaunch.resolve.case import Case
@@ -64,7 +69,7 @@ def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
     roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
     notices = [f"the template {override} replaces the bundled one"] if override else []
-    return Script(text=render(spec, roots), library=library(roots)), notices
+    return Script(text=render(spec, roots, cache=_template_cache(system)), library=library(roots)), notices
 
 
 def standalone(system: System, prepared: Prepared) -> Prepared:
@@ -73,5 +78,9 @@ def standalone(system: System, prepared: Prepared) -> Prepared:
 
     if not prepared.text:
         return prepared
-    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True)
+    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True, cache=_template_cache(system))
     return replace(prepared, script=replace(prepared.script, text=text))
+
+
+def _template_cache(system: System) -> Path:
+    return cache_folder(system.environment) / "templates"

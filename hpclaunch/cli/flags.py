@@ -44,7 +44,7 @@ def axes_of(sweep: Sequence[str]) -> tuple[tuple[str, str], ...]:
 def _pair(flag: str, text: str, form: str) -> tuple[str, str]:
     key, sign, value = text.partition("=")
     if not key or not sign:
-        raise InvalidRequest(Fault(where=flag, what=f"{os.fsdecode(text)!r} is not of the form {form}"))
+        raise InvalidRequest(Fault(where=flag, what=f"{os.fsdecode(text)!r} is not {form}"))
     return key, value
 
 

@@ -9,24 +9,24 @@ from typing import Any
 import typer.core
 import typer.main
 
-# Command -> the module of this package whose `app` has it; in the order of --help.
-MODULES = {
-    "submit": "submit",
-    "render": "submit",
-    "plan": "plan",
-    "profile": "profile",
-    "status": "runs",
-    "logs": "runs",
-    "wait": "runs",
-    "cancel": "runs",
-    "retry": "runs",
-    "resume": "runs",
-    "results": "runs",
-    "runs": "run_directories",
-    "jobs": "jobs",
-    "sites": "sites",
-    "doctor": "doctor",
-    "data": "datasets",
+# Command -> (the module of this package whose `app` has it, its line in --help), in the order of --help.
+VERBS = {
+    "submit": ("submit", "Submit a job, or your own script, as a multi-node run."),
+    "render": ("submit", "Print the script that submit would submit."),
+    "plan": ("plan", "Recommend a node count and training settings for a job."),
+    "profile": ("profile", "Measure a job in short runs, so that plans use measurements."),
+    "status": ("runs", "Show the state of runs, newest first."),
+    "logs": ("runs", "Print a run's log, with all its ranks and starts."),
+    "wait": ("runs", "Wait until runs have ended."),
+    "cancel": ("runs", "Cancel runs that wait or run."),
+    "retry": ("runs", "Start a run again after a fault of the machine."),
+    "resume": ("runs", "Continue an ended run from its last checkpoint."),
+    "results": ("runs", "Show the final metrics of runs, newest first."),
+    "runs": ("run_directories", "List, show, compare and delete run directories."),
+    "jobs": ("jobs", "List and show jobs, or make a new one."),
+    "sites": ("sites", "List and show clusters, or describe this one."),
+    "doctor": ("doctor", "Check a site with a short probe job."),
+    "data": ("datasets", "Fetch data sets before a job is submitted."),
 }
 
 
@@ -38,7 +38,12 @@ class Verbs(typer.core.TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands; builds none."""
-        return list(MODULES)
+        return list(VERBS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands for ``--help`` from the table, so that no command is built."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(word, summary) for word, (_, summary) in VERBS.items()])
 
 
 class Commands(Mapping[str, Any]):
@@ -49,14 +54,14 @@ class Commands(Mapping[str, Any]):
 
     def __getitem__(self, word: str) -> Any:
         if word not in self._built:
-            self._built[word] = _build(word, MODULES[word])
+            self._built[word] = _build(word, VERBS[word][0])
         return self._built[word]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(MODULES)
+        return iter(VERBS)
 
     def __len__(self) -> int:
-        return len(MODULES)
+        return len(VERBS)
 
 
 def _build(word: str, module: str) -> Any:

@@ -1,7 +1,7 @@
-"""Frozen dataclasses that are quick to make.
+"""Frozen dataclasses that are quick to define.
 
 ``@dataclass(frozen=True)`` writes and compiles six methods for every class, about a millisecond each time hpclaunch
-starts, and there are some hundred classes. All but ``__init__`` are the same for all, and stand here once.
+starts, and a submission defines some eighty classes. These methods are the same for all classes, and stand here once.
 """
 
 from __future__ import annotations
@@ -28,21 +28,39 @@ def record(cls: type[T]) -> type[T]:
     Equal, hashed and shown by its fields, as ``@dataclass(frozen=True, slots=True, kw_only=True)`` would be.
     """
     own = set(vars(cls))
-    made: Any = dataclasses.dataclass(eq=False, repr=False, slots=True, kw_only=True)(cls)
-    made.__setattr__, made.__delattr__ = _set_once, _keep
-    for name, method in (("__eq__", _equal), ("__hash__", _hashed), ("__repr__", _shown)):
+    made: Any = dataclasses.dataclass(init=False, eq=False, repr=False, slots=True, kw_only=True)(cls)
+    made.__init__, made.__setattr__, made.__delattr__ = _initialize, _set_once, _refuse_to_delete
+    for name, method in (("__eq__", _equal), ("__hash__", _hash), ("__repr__", _show)):
         if name not in own:
             setattr(made, name, method)
     return made  # type: ignore[no-any-return]
 
 
+def _initialize(self: Any, **values: Any) -> None:
+    """Set every field to its value or its default. Raises TypeError for a missing or an unknown name."""
+    for name, field in self.__dataclass_fields__.items():
+        if name in values:
+            value = values.pop(name)
+        elif field.default is not dataclasses.MISSING:
+            value = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            value = field.default_factory()
+        else:
+            raise TypeError(f"{type(self).__qualname__}() needs {name}=")
+        object.__setattr__(self, name, value)
+    if values:
+        raise TypeError(f"{type(self).__qualname__}() has no {', '.join(values)}")
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+
+
 def _set_once(self: Any, name: str, value: Any) -> None:
     if hasattr(self, name):
         raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-    object.__setattr__(self, name, value)
+    object.__setattr__(self, name, value)  # copy and pickle set the fields of a new object
 
 
-def _keep(self: Any, name: str) -> None:
+def _refuse_to_delete(self: Any, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
@@ -54,10 +72,10 @@ def _equal(self: Any, other: object) -> Any:
     return _compared(self) == _compared(other) if other.__class__ is self.__class__ else NotImplemented
 
 
-def _hashed(self: Any) -> int:
+def _hash(self: Any) -> int:
     return hash(_compared(self))
 
 
-def _shown(self: Any) -> str:
-    told = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
-    return f"{type(self).__qualname__}({', '.join(told)})"
+def _show(self: Any) -> str:
+    fields = (f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr)
+    return f"{type(self).__qualname__}({', '.join(fields)})"

@@ -37,8 +37,12 @@ class SchedulerRow:
     """The launcher of a site whose file names none."""
     first_state: str
     """The state of a run that was just submitted."""
+    log: str = "{}.out"
+    """What the log of a job is called in the run directory's ``logs``, with ``{}`` for the job's id."""
     array_index: str = ""
     """The variable that tells a task of an array its index; empty where there are no arrays."""
+    array_option: str = ""
+    """What submits some tasks of an array only, with ``{}`` for their indices (0,5-9, and %4: so many at once)."""
     exclude_option: str = ""
     """What keeps a job from nodes, with ``{}`` for their list; empty where that cannot be asked for."""
     assigns_gpus: bool
@@ -77,7 +81,9 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         programs_hint="log in to the site; or put Slurm's bin folder on PATH",
         usual_launcher="srun",
         first_state="PENDING",
+        log="slurm-{}.out",
         array_index="SLURM_ARRAY_TASK_ID",
+        array_option="--array={}",
         exclude_option="--exclude={}",
         assigns_gpus=True,
         binds_cpus=True,

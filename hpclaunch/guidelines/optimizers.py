@@ -13,8 +13,6 @@ SGD_LIMIT = 8192
 """Samples up to which plain SGD kept its accuracy on ImageNet (Goyal et al. 2017)."""
 BEYOND_CRITICAL = 4.0
 """From this multiple of B_crit on a batch is extreme. hpclaunch's own reading of the guidelines' "extreme large"."""
-_SGD = ("sgd", "momentum")
-_LAYERWISE = ("lars", "larc", "lamb")
 
 LARS = (
     "local rate = 0.001 |w| / (|g| + weight decay |w|), momentum 0.9, rate 0.18 sqrt(B) up to 25; not for biases and"
@@ -28,6 +26,38 @@ SAME_BATCH = (
 LOCAL_NORMS = "batch norm keeps each rank's own statistics; never synchronize them (Goyal et al. 2017)"
 BEST_ACCURACY = "SGD with momentum has the best accuracy, but is harder to tune"
 LEAST_TUNING = "Adam works well in most cases without difficult tuning, on one node and on many"
+
+
+@record
+class OptimizerRules:
+    """What the guidelines and the publications say of one optimizer.
+
+    ``is_sgd``: plain SGD, with a limit of its batch. ``is_layerwise``: made for extreme batches. ``by_root``: its rate
+    grows with the root of the batch, else linearly. ``long_warmup``: its warm-up grows with the batch (LEGW).
+    ``decay_power``: of its polynomial decay; 0: cosine.
+    """
+
+    is_sgd: bool = False
+    is_layerwise: bool = False
+    by_root: bool = False
+    long_warmup: bool = False
+    decay_power: float = 0.0
+
+
+_RULES = {
+    "sgd": OptimizerRules(is_sgd=True),
+    "momentum": OptimizerRules(is_sgd=True),
+    "adam": OptimizerRules(by_root=True),
+    "adamw": OptimizerRules(by_root=True),
+    "larc": OptimizerRules(is_layerwise=True),
+    "lars": OptimizerRules(is_layerwise=True, by_root=True, long_warmup=True, decay_power=2.0),
+    "lamb": OptimizerRules(is_layerwise=True, by_root=True, long_warmup=True, decay_power=1.0),
+}
+
+
+def rules_of(optimizer: str) -> OptimizerRules:
+    """Return the rules of an optimizer; of one that is not known, those that hold for any."""
+    return _RULES.get(optimizer.lower(), OptimizerRules())
 
 
 @record
@@ -57,14 +87,14 @@ def choose_optimizer(
     optimizer").
     """
     positive(batch=batch)
-    name = current.lower()
-    extreme = (name in _SGD and batch > SGD_LIMIT) or (
+    rules = rules_of(current)
+    extreme = (rules.is_sgd and batch > SGD_LIMIT) or (
         critical.samples is not None and batch > BEYOND_CRITICAL * critical.samples
     )
-    change = extreme and name not in _LAYERWISE
-    layerwise = "lars" if name in _SGD else "lamb"
+    change = extreme and not rules.is_layerwise
+    layerwise = "lars" if rules.is_sgd else "lamb"
     numbers = [Number(name="B", value=batch, unit="samples")]
-    if name in _SGD:
+    if rules.is_sgd:
         numbers.append(Number(name="limit of SGD", value=SGD_LIMIT, unit="samples", origin="default"))
     numbers += critical.numbers
     kept = not change or typed or (offered is not None and layerwise not in offered)

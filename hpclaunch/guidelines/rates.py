@@ -7,6 +7,7 @@ from typing import Literal
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.efficiency import NOT_KNOWN, CriticalBatch
+from hpclaunch.guidelines.optimizers import rules_of
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 Rule = Literal["none", "linear", "sqrt", "power 2/3", "adascale"]
@@ -20,7 +21,6 @@ SOURCES: dict[Rule, str] = {
     "adascale": "Johnson et al. 2020, arXiv 2007.05105",
 }
 POWERS: dict[Rule, float] = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "power 2/3": 2 / 3}
-_BY_ROOT = ("adam", "adamw", "lars", "lamb")
 LARGE_STEP = 8.0
 """From this growth of the batch on, the warm-up is long."""
 WARMUP_EPOCHS, LONG_WARMUP_EPOCHS = 2.0, 5.0
@@ -54,7 +54,7 @@ def rule_for(optimizer: str) -> Rule:
 
     Source: guidelines (linear, sqrt); MLPerf logs: CosmoFlow's SGD linear, ResNet-50's LARS sqrt.
     """
-    return "sqrt" if optimizer.lower() in _BY_ROOT else "linear"
+    return "sqrt" if rules_of(optimizer).by_root else "linear"
 
 
 def factor(rule: Rule, growth: float, *, noise_to_base: float | None = None) -> float:
@@ -199,7 +199,7 @@ def warm_up(base_batch: float, batch: float, optimizer: str, *, epochs: float | 
     growth = batch / base_batch
     climb = 0.0 if growth <= 1 else WARMUP_EPOCHS if growth <= LARGE_STEP else LONG_WARMUP_EPOCHS
     source = f"{SOURCE}; Goyal et al. 2017"
-    if optimizer.lower() in ("lars", "lamb") and growth > LARGE_STEP:
+    if rules_of(optimizer).long_warmup and growth > LARGE_STEP:
         # LEGW needs the base's warm-up; two epochs at 8 x the base batch joins it to the rule below 8 x.
         climb, source = WARMUP_EPOCHS * growth / LARGE_STEP, "LEGW, You et al. 2019, arXiv 1901.08256"
     if epochs is not None:
@@ -231,7 +231,7 @@ def choose_decay(optimizer: str) -> Decay:
     Source: guidelines ("try step decay, exponential decay, 1/t decay, polynomial decay, cosine decay"); the powers are
     those of MLPerf's LARS and BERT; cosine first is hpclaunch's own choice.
     """
-    power = {"lars": 2.0, "lamb": 1.0}.get(optimizer.lower(), 0.0)
+    power = rules_of(optimizer).decay_power
     name = "polynomial" if power else "cosine"
     return Decay(
         name=name,

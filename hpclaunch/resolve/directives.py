@@ -151,7 +151,7 @@ def _conduct(case: Case, restarts: Restarts, sweep: Sweep | None) -> list[tuple[
     run_dir = case.context.run_dir
     again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
     signal = [("signal", f"B:{restarts.signal}@{restarts.lead}")] if restarts.most else []
-    log = "slurm-%A_%a.out" if sweep else "slurm-%j.out"
+    log = case.site.scheduler_row.log.format("%A_%a" if sweep else "%j")
     return [
         *_array(sweep),
         ("chdir", run_dir),

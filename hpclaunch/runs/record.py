@@ -98,7 +98,8 @@ class Run:
         found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.out")
         files = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
         if self.index >= 0 and rank is None:
-            named = [self.home / f"logs/slurm-{job_id}.out" for job_id in (*self.earlier, self.job_id) if job_id]
+            log = scheduler_row(self.scheduler).log
+            named = [self.home / "logs" / log.format(job_id) for job_id in (*self.earlier, self.job_id) if job_id]
             files += [path for path in named if path.is_file()]
         return sorted(files, key=_age)
 

@@ -12,6 +12,7 @@ import pytest
 import hpclaunch
 from hpclaunch.config.catalog import bundled
 from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.core.spec import LIBRARY
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.schedulers import Scheduler, scheduler_of
 
@@ -24,6 +25,11 @@ ALLOWED = {
     ("training/optimization/batch_norm.py", "local"): "a kind of batch normalization",
 }
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
+LIBRARY_TEXT = (bundled("templates") / LIBRARY).read_text(encoding="utf-8")
+FOR_ALL, OF_EACH = LIBRARY_TEXT.split("# --- What differs between schedulers")
+CALLED = set(re.findall(r"\$\{scheduler\}_(\w+)", FOR_ALL))
+"""The functions of a scheduler that a script calls by its name."""
+WITH_QUEUE = {"preempted", "requeue", "resubmit"}
 
 
 def place(path: Path) -> str:
@@ -76,6 +82,22 @@ def test_the_module_that_a_row_names_is_below_schedulers_and_does_all(name: str)
     assert module.__name__ == f"hpclaunch.schedulers.{row.module}"  # type: ignore[attr-defined]
     assert all(callable(getattr(module, function)) for function in vars(Scheduler) if not function.startswith("_"))
     assert row.usual_launcher in LAUNCHERS
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_scheduler_has_the_functions_that_its_scripts_call(name: str) -> None:
+    row = SCHEDULERS[name]
+    template = (bundled("templates") / row.template).read_text(encoding="utf-8")
+    defined = set(re.findall(rf"^{name}_(\w+)\(\)", OF_EACH + template, flags=re.MULTILINE))
+    assert defined == CALLED - (set() if row.has_queue else WITH_QUEUE)
+
+
+def test_what_all_scripts_share_knows_no_scheduler_and_the_library_lists_what_each_defines() -> None:
+    code = [line for line in FOR_ALL.splitlines() if not line.startswith("#")]
+    names = "|".join(SCHEDULERS)
+    known = rf"\b({names})_|= *({names})\b|SLURM_|\b(sbatch|squeue|scontrol|sacct|srun)\b"
+    assert [line for line in code if re.search(known, line.partition(" # ")[0])] == []
+    assert set(re.findall(r"NAME_(\w+)", OF_EACH)) == CALLED > WITH_QUEUE
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)

@@ -182,7 +182,7 @@ def test_ctrl_c_lets_the_runs_go_on_and_says_how_to_read_them(site: Desk) -> Non
     _, err = process.communicate(timeout=60)
     names = [row["run"] for row in submitted(site)]
     assert "Traceback" not in err and process.returncode == 130
-    assert "interrupted; 3 runs of mine go on" in err
+    assert "interrupted; 3 submitted runs of mine will continue" in err
     assert f"hpclaunch profile mine {' '.join(f'--from {name}' for name in names)}" in err
     assert states() == ["RUNNING"] * 3 and kept(site) == []
     (site.spool / "state").write_text("COMPLETED")

@@ -29,9 +29,9 @@ def test_a_signal_after_the_end_of_the_launcher_goes_to_nobody() -> None:
 
 
 def test_a_variable_of_the_shell_is_no_setting() -> None:
-    names = ("restarts", "restart_by", "restart_lead", "pass_on", "signal_to", "walltime", "asked")
+    names = ("restarts", "restart_by", "restart_lead", "pass_on", "signal_to", "walltime", "asked", "lead_ends")
     done = with_library(f"echo {' '.join(f'${name},' for name in names)}", **dict.fromkeys(names, "7"))
-    assert done.stdout == "0, none, 0, , launcher, 0, ,\n"
+    assert done.stdout == "0, none, 0, , launcher, 0, , ,\n"
 
 
 def test_begin_takes_settings_and_leaves_the_marks_of_a_start(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.core.errors import InvalidFile
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
-from hpclaunch.render import Roots, argv, directive, oneline, override_of, quote, render
+from hpclaunch.render import CompiledTemplates, Roots, argv, directive, oneline, override_of, quote, render
 from tests.builders import ROOTS, a_desk, a_job, a_site, planned, with_library
 
 
@@ -199,11 +200,12 @@ def test_under_torchrun_the_script_says_where_the_ranks_meet() -> None:
     assert " torchrun " in lines[launch] + lines[launch + 1]
 
 
-@pytest.mark.parametrize(("job_id", "port"), [("4711", 24711), ("99999999", 29999), ("", 20000)])
-def test_the_port_where_torchruns_ranks_meet_is_one_that_users_may_open(job_id: str, port: int) -> None:
-    known = {"SLURM_JOB_ID": job_id} if job_id else {}
-    done = with_library('set_rendezvous; env | grep "^PET_RDZV"', HOSTNAME="n1", job="j", **known)
-    assert sorted(done.stdout.splitlines()) == [f"PET_RDZV_ENDPOINT=n1:{port}", "PET_RDZV_ID=j"]
+@pytest.mark.parametrize(
+    ("job", "port"), [("4711", 24711), ("99999999", 29999), ("0812_3", 28123), ("4711.server", 24711), ("j", 20000)]
+)
+def test_the_port_where_torchruns_ranks_meet_is_one_that_users_may_open(job: str, port: int) -> None:
+    done = with_library('set_rendezvous; env | grep "^PET_RDZV"', HOSTNAME="n1", job=job)
+    assert sorted(done.stdout.splitlines()) == [f"PET_RDZV_ENDPOINT=n1:{port}", f"PET_RDZV_ID={job}"]
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun", "ibrun", "horovodrun"])
@@ -236,3 +238,48 @@ def test_row_24_a_stray_of_the_submitting_shell_does_not_reach_what_follows() ->
     )
     assert "KEPT=1" in done.stdout.splitlines()
     assert "PYTHONPATH" not in done.stdout
+
+
+def is_compiled(cache: Path) -> bool:
+    """Whether a folder of compiled templates has the bundled base template as it is."""
+    path = ROOTS[-1][1] / "base.sh.j2"
+    bucket = CompiledTemplates(cache).get_bucket(
+        ImmutableSandboxedEnvironment(), "base.sh.j2", str(path), path.read_text()
+    )
+    return bucket.code is not None
+
+
+def test_a_template_is_compiled_once(tmp_path: Path) -> None:
+    cache = tmp_path / "hpclaunch" / "templates"
+    assert render(planned(), ROOTS, cache=cache) == script(planned())
+    assert is_compiled(cache)
+    assert cache.stat().st_mode & 0o777 == 0o700
+    assert render(planned(), ROOTS, cache=cache) == script(planned())
+
+
+def test_a_template_that_has_changed_is_compiled_again(tmp_path: Path, mine: Roots) -> None:
+    for text in ("one", "two"):
+        (tmp_path / "slurm.sh.j2").write_text(text)
+        assert render(planned(), mine, cache=tmp_path / "templates") == text
+
+
+@pytest.mark.parametrize("damage", [b"", b"j2", b"\0" * 400, None], ids=["empty", "short", "zeros", "cut"])
+def test_a_damaged_compiled_template_is_compiled_again(tmp_path: Path, damage: bytes | None) -> None:
+    render(planned(), ROOTS, cache=tmp_path)
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:-50] if damage is None else damage)
+    assert not is_compiled(tmp_path)
+    assert render(planned(), ROOTS, cache=tmp_path) == script(planned())
+    assert is_compiled(tmp_path)
+
+
+def test_a_folder_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
+    render(planned(), ROOTS, cache=tmp_path)
+    tmp_path.chmod(0o770)
+    assert not is_compiled(tmp_path)
+    assert render(planned(), ROOTS, cache=tmp_path) == script(planned())
+
+
+def test_without_a_folder_that_can_be_used_a_template_is_compiled_each_time(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert render(planned(), ROOTS, cache=tmp_path / "file" / "templates") == script(planned())

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpclaunch.actions.profile import Design, Result
 from hpclaunch.cli.show.console import say, table, write_json
-from hpclaunch.core.units import format_walltime
+from hpclaunch.core.units import count, format_walltime
 
 
 def show_design(design: Design, as_json: bool) -> None:
@@ -19,7 +19,9 @@ def show_design(design: Design, as_json: bool) -> None:
         where = " ".join(filter(None, (spec.partition, spec.qos)))
         cost = _amount(spec.cost.amount, spec.cost.unit) if spec.cost else "cost unknown"
         limits = f"at most {format_walltime(spec.walltime)}, {cost}"
-        say(f"  {trial.words}, {spec.layout.world_size} ranks: {' '.join(filter(None, (spec.site, where)))}, {limits}")
+        say(
+            f"  {trial.words}, {count(spec.layout.world_size, 'rank')}: {' '.join(filter(None, (spec.site, where)))}, {limits}"
+        )
     cost_of_all = design.cost()
     if cost_of_all:
         say(f"  all together at most {_amount(*cost_of_all)}")

@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from hpclaunch.training.optimization import gradient_norms
 from hpclaunch.training.optimization.learning_rate import ADASCALE, adascale_gain, gradient_noise
+from hpclaunch.training.optimization.optimizers import ADAPTIVE
 from hpclaunch.training.rank.world import World
-
-ADAPTIVE = ("adam", "adamw", "lamb")
 
 
 class Gain:

@@ -7,11 +7,10 @@ from typing import Any, Callable, Sequence
 
 from hpclaunch.training import options
 from hpclaunch.training.optimization import learning_rate
+from hpclaunch.training.optimization.optimizers import WITH_WEIGHT_DECAY
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
-
-WITH_WEIGHT_DECAY = ("adamw", "lamb", "larc", "lars")
 
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -> argparse.Namespace:

@@ -31,7 +31,7 @@ sha256=0000000000000000000000000000000000000000000000000000000000000000
 # shellcheck source=/dev/null
 source "$library"
 export HPCLAUNCH_ARRAY_DIR=/home/ada/project/runs/train-20260102-030405-abcd
-array_task 4
+array_task 4 SLURM_ARRAY_TASK_ID
 begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 
 # --- Environment

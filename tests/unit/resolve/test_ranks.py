@@ -157,7 +157,7 @@ def test_row_05_the_list_of_hosts_is_one_host_a_line_or_stops_the_script(
     answer = 'echo "no such list" >&2; return 1' if code else 'printf "%s\\n" n1 n2'
     scontrol = f'scontrol() {{ [ "$*" != "show hostnames n[1-2]" ] || {{ {answer}; }}; }}'
     known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "SLURM_JOB_NODELIST": "n[1-2]"}
-    done = with_library(f"{scontrol}\nlist_hosts 4", **known)
+    done = with_library(f"{scontrol}\nscheduler=slurm; list_hosts 4", **known)
     assert (done.returncode, (tmp_path / "hosts").read_text()) == (78 if code else 0, written)
     assert ("listing the hosts of the job: failed" in done.stderr) is bool(code)
 

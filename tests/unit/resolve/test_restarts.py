@@ -169,18 +169,18 @@ def test_row_10_a_controller_that_is_down_for_a_moment_does_not_end_the_chain(tm
     ]
     assert "saved; to be started again" in said
     assert "scontrol did not work; once more in 2 s" in said
-    assert "Slurm does not requeue this job" not in said
+    assert "does not requeue this job" not in said
 
 
 def test_row_10_slurm_is_asked_a_few_times_and_no_longer_than_the_lead(tmp_path: Path) -> None:
     (tmp_path / "long").mkdir()
     asked, said = asked_of_slurm(tmp_path / "long", squeue=0, scontrol=99)
     assert asked.count("scontrol requeue 7\n") == 6
-    assert "Slurm does not requeue this job. hpclaunch resume" in said
+    assert "the scheduler does not requeue this job. hpclaunch resume" in said
     (tmp_path / "short").mkdir()
     asked, said = asked_of_slurm(tmp_path / "short", squeue=0, scontrol=99, signal="USR2@1")
     assert asked.count("scontrol requeue 7\n") == 1 and "sleep" not in asked
-    assert "Slurm does not requeue this job. hpclaunch resume" in said
+    assert "the scheduler does not requeue this job. hpclaunch resume" in said
 
 
 def test_row_10_a_job_that_was_cancelled_meanwhile_is_not_started_again(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, sai
     assert ("requeue" if way == "requeue" else "no-requeue") in dict(spec.directives)
     assert f" restart_by={way} " in render(spec, ROOTS)
     done = with_library(
-        f"{STAND_INS}\nrestarts=5 restart_by={way}; start_again saved; cat {tmp_path}/next-job",
+        f"{STAND_INS}\nscheduler=slurm restarts=5 restart_by={way}; start_again saved; cat {tmp_path}/next-job",
         HPCLAUNCH_RUN_DIR="/r",
         attempt=str(tmp_path),
         job="7",

@@ -1,0 +1,1 @@
+"""PBS, through its programs qsub, qstat and qdel."""

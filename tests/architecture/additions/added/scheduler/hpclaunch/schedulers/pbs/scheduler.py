@@ -1,0 +1,115 @@
+"""PBS as hpclaunch asks it: the functions of ``schedulers.Scheduler``."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.spec import JobSpec
+from hpclaunch.runs import Run
+from hpclaunch.schedulers import Estimate, Search, Status
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe import Described, Here
+
+_STATES = {"Q": "PENDING", "H": "PENDING", "W": "PENDING", "R": "RUNNING", "E": "COMPLETING"}
+_DELETED = "271"
+"""The exit status of a job that qdel ended: 256 and the signal."""
+
+
+def objections(spec: JobSpec) -> list[Fault]:
+    """Return nothing: qsub itself refuses."""
+    return []
+
+
+def estimate(text: str) -> Estimate:
+    """Return that nobody knows."""
+    return Estimate(words="PBS does not tell when a job would start.")
+
+
+def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
+    """Hand the script to qsub and return the job's number, without the server's name."""
+    done = _ask("qsub", *options, str(run.script))
+    job_id = done.stdout.partition(".")[0]
+    if not job_id.isdigit():
+        raise SchedulerError(Fault(where="qsub", what=done.stderr.strip() or "gave no job id"))
+    return job_id
+
+
+def _ask(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def search(runs: Sequence[Run]) -> Search:
+    """Return the jobs that left a mark in these run directories."""
+    jobs = {run.path: tuple(dict.fromkeys(name.rpartition(".")[0] for name in run.attempts())) for run in runs}
+    return Search(jobs=jobs, answered=True, certain=False)
+
+
+def states(runs: Sequence[Run]) -> dict[str, Status]:
+    """Return job id -> status, with one call of qstat; ``-x`` shows jobs that have ended, too."""
+    answer = _ask("qstat", "-x", "-f", *(run.job_id for run in runs)).stdout
+    found = {}
+    for text in answer.split("Job Id: ")[1:]:
+        values = dict(re.findall(r"^\s+(\w+) = (.*)$", text, re.MULTILINE))
+        found[text.partition(".")[0]] = _status(values["job_state"], values.get("Exit_status", ""))
+    return found
+
+
+def _status(letter: str, code: str) -> Status:
+    if letter != "F":
+        return Status(state=_STATES.get(letter, "UNKNOWN"))
+    state = {"0": "COMPLETED", _DELETED: "CANCELLED"}.get(code, "FAILED")
+    return Status(state=state, exit_code=f"{code}:0")
+
+
+def cancel(runs: Sequence[Run]) -> bool:
+    """Delete the jobs with one call."""
+    done = _ask("qdel", *(run.job_id for run in runs))
+    if done.returncode:
+        raise SchedulerError(Fault(where="qdel", what=done.stderr.strip()))
+    return True
+
+
+def cancel_command(run: Run) -> str:
+    """Return what a person would type."""
+    return f"hpclaunch cancel {run.label} (or: qdel {run.job_id})"
+
+
+def explain(reason: str) -> str:
+    """Return nothing."""
+    return ""
+
+
+def unwell(nodes: str) -> tuple[str, ...]:
+    """Return nothing: pbsnodes is not asked."""
+    return ()
+
+
+def overriding(environment: Mapping[str, str]) -> list[str]:
+    """Return nothing: qsub takes no options from variables that would override a script's."""
+    return []
+
+
+def past_jobs(days: int) -> list[Past]:
+    """Return nothing: no history is kept."""
+    return []
+
+
+def gpu_types() -> list[str]:
+    """Return nothing."""
+    return []
+
+
+def mpi_types() -> list[str]:
+    """Return nothing: there are no steps."""
+    return []
+
+
+def describe(here: Here) -> Described:
+    """Raise SchedulerError: its answers are not read."""
+    raise SchedulerError(Fault(what="a PBS cluster is not described by itself", next="write its site file"))
