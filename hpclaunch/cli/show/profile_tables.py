@@ -19,9 +19,8 @@ def show_design(design: Design, as_json: bool) -> None:
         where = " ".join(filter(None, (spec.partition, spec.qos)))
         cost = _amount(spec.cost.amount, spec.cost.unit) if spec.cost else "cost unknown"
         limits = f"at most {format_walltime(spec.walltime)}, {cost}"
-        say(
-            f"  {trial.words}, {count(spec.layout.world_size, 'rank')}: {' '.join(filter(None, (spec.site, where)))}, {limits}"
-        )
+        place = " ".join(filter(None, (spec.site, where)))
+        say(f"  {trial.words}, {count(spec.layout.world_size, 'rank')}: {place}, {limits}")
     cost_of_all = design.cost()
     if cost_of_all:
         say(f"  all together at most {_amount(*cost_of_all)}")
