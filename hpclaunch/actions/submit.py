@@ -42,7 +42,7 @@ class Prepared:
 
 
 def prepare(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Prepared:
-    """Load, advise, resolve and render. It writes nothing and runs no program.
+    """Load, advise, resolve and render. It runs no program and writes no run directory.
 
     Raises HpclaunchError for a file that cannot be used. Reasons against the request are returned in ``faults``, so
     that they can be raised together with those that a look at the machine adds.
