@@ -230,21 +230,16 @@ def _visible_gpus(rank: Facts) -> list[str] | None:
 
 def _gpu_check(evidence: ProbeEvidence) -> Check:
     layout = evidence.spec["layout"]
-    requested, tasks, stand_in = layout["gpus_per_node"], layout["tasks_per_node"], layout["stand_in_gpus"]
+    requested, stand_in = layout["gpus_per_node"], layout["stand_in_gpus"]
     if not requested:
         return Check(name="GPUs", verdict="PASS", what="none requested")
     blind = [rank for rank in evidence.ranks if not _has_gpu(rank, stand_in)]
     if blind:
         return _blind_rank_check(evidence, blind)
-    hint = HINTS["GPUs"]
     for host in sorted({rank["host"] for rank in evidence.ranks}):
-        seen = _count_gpus_on_host([rank for rank in evidence.ranks if rank["host"] == host])
-        if seen and seen < tasks:
-            what = f"{tasks} ranks on {host} see {count(seen, 'GPU')}: they would share"
-            return Check(name="GPUs", verdict="FAIL", what=what, next=hint)
-        if seen and seen < requested:
-            what = f"{host} shows {count(seen, 'GPU')}, but {requested} per node were requested"
-            return Check(name="GPUs", verdict="WARN", what=what, next=hint)
+        problem = _host_gpu_check(host, [rank for rank in evidence.ranks if rank["host"] == host], layout)
+        if problem:
+            return problem
     each = len(_visible_gpus(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
     note = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
     return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}; {requested} per node requested ({note})")
@@ -262,6 +257,18 @@ def _blind_rank_check(evidence: ProbeEvidence, blind: Sequence[Facts]) -> Check:
     if has_devices and builds and not (builds[0]["cuda"] or builds[0]["rocm"]):
         hint = "this TensorFlow is built for CPUs: name another module, venv or container under 'environment:'"
     return Check(name="GPUs", verdict="FAIL", what=what, next=hint)
+
+
+def _host_gpu_check(host: str, ranks: Sequence[Facts], layout: Facts) -> Check | None:
+    """Return a check that did not pass if the ranks of a host together see too few GPUs, else None."""
+    requested, tasks, seen = layout["gpus_per_node"], layout["tasks_per_node"], _count_gpus_on_host(ranks)
+    if not seen or seen >= max(tasks, requested):
+        return None
+    if seen < tasks:
+        what = f"{tasks} ranks on {host} see {count(seen, 'GPU')}: they would share"
+        return Check(name="GPUs", verdict="FAIL", what=what, next=HINTS["GPUs"])
+    what = f"{host} shows {count(seen, 'GPU')}, but {requested} per node were requested"
+    return Check(name="GPUs", verdict="WARN", what=what, next=HINTS["GPUs"])
 
 
 def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:

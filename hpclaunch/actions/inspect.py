@@ -73,12 +73,21 @@ def differences(found: Sequence[Run]) -> list[tuple[str, list[str]]]:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    spec = run.spec()
     environment = json_object(read_text(run.home / "environment.json"))
     facts = {"site": run.site, "state": run.state, "exit code": run.exit_code, "git": run.git}
     facts |= {f"environment.{name}": _as_text(value) for name, value in environment.items() if name != "folder"}
     # Before the command: an argument there overrides a parameter.
     facts |= {f"--{name.replace('_', '-')}": value for name, value in run.parameters().items()}
+    spec = run.spec()
+    facts |= _spec_facts(spec, run)
+    facts |= _directives(spec, run)
+    facts |= {f"--{name.replace('_', '-')}": value for name, value in runs.swept(run).items()}
+    return facts | {f"result.{name}": value for name, value in numbers(run).items()}
+
+
+def _spec_facts(spec: dict[str, Any], run: Run) -> dict[str, str]:
+    """Return the fields of the spec by name, without those that differ in every run."""
+    facts: dict[str, str] = {}
     own = {attribute.name for attribute in fields(JobSpec) if attribute.metadata == OWN}
     for key, value in spec.items():
         if key in own:
@@ -89,15 +98,18 @@ def _facts(run: Run) -> dict[str, str]:
             facts |= _options(value, run)
         else:
             facts[key] = _as_text(value).replace(str(run.home), "RUN")
+    return facts
+
+
+def _directives(spec: dict[str, Any], run: Run) -> dict[str, str]:
+    """Return the options of sbatch; what a damaged spec holds in their place is left out."""
     directives = spec.get("directives", [])
-    pairs = (
-        [pair for pair in directives if isinstance(pair, list) and len(pair) == 2]
-        if isinstance(directives, list)
-        else []
-    )
-    facts |= {f"--{name}": _as_text(value).replace(str(run.home), "RUN") for name, value in pairs}
-    facts |= {f"--{name.replace('_', '-')}": value for name, value in runs.swept(run).items()}
-    return facts | {f"result.{name}": value for name, value in numbers(run).items()}
+    pairs = directives if isinstance(directives, list) else []
+    return {
+        f"--{pair[0]}": _as_text(pair[1]).replace(str(run.home), "RUN")
+        for pair in pairs
+        if isinstance(pair, list) and len(pair) == 2
+    }
 
 
 def _options(command: list[Any], run: Run) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,7 @@ from hpclaunch.core.files import read_text
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
-from hpclaunch.runs.retry_policy import Ending, decide, merged
+from hpclaunch.runs.retry_policy import Ending, RetryDecision, decide, merged
 from hpclaunch.schedulers import NEVER_BEGUN, Search, Status, scheduler_of
 
 if TYPE_CHECKING:
@@ -295,21 +295,26 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
 
     Raises Refused if a new start can help none of them, and SchedulerError.
     """
-    array = runs.whole_of(run)
     tasks = [run] if run.index >= 0 else runs.tasks_of(run)
     ended = tasks if run.index >= 0 else [task for task in tasks if task.final and task.state != "COMPLETED"]
     unwell = lru_cache(scheduler_of(run.scheduler).unwell)  # asked once for each list of nodes
-    decisions = [(task, decide(ending_of(task, unwell))) for task in ended]
-    again = [task for task, decision in decisions if decision.again]
+    decisions = {task.index: decide(ending_of(task, unwell)) for task in ended}
+    again = {index: decision for index, decision in decisions.items() if decision.again}
     if not again:
-        raise _retry_refusal(run, decisions[0][1].reason if decisions else "none of its runs has failed")
-    directives, _ = submission_options(run)
-    bad_nodes = [node for _, decision in decisions if decision.again for node in decision.exclude]
-    excluded = merged(array.excluded or directives.get("exclude", ""), tuple(dict.fromkeys(bad_nodes)))
-    reasons = ", ".join(dict.fromkeys(decision.reason for _, decision in decisions if decision.again))
+        reasons = [decision.reason for decision in decisions.values()]
+        raise _retry_refusal(run, reasons[0] if reasons else "none of its runs has failed")
+    excluded = _nodes_to_exclude(again.values(), run)
     subject = run.label if run.index >= 0 else f"{count(len(again), 'run')} of {run.label}"
-    tell(f"{subject}: {reasons}; starting again" + (f" without {excluded}" if excluded else ""))
-    return start_in_array(run, [task.index for task in again], excluded)
+    reason = ", ".join(dict.fromkeys(decision.reason for decision in again.values()))
+    tell(f"{subject}: {reason}; starting again" + (f" without {excluded}" if excluded else ""))
+    return start_in_array(run, list(again), excluded)
+
+
+def _nodes_to_exclude(decisions: Iterable[RetryDecision], run: Run) -> str:
+    """Return the nodes for --exclude: of earlier starts (or typed), and of these failures."""
+    directives, _ = submission_options(run)
+    bad_nodes = dict.fromkeys(node for decision in decisions for node in decision.exclude)
+    return merged(runs.whole_of(run).excluded or directives.get("exclude", ""), tuple(bad_nodes))
 
 
 def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:

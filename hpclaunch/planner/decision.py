@@ -9,7 +9,7 @@ from dataclasses import replace
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.choice import NodeChoice, choose
+from hpclaunch.guidelines.choice import Candidate, NodeChoice, choose
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.proposal import enough_for, infeasible, shared_evenly
 from hpclaunch.planner.question import Trial
@@ -31,32 +31,46 @@ def decide(predictor: Predictor, first: Trial, rows: list[PlanRow]) -> PlanDecis
 
     ``first``: the smallest trial that the site takes, on which one process alone is the choice's yardstick.
     """
-    question = predictor.question
-    possible = [row for row in rows if row.batch is not None]
-    typed = question.typed_nodes
-    if typed is not None:
-        possible = [row for row in possible if row.nodes == typed]
+    typed = predictor.question.typed_nodes
+    possible = [row for row in rows if row.batch is not None and typed in (None, row.nodes)]
     if not possible:
-        row = rows[-1] if typed else rows[0]
-        counts = f"{count(row.nodes, 'node')} cannot be" if typed else "no node count works"
-        what = f"{counts}: {'; '.join(row.obstacles)}"
-        nearest = _divisible_batch(predictor, row) or _enough_nodes(predictor, row)
-        fault = Fault(what=what, next=nearest or "another --node-type, or a smaller batch")
-        return PlanDecision(row=row, choice=None, summary=what, refusals=(fault,))
-    candidates = [row.candidate for row in possible if row.candidate is not None]
-    if not candidates:
-        row = possible[0]
+        return _refuse(predictor, rows[-1] if typed else rows[0])
+    if not any(row.candidate for row in possible):
         why = "as typed" if typed else f"the speed of {predictor.node.device} is not known"
-        return PlanDecision(row=row, choice=None, summary=f"{count(row.nodes, 'node')}: {why}")
-    all_candidates = [row.candidate for row in rows if row.candidate is not None]
-    overall = choose(all_candidates, question.objective)
-    choice = choose(candidates, question.objective, single=predictor.alone(first))
+        return PlanDecision(row=possible[0], choice=None, summary=f"{count(possible[0].nodes, 'node')}: {why}")
+    return _choose(predictor, first, rows, possible)
+
+
+def _refuse(predictor: Predictor, row: PlanRow) -> PlanDecision:
+    """Return the refusal of a row that cannot be, with what to type in its place."""
+    typed = predictor.question.typed_nodes
+    counts = f"{count(row.nodes, 'node')} cannot be" if typed else "no node count works"
+    what = f"{counts}: {'; '.join(row.obstacles)}"
+    nearest = _divisible_batch(predictor, row) or _enough_nodes(predictor, row)
+    fault = Fault(what=what, next=nearest or "another --node-type, or a smaller batch")
+    return PlanDecision(row=row, choice=None, summary=what, refusals=(fault,))
+
+
+def _choose(predictor: Predictor, first: Trial, rows: list[PlanRow], possible: list[PlanRow]) -> PlanDecision:
+    """Return the best of the possible rows.
+
+    The plan shows every row. Where nodes are typed only their row is possible, but each row is still appraised beside
+    the others: therefore ``choose`` is called twice.
+    """
+    objective = predictor.question.objective
+    choice = choose(_candidates(possible), objective, single=predictor.alone(first))
+    overall = choose(_candidates(rows), objective)
     row = next(row for row in possible if row.nodes == choice.nearest.nodes)
-    refusals = () if choice.best else (infeasible(choice, question.objective),)
-    choice_of_all = replace(choice, appraised=overall.appraised)
     return PlanDecision(
-        row=row, choice=choice_of_all, summary=_summary_of(predictor, rows, row, choice), refusals=refusals
+        row=row,
+        choice=replace(choice, appraised=overall.appraised),
+        summary=_summary_of(predictor, rows, row, choice),
+        refusals=() if choice.best else (infeasible(choice, objective),),
     )
+
+
+def _candidates(rows: list[PlanRow]) -> list[Candidate]:
+    return [row.candidate for row in rows if row.candidate is not None]
 
 
 def _divisible_batch(predictor: Predictor, row: PlanRow) -> str:

@@ -46,39 +46,49 @@ def draw(forecast: Forecast, path: Path) -> None:
                 next="leave --plot out, or hpclaunch profile",
             )
         )
+    figure = _figure(forecast, points)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
+
+
+def _figure(forecast: Forecast, points: Points) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import EngFormatter
 
     figure = Figure(figsize=(9, 7), layout="constrained")
     FigureCanvasAgg(figure)
     figure.suptitle(f"{forecast.job} at {forecast.site} ({forecast.node_type}); with 80 % intervals")
     (rate, efficiency), (time, cost) = figure.subplots(2, 2)
-    nodes = [count for count, _, _ in points]
-    _curve(rate, nodes, [_bounds(throughput.samples_per_s) for _, throughput, _ in points], "samples/s")
-    _curve(
-        efficiency,
-        nodes,
-        [(value := 100 * throughput.efficiency, value, value) for _, throughput, _ in points],
-        "efficiency, %",
-    )
-    if max(throughput.samples_per_s.high for _, throughput, _ in points) >= LARGE:
-        rate.yaxis.set_major_formatter(EngFormatter(sep=""))
-    efficiency.set_ylim(top=105)
-    longest = max(candidate.time_s.middle for _, _, candidate in points)
-    size, unit = next(((size, unit) for size, unit in _UNITS if longest >= 2 * size), _UNITS[-1])
-    _curve(
-        time, nodes, [_bounds(candidate.time_s, 1 / size) for _, _, candidate in points], f"time to the target, {unit}"
-    )
-    _curve(cost, nodes, [_bounds(candidate.cost) for _, _, candidate in points], f"cost, {forecast.unit}s")
+    _draw_throughput(rate, efficiency, points)
+    _draw_time_and_cost(time, cost, points, f"{forecast.unit}s")
     word = "nearest" if forecast.refusals else "typed" if forecast.typed else "chosen"
     for axes in (rate, efficiency, time, cost):
         axes.axvline(forecast.nodes, color="tab:orange", linestyle=":", label=f"{word}: {forecast.nodes}")
         axes.legend()
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise Refused(Fault(where=str(path), what=f"cannot be written: {error.strerror}")) from None
+    return figure
+
+
+def _draw_throughput(rate: Any, efficiency: Any, points: Points) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    nodes, throughputs = [count for count, _, _ in points], [throughput for _, throughput, _ in points]
+    _curve(rate, nodes, [_bounds(throughput.samples_per_s) for throughput in throughputs], "samples/s")
+    if max(throughput.samples_per_s.high for throughput in throughputs) >= LARGE:
+        rate.yaxis.set_major_formatter(EngFormatter(sep=""))
+    _curve(efficiency, nodes, [(100 * throughput.efficiency,) * 3 for throughput in throughputs], "efficiency, %")
+    efficiency.set_ylim(top=105)
+
+
+def _draw_time_and_cost(time: Any, cost: Any, points: Points, unit_of_cost: str) -> None:
+    nodes, candidates = [count for count, _, _ in points], [candidate for _, _, candidate in points]
+    longest = max(candidate.time_s.middle for candidate in candidates)
+    size, unit = next(((size, unit) for size, unit in _UNITS if longest >= 2 * size), _UNITS[-1])
+    _curve(
+        time, nodes, [_bounds(candidate.time_s, 1 / size) for candidate in candidates], f"time to the target, {unit}"
+    )
+    _curve(cost, nodes, [_bounds(candidate.cost) for candidate in candidates], f"cost, {unit_of_cost}")
 
 
 def _bounds(interval: Any, scale: float = 1.0) -> tuple[float, float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hpclaunch.config.site import Charging, NodeType, Site
 from hpclaunch.core.spec import Cost, Layout
 from hpclaunch.core.units import count, format_walltime
+from hpclaunch.resolve.placement import Placement
 from hpclaunch.resolve.sizing import Sizing
 
 _HOUR = 3600
@@ -17,26 +18,42 @@ def cost_of(site: Site, sizing: Sizing, runs: int = 1) -> Cost | None:
     What else the site says of its charging is shown by ``sites show``.
     Amount = what is counted x hours x rate x the charge factors of partition and QOS (the sites' charging pages).
     """
-    layout, placement = sizing.layout, sizing.placement
+    layout, placement, node = sizing.layout, sizing.placement, site.node_types[sizing.node_type]
     if not site.scheduler_row.has_queue or not placement.walltime or "charging" in site.unverified:
         return None
-    charging = site.node_types[sizing.node_type].charging or site.charging or Charging(unit="node-hour", counts="node")
-    rate, known = charging.rate, charging.rate is not None or "charging.rate" not in site.unverified
-    counted = _counted(charging.counts, site.node_types[sizing.node_type], layout)
-    amount = runs * counted * placement.walltime / _HOUR * (1.0 if rate is None else rate)
-    for limits in placement.limits:
-        amount *= 1.0 if limits.charge_factor is None else limits.charge_factor
-    plain = f"{charging.counts}-hour"
-    named = charging.unit.lower() == plain and known
-    unit = charging.unit if rate is not None or named else plain
+    charging = node.charging or site.charging or Charging(unit="node-hour", counts="node")
+    amount = runs * _counted(charging.counts, node, layout) * placement.walltime / _HOUR
+    factors = (charging.rate, *(limits.charge_factor for limits in placement.limits))
+    for factor in factors:
+        amount *= 1.0 if factor is None else factor
+    in_its_unit = charging.rate is not None or _is_plain_hour(charging, site)
+    return Cost(
+        amount=round(amount, 4),
+        unit=charging.unit if in_its_unit else f"{charging.counts}-hour",
+        note="; ".join([_runs_in_words(sizing, runs), *_left_out(site, charging, placement)]),
+    )
+
+
+def _is_plain_hour(charging: Charging, site: Site) -> bool:
+    """Whether the unit is the hour of what is counted, which needs no rate; not where a rate may be missing."""
+    may_be_missing = charging.rate is None and "charging.rate" in site.unverified
+    return charging.unit.lower() == f"{charging.counts}-hour" and not may_be_missing
+
+
+def _runs_in_words(sizing: Sizing, runs: int) -> str:
     many = f"{runs} runs x " if runs > 1 else ""
-    notes = [many + f"{count(layout.nodes, 'node')} x {format_walltime(placement.walltime)}"]
-    if rate is None and not named:
+    return f"{many}{count(sizing.layout.nodes, 'node')} x {format_walltime(sizing.placement.walltime)}"
+
+
+def _left_out(site: Site, charging: Charging, placement: Placement) -> list[str]:
+    """Return what the amount does not hold because it is not known."""
+    notes = []
+    if charging.rate is None and not _is_plain_hour(charging, site):
         notes.append(f"charged in {charging.unit}s, at a rate that is not known here")
     for family, name in (("partitions", placement.partition), ("qos", placement.qos)):
         if f"{family}.{name}.charge_factor" in site.unverified:
             notes.append(f"without the charge factor of {name}, which is not known here")
-    return Cost(amount=round(amount, 4), unit=unit, note="; ".join(notes))
+    return notes
 
 
 def _counted(counts: str, node: NodeType, layout: Layout) -> float:

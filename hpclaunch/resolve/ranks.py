@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import Layout, Request
-from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch
+from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch, LauncherRow
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
@@ -158,26 +158,45 @@ def launch_of(
     case: Case, sizing: Sizing, launcher: str, container: ContainerCommand, names: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Return the launcher's argv; ``names`` are the variables that the script exports."""
-    site, layout, node = case.site, sizing.layout, case.node(sizing.node_type)
-    row = LAUNCHERS[launcher]
+    site, layout, row = case.site, sizing.layout, LAUNCHERS[launcher]
     options = _options(site, row.started_by or launcher)
-    over_ssh = row.over_ssh and site.scheduler_row.has_queue and layout.nodes > 1
-    hosts = f"{case.context.run_dir}/hosts" if case.request.hosts_file is not None or over_ssh else ""
-    bind = node.whole_node.cpu_bind if layout.whole_nodes and fills_node(node, layout) else None
-    several = _has_several_gpus(case.request, layout)
-    gpu_bind = "none" if options.gpu_bind and several else options.gpu_bind
     own_transport = any(name in ("OMPI_MCA_btl", "OMPI_MCA_pml") for name in names)
-    contained = site.container.mpi if site.container and (container.prefix or container.srun) else None
     launch = Launch(
         layout=layout,
         exported=("PATH", "LD_LIBRARY_PATH", *_BY_THE_SCRIPT, *names),
-        mpi=contained or options.mpi or "",
-        cpu_bind=bind or options.cpu_bind or "",
-        gpu_bind=gpu_bind or "",
+        mpi=_mpi_of(site, options, container),
+        cpu_bind=_cpu_bind_of(case.node(sizing.node_type), layout, options),
+        gpu_bind=_gpu_bind_of(case.request, layout, options),
         gpus_by=(site.gpus.srun if site.gpus else None) or "",
         extra=(*container.srun, *options.extra),
         tcp=bool(layout.gpus_per_node) and not own_transport,
         exit_wait=case.job.resources.exit_wait,
-        hosts_file=hosts,
+        hosts_file=_hosts_file_of(case, layout, row),
     )
     return row.argv(launch)
+
+
+def _mpi_of(site: Site, options: LauncherOptions, container: ContainerCommand) -> str:
+    """Return the type of MPI: inside a container the one that it speaks."""
+    inside = container.prefix or container.srun
+    contained = site.container.mpi if site.container and inside else None
+    return contained or options.mpi or ""
+
+
+def _cpu_bind_of(node: NodeType, layout: Layout, options: LauncherOptions) -> str:
+    """Return how CPUs are bound: a node's own list of masks fits only a job that fills whole nodes."""
+    own = node.whole_node.cpu_bind if layout.whole_nodes and fills_node(node, layout) else None
+    return own or options.cpu_bind or ""
+
+
+def _gpu_bind_of(request: Request, layout: Layout, options: LauncherOptions) -> str:
+    """Return how GPUs are bound; a rank that takes several is bound to none, where the site would bind it to one."""
+    if options.gpu_bind and _has_several_gpus(request, layout):
+        return "none"
+    return options.gpu_bind or ""
+
+
+def _hosts_file_of(case: Case, layout: Layout, row: LauncherRow) -> str:
+    """Return the list of hosts that a launcher over ssh needs: typed, or of the nodes that the queue gave."""
+    over_ssh = row.over_ssh and case.site.scheduler_row.has_queue and layout.nodes > 1
+    return f"{case.context.run_dir}/hosts" if case.request.hosts_file is not None or over_ssh else ""

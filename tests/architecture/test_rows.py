@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import hpclaunch
 from hpclaunch.config.catalog import bundled
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import LIBRARY
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.schedulers import Scheduler, scheduler_of
+from tests.architecture.source_tree import (
+    MODULES,
+    PACKAGE,
+    SYSTEM_EXCEPTIONS,
+    parsed,
+    place,
+    systems_named,
+    systems_named_elsewhere,
+    systems_quoted,
+)
 
-PACKAGE = Path(hpclaunch.__file__).parent
-NAMES = {*SCHEDULERS, *LAUNCHERS}
-HOMES = ("launchers.py", "core/scheduler_rows.py", "schedulers/")
-ALLOWED = {
-    ("config/catalog.py", "local"): "the name of the bundled site of this machine, not of a scheduler",
-    ("sites/describe/__init__.py", "slurm"): "writes the site files of Slurm clusters",
-    ("training/optimization/batch_norm.py", "local"): "a kind of batch normalization",
-}
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
 LIBRARY_TEXT = (bundled("templates") / LIBRARY).read_text(encoding="utf-8")
 FOR_ALL, OF_EACH = LIBRARY_TEXT.split("# --- What differs between schedulers")
 CALLED = set(re.findall(r"\$\{scheduler\}_(\w+)", FOR_ALL))
@@ -32,40 +30,19 @@ CALLED = set(re.findall(r"\$\{scheduler\}_(\w+)", FOR_ALL))
 WITH_QUEUE = {"preempted", "requeue", "resubmit"}
 
 
-def place(path: Path) -> str:
-    return path.relative_to(PACKAGE).as_posix()
-
-
-def names_in(text: str) -> Iterator[tuple[str, int]]:
-    """Names of schedulers and launchers that stand in a module as a text of their own, with their lines."""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and node.value in NAMES:
-            yield str(node.value), node.lineno
-
-
-@pytest.mark.parametrize("path", [path for path in MODULES if not place(path).startswith(HOMES)], ids=place)
-def test_no_other_module_names_a_scheduler_or_a_launcher(path: Path) -> None:
-    found = names_in(path.read_text(encoding="utf-8"))
-    assert [(name, line) for name, line in found if (place(path), name) not in ALLOWED] == []
-
-
-@pytest.mark.parametrize("path", sorted(bundled("templates").iterdir()), ids=lambda path: path.name)
-def test_no_template_names_a_scheduler_or_a_launcher(path: Path) -> None:
-    quoted = re.findall(r"""(["'])([a-z]+)\1""", path.read_text(encoding="utf-8"))
-    assert [name for _, name in quoted if name in NAMES] == []
+def test_no_other_module_and_no_template_names_a_scheduler_or_a_launcher() -> None:
+    assert systems_named_elsewhere() == {}
 
 
 def test_what_is_allowed_is_still_needed() -> None:
-    found = {(place(path), name) for path in MODULES for name, _ in names_in(path.read_text(encoding="utf-8"))}
-    assert [entry for entry in ALLOWED if entry not in found] == []
+    found = {(place(path), name) for path in MODULES for name, _ in systems_named(parsed(path))}
+    assert [entry for entry in SYSTEM_EXCEPTIONS if entry not in found] == []
 
 
 def test_a_name_is_found_wherever_it_stands() -> None:
-    assert {name for name, _ in names_in('x == "slurm"\ny = {"mpirun": 1}\nz in ("srun", 2)')} == {
-        "slurm",
-        "mpirun",
-        "srun",
-    }
+    tree = ast.parse('x == "slurm"\ny = {"mpirun": 1}\nz in ("srun", 2)')
+    assert {name for name, _ in systems_named(tree)} == {"slurm", "mpirun", "srun"}
+    assert systems_quoted("""{% if launcher == 'srun' %} {{ run("a") }} slurm""") == ["srun"]
 
 
 def test_only_the_schedulers_own_folder_imports_from_it() -> None:

@@ -26,6 +26,7 @@ from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import LIBRARY
 from hpclaunch.render import library, render
 from hpclaunch.resolve.containers import RUNTIMES
+from tests.architecture.bars import MOST_SCRIPT_LINES, lines
 from tests.builders import BUNDLED, CONTEXT, ROOTS, a_context, a_job, a_site, bundled_job, bundled_site, planned
 
 HERE = Path(__file__).parent
@@ -38,8 +39,6 @@ SWEPT = ("frontera", "local", "perlmutter", "testcluster")
 STRATEGIES = ("frontier", "local", "lumi")
 SWEEP = (("learning_rate", "0.1,0.01"), ("seed", "1..10"), ("stage_to", '"",/tmp/$USER'))
 ARGUMENTS = ("--lr", "0.1", "it's", "a b", "$HOME", "", "two\nlines", "END_OF_RANK", "}", "#SBATCH --nodes=99")
-MOST_LINES, MOST_LINES_OF_A_SCRIPT = 8000, 75
-"""Of all goldens and the library together; of one job.sh."""
 Cases = Iterator[tuple[str, str, dict[str, Any]]]
 
 
@@ -202,15 +201,6 @@ def test_shellcheck_finds_nothing(tmp_path: Path, others: list[Path]) -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n")
-
-
-def test_a_script_is_one_screen(others: list[Path]) -> None:
-    long = {path.name: lines(path) for path in [*HERE.glob("*/*.sh"), *others] if lines(path) > MOST_LINES_OF_A_SCRIPT}
-    assert long == {}
-    assert lines(HERE / "perlmutter/cifar-4.sh") <= 60
-
-
-def test_a_person_can_read_all_goldens() -> None:
-    assert sum(map(lines, [*HERE.glob("*/*.sh"), LIBRARY_FILE])) <= MOST_LINES
+def test_a_script_without_a_golden_is_one_screen_too(others: list[Path]) -> None:
+    """tests/architecture holds the goldens to the same."""
+    assert {path.name: lines(path) for path in others if lines(path) > MOST_SCRIPT_LINES} == {}

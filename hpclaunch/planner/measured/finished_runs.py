@@ -161,17 +161,34 @@ def _combine(profiled: Calibration | None, taken: Taken) -> Evidence:
     remarks = tuple(f"not taken in: {name} {why}" for name, why in taken.passed)
     if not fresh:
         return evidence_of(profiled, profiled.origin, remarks) if profiled else Evidence(sources=remarks)
-    noises = [noise for noise in (profiled.noise_scale if profiled else None, *(one.noise for one in fresh)) if noise]
-    overheads = [one.overhead_s for one in fresh if one.overhead_s is not None][-ALIKE:]
     calibration = Calibration(
         points=_merge_points(profiled.points if profiled else (), [one.point for one in fresh]),
-        noise_scale=max(noises, key=lambda noise: noise.steps) if noises else None,
-        overhead_s=median(overheads) if overheads else profiled.overhead_s if profiled else None,
+        noise_scale=_longest_noise(profiled, fresh),
+        overhead_s=_typical_overhead(profiled, fresh),
     )
+    return evidence_of(calibration, _origin(profiled, fresh), remarks)
+
+
+def _longest_noise(profiled: Calibration | None, fresh: Sequence[Finished]) -> Noise | None:
+    """Return the gradient noise that was measured over the most steps; the profile's, where several are equal."""
+    noises = [one.noise for one in fresh if one.noise]
+    if profiled and profiled.noise_scale:
+        noises.insert(0, profiled.noise_scale)
+    return max(noises, key=lambda noise: noise.steps, default=None)
+
+
+def _typical_overhead(profiled: Calibration | None, fresh: Sequence[Finished]) -> float | None:
+    """Return the seconds that a run takes beside its training: the median of the newest, else the profile's."""
+    overheads = [one.overhead_s for one in fresh if one.overhead_s is not None][-ALIKE:]
+    if overheads:
+        return median(overheads)
+    return profiled.overhead_s if profiled else None
+
+
+def _origin(profiled: Calibration | None, fresh: Sequence[Finished]) -> str:
     nodes = sorted({one.point.nodes for one in fresh})
     words = f"{count(len(fresh), 'finished run')} on {' and '.join(map(str, nodes))} node{'s' * (nodes != [1])}"
-    origin = f"{profiled.origin}; and {words}" if profiled and profiled.origin else words
-    return evidence_of(calibration, origin, remarks)
+    return f"{profiled.origin}; and {words}" if profiled and profiled.origin else words
 
 
 def _merge_points(profiled: Sequence[Point], fresh: Sequence[Point]) -> tuple[Point, ...]:

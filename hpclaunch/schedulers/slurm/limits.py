@@ -23,6 +23,7 @@ from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.sites.detect import cluster_name
 
 _SECONDS = 15
+_ACCOUNTING = "Slurm's accounting"
 _FIELD = re.compile(r"(\w+)=(\S*)")
 
 
@@ -209,22 +210,39 @@ def _of_account(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
     """Return the faults of the account and of the QOS there. Slurm keeps the names of both in small letters."""
     if not allowed:
         return []
-    where, account, qos = "Slurm's accounting", spec.account.lower(), spec.qos.lower()
-    accounts, faults = sorted({one.account for one in allowed}), []
-    if account and account not in accounts:
-        usable = sorted({one.account for one in allowed if not qos or not one.qos or qos in one.qos}) or accounts
-        what = f"you have no account {spec.account!r}{did_you_mean(account, accounts)}"
-        said = ", ".join(accounts)
-        next_step = f"--account {_like(account, usable)}"
-        faults.append(Fault(where=where, what=what, allowed=said, next=next_step, subject="account"))
-    mine = [one for one in allowed if one.account == account] or allowed
-    names = sorted({name for one in mine for name in one.qos})
-    if qos and names and qos not in names:
-        who = f"account {spec.account}" if account in accounts else "you"
-        what = f"{who} may not use QOS {spec.qos!r}{did_you_mean(qos, names)}"
-        next_step = f"--qos {_like(qos, names)}"
-        faults.append(Fault(where=where, what=what, allowed=", ".join(names), next=next_step, subject="account"))
-    return faults
+    faults = (_account_fault(spec, allowed), _qos_fault(spec, allowed))
+    return [fault for fault in faults if fault]
+
+
+def _account_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
+    account, qos, accounts = spec.account.lower(), spec.qos.lower(), sorted({one.account for one in allowed})
+    if not account or account in accounts:
+        return None
+    usable = sorted({one.account for one in allowed if not qos or not one.qos or qos in one.qos}) or accounts
+    return Fault(
+        where=_ACCOUNTING,
+        what=f"you have no account {spec.account!r}{did_you_mean(account, accounts)}",
+        allowed=", ".join(accounts),
+        next=f"--account {_like(account, usable)}",
+        subject="account",
+    )
+
+
+def _qos_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
+    """Return the fault of a QOS that the account may not use; of an unknown account, that none of the user's may."""
+    account, qos = spec.account.lower(), spec.qos.lower()
+    mine = [one for one in allowed if one.account == account]
+    names = sorted({name for one in mine or allowed for name in one.qos})
+    if not qos or not names or qos in names:
+        return None
+    who = f"account {spec.account}" if mine else "you"
+    return Fault(
+        where=_ACCOUNTING,
+        what=f"{who} may not use QOS {spec.qos!r}{did_you_mean(qos, names)}",
+        allowed=", ".join(names),
+        next=f"--qos {_like(qos, names)}",
+        subject="account",
+    )
 
 
 def _like(name: str, known: list[str]) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[3]
 ADDED = Path(__file__).parent / "added"
 COPIED = (
-    *("hpclaunch", "templates", "jobs", "site_configs", "tests/golden", "tests/architecture/test_rows.py"),
-    *("tests/builders.py", "tests/conftest.py", "pyproject.toml"),
+    *("hpclaunch", "templates", "jobs", "site_configs", "tests/golden", "tests/builders.py", "tests/conftest.py"),
+    *(f"tests/architecture/{name}.py" for name in ("bars", "source_tree", "test_rows")),
+    "pyproject.toml",
 )
 TABLE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("| to add a |")[2].partition("\n\n")[0]
 QUOTED = re.compile(r"`([^`]+)`")
@@ -29,7 +30,8 @@ def paths_in(cell: str) -> Iterator[str]:
     """The paths that a cell of the table names, below the root."""
     for words in QUOTED.findall(cell):
         if A_PATH.fullmatch(words):
-            yield words if (CHECKOUT / words.split("/")[0]).exists() else f"hpclaunch/{words}"
+            # Not the other way round: a checkout may have a folder runs/ of a person's own.
+            yield f"hpclaunch/{words}" if (CHECKOUT / "hpclaunch" / words.split("/")[0]).exists() else words
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""What a tree of Python sources consists of: modules, imports, circles, functions, parameters, names of launchers.
+
+The tests of this folder hold hpclaunch to it, and ``python tools/structure.py`` prints it beside the bars.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import hpclaunch
+from hpclaunch.config.catalog import bundled
+from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.launchers import LAUNCHERS
+
+PACKAGE = Path(hpclaunch.__file__).parent
+CHECKOUT = PACKAGE.parent
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
+LAUNCHER = [path for path in MODULES if "training" not in path.parts]
+TEMPLATES = sorted(bundled("templates").iterdir())
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+SYSTEMS = {*SCHEDULERS, *LAUNCHERS}
+SYSTEM_HOMES = ("launchers.py", "core/scheduler_rows.py", "schedulers/")
+"""Where launchers and schedulers may be named."""
+SYSTEM_EXCEPTIONS = {
+    ("config/catalog.py", "local"): "the name of the bundled site of this machine, not of a scheduler",
+    ("sites/describe/__init__.py", "slurm"): "writes the site files of Slurm clusters",
+    ("training/optimization/batch_norm.py", "local"): "a kind of batch normalization",
+}
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def place(path: Path) -> str:
+    """A module's place below the package: ``cli/show/console.py``."""
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def root_names() -> list[str]:
+    """The modules and folders at the package's root, without ``__init__`` and ``__main__``."""
+    names = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
+    return sorted(names - {"__init__", "__main__"})
+
+
+def layers() -> list[str]:
+    """The layers of the import contract, highest first; siblings stand on one line."""
+    import tomllib  # Python 3.11: the golden tests also run on 3.10, and count no layers
+
+    with (CHECKOUT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    return list(contracts[0]["layers"])
+
+
+def module_name(path: Path) -> str:
+    """A module's name as an import spells it."""
+    return ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__")
+
+
+NAMES = {module_name(path) for path in MODULES}
+
+
+def targets(path: Path) -> set[str]:
+    """The modules of the package that a file imports; ``from package import module`` means the module."""
+    found: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hpclaunch":
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in NAMES else str(node.module) for name in inner}
+    return found & NAMES
+
+
+def import_circles() -> list[list[str]]:
+    """Groups of modules that import each other; imports inside functions and under TYPE_CHECKING count."""
+    return circles({module_name(path): sorted(targets(path) - {module_name(path)}) for path in MODULES})
+
+
+def circles(graph: dict[str, list[str]]) -> list[list[str]]:
+    """Groups of modules that reach each other (Tarjan's strongly connected components of two and more)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = lowest[module] = len(order)
+        stack.append(module)
+        for target in graph[module]:
+            if target not in order:
+                visit(target)
+            if target in stack:
+                lowest[module] = min(lowest[module], lowest[target])
+        if lowest[module] == order[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for module in graph:
+        if module not in order:
+            visit(module)
+    return found
+
+
+def functions(tree: ast.Module) -> list[Function]:
+    """Every ``def`` of a module: methods and nested functions too."""
+    return [node for node in ast.walk(tree) if isinstance(node, Function)]
+
+
+def parameters(node: Function) -> int:
+    """How many a caller of the function gives, without the object of a method."""
+    found = node.args
+    names = [one.arg for one in (*found.posonlyargs, *found.args, *found.kwonlyargs)]
+    return len([name for name in names if name not in ("self", "cls")]) + bool(found.vararg) + bool(found.kwarg)
+
+
+def is_command(node: Function) -> bool:
+    """Whether Typer calls it: its signature is the command line."""
+    return any("app.command" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def parameters_of_launcher() -> dict[str, int]:
+    """The parameters of each function of the launcher, but of Typer's commands, by place and name."""
+    return {
+        f"{place(path)}:{node.lineno} {node.name}": parameters(node)
+        for path in LAUNCHER
+        for node in functions(parsed(path))
+        if not is_command(node)
+    }
+
+
+def systems_named(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Schedulers and launchers that a module names in a text of their own, each with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in SYSTEMS:
+            yield str(node.value), node.lineno
+
+
+def systems_quoted(text: str) -> list[str]:
+    """Schedulers and launchers that a template names in quotation marks."""
+    return [name for _, name in re.findall(r"""(["'])([a-z]+)\1""", text) if name in SYSTEMS]
+
+
+def systems_named_elsewhere() -> dict[str, list[str]]:
+    """The modules and templates that name a scheduler or a launcher and are neither their home nor an exception."""
+    found = {path.name: systems_quoted(path.read_text(encoding="utf-8")) for path in TEMPLATES}
+    for path in MODULES:
+        home = place(path)
+        if not home.startswith(SYSTEM_HOMES):
+            named = systems_named(parsed(path))
+            found[home] = [f"{name} in line {line}" for name, line in named if (home, name) not in SYSTEM_EXCEPTIONS]
+    return {home: named for home, named in found.items() if named}
