@@ -1,1 +1,1 @@
-"""The story of each verb: clock, folders and environment come in, values go out; nothing is printed."""
+"""What each verb does: it takes clock, folders and environment, and returns values; it prints nothing."""

@@ -1,4 +1,4 @@
-"""Asks the planner how many nodes a case is worth, where nobody says, and under which key measurements are kept."""
+"""Asks the planner for the node count where no one set it, and for the key under which measurements are stored."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hpclaunch.resolve.case import Case
 
 
 def advised(case: Case) -> Case:
-    """Return the case with the planner's advice. Where the nodes are given it is asked about large models only.
+    """Return the case with the planner's advice and the key of its measurements.
 
-    It plans Horovod's runs: those of a strategy of TensorFlow get as many nodes as are typed. A job that says how it
-    trains gets the key of its measurements too.
+    If the node count is given, the planner is asked only about large models. It plans only Horovod's runs: other
+    strategies run on the nodes that are typed. Only a job with a ``training`` section has measurements.
     """
     training, request = case.job.training, case.request
     if training is not None:
@@ -25,7 +25,7 @@ def advised(case: Case) -> Case:
         return case
     from hpclaunch.planner.measured.finished_runs import evidence_for
     from hpclaunch.planner.measured.model_figures import known_figures
-    from hpclaunch.planner.submission import advice_for  # 100 ms, which a typed number does not need
+    from hpclaunch.planner.submission import advice_for  # takes 100 ms, which a typed node count does not need
 
     figures = known_figures(case.job, case.context.environment)
     if figures is None:

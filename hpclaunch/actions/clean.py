@@ -1,4 +1,4 @@
-"""The story of ``runs clean`` and ``rebuild``: deleting run directories, and writing the list of runs again."""
+"""Deletes run directories (``runs clean``), and writes the list of runs again (``runs rebuild``)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 _ENDED = FINAL | {"INCOMPLETE"}
 _UNFINISHED_AFTER = timedelta(hours=1)
-"""A directory that is INCOMPLETE for longer belongs to a submission that was interrupted."""
+"""A directory that stays INCOMPLETE for longer belongs to an interrupted submission."""
 
 
 @record
-class Doomed:
-    """A run directory that cleaning would delete, and its size in bytes."""
+class Deletion:
+    """A run directory to delete, and its size in bytes."""
 
     run: Run
     size: int
 
 
 def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datetime) -> tuple[list[Run], list[Run]]:
-    """Return (runs whose directory may go, those that stay although they are old enough); newest first.
+    """Return (runs whose directory can be deleted, runs that are old enough but are kept), newest first.
 
-    Only what has ended goes: COMPLETED, FAILED, …, NOT_SUBMITTED, and what was interrupted while it was made. UNKNOWN
-    may still run, RENDERED may have been submitted by hand.
+    Runs that have ended can be deleted, and directories that were never finished. A run that is UNKNOWN may still be
+    running, and one that is RENDERED may have been submitted by hand.
     """
     ordered = sorted(found, key=lambda run: run.created, reverse=True)
     old = [run for run in ordered[keep:] if _age(run, now) >= older_than]
@@ -49,19 +49,20 @@ def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datet
     return ended, [run for run in old if run not in ended]
 
 
-def why_it_stays(run: Run) -> Fault:
-    """Return why this run's directory is not deleted, and what could be done."""
+def explain_kept(run: Run) -> Fault:
+    """Return why this run's directory is kept, and what to do."""
     name = run.label
     if run.index >= 0:
-        whole = run.home.name
-        return Fault(what=f"{name} is part of {whole}, which goes as a whole", next=f"hpclaunch runs clean {whole}")
+        array = run.home.name
+        what = f"{name} is one run of the job array {array}, which can only be deleted completely"
+        return Fault(what=what, next=f"hpclaunch runs clean {array}")
     steps = {
-        "RENDERED": f"it may have been submitted by hand; if not: rm -r {shlex.quote(str(run.path))}",
-        "UNKNOWN": f"hpclaunch status {name} asks again; it may still run",
-        "SUBMITTING": f"hpclaunch status {name} asks whether it was queued",
-        "INCOMPLETE": "it may still be in the making; try again in an hour",
+        "RENDERED": f"check that it was not submitted by hand, then: rm -r {shlex.quote(str(run.path))}",
+        "UNKNOWN": f"it may still be running; to ask the scheduler again: hpclaunch status {name}",
+        "SUBMITTING": f"to see whether it was queued: hpclaunch status {name}",
+        "INCOMPLETE": "a submission may still be writing it; try again in an hour",
     }
-    return Fault(what=f"{name} is {run.state} and stays", next=steps.get(run.state, f"hpclaunch cancel {name}"))
+    return Fault(what=f"{name} is {run.state} and is kept", next=steps.get(run.state, f"hpclaunch cancel {name}"))
 
 
 def _age(run: Run, now: datetime) -> timedelta:
@@ -71,40 +72,40 @@ def _age(run: Run, now: datetime) -> timedelta:
         return timedelta(0)
 
 
-def measure(found: Sequence[Run]) -> list[Doomed]:
+def measure(found: Sequence[Run]) -> list[Deletion]:
     """Return the runs with the size of their directories."""
-    return [Doomed(run=run, size=size_of(run.path)) for run in found]
+    return [Deletion(run=run, size=size_of(run.path)) for run in found]
 
 
-def delete(system: System, doomed: Sequence[Run], tell: Callable[[str], None]) -> list[Run]:
-    """Delete run directories, and forget them. Each is looked at once more: one that was started again stays.
+def delete(system: System, deletions: Sequence[Run], tell: Callable[[str], None]) -> list[Run]:
+    """Delete run directories and remove them from the list of runs; a run that was started again meanwhile is kept.
 
-    Returns those that are gone. Raises Refused where something could not be deleted.
+    Returns the deleted runs. Raises Refused if a directory could not be deleted.
     """
-    gone, faults = [], []
-    for run in doomed:
+    deleted, faults = [], []
+    for run in deletions:
         with runs.locked(run.path):
             try:
                 current = runs.load(run.path)
             except NotFound as error:
-                tell(f"{run.label} is gone or damaged, and left as it is: {error.faults[0].what}")
+                tell(f"{run.label} is missing or damaged, and is not touched: {error.faults[0].what}")
                 continue
             if (current.state, current.job_id) != (run.state, run.job_id) or run.path.is_symlink():
-                tell(f"{run.label} has changed meanwhile, and stays")
+                tell(f"{run.label} has changed meanwhile, and is kept")
                 continue
             try:
                 shutil.rmtree(run.path)
-                gone.append(run)
+                deleted.append(run)
             except OSError as error:
                 faults.append(Fault(where=str(error.filename or run.path), what=f"cannot be deleted: {error.strerror}"))
-    runs.forget(system.index, [run.path for run in gone])
+    runs.forget(system.index, [run.path for run in deleted])
     if faults:
         raise Refused(faults)
-    return gone
+    return deleted
 
 
 def rebuild(system: System, folders: Sequence[Path]) -> Rebuilt:
-    """Write the list of runs again from their directories. Raises Refused."""
+    """Write the list of runs again from the run directories. Raises Refused."""
     missing = [folder for folder in folders if not os.path.isdir(folder)]
     if missing:
         raise Refused([Fault(where=str(folder), what="is not a folder") for folder in missing])

@@ -1,4 +1,4 @@
-"""The story of ``data fetch``: which data set a job reads, and into which folder it goes."""
+"""``data fetch``: finds a job's data set and its folder, and stages it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def fetch(system: System, request: Request, source: DatasetSource) -> Path:
-    """Stage a job's data set and return its folder. Raises Refused with what is wrong with the source."""
+    """Stage a job's data set and return its folder. Raises Refused, with the reason."""
     job = load_job(system.catalog, request.target, system.cwd)
     if job.data is None:
-        raise Refused(Fault(what=f"{request.target} reads no data set"))
+        raise Refused(Fault(what=f"the job {request.target} reads no data set"))
     settings = load_settings(user_folder(system.environment), system.cwd)
     site = choose_site(system, request.site, settings).site
     case = Case(site=site, job=job, request=request, settings=settings, context=context_of(system, request))

@@ -1,4 +1,4 @@
-"""The story of ``sites detect``: which site this machine belongs to; of an unknown Slurm cluster, a site file."""
+"""``sites detect``: finds the site of this machine, or drafts a site file for an unknown Slurm cluster."""
 
 from __future__ import annotations
 
@@ -30,33 +30,31 @@ _MODULES = ("LMOD_CMD", "MODULESHOME")
 
 
 @record
-class Written:
-    """A site file: what it says, its text, and where it stands, if it was written."""
+class SiteDraft:
+    """A drafted site file: its values, its text, and its path if it was written."""
 
     described: Described
     text: str
     path: Path | None = None
 
 
-def recognized(system: System) -> Found | None:
-    """Return the site that this machine belongs to, as a submission would detect it, or None."""
+def known_site(system: System) -> Found | None:
+    """Return the site of this machine, as a submission would detect it, or None."""
     here = machine(system.environment, os.uname().nodename)
     name = detect_own_site(system.catalog, here) or detect_site(here)
     return system.catalog.find(SITE, name) if name else None
 
 
-def survey(system: System) -> Written:
-    """Return the site file of the cluster that this machine belongs to. Raises SchedulerError where there is none."""
+def draft_site(system: System) -> SiteDraft:
+    """Return a site file for the cluster of this machine. Raises SchedulerError if there is no scheduler."""
     here = _machine_facts(system)
     described = _scheduler_here().describe(here)
-    words = (
-        f"Described by hpclaunch {__version__} (sites detect) on {here.today}. What may stand here: docs/site-files.md"
-    )
-    return Written(described=described, text=text_of(described, words))
+    words = f"Written by hpclaunch {__version__} (sites detect) on {here.today}. The keys: docs/site-files.md"
+    return SiteDraft(described=described, text=text_of(described, words))
 
 
 def _scheduler_here() -> Scheduler:
-    """Return the scheduler whose programs are on this machine; where there are none, the one that says so."""
+    """Return the scheduler whose programs are on this machine; without any, one that reports this as an error."""
     queued = [name for name, row in SCHEDULERS.items() if row.has_queue]
     present = [name for name in queued if shutil.which(SCHEDULERS[name].start_command)]
     return scheduler_of((present or queued)[0])
@@ -85,12 +83,12 @@ def _groups() -> list[str]:
 
 
 def _can_train() -> bool:
-    """Whether the Python that runs hpclaunch has what a rank needs; nothing is imported."""
+    """Whether the Python that runs hpclaunch has TensorFlow and Horovod; neither is imported."""
     return all(importlib.util.find_spec(name) is not None for name in ("tensorflow", "horovod"))
 
 
-def place_of(system: System, name: str | None, file: str | None) -> Path | None:
-    """Return where the file shall be written, or None for nowhere. Raises InvalidRequest, Refused."""
+def check_output(system: System, name: str | None, file: str | None) -> Path | None:
+    """Return the path to write to; None if no option names one. Raises InvalidRequest, Refused."""
     if name is not None and file is not None:
         raise InvalidRequest(Fault(where="--name and --write", what="exclude each other", next="leave one of them out"))
     if name is not None and not NAME.fullmatch(name):
@@ -101,17 +99,17 @@ def place_of(system: System, name: str | None, file: str | None) -> Path | None:
         return None
     folder = user_folder(system.environment) / SITE.folder
     if name is not None:
-        _refuse_known(system, name)
+        _refuse_known_name(system, name)
     path = folder / SITE.entry.format(name) if name is not None else system.cwd / str(file)
     if path.exists() or path.is_symlink():
-        raise Refused(Fault(where=str(path), what="exists already", next="choose another place, or remove it"))
+        raise Refused(Fault(where=str(path), what="exists already", next="choose another path, or remove the file"))
     if name is None and not path.parent.is_dir():
-        raise Refused(Fault(where=str(path), what="its folder is not there", next=f"mkdir -p {path.parent}"))
+        raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
     return path
 
 
-def _refuse_known(system: System, name: str) -> None:
-    """Raise Refused for the name of a site that there is: one of the two would hide the other."""
+def _refuse_known_name(system: System, name: str) -> None:
+    """Raise Refused if a site has this name already: one file would hide the other."""
     try:
         known = system.catalog.find(SITE, name)
     except NotFound:
@@ -120,16 +118,16 @@ def _refuse_known(system: System, name: str) -> None:
     raise Refused(Fault(where="--name", what=what, next="choose another name, or --write FILE"))
 
 
-def write(found: Written, path: Path) -> Written:
-    """Write the file and read it as a submission would; one that cannot be used, or is cut short, is not left there.
+def write(found: SiteDraft, path: Path) -> SiteDraft:
+    """Write the file and read it as a submission would. A file that cannot be used is removed again.
 
-    Raises InvalidFile or OSError then, and Refused where something is in its place.
+    Raises InvalidFile or OSError in that case, and Refused if the path exists already.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         file = path.open("x", encoding="utf-8")
     except FileExistsError:
-        raise Refused(Fault(where=str(path), what="exists already", next="choose another place")) from None
+        raise Refused(Fault(where=str(path), what="exists already", next="choose another path")) from None
     try:
         with file:
             file.write(found.text)
@@ -137,4 +135,4 @@ def write(found: Written, path: Path) -> Written:
     except (InvalidFile, OSError):
         path.unlink(missing_ok=True)
         raise
-    return Written(described=found.described, text=found.text, path=path)
+    return SiteDraft(described=found.described, text=found.text, path=path)

@@ -1,4 +1,4 @@
-"""The story of ``doctor``: a short probe job through the site's scheduler, and what its ranks tell."""
+"""``doctor``: runs a short probe job through the site's scheduler and judges what its ranks report."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from hpclaunch.launchers import launcher_row
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import scheduler_of
 
-MARK = "HPCLAUNCH_DOCTOR_MARK"
-"""A variable of the submitting shell alone; rank_probe.py looks for it."""
+MARKER = "HPCLAUNCH_DOCTOR_MARK"
+"""A variable that only the submitting shell has; rank_probe.py looks for it."""
 FOLDER = PACKAGE / "training" / "doctor"
 SCRIPT = "rank_probe.py"
 PROBE = str(FOLDER / SCRIPT)
-"""The target of a probe's request."""
+"""The target in the request of a probe."""
 WALLTIME = 10 * 60
 NODES = 2
-_LATE_S = 15
-"""How long files of other nodes may be on their way (the attribute cache of NFS is 3 to 60 s)."""
+_FILE_DELAY_S = 15
+"""How long to wait for files of other nodes (NFS caches attributes for 3 to 60 s)."""
 _LONGEST_LOG = 200_000
 
 
 @record
 class Report:
-    """What was found at a site, and the probe's run directory if there is one."""
+    """The checks of a site, and the run of the probe if there is one."""
 
     site: str
     checks: tuple[Check, ...]
@@ -54,74 +54,80 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing failed."""
+        """Whether no check failed."""
         return all(check.verdict != "FAIL" for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         run = self.run.to_json() if self.run else None
-        return {"site": self.site, "passed": self.passed, "checks": [asdict(one) for one in self.checks], "run": run}
+        return {
+            "site": self.site,
+            "passed": self.passed,
+            "checks": [asdict(check) for check in self.checks],
+            "run": run,
+        }
 
 
 def examine(system: System, request: Request, runs_dir: str | None = None) -> Report:
-    """Submit the probe, wait for its end, and return what it tells; a refusal is a finding too.
+    """Submit the probe, wait for its end, and return the checks. A refused submission is a failed check.
 
-    Raises HpclaunchError where no site file can be used, and Interrupted while it waits: the job then goes on.
+    Raises HpclaunchError if no site file can be used, and Interrupted if a person interrupts the wait; the job then
+    continues.
     """
     prepared, remarks = _prepare_probe(system, request, runs_dir)
-    before = (*_installation(prepared), *remarks)
+    first_checks = (*_installation_checks(prepared), *remarks)
     run: Run | None = None
-    os.environ[MARK] = "set where the probe was submitted"
+    os.environ[MARKER] = "set where the probe was submitted"
     try:
         run = start(system, prepared)
         system.tell(
-            f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C leaves it alone; "
-            f"hpclaunch doctor --from {run.path.name} reads it later)"
+            f"submitted {run.path.name} as job {run.job_id}; waiting for its end (Ctrl-C stops waiting, not the job; "
+            f"later: hpclaunch doctor --from {run.path.name})"
         )
         run = _wait_for_end(system, run)
     except KeyboardInterrupt:
         raise _interruption(run) from None
     except HpclaunchError as error:
-        return Report(site=prepared.spec.site, checks=(*before, *_refusals(prepared, error)), run=run)
+        return Report(site=prepared.spec.site, checks=(*first_checks, *_refusal_checks(prepared, error)), run=run)
     finally:
-        del os.environ[MARK]
-    return Report(site=prepared.spec.site, checks=(*before, *findings(run)), run=run)
+        del os.environ[MARKER]
+    return Report(site=prepared.spec.site, checks=(*first_checks, *findings(run)), run=run)
 
 
 def probe_job() -> Job:
-    """Return the job that every rank runs; it asks for what any job of the site would get."""
+    """Return the job of the probe; it requests the site's usual resources."""
     resources = Resources(walltime=WALLTIME, exit_wait=30)
-    summary = "what every rank really gets, for hpclaunch doctor"
+    summary = "what every rank gets, for hpclaunch doctor"
     return Job(name="doctor", folder=str(FOLDER), summary=summary, script=SCRIPT, resources=resources)
 
 
 def _prepare_probe(system: System, request: Request, runs_dir: str | None) -> tuple[Prepared, list[Check]]:
-    """Plan the probe: two nodes where the site has so many, as problems between nodes need two; two ranks without."""
-    asked = replace(request, restarts=0)
-    first = prepare(system, replace(asked, nodes=request.nodes or 1), runs_dir, probe_job())
+    """Prepare the probe: on two nodes, to see problems between nodes, or one; without a queue, with two ranks."""
+    request = replace(request, restarts=0)
+    first = prepare(system, replace(request, nodes=request.nodes or 1), runs_dir, probe_job())
     if not scheduler_row(first.spec.scheduler).has_queue:
         if first.spec.layout.world_size > 1 or request.tasks_per_node is not None:
             return first, []
-        pair = prepare(system, replace(asked, nodes=1, tasks_per_node=2), runs_dir, probe_job())
+        pair = prepare(system, replace(request, nodes=1, tasks_per_node=2), runs_dir, probe_job())
         return (pair if _has_launcher(pair) else first), []
     if request.nodes is not None:
         return first, []
-    several = prepare(system, replace(asked, nodes=NODES), runs_dir, probe_job())
+    several = prepare(system, replace(request, nodes=NODES), runs_dir, probe_job())
     if several.faults and not first.faults:
-        what = f"one node only: {NODES} cannot be had ({several.faults[0].what})"
-        return first, [Check(name="request", verdict="WARN", what=what, next="what happens between nodes was not seen")]
+        what = f"only one node was tested: {NODES} nodes are not possible ({several.faults[0].what})"
+        return first, [Check(name="request", verdict="WARN", what=what, next="problems between nodes were not tested")]
     return several, []
 
 
 def _has_launcher(prepared: Prepared) -> bool:
-    """Whether the launcher's program is beside the Python that the probe would run with."""
+    """Whether the launcher's program is installed beside the Python of the probe."""
     python = prepared.spec.command[0]
     beside = str(Path(python).parent) if "/" in python else None
     return all(shutil.which(name, path=beside) for name in launcher_row(prepared.spec.launcher).programs)
 
 
-def _installation(prepared: Prepared) -> list[Check]:
-    """Return what there is on this machine, for a look at the whole."""
+def _installation_checks(prepared: Prepared) -> list[Check]:
+    """Return the checks of this machine: hpclaunch and the scheduler's programs."""
     version = platform.python_version()
     checks = [Check(name="hpclaunch", verdict="PASS", what=f"{__version__} with Python {version} ({sys.executable})")]
     row = scheduler_row(prepared.spec.scheduler)
@@ -133,13 +139,13 @@ def _installation(prepared: Prepared) -> list[Check]:
         verdict = "FAIL"
     elif not found:
         verdict = "WARN"
-    what = f"{', '.join(found)}" + (f"; not here: {', '.join(missing)}" if missing else "")
+    what = f"{', '.join(found)}" + (f"; missing: {', '.join(missing)}" if missing else "")
     hint = "" if verdict == "PASS" else row.programs_hint
     return [*checks, Check(name="programs", verdict=verdict, what=what.removeprefix("; "), next=hint)]
 
 
-def _refusals(prepared: Prepared, error: HpclaunchError) -> list[Check]:
-    """Return why the probe was refused, by subject."""
+def _refusal_checks(prepared: Prepared, error: HpclaunchError) -> list[Check]:
+    """Return a failed check for every reason why the probe was refused."""
     name = prepared.spec.scheduler
     offered = scheduler_of(name).gpu_types()
     return refusals(error.faults, prepared.spec.directives, offered, scheduler_row(name))
@@ -159,16 +165,18 @@ def _wait_for_end(system: System, run: Run) -> Run:
 def _interruption(run: Run | None) -> Interrupted:
     if run is None:
         return Interrupted(Fault(what="interrupted before the probe was submitted"))
-    what, name = f"interrupted; {run.path.name} goes on", run.path.name
+    what, name = f"interrupted; {run.path.name} continues", run.path.name
     return Interrupted(
         Fault(what=what, next=f"when it has ended: hpclaunch doctor --from {name}; or hpclaunch cancel {name}")
     )
 
 
 def report_of(run: Run) -> Report:
-    """Return what a probe that was submitted earlier tells. Raises HpclaunchError for a run of another kind."""
+    """Return the checks of a probe that was submitted earlier. Raises HpclaunchError if the run is not a probe."""
     if run.name != "doctor" or not run.spec():
-        raise HpclaunchError(Fault(where=run.path.name, what="is no probe of doctor's", next="hpclaunch runs list"))
+        raise HpclaunchError(
+            Fault(where=run.path.name, what="is not a probe of hpclaunch doctor", next="hpclaunch runs list")
+        )
     if not run.final:
         raise HpclaunchError(
             Fault(where=run.path.name, what=f"has not ended ({run.state})", next=f"hpclaunch wait {run.path.name}")
@@ -177,10 +185,10 @@ def report_of(run: Run) -> Report:
 
 
 def findings(run: Run) -> list[Check]:
-    """Read what the ranks and the script left in the run directory, and judge it."""
+    """Return the checks from what the ranks and the script wrote into the run directory."""
     spec = run.spec()
     layout = spec["layout"]
-    ranks = _ranks(run, layout["nodes"] * layout["tasks_per_node"])
+    ranks = _read_ranks(run, layout["nodes"] * layout["tasks_per_node"])
     logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
     log = "".join(read_text(path)[-_LONGEST_LOG:] for path in logs) if logs else None
     return diagnose(
@@ -191,20 +199,20 @@ def findings(run: Run) -> list[Check]:
             reason=run.reason,
             log=log,
             ranks=ranks,
-            mark=MARK,
+            mark=MARKER,
             mpi_types=_mpi_types(spec),
         )
     )
 
 
 def _mpi_types(spec: Mapping[str, Any]) -> list[str]:
-    """Return the types of MPI that the run's launcher could be told."""
+    """Return the MPI types that the run's launcher supports."""
     return scheduler_of(spec["scheduler"]).mpi_types() if launcher_row(spec["launcher"]).is_step else []
 
 
-def _ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:
-    """Return what the ranks wrote, by rank; after a good end some of it may still be on its way."""
-    deadline = time.monotonic() + (_LATE_S if run.state == "COMPLETED" else 0)
+def _read_ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:
+    """Return what the ranks reported, by rank number; waits for files that NFS may still delay."""
+    deadline = time.monotonic() + (_FILE_DELAY_S if run.state == "COMPLETED" else 0)
     while True:
         files = sorted((run.path / "doctor").glob("rank-*.json"))
         if len(files) >= expected or time.monotonic() >= deadline:
@@ -214,8 +222,8 @@ def _ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:
     return sorted(found, key=lambda facts: facts.get("rank") or 0)
 
 
-def words_of(report: Report) -> str:
-    """Return the result in a line."""
+def summary_of(report: Report) -> str:
+    """Return the result as one line."""
     failed = sum(check.verdict == "FAIL" for check in report.checks)
     warned = sum(check.verdict == "WARN" for check in report.checks)
     if failed:

@@ -1,4 +1,4 @@
-"""The story of ``runs show`` and ``compare``, and of ``results``: what run directories hold; it changes none."""
+"""What run directories hold, for ``runs show``, ``runs compare`` and ``results``; it changes none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STARTS = 1000
 
 
 def everything(run: Run) -> dict[str, Any]:
-    """Return all that a run's directory tells, as plain values."""
+    """Return everything that a run's directory holds, as plain values."""
     codes = run.exit_codes()
     starts = [
         {"attempt": name, "started": _first_line(run, name), "exit_code": codes.get(name)} for name in run.attempts()
@@ -41,7 +41,7 @@ def _first_line(run: Run, attempt: str) -> str:
 
 
 def checkpoints(run: Run) -> list[Path]:
-    """Return what lies in the run's folder of checkpoints, by name."""
+    """Return the paths in the run's folder of checkpoints, sorted by name."""
     try:
         return sorted(path for path in (run.path / "checkpoints").iterdir() if not path.name.startswith("."))
     except OSError:
@@ -49,13 +49,13 @@ def checkpoints(run: Run) -> list[Path]:
 
 
 def final_metrics(run: Run) -> dict[str, Any]:
-    """Return the run's last line of metrics.jsonl with the event ``end``: its result; empty if it has none."""
+    """Return the run's result: the last event ``end`` in its metrics.jsonl; empty if there is none."""
     ends = [event for event in run.metrics() if event.get("event") == "end"]
     return ends[-1] if ends else {}
 
 
 def numbers(run: Run) -> dict[str, str]:
-    """Return the values of a run's result, as text."""
+    """Return the values of a run's result as texts, by name."""
     result = final_metrics(run)
     return {
         str(key): f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -65,7 +65,7 @@ def numbers(run: Run) -> dict[str, str]:
 
 
 def differences(found: Sequence[Run]) -> list[tuple[str, list[str]]]:
-    """Return (what, its value in each run) of all that was asked for, used or found and is not the same in all."""
+    """Return (name, its value in each run) for every fact (request, environment, result) that differs."""
     tables = [_facts(run) for run in found]
     names = list(dict.fromkeys(name for table in tables for name in table))
     rows = [(name, [table.get(name, "") for table in tables]) for name in names]
@@ -76,7 +76,7 @@ def _facts(run: Run) -> dict[str, str]:
     environment = json_object(read_text(run.home / "environment.json"))
     facts = {"site": run.site, "state": run.state, "exit code": run.exit_code, "git": run.git}
     facts |= {f"environment.{name}": _as_text(value) for name, value in environment.items() if name != "folder"}
-    # Before the command, in which an argument of the program's own may say otherwise.
+    # Before the command: an argument there overrides a parameter.
     facts |= {f"--{name.replace('_', '-')}": value for name, value in run.parameters().items()}
     spec = run.spec()
     facts |= _spec_facts(spec, run)
@@ -86,9 +86,9 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def _spec_facts(spec: dict[str, Any], run: Run) -> dict[str, str]:
-    """Return the spec's fields but those that differ in every run; parts and the command are taken apart."""
+    """Return the fields of the spec by name, without those that differ in every run."""
     facts: dict[str, str] = {}
-    own = {one.name for one in fields(JobSpec) if one.metadata == OWN}
+    own = {attribute.name for attribute in fields(JobSpec) if attribute.metadata == OWN}
     for key, value in spec.items():
         if key in own:
             continue
@@ -113,7 +113,7 @@ def _directives(spec: dict[str, Any], run: Run) -> dict[str, str]:
 
 
 def _options(command: list[Any], run: Run) -> dict[str, str]:
-    """Return a command's --name=value words one by one, and the others as one text; --default is told above."""
+    """Return a command's --name=value arguments by name, and all others as one text; --default was shown before."""
     words = [str(word).replace(str(run.home), "RUN") for word in command if not str(word).startswith("--default=")]
     named = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
     return {**named, "command": " ".join(word for word in words if word.partition("=")[0] not in named)}
@@ -124,7 +124,7 @@ def _as_text(value: Any) -> str:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes that a folder's files take, links not followed."""
+    """Return the size of all files in a folder, in bytes; links are not followed."""
     total = 0
     for place, _, names in os.walk(folder, onerror=None):
         for name in names:

@@ -1,4 +1,4 @@
-"""The story of ``jobs list``, ``show`` and ``new``."""
+"""``jobs list``, ``jobs show`` and ``jobs new``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpclaunch.config.job import Job, load_job
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
 
 _NEW_JOB = """\
-# What may stand here: docs/job-files.md. Try it with: hpclaunch submit {name} --dry-run
+# The keys: docs/job-files.md. To see the script: hpclaunch submit {name} --dry-run
 summary: "{name}"
 {program}
 resources:
@@ -21,7 +21,7 @@ _NEW_PARAMETERS = """\
 parameters:
   epochs: {default: 1, help: passes over the training data}"""
 _NEW_SCRIPT = '''\
-"""What every rank runs. hpclaunch passes the parameters of job.yaml as --name=value."""
+"""Every rank runs this file. hpclaunch passes the parameters of job.yaml as --name=value."""
 
 import argparse
 import os
@@ -35,7 +35,7 @@ print(f"rank {rank} of {os.environ.get('HPCLAUNCH_WORLD_SIZE', '1')} trains for 
 
 
 def list_jobs(catalog: Catalog) -> list[tuple[str, str, str]]:
-    """Return (name, origin, summary) of all jobs; a faulty file says so in its place."""
+    """Return (name, origin, summary) of all jobs; for a faulty file the summary is the error."""
     return [(found.name, found.origin, _summary(catalog, found)) for found in catalog.names(JOB)]
 
 
@@ -47,19 +47,22 @@ def _summary(catalog: Catalog, found: Found) -> str:
 
 
 def show_job(catalog: Catalog, name: str) -> tuple[Found, Job]:
-    """Return a job and where it was found. Raises NotFound or InvalidFile."""
+    """Return where a job was found, and the job. Raises NotFound or InvalidFile."""
     return catalog.find(JOB, name), load_job(catalog, name, Path.cwd())
 
 
 def new_job(catalog: Catalog, name: str, script: str | None) -> Path:
-    """Make ``jobs/NAME`` in the project, from a script if one is named. Raises Refused; nothing is overwritten."""
+    """Make ``jobs/NAME`` in the project, with a copy of ``script`` if one is named; returns its path.
+
+    Nothing is overwritten. Raises InvalidRequest, Refused.
+    """
     folder = catalog.project / "jobs" / name
     if not NAME.fullmatch(name):
         raise InvalidRequest(Fault(what=f"{name!r} is not a job name", allowed="letters, digits, '.', '_' and '-'"))
     if folder.exists():
         raise Refused(Fault(where=str(folder), what="exists already", next="choose another name"))
     if script is not None and not Path(script).is_file():
-        raise Refused(Fault(where=script, what="the script is not there"))
+        raise Refused(Fault(where=script, what="the script does not exist", next="check the path"))
     folder.mkdir(parents=True)
     if script is None:
         (folder / "train.py").write_text(_NEW_SCRIPT, encoding="utf-8")
@@ -72,7 +75,7 @@ def new_job(catalog: Catalog, name: str, script: str | None) -> Path:
 
 
 def _program_line(script: str) -> str:
-    """Return the line of a job file that runs this file (text in JSON's quotes is YAML too)."""
+    """Return the line of a job file that runs this file, quoted as in JSON (which is valid YAML)."""
     if script.endswith(".py"):
         return f"script: {json.dumps(script)}"
     program = ["bash"] if script.endswith(".sh") else []

@@ -1,4 +1,4 @@
-"""Loads the case of a request: site, job and settings from their files, and the context from the machine."""
+"""Loads the case of a request: site, job and settings from their files, the context from this machine."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _COMPACT = str.maketrans({"-": "", ":": "", "T": "-", "Z": ""})
 
 
 def load(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Case:
-    """Return the case of a request; ``job`` takes the place of the one that the request names.
+    """Return the case of a request. A given ``job`` replaces the job that the request names.
 
-    No program is asked, and nothing is written. Raises HpclaunchError for a file that cannot be used.
+    Runs no program and writes nothing. Raises HpclaunchError for a file that cannot be used.
     """
     settings = load_settings(user_folder(system.environment), system.cwd)
     check_settings(system.catalog, settings)
@@ -41,14 +41,14 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
     return replace(case, context=replace(context, run_dir=_run_dir(system, case, runs_dir)))
 
 
-def choose_site(system: System, asked: str | None, settings: Settings) -> SiteChoice:
-    """Return the site of a request, and who chose it. Raises NotFound or InvalidFile."""
+def choose_site(system: System, name: str | None, settings: Settings) -> SiteChoice:
+    """Return the site of a request and who chose it; ``name`` is that of --site. Raises NotFound or InvalidFile."""
     here = machine(system.environment, os.uname().nodename)
-    return choice_of(system.catalog, here, asked, settings)
+    return choice_of(system.catalog, here, name, settings)
 
 
 def context_of(system: System, request: Request) -> Context:
-    """Return clock, folders and environment; no run directory yet. Raises InvalidRequest for a bad hosts file."""
+    """Return clock, folders and environment, without a run directory. Raises InvalidRequest for a bad hosts file."""
     return Context(
         now=system.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         cwd=str(system.cwd),
@@ -63,11 +63,11 @@ def context_of(system: System, request: Request) -> Context:
 
 
 def _run_dir(system: System, case: Case, runs_dir: str | None) -> str:
-    """Return the path of a new run directory: in the first known folder of flag, variable, settings and site."""
+    """Return the path of a new run directory. Precedence of its folder: flag, variable, settings, site, ./runs."""
     offers = [system.environment.get("HPCLAUNCH_RUNS_DIR"), case.settings.offer("runs_dir", case.site.name)[1]]
     offers.append(case.site.folders.runs)
-    spelled = [expanded(offer, case.context) for offer in offers if offer]
-    folder = runs_dir or next((offer for offer in spelled if not has_variables(offer)), "runs")
+    folders = [expanded(offer, case.context) for offer in offers if offer]
+    folder = runs_dir or next((folder for folder in folders if not has_variables(folder)), "runs")
     root = os.path.realpath(os.path.join(system.cwd, folder))
     when = case.context.now.translate(_COMPACT)
     return f"{root}/{case.job.name}-{when}-{system.unique()}"
@@ -85,14 +85,16 @@ def _hosts(system: System, request: Request) -> tuple[str, ...]:
 
 
 def _own_files(system: System, request: Request, site: Site) -> list[str]:
-    """Return a notice for each file that a person's own folders put in the place of a bundled one."""
+    """Return a notice for each file of the user or the project that is used instead of a bundled one."""
     from hpclaunch.config.catalog import JOB, SITE, Kind
 
     wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
     if not looks_like_path(request.target):
         wanted.append((JOB, request.target))
-    found = [(kind.noun, system.catalog.find(kind, name)) for kind, name in wanted]
-    notices = [f"the {noun} is the {one.origin}'s own: {one.path}" for noun, one in found if one.origin != "bundled"]
+    files = [(family.noun, system.catalog.find(family, name)) for family, name in wanted]
+    notices = [
+        f"the {noun} is the {file.origin}'s own: {file.path}" for noun, file in files if file.origin != "bundled"
+    ]
     if (system.cwd / PROJECT_FILE).is_file():
-        notices.append(f"the project's settings count: {system.cwd / PROJECT_FILE}")
+        notices.append(f"the project's settings apply: {system.cwd / PROJECT_FILE}")
     return notices

@@ -1,4 +1,4 @@
-"""The story of ``plan``: what is known is gathered here, and judged in ``planner``."""
+"""``plan``: collects what is known of a job and a site; ``planner`` draws the conclusions."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def plan_job(
     global_batch: int | None = None,
     calibration: Path | None = None,
 ) -> Forecast:
-    """Load what the files say and return the plan. Raises HpclaunchError.
+    """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError.
 
-    No program is asked, but for a look at a model that nobody has looked at, and the site's own scheduler about its
-    queue. Nothing is written but what that look, and a look at finished runs, found.
+    It runs only two kinds of programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
+    for its queue. It writes only what it measured: the model's figures and those of finished runs.
     """
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.calibration_file import read_evidence
@@ -54,22 +54,22 @@ def plan_job(
         from hpclaunch.actions.queue import queue_of
 
         question = replace(question, queue=queue_of(system, question))
-    found = forecast(question)
+    plan = forecast(question)
     if site.status != "retired":
-        return found
-    gone = f"{site.name} is retired: its scripts can be rendered, not submitted"
-    return replace(found, warnings=(*found.warnings, gone))
+        return plan
+    warning = f"the site {site.name} is retired: scripts can be rendered for it, but not submitted"
+    return replace(plan, warnings=(*plan.warnings, warning))
 
 
 def _has_a_queue_here(case: Case) -> bool:
-    """Whether the scheduler's programs are here, and are the site's own."""
+    """Whether the site's own scheduler can be asked from this machine."""
     row = case.site.scheduler_row
     foreign = is_foreign(case.site.status, case.context.other_site)
     return row.has_queue and not foreign and which(row.start_command) is not None
 
 
 def _figures(system: System, case: Case) -> tuple[ModelFigures | None, str]:
-    """Return what the model needs, or why it is unknown. It is looked at in the environment that the job has here."""
+    """Return the model's figures, or why they are unknown. The model is measured in the job's environment here."""
     from hpclaunch.planner.measured.model_figures import Look, NotFoundOut, find_figures, known_figures, own_python
 
     job, other_site = case.job, case.context.other_site
@@ -83,7 +83,7 @@ def _figures(system: System, case: Case) -> tuple[ModelFigures | None, str]:
     words = f"{environment.words[0]} as at {case.site.name}"
     looks = [] if reason else [Look(environment=environment, words=words)]
     looks += [look for look in own_python(case.context.python) if look.environment != environment]
-    system.tell(f"looking at {job.training.model}, once: what it needs is not in the job file")
+    system.tell(f"measuring the model {job.training.model} once, as its figures are not in the job file")
     try:
         return find_figures(job, system.environment, looks), ""
     except NotFoundOut as error:

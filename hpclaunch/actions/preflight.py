@@ -1,4 +1,4 @@
-"""All reasons against a submission, at once: the request's, what is missing here, what Slurm says; it only looks."""
+"""Finds all reasons against a submission: in the request, on this machine, in Slurm; it changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpclaunch.runs.snapshot import choose, faults_of
 
 
 def check(prepared: Prepared) -> None:
-    """Raise Refused with every reason against submitting: of resolving, of this machine, of the scheduler itself."""
+    """Raise Refused with all reasons against submitting: from resolving, from this machine, from the scheduler."""
     spec, other_site = prepared.spec, prepared.case.context.other_site
     faults = [*_foreign_faults(spec, other_site), *prepared.faults, *missing(spec)]
     if not is_foreign(spec.site_status, other_site):
@@ -27,24 +27,24 @@ def check(prepared: Prepared) -> None:
 
 
 def check_resolved(prepared: Prepared) -> None:
-    """Raise Refused if resolving found a reason against the request, together with what is missing here."""
+    """Raise Refused if resolving found faults; also lists what is missing on this machine."""
     if prepared.faults:
         raise Refused([*prepared.faults, *missing(prepared.spec)])
 
 
 def is_foreign(site_status: str, other_site: str) -> bool:
-    """Whether the scheduler here knows nothing of a site: this machine is another site's, or the site is retired."""
+    """Whether the scheduler on this machine is not the site's: this is another site, or the site is retired."""
     return bool(other_site) or site_status == "retired"
 
 
 def _foreign_faults(spec: JobSpec, other_site: str) -> list[Fault]:
     if spec.site_status == "retired":
-        what = f"{spec.site} is retired: its scripts can be rendered, not submitted"
-        return [Fault(what=what, next="--dry-run shows the script; hpclaunch sites list")]
+        what = f"the site {spec.site} is retired: scripts can be rendered for it, but not submitted"
+        return [Fault(what=what, next="add --dry-run to see the script; hpclaunch sites list shows other sites")]
     if other_site:
         program = scheduler_row(spec.scheduler).start_command
-        what = f"this machine is {other_site}'s: its {program} does not lead to {spec.site}"
-        return [Fault(what=what, next=f"log in at {spec.site}; or --dry-run shows the script")]
+        what = f"this machine belongs to {other_site}: its {program} cannot submit to {spec.site}"
+        return [Fault(what=what, next=f"log in at {spec.site}, or add --dry-run to see the script")]
     return []
 
 
@@ -55,7 +55,7 @@ def _objections(spec: JobSpec) -> list[Fault]:
 
 
 def estimate(prepared: Prepared) -> str:
-    """Check, and return what the scheduler says of the script: when it would start. Raises Refused, SchedulerError."""
+    """Check, and return the scheduler's estimate of the start time. Raises Refused, SchedulerError."""
     from hpclaunch.schedulers import scheduler_of
 
     check(prepared)
@@ -63,42 +63,42 @@ def estimate(prepared: Prepared) -> str:
 
 
 def missing(spec: JobSpec) -> list[Fault]:
-    """Return what the run would need and is not there."""
+    """Return what the run needs and this machine lacks."""
     return [*missing_code(spec), *missing_here(spec)]
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:
-    """Return what keeps the run directory from being written."""
+    """Return why the run directory cannot be written: the code is missing or too large."""
     return faults_of(spec.code)
 
 
 def missing_here(spec: JobSpec) -> list[Fault]:
-    """Return what keeps the run from starting here and now; a dry run shows it as warnings, a submission stops."""
+    """Return what the run lacks: data, secrets, programs. For a dry run these are warnings, for a submission errors."""
     return [*_data(spec), *_secrets(spec), *_programs(spec)]
 
 
 def remarks(spec: JobSpec) -> list[str]:
-    """Return what is not wrong, and still good to know: a script whose neighbours are too many to take along."""
-    told = [
-        f"{name} is set in this shell, and the job gets it only if your login profile sets it too; "
-        f"else write it to {secret_file(spec, name)} (chmod 600)"
+    """Return notices about secrets that may not reach the job, and about code that is not copied."""
+    notices = [
+        f"{name} is set in this shell, but the job gets it only if your login profile sets it too; "
+        f"otherwise write it to {secret_file(spec, name)} (chmod 600)"
         for name in spec.secrets
         if ("export", "NONE") in spec.directives and name in os.environ and not secret_file(spec, name).exists()
     ]
-    if not spec.code.source_only or faults_of(spec.code):  # a job is taken whole or refused
-        return told
+    if not spec.code.source_only or faults_of(spec.code):  # a job is copied completely or refused
+        return notices
     narrowed = choose(spec.code).narrowed
-    what = f"{narrowed}: only {spec.code.entry} is taken along, not what it imports from there"
-    return [*told, what] if narrowed else told
+    what = f"{narrowed}: only {spec.code.entry} is copied, not the modules that it imports from there"
+    return [*notices, what] if narrowed else notices
 
 
 def secret_file(spec: JobSpec, name: str) -> Path:
-    """Return the file from which the script reads a variable of ``secret_env``."""
+    """Return the file that the script reads a variable of ``secret_env`` from."""
     return Path(spec.secrets_folder, name)
 
 
 def found_layout(need: DataNeed) -> Path | None:
-    """Return the first of the data set's layouts that exists, in the folder or in its sub-folder of that name."""
+    """Return the first layout of the data set that exists: in the data folder, or in its sub-folder of that name."""
     inner = Path(need.folder) / need.name
     return layout_in(inner.parent, need.layouts) or layout_in(inner, need.layouts)
 
@@ -108,29 +108,29 @@ def _data(spec: JobSpec) -> list[Fault]:
     if need is None or (need.folder and found_layout(need)):
         return []
     fetch = f"hpclaunch data fetch {spec.name}{'' if need.address else ' --from PATH'}"
-    fetch += ", or --data-dir FOLDER; --synthetic trains on stand-in images"
+    fetch += ", or --data-dir FOLDER, or --synthetic to train on generated images"
     if not need.folder:
         return [Fault(what=f"no data folder is known for {need.name} at {spec.site}", next=fetch)]
     return [
         Fault(
             where=f"{need.folder} (from {need.origin})",
-            what=f"the data set {need.name} is not there",
-            allowed=f"{', '.join(need.layouts)} in it or in its folder {need.name}",
+            what=f"the data set {need.name} was not found",
+            allowed=f"{', '.join(need.layouts)}, in this folder or in its sub-folder {need.name}",
             next=fetch,
         )
     ]
 
 
 def _secrets(spec: JobSpec) -> list[Fault]:
-    """Return which of the secrets no job could find; their values are not looked at."""
+    """Return the secrets that the job could not read; their values are not looked at."""
     faults = []
     for name in spec.secrets:
         file = secret_file(spec, name)
         write = f"write it to {file} (chmod 600), or export it in your login profile"
         if not file.exists() and not os.environ.get(name):
-            faults.append(Fault(where=f"secret_env {name}", what="is set nowhere", next=write))
+            faults.append(Fault(where=f"secret_env {name}", what="is not set", next=write))
         elif file.exists() and file.stat().st_mode & 0o077:
-            faults.append(Fault(where=str(file), what="can be read by others", next=f"chmod 600 {file}"))
+            faults.append(Fault(where=str(file), what="can be read by other users", next=f"chmod 600 {file}"))
     return faults
 
 
@@ -140,16 +140,19 @@ def _programs(spec: JobSpec) -> list[Fault]:
         return [
             Fault(
                 what=f"there is no {row.start_command} on this machine, so nothing can be submitted to {spec.site}",
-                next="log in there, or --dry-run to see the script, or --site local",
+                next=f"log in at {spec.site}; or --dry-run to see the script; or --site local to run here",
                 subject="scheduler",
             )
         ]
     program = spec.launch[0] if spec.launch else ""
-    # Only an interpreter with a path is there already; what a venv, conda or a module brings is checked by the script.
+    # Only an interpreter with a path can be looked up here. The script checks what a venv, conda or a module brings.
     if not row.has_queue and program and "/" in spec.interpreter:
         beside = shutil.which(program, path=str(Path(spec.interpreter).parent))
         if not beside and shutil.which(program) is None:
             hint = launcher_row(spec.launcher).install_hint
-            what, next_step = f"the launcher {program} is not on this machine", f"{hint}; or --tasks-per-node 1"
+            what, next_step = (
+                f"the launcher {program} is not on this machine",
+                f"{hint}; or --tasks-per-node 1",
+            )
             return [Fault(what=what, next=next_step, subject="MPI")]
     return []

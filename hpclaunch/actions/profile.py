@@ -1,4 +1,4 @@
-"""The story of ``profile``: short runs through the scheduler, and what they tell, kept for later plans."""
+"""``profile``: measures a job in short runs through the scheduler, and stores the result for later plans."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run
 
 STEPS, EPOCHS = 100, WARM_UP + 3
-"""Of every run, at most: steps of an epoch (30 and more tell the speed), and epochs."""
+"""The most steps in an epoch of a run (at least 30 show the speed), and its number of epochs."""
 WALLTIME = 15 * 60
 NODES = 2
 
 
 @record
 class ProfileRun:
-    """One short run: its nodes, batch size per rank, and what would be submitted."""
+    """One short run: its nodes, its batch size per rank, and the prepared submission."""
 
     nodes: int
     per_rank: int
@@ -43,20 +43,20 @@ class ProfileRun:
 
     @property
     def words(self) -> str:
-        """What it is, for a reader."""
-        return f"{count(self.nodes, 'node')}, {self.per_rank} samples a rank"
+        """A description of the run."""
+        return f"{count(self.nodes, 'node')}, {self.per_rank} samples per rank"
 
 
 @record
 class Design:
-    """Which runs measure a case, and what was left out."""
+    """The runs that measure a case, and remarks about what cannot be measured."""
 
     case: Case
     trials: tuple[ProfileRun, ...]
     remarks: tuple[str, ...]
 
     def cost(self) -> tuple[float, str] | None:
-        """Return the most that all runs can cost, and its unit; None where it is not known."""
+        """Return the upper limit of the cost of all runs and its unit; None if unknown."""
         costs = [trial.prepared.spec.cost for trial in self.trials]
         known = [cost for cost in costs if cost is not None]
         return (sum(cost.amount for cost in known), known[0].unit) if known and len(known) == len(costs) else None
@@ -64,7 +64,8 @@ class Design:
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         rows = [
-            {"nodes": one.nodes, "per_rank": one.per_rank, "spec": one.prepared.spec.to_json()} for one in self.trials
+            {"nodes": trial.nodes, "per_rank": trial.per_rank, "spec": trial.prepared.spec.to_json()}
+            for trial in self.trials
         ]
         cost = self.cost()
         most = {"amount": cost[0], "unit": cost[1]} if cost else None
@@ -73,22 +74,23 @@ class Design:
 
 
 def design(system: System, request: Request, steps: int = STEPS, runs_dir: str | None = None) -> Design:
-    """Return the runs: one node with the job's batch and half of it, and ``request.nodes`` (2) with the whole one.
+    """Return the runs: on one node with the job's batch size and with half of it, then on ``request.nodes`` (2).
 
-    Raises Refused if the job's parameters do not say how to shorten it, and where no run is possible.
+    ``steps``: the most steps in an epoch. Raises Refused if hpclaunch does not know how to shorten the job, or if no
+    run is possible.
     """
     case = keyed_case(system, request)
     work = _workload(case.job, request)
     assert work.per_rank is not None
     batches = dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])
-    one = prepare(system, replace(request, nodes=1), runs_dir)
-    ranks = one.spec.layout.tasks_per_node
+    single = prepare(system, replace(request, nodes=1), runs_dir)
+    ranks = single.spec.layout.tasks_per_node
     shapes = [(1, per_rank) for per_rank in batches]
     more = request.nodes or NODES
     remarks = []
     if more > 1:
         several = prepare(system, replace(request, nodes=more), runs_dir)
-        if several.faults and not one.faults and request.nodes is None:
+        if several.faults and not single.faults and request.nodes is None:
             remarks.append(f"{more} nodes cannot be measured: {several.faults[0].what}")
         else:
             shapes.append((more, work.per_rank))
@@ -104,10 +106,10 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
 
 
 def keyed_case(system: System, request: Request) -> Case:
-    """Return the case of a request, with the key under which its measurements are kept. Raises HpclaunchError."""
+    """Return the case of a request with the key under which its measurements are stored. Raises HpclaunchError."""
     case = with_key(load(system, request))
     if not case.calibration_key:
-        what = f"the code of {case.job.name} cannot be read, so that measurements of it cannot be kept"
+        what = f"the code of {case.job.name} cannot be read, so its measurements cannot be stored"
         raise Refused(Fault(where=case.job.folder, what=what))
     return case
 
@@ -117,58 +119,61 @@ def _place_of(case: Case) -> Path:
 
 
 def _workload(job: Job, request: Request) -> Workload:
-    """Raises Refused if the job cannot be shortened."""
+    """Return the job's numbers. Raises Refused if hpclaunch does not know how to shorten the job."""
     if job.training is None:
-        what = f"{job.name} says nothing of its training, so that nobody knows how to shorten it"
-        raise Refused(Fault(what=what, next="'training' in its job file (docs/job-files.md); or plan --calibration"))
+        what = f"the job {job.name} has no 'training' section, so hpclaunch does not know how to shorten it"
+        raise Refused(
+            Fault(what=what, next="add 'training' to its job file (docs/job-files.md); or plan --calibration")
+        )
     work = workload_of(job, job.training, request.settings)
     lacking = [role for role in ("epochs", "batch_size_per_rank") if role not in work.names]
     if lacking or work.per_rank is None:
         what = f"{job.name} has no parameter for {', '.join(lacking) or 'batch_size_per_rank'}: it cannot be shortened"
-        raise Refused(Fault(what=what, next="training.names in its job file says what it is called there"))
+        raise Refused(Fault(what=what, next="name the parameter under training.names in the job file"))
     return work
 
 
 def _shorten(request: Request, work: Workload, shape: Shape, steps: int) -> Request:
-    """Return the request of a short run: a few epochs of whole steps.
+    """Return the request of a short run: a few epochs of complete steps.
 
-    They are of the whole data set where the job cannot take less of it, or has too little.
+    An epoch covers the whole data set if the job cannot train on a part of it, or if the data set is too small.
     """
     ours = {work.names["epochs"]: EPOCHS, work.names["batch_size_per_rank"]: shape.per_rank}
     batch = shape.nodes * shape.ranks_per_node * shape.per_rank * shape.accumulation
-    whole = min(steps, work.samples // batch)
-    if "train_samples" in work.names and whole:
-        ours[work.names["train_samples"]] = whole * batch
-    kept = tuple(pair for pair in request.settings if pair[0] not in ours)
-    settings = (*kept, *((name, str(value)) for name, value in ours.items()))
+    complete_steps = min(steps, work.samples // batch)
+    if "train_samples" in work.names and complete_steps:
+        ours[work.names["train_samples"]] = complete_steps * batch
+    others = tuple(pair for pair in request.settings if pair[0] not in ours)
+    settings = (*others, *((name, str(value)) for name, value in ours.items()))
     return replace(request, nodes=shape.nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
 
 
 def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:
-    """Submit all runs, or each when the one before has ended, and wait for their ends. Raises HpclaunchError.
+    """Submit all runs and wait until they have ended; with ``one_by_one`` submit each after the one before.
 
-    Without a queue they never run at once. Interrupted while it waits: raises Interrupted, and the runs go on.
+    Without a queue the runs always run one by one. Raises HpclaunchError; Interrupted if a person interrupts the wait,
+    while the submitted runs continue.
     """
     for trial in found.trials:
         check(trial.prepared)
-    alone = one_by_one or not all(scheduler_row(trial.prepared.spec.scheduler).has_queue for trial in found.trials)
-    groups = [[trial] for trial in found.trials] if alone else [list(found.trials)]
+    separately = one_by_one or not all(scheduler_row(trial.prepared.spec.scheduler).has_queue for trial in found.trials)
+    groups = [[trial] for trial in found.trials] if separately else [list(found.trials)]
     runs: list[Run] = []
     try:
         for group in groups:
-            begun = []
+            submitted = []
             for trial in group:
                 run = start(system, trial.prepared)
                 runs.append(run)
-                begun.append(run)
+                submitted.append(run)
                 system.tell(f"submitted {run.path.name} as job {run.job_id}: {trial.words}")
-            ended = _wait_for_ends(system, begun)
-            runs = [next((one for one in ended if one.path == run.path), run) for run in runs]
+            ended = _wait_for_ends(system, submitted)
+            runs = [next((now for now in ended if now.path == run.path), run) for run in runs]
     except KeyboardInterrupt:
         raise _interruption(found.case.job, runs) from None
     except HpclaunchError as error:
         if runs:
-            system.warn(f"these runs go on: {_names(runs)}")
+            system.warn(f"these runs continue: {_names(runs)}")
         raise error
     return runs
 
@@ -192,15 +197,15 @@ def _names(runs: Sequence[Run]) -> str:
 
 
 def _interruption(job: Job, runs: Sequence[Run]) -> Interrupted:
-    what = f"interrupted; {count(len(runs), 'run')} of {job.name} go on, as they were submitted"
+    what = f"interrupted; {count(len(runs), 'submitted run')} of {job.name} will continue"
     options = " ".join(f"--from {run.path.name}" for run in runs)
-    again = f"when they have ended: hpclaunch profile {job.name} {options}; or hpclaunch cancel {_names(runs)}"
-    return Interrupted(Fault(what=what, next=again if runs else "hpclaunch status"))
+    next_step = f"when they have ended: hpclaunch profile {job.name} {options}; or hpclaunch cancel {_names(runs)}"
+    return Interrupted(Fault(what=what, next=next_step if runs else "hpclaunch status"))
 
 
 @record
 class Result:
-    """What was measured, and where it is kept."""
+    """The measured runs, the calibration from them, and its file."""
 
     runs: tuple[MeasuredRun, ...]
     calibration: Calibration
@@ -208,9 +213,10 @@ class Result:
 
 
 def keep(case: Case, runs: Sequence[Run]) -> Result:
-    """Read what the runs tell and keep it for later plans of the case. Raises Refused with every run that is silent.
+    """Compute the calibration from the runs and store it for later plans of the case.
 
-    Nothing is kept then: a plan from half of the runs would look as sure as one from all.
+    Raises Refused, naming every run that measured nothing. Nothing is stored then: a plan from half of the runs would
+    look as certain as one from all.
     """
     found = [measured(run, case.job) for run in runs]
     calibration, place = calibration_of(found), _place_of(case)

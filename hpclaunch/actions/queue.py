@@ -1,6 +1,6 @@
-"""How long each number of nodes would wait in the queue: the cluster's history, else sbatch's guess, else nobody knows.
+"""The waiting time in the queue for each node count: from the cluster's history, else from sbatch's estimate.
 
-Asked only on a machine of the site itself: another cluster's Slurm says nothing of this site's.
+It is asked only on a machine of the site, as another cluster's Slurm does not know this site's queue.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from hpclaunch.planner.question import Question, Queue, Trial, trials_of
 from hpclaunch.schedulers import scheduler_of
 
 DAYS = 14
-"""How far back the history of the queue is asked for."""
+"""Days of history that are read."""
 
 
 def queue_of(system: System, question: Question) -> Queue:
-    """Return the waits of all node counts that the site takes, as far as its scheduler tells; no file is read again."""
+    """Return the waits (seconds) of all node counts that the site accepts, where known; no file is read again."""
     trials = [trial for trial in trials_of(question) if not trial.faults]
     row = question.case.site.scheduler_row
     system.tell(f"asking {row.title} how long such jobs wait")
     past = scheduler_of(question.case.site.scheduler).past_jobs(DAYS)
-    found = {trial.nodes: wait for trial in trials if (wait := _wait_by_history(past, trial)) is not None}
-    waits = {nodes: wait.middle_s for nodes, wait in found.items()}
-    reasons = [wait.reason for wait in found.values()]
-    guessed = {}
+    by_history = {trial.nodes: wait for trial in trials if (wait := _wait_by_history(past, trial)) is not None}
+    waits = {nodes: wait.middle_s for nodes, wait in by_history.items()}
+    reasons = [wait.reason for wait in by_history.values()]
+    estimated = {}
     for trial in trials:
-        if trial.nodes not in waits and (guess := _guess(system, question, trial.nodes)) is not None:
-            guessed[trial.nodes] = guess
-    reasons += [_guess_reason(row, nodes, seconds) for nodes, seconds in guessed.items()]
-    waits |= guessed
+        if trial.nodes not in waits and (estimate := _estimate(system, question, trial.nodes)) is not None:
+            estimated[trial.nodes] = estimate
+    reasons += [_estimate_reason(row, nodes, seconds) for nodes, seconds in estimated.items()]
+    waits |= estimated
     return Queue(
         waits=waits,
         reasons=tuple(reasons),
-        words=_queue_words(row, found, guessed, len(past)),
+        words=_queue_words(row, by_history, estimated, len(past)),
     )
 
 
@@ -48,8 +48,8 @@ def _wait_by_history(past: Sequence[Past], trial: Trial) -> Wait | None:
     return wait_for(past, trial.nodes, place.walltime, place.partition, place.qos)
 
 
-def _guess(system: System, question: Question, nodes: int) -> float | None:
-    """Ask the scheduler, which queues nothing, about the script of so many nodes."""
+def _estimate(system: System, question: Question, nodes: int) -> float | None:
+    """Return the scheduler's estimate for a script with ``nodes`` nodes, in seconds; it queues nothing."""
     try:
         case = question.case
         prepared = prepare_case(system, replace(case, request=replace(case.request, nodes=nodes)))
@@ -62,22 +62,22 @@ def _guess(system: System, question: Question, nodes: int) -> float | None:
     return None if start is None else max(0.0, (start - now).total_seconds())
 
 
-def _guess_reason(row: SchedulerRow, nodes: int, seconds: float) -> Reason:
+def _estimate_reason(row: SchedulerRow, nodes: int, seconds: float) -> Reason:
     return Reason(
-        rule="where too few jobs have run, the scheduler's own guess",
+        rule="if too few such jobs have run: the scheduler's estimate",
         numbers=(Number(name="nodes", value=nodes, origin="given"), Number(name="wait", value=seconds, unit="s")),
         verdict=f"{nodes} node{'s' * (nodes != 1)}: {row.title} would start it in {seconds:.0f} s",
-        source=f"{row.estimate_command} (of what runs now; jobs that come later or end earlier change it)",
+        source=f"{row.estimate_command} (from the jobs of this moment; jobs that come later or end earlier change it)",
     )
 
 
-def _queue_words(row: SchedulerRow, found: Mapping[int, Wait], guessed: Mapping[int, float], jobs: int) -> str:
-    """One line for the table."""
-    told = []
-    if found:
-        each = ", ".join(f"{nodes}: {wait.middle_s:.0f} s" for nodes, wait in sorted(found.items()))
-        told.append(f"half of such jobs wait at most ({jobs} jobs of {DAYS} days; by nodes) {each}")
-    if guessed:
-        each = ", ".join(f"{nodes}: {seconds:.0f} s" for nodes, seconds in sorted(guessed.items()))
-        told.append(f"{row.start_command}'s guess (by nodes) {each}")
-    return "; ".join(told)
+def _queue_words(row: SchedulerRow, by_history: Mapping[int, Wait], estimated: Mapping[int, float], jobs: int) -> str:
+    """Return the line about the queue, for the plan's table."""
+    parts = []
+    if by_history:
+        each = ", ".join(f"{nodes}: {wait.middle_s:.0f} s" for nodes, wait in sorted(by_history.items()))
+        parts.append(f"half of such jobs wait at most ({jobs} jobs of {DAYS} days; by nodes) {each}")
+    if estimated:
+        each = ", ".join(f"{nodes}: {seconds:.0f} s" for nodes, seconds in sorted(estimated.items()))
+        parts.append(f"{row.start_command}'s estimate (by nodes) {each}")
+    return "; ".join(parts)

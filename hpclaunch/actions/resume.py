@@ -1,4 +1,4 @@
-"""The story of ``resume``: a run that has ended goes on in its own directory, also on another number of nodes."""
+"""``resume``: continues an ended run in its own directory, if wanted on another number of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpclaunch.actions.advice import advised
 from hpclaunch.actions.load import load
 from hpclaunch.actions.preflight import check
 from hpclaunch.actions.start import hand_over
-from hpclaunch.actions.states import NEVER_QUEUED, not_submitted, start_in_array
+from hpclaunch.actions.states import NEVER_QUEUED, start_in_array, unsubmitted_fault
 from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
@@ -26,10 +26,10 @@ from hpclaunch.runs.create import REQUEST
 
 
 def resume(system: System, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:
-    """Submit an ended run again, and return it with what a person should know; its program finds what it has saved.
+    """Submit an ended run again; its program continues from its checkpoints. Returns the run and warnings.
 
-    With ``nodes`` or ``walltime`` (seconds) the script is planned and rendered anew, from the request that the run
-    directory records, with the code that it holds. Raises Refused for a run that has not ended, or that completed.
+    With ``nodes`` or ``walltime`` (seconds) the script is planned and rendered again, from the request and the code in
+    the run directory. Raises Refused for a run that has not ended or that completed.
     """
     if run.tasks or run.index >= 0:
         return _resume_in_array(run, nodes, walltime), []
@@ -41,57 +41,57 @@ def resume(system: System, run: Run, nodes: int | None = None, walltime: int | N
         if not text:
             raise Refused(Fault(where=str(run.script), what="cannot be read", next="hpclaunch submit"))
         os.utime(run.script)  # the script counts its restarts from here
-        asked = run.spec().get("walltime")
-        return hand_over(run, text, asked if isinstance(asked, int) else 0, options, earlier=earlier), []
+        recorded = run.spec().get("walltime")
+        return hand_over(run, text, recorded if isinstance(recorded, int) else 0, options, earlier=earlier), []
     prepared = _prepare_resumed(system, run, nodes, walltime)
     check(prepared)
     _write(run, prepared, len(earlier))
-    told = [*prepared.notices, *_changes(run, prepared, len(earlier))]
-    return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), told
+    warnings = [*prepared.notices, *_changes(run, prepared, len(earlier))]
+    return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), warnings
 
 
 def _resume_in_array(run: Run, nodes: int | None, walltime: int | None) -> Run:
-    """Submit one run of an array again, or all of an array that have ended and not completed, as one array."""
+    """Submit one run of an array again, or all its runs that ended without completing, as one array."""
     if nodes is not None or walltime is not None:
-        what = f"{run.label} is part of a job array, whose runs all have one script"
+        what = f"{run.label} belongs to a job array, whose runs share one script"
         raise Refused(Fault(what=what, next="resume it without --nodes and --walltime"))
     if run.index >= 0:
         _refuse_unended(run)
         ended = [run]
     else:
-        ended = [one for one in runs.tasks_of(run) if one.final and one.state != "COMPLETED"]
+        ended = [task for task in runs.tasks_of(run) if task.final and task.state != "COMPLETED"]
         if not ended:
             _refuse_unended(run)
-    for one in ended:
+    for task in ended:
         try:
-            one.path.mkdir(mode=0o700, exist_ok=True)
-            (one.path / "resumed").touch()  # the script counts its restarts from here
+            task.path.mkdir(mode=0o700, exist_ok=True)
+            (task.path / "resumed").touch()  # the script counts its restarts from here
         except OSError as error:
-            raise Refused(Fault(where=str(one.path), what=f"cannot be written: {error.strerror}")) from None
-    return start_in_array(run, [one.index for one in ended], run.excluded)
+            raise Refused(Fault(where=str(task.path), what=f"cannot be written: {error.strerror}")) from None
+    return start_in_array(run, [task.index for task in ended], run.excluded)
 
 
 def _refuse_unended(run: Run) -> None:
     name = run.label
     if run.state == "COMPLETED":
-        raise Refused(Fault(what=f"{name} is done: it completed", next=f"hpclaunch results {name}"))
+        raise Refused(Fault(what=f"{name} has completed: there is nothing to resume", next=f"hpclaunch results {name}"))
     if run.state in NEVER_QUEUED:
-        raise Refused(not_submitted(run))
+        raise Refused(unsubmitted_fault(run))
     if not run.final:
-        what = f"{name} has not ended, as far as is known: its state is {run.state}"
+        what = f"{name} has not ended: its last known state is {run.state}"
         raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))
 
 
 def _prepare_resumed(system: System, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
-    """Plan and render the run's own request with other nodes or another walltime."""
+    """Plan and render the run's recorded request again, with other nodes or another walltime."""
     recorded = json_object(read_text(run.path / REQUEST))
     known = {field.name for field in fields(Request)}
     typed = {key: _tuples(value) for key, value in recorded.items() if key in known}
     if "target" not in typed or not isinstance(recorded.get("cwd"), str):
-        what = "the request that the run was planned from is not recorded"
+        what = "the file with the run's request is missing or damaged"
         raise Refused(Fault(where=str(run.path / REQUEST), what=what, next="resume it without --nodes and --walltime"))
     request = Request(**{**typed, "site": run.site})
-    # As many nodes as before unless typed: the planner might choose others by now.
+    # The same node count as before, unless another is typed: the planner might choose another one now.
     request = replace(
         request, nodes=nodes or _nodes_before(run) or request.nodes, walltime=walltime or request.walltime
     )
@@ -108,7 +108,7 @@ def _nodes_before(run: Run) -> int | None:
 
 
 def _job_of(run: Run) -> Job:
-    """Return the job as it was when the run was submitted."""
+    """Return the job from the run's copy of its code."""
     code = run.spec().get("code")
     entry, source_only = (code.get("entry"), code.get("source_only")) if isinstance(code, dict) else (None, None)
     if source_only and isinstance(entry, str):
@@ -119,12 +119,12 @@ def _job_of(run: Run) -> Job:
 
 
 def _tuples(value: Any) -> Any:
-    """Return JSON's lists as the tuples that they were."""
+    """Return JSON's lists as tuples, which they were before they were written."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _write(run: Run, prepared: Prepared, number: int) -> None:
-    """Put the new script, library and spec in place; the old ones stay beside them."""
+    """Write the new script, library and spec; the old ones stay beside them with a number in their names."""
     spec = json.dumps(prepared.spec.to_json(), indent=2) + "\n"
     try:
         for name, text in ((LIBRARY, prepared.script.library), ("job.sh", prepared.text), ("spec.json", spec)):
@@ -144,7 +144,7 @@ def _changes(run: Run, prepared: Prepared, number: int) -> list[str]:
     if ranks == layout.world_size:
         return []
     what = (
-        f"world size {layout.world_size} instead of {ranks}: the batch size per rank stays, so the global batch "
-        "changes with it, and the learning rate follows the job's own rule (docs/training.md); the log says both"
+        f"world size {layout.world_size} instead of {ranks}: the batch size per rank stays the same, so the global "
+        "batch size changes, and the learning rate follows the job's rule (docs/training.md); the log shows both"
     )
     return [what]

@@ -1,4 +1,4 @@
-"""The story of ``sites list`` and ``show``, and which site a submission would go to."""
+"""``sites list`` and ``sites show``, and the default site of a submission."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @record
 class SiteLine:
-    """A site in a list. ``gpus`` are those of its usual node type; ``unverified``: essential keys its file lacks."""
+    """A site in a list. ``gpus``: those of its usual node type; ``unverified``: essential keys that its file lacks."""
 
     name: str
     origin: str
@@ -34,7 +34,7 @@ class SiteLine:
 
 
 def list_sites(catalog: Catalog) -> list[SiteLine]:
-    """Return all sites, one line each; a faulty file says so in its place."""
+    """Return all sites, one line each; for a faulty file the title is the error."""
     return [_line(catalog, found) for found in catalog.names(SITE)]
 
 
@@ -61,13 +61,13 @@ def site_file(catalog: Catalog, name: str) -> Found:
 
 
 def site_card(catalog: Catalog, name: str) -> list[Section]:
-    """Return what a person wants to read of a site. Raises NotFound or InvalidFile."""
+    """Return the sections of a site's card. Raises NotFound or InvalidFile."""
     found = site_file(catalog, name)
     return sections_of(load_site(catalog, name), read_yaml(found.path), f"{found.path} ({found.origin})")
 
 
 def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
-    """Return a site, and under ``provenance`` every value as its file writes it, with its sources."""
+    """Return a site as plain values; ``provenance`` lists every value of its file with its sources."""
     found, site = site_file(catalog, name), load_site(catalog, name)
     provenance = [asdict(value) for value in values(site, read_yaml(found.path))]
     place = {"path": str(found.path), "origin": found.origin}
@@ -75,7 +75,7 @@ def site_as_json(catalog: Catalog, name: str) -> dict[str, Any]:
 
 
 def usual_site(system: System) -> tuple[str, str]:
-    """Return the site that a submission would go to if nobody named one, and who chose it. Raises HpclaunchError."""
+    """Return the site of a submission without --site, and who chose it. Raises HpclaunchError."""
     from hpclaunch.actions.load import choose_site
     from hpclaunch.config.settings import load_settings
 

@@ -1,4 +1,4 @@
-"""Staging a data set: download or copy, check, unpack beside the goal, then move into place in one step."""
+"""Stages a data set: download or copy, check, unpack beside the target folder, then move into place in one step."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _REPORT_FILES = 10_000
 
 @record
 class DatasetSource:
-    """Where a data set is fetched from: an archive, an .npz file or a folder, or None for the job file's address.
+    """Where a data set comes from. ``path``: an archive, an .npz file or a folder; None: the job file's address.
 
-    ``sha256``: the checksum that a file must have; that of the job file's address is always checked.
+    ``sha256``: the checksum that the file at ``path`` must have. A download must have the job file's checksum.
     """
 
     path: str | None = None
@@ -34,9 +34,9 @@ class DatasetSource:
 
 
 def stage(data: DataSet, source: DatasetSource, folder: Path, say: Say) -> Path:
-    """Put the data set into ``folder``/NAME and return that path; what is there already and complete is left alone.
+    """Put the data set into ``folder``/NAME and return that path. A complete data set there is left unchanged.
 
-    Nothing but a complete data set ever appears under the final name. Raises Refused.
+    An incomplete data set never appears under the final name. Raises Refused.
     """
     goal = folder / data.name
     if layout_in(goal, data.layouts):
@@ -44,7 +44,12 @@ def stage(data: DataSet, source: DatasetSource, folder: Path, say: Say) -> Path:
         return goal
     if goal.exists():
         raise Refused(
-            Fault(where=str(goal), what="holds something else", allowed=", ".join(data.layouts), next="move it away")
+            Fault(
+                where=str(goal),
+                what="holds something else than this data set",
+                allowed=", ".join(data.layouts),
+                next="move it away",
+            )
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,14 +73,16 @@ def _fill(data: DataSet, source: DatasetSource, fresh: Path, say: Say) -> None:
         return
     archive = Path(source.path) if source.path is not None else _download(data, fresh.parent, say)
     if not archive.is_file():
-        raise Refused(Fault(where=str(archive), what="is not there", next="check --from"))
+        raise Refused(Fault(where=str(archive), what="does not exist", next="check --from"))
     _check(archive, source.sha256 if source.path is not None else data.fetch.sha256 if data.fetch else None)
     _unpack(archive, fresh, data, say)
 
 
 def _download(data: DataSet, place: Path, say: Say) -> Path:
     if data.fetch is None:
-        raise Refused(Fault(what=f"the job file has no address for {data.name}", next="name a copy with --from"))
+        raise Refused(
+            Fault(what=f"the job file has no address for {data.name}", next="give the path of a copy with --from")
+        )
     target = place / data.fetch.url.rsplit("/", 1)[-1]
     say(f"downloading {data.fetch.url}")
     try:
@@ -93,7 +100,7 @@ def _download(data: DataSet, place: Path, say: Say) -> Path:
             Fault(
                 where=data.fetch.url,
                 what=f"cannot be downloaded: {getattr(error, 'reason', error)}",
-                next="download it where there is internet, copy it here, and name it with --from",
+                next="download it on a machine with internet, copy it here, and give its path with --from",
             )
         ) from None
     return target
@@ -112,7 +119,7 @@ def _check(archive: Path, expected: str | None) -> None:
                 where=str(archive),
                 what=f"its SHA-256 is {digest.hexdigest()}",
                 allowed=expected,
-                next="fetch it again; it is damaged or another file",
+                next="fetch it again: the file is damaged, or it is another file",
             )
         )
 
@@ -128,7 +135,7 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
         with tarfile.open(archive) as tar:
             tar.extractall(fresh, members=_count_members(tar, say), filter="data")
             if tar.fileobj is None or tar.fileobj.tell() <= tar.offset:
-                raise tarfile.ReadError("it ends too early")
+                raise tarfile.ReadError("the file is incomplete")
             _read_to_the_end(tar.fileobj)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise Refused(
@@ -143,7 +150,7 @@ def _unpack(archive: Path, fresh: Path, data: DataSet, say: Say) -> None:
 def _tarfile() -> Any:
     """Return a tarfile module that can refuse hostile members (PEP 706).
 
-    Python 3.10.12, 3.11.4 and 3.12 brought the filters; Debian 12 has 3.11.2, whose place the backport takes.
+    Python has the filters from 3.10.12, 3.11.4 and 3.12 on. Debian 12 has 3.11.2, so the backport is used there.
     """
     import tarfile
 
@@ -168,7 +175,7 @@ def _count_members(archive: Iterable[Any], say: Say) -> Iterator[Any]:
 
 
 def _root_of(fresh: Path, layouts: tuple[str, ...], source: str | None) -> Path:
-    """Return the folder that holds a layout: what was unpacked, or the one folder in it."""
+    """Return the folder that holds a layout: the unpacked folder or one of its sub-folders."""
     inside = [path for path in fresh.iterdir() if path.is_dir()]
     for folder in (fresh, *inside):
         if layout_in(folder, layouts):

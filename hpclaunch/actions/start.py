@@ -1,4 +1,4 @@
-"""Starting what was prepared: create the run directory, then give its script to the scheduler."""
+"""Starts a prepared run: creates the run directory, then submits its script to the scheduler."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 
 def start(system: System, prepared: Prepared) -> Run:
-    """Check, create the run directory, submit. If the scheduler refuses, the directory stays, with the reason."""
-    from hpclaunch.actions.preflight import check  # all that is resolved, which a further start does not need
+    """Check, create the run directory, submit. If the scheduler refuses, the directory stays and records the reason."""
+    from hpclaunch.actions.preflight import check  # imports the resolver, which a further start does not need
 
     check(prepared)
     return hand_over(create_run(system, prepared), prepared.text, prepared.spec.walltime)
 
 
 def create_run(system: System, prepared: Prepared) -> Run:
-    """Create the run directory (state RENDERED), so that its script can be given to sbatch by hand.
+    """Create the run directory (state RENDERED). Its script can then be submitted.
 
-    Raises Refused if the code is not there; missing data is for the caller to weigh. The list of runs is told first, so
-    that no run is lost; where it cannot be written the run is still found by its folder, and the person is told.
+    The path is first added to the list of runs, so that no run is lost. If the list cannot be written, the user is
+    warned: the run can still be found by its folder. Raises Refused if the code is missing; the caller checks the data.
     """
     from hpclaunch.actions.preflight import missing_code
     from hpclaunch.planner.measured.calibrations import expect
@@ -42,9 +42,9 @@ def create_run(system: System, prepared: Prepared) -> Run:
     faults = [*prepared.faults, *missing_code(spec)]
     if faults:
         raise Refused(faults)
-    trouble = runs.remember(system.index, Path(spec.run_dir))
-    if trouble:
-        system.warn(f"{trouble}; hpclaunch finds this run from {system.cwd}, or by its path")
+    problem = runs.remember(system.index, Path(spec.run_dir))
+    if problem:
+        system.warn(f"{problem}; hpclaunch finds this run from {system.cwd}, or by its path")
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
@@ -53,14 +53,15 @@ def create_run(system: System, prepared: Prepared) -> Run:
 
 
 def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
-    """Give a run's script to its scheduler, so that its record is right wherever this is interrupted.
+    """Submit a run's script to its scheduler (``walltime`` in seconds) and return the run with its job ID.
 
-    The record says SUBMITTING before the scheduler is asked, and what came of it after. Raises SchedulerError.
+    The record says SUBMITTING before the scheduler is asked, so that it is right wherever this is interrupted.
+    Raises Refused, SchedulerError, Interrupted.
     """
     started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
     if started is None:
         raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
-    with contextlib.suppress(OSError):  # the scheduler says what is wrong with a directory that cannot be written
+    with contextlib.suppress(OSError):  # if the folder cannot be written, the scheduler reports it
         (run.path / "logs").mkdir(exist_ok=True)
     runs.release(run)
     try:
@@ -72,8 +73,8 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
         runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
         raise
     except KeyboardInterrupt:
-        next_step = f"hpclaunch status {run.label} tells; hpclaunch cancel {run.label} ends it"
-        what = f"interrupted while {run.label} was handed over: it may be queued"
+        next_step = f"to see whether it is: hpclaunch status {run.label}; to end it: hpclaunch cancel {run.label}"
+        what = f"interrupted while {run.label} was being submitted: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
     row = scheduler_row(run.scheduler)
     if row.has_queue and not run.tasks:

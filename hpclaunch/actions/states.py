@@ -1,4 +1,4 @@
-"""The story of a run after it was submitted: its state, its end, a further start; a scheduler is asked once."""
+"""Runs after their submission: their states, cancelling them, starting them again; each scheduler is asked once."""
 
 from __future__ import annotations
 
@@ -23,32 +23,35 @@ if TYPE_CHECKING:
     from hpclaunch.actions.system import System
 
 _PATIENCE_S = 300
-"""Longer than a submission can take: a run that is still SUBMITTING then was interrupted."""
+"""No submission takes longer: a run that is still SUBMITTING then was interrupted."""
 _MOST_NAMED = 5
 NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
-"""States of runs that nobody has submitted: their end would never come."""
+"""States of runs that were never submitted, and so will never end."""
 
 
 def refreshed(found: Sequence[Run]) -> list[Run]:
-    """Return the runs with their states of now, asking each scheduler once; what changed is recorded.
+    """Return the runs with their present states. Each scheduler is asked once, and changes are recorded.
 
-    A run of a job array is looked after by the array, which is one record for all of them.
+    The runs of a job array are updated through the array, which is one record for all of them.
     """
-    wholes = {run.home: runs.whole_of(run) for run in found}
-    whole = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in wholes.values()])
-    tasks = {run.path: _open_tasks(run, found) for run in whole if run.tasks}
+    # 1. The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
+    parents = {run.home: runs.whole_of(run) for run in found}
+    recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in parents.values()])
+    tasks = {run.path: _open_tasks(run, found) for run in recorded if run.tasks}
+    # 2. One question to each scheduler, about all its runs that may still change.
     news: dict[str, dict[str, Status]] = {}
-    for name in {run.scheduler for run in whole}:
-        asked = [one for run in whole if run.scheduler == name for one in tasks.get(run.path, [run])]
-        open_runs = [run for run in asked if run.job_id and _may_change(run)]
+    for name in {run.scheduler for run in recorded}:
+        candidates = [task for run in recorded if run.scheduler == name for task in tasks.get(run.path, [run])]
+        open_runs = [run for run in candidates if run.job_id and _may_change(run)]
         if open_runs:
             news[name] = scheduler_of(name).states(open_runs)
-    wholes = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in whole}
-    return [runs.task_of(wholes[run.home], run.index) if run.index >= 0 else wholes[run.path] for run in found]
+    # 3. Record the answers, and return the runs in the order of ``found``.
+    updated = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in recorded}
+    return [runs.task_of(updated[run.home], run.index) if run.index >= 0 else updated[run.path] for run in found]
 
 
 def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
-    """Return the runs of an array to ask for: all, or those that were named alone."""
+    """Return the runs of an array to ask the scheduler about: those that were named, or all."""
     if not runs.going_on(array) and (array.state == "COMPLETED" or _age(array, runs.STATES) >= _PATIENCE_S):
         return []
     named = [run.index for run in found if run.home == array.path]
@@ -58,10 +61,10 @@ def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
 def _apply_news(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
     if not run.tasks:
         now = _update(run, news.get(run.job_id))
-        return _follow_chain(now) if now.final and not run.final else now  # its last words may be those of a successor
-    told = [(one, news[one.job_id]) for one in tasks if one.job_id in news]
-    heard = {one.index: _set_status(one, status) for one, status in told if status.exit_code or not one.final}
-    return runs.record_tasks(run, heard) if heard else run
+        return _follow_chain(now) if now.final and not run.final else now  # it may just have submitted its successor
+    answered = [(task, news[task.job_id]) for task in tasks if task.job_id in news]
+    changed = {task.index: _set_status(task, status) for task, status in answered if status.exit_code or not task.final}
+    return runs.record_tasks(run, changed) if changed else run
 
 
 def _set_status(run: Run, status: Status) -> Run:
@@ -70,14 +73,14 @@ def _set_status(run: Run, status: Status) -> Run:
 
 
 def _may_change(run: Run) -> bool:
-    """Whether a scheduler can tell more: accounting may hear of an exit code later than the queue of a failure."""
+    """Whether the scheduler may know more: accounting may get the exit code only after the queue reports FAILED."""
     if run.state != "FAILED" or run.exit_code:
         return not run.final
     return _age(run, runs.HISTORY if run.index < 0 else runs.STATES) < _PATIENCE_S
 
 
 def _age(run: Run, file: str) -> float:
-    """Return how long (seconds) a file of the run, or of its array, has been as it is."""
+    """Return the seconds since a file of the run, or of its array, was last changed."""
     try:
         return time.time() - (run.home / file).stat().st_mtime
     except OSError:
@@ -88,7 +91,7 @@ def _update(run: Run, status: Status | None) -> Run:
     if status is None or (run.final and not status.exit_code):
         return run
     now = _set_status(run, status)
-    # Why it waits changes often, and is asked for anew: it is told, not recorded.
+    # The reason for waiting changes often and is asked for each time, so it is shown but not recorded.
     known = run if now.final else replace(run, reason=now.reason)
     if now == known:
         return now
@@ -96,7 +99,7 @@ def _update(run: Run, status: Status | None) -> Run:
 
 
 def _record_news(run: Run, **news: Any) -> Run:
-    """Record what is new. Where the directory cannot be written it is still told: it can be asked again."""
+    """Return the run with the changes, and record them if its directory can be written."""
     try:
         return runs.change(run, durable=False, **news)
     except OSError:
@@ -104,12 +107,12 @@ def _record_news(run: Run, **news: Any) -> Run:
 
 
 def _find_start_by_hand(run: Run) -> Run:
-    """Return a run that hpclaunch did not submit under the job that a person last started from its script."""
+    """Return a run with the job ID of its last start, if a person started the script without hpclaunch."""
     if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
     places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
-    marks = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
-    newest = marks[-1].parent.name.rpartition(".")[0] if marks else ""
+    markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    newest = markers[-1].parent.name.rpartition(".")[0] if markers else ""
     newest = newest.partition("_")[0] if run.tasks else newest
     if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
         return run
@@ -117,7 +120,7 @@ def _find_start_by_hand(run: Run) -> Run:
 
 
 def _follow_chain(run: Run) -> Run:
-    """Return a run under the last job of its chain: a script that may not requeue itself submits its successor."""
+    """Return a run with the last job of its chain: a script that cannot requeue itself submits a successor."""
     starts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
     text = read_text(run.path / "attempts" / starts[-1] / "next-job") if starts and run.job_id else ""
     successor = text.strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
@@ -128,7 +131,7 @@ def _follow_chain(run: Run) -> Run:
 
 
 def _settle_all(found: Sequence[Run]) -> list[Run]:
-    """Resolve runs whose submission was never answered: by their own marks, else by looking them up."""
+    """Find out what became of unanswered submissions: from their marker files, else by asking the scheduler."""
     settled = {run.path: run for run in found}
     for name in {run.scheduler for run in found}:
         lost = [run for run in found if run.scheduler == name and run.state == "SUBMITTING"]
@@ -139,23 +142,25 @@ def _settle_all(found: Sequence[Run]) -> list[Run]:
 
 
 def _settle_run(run: Run, search: Search) -> Run:
-    marks = [name.rpartition(".")[0] for name in run.attempts()]
-    fresh = [job_id for job_id in (*search.jobs.get(run.path, ()), *marks) if job_id not in run.earlier]
-    if fresh:
-        return _record_news(run, job_id=fresh[0], state="PENDING", reason="", submission="hpclaunch")
+    started = [name.rpartition(".")[0] for name in run.attempts()]
+    new_ids = [job_id for job_id in (*search.jobs.get(run.path, ()), *started) if job_id not in run.earlier]
+    if new_ids:
+        return _record_news(run, job_id=new_ids[0], state="PENDING", reason="", submission="hpclaunch")
     if not search.answered:
         return _record_news(run, reason=search.words)
     if _age(run, runs.RECORD) < _PATIENCE_S:
         return replace(run, reason=run.reason or "the scheduler has not answered yet")
     if search.certain:
-        return _record_news(run, state="NOT_SUBMITTED", reason="the scheduler knows no job of it, queued or ended")
-    return replace(run, reason="the scheduler knows no job of it now, and cannot say what was")
+        return _record_news(
+            run, state="NOT_SUBMITTED", reason="the scheduler knows no job of this run, queued or ended"
+        )
+    return replace(run, reason="the scheduler has no job of this run in its queue, and does not know about ended jobs")
 
 
 def find(system: System, names: Sequence[str]) -> list[Run]:
-    """Return runs by name, directory or job id, with their states of now; none named means the newest.
+    """Return runs by name, directory or job ID, with their present states; without names the newest run.
 
-    Raises NotFound with every name that is not known.
+    Raises NotFound with every unknown name.
     """
     if names:
         found = runs.find_all(system.index, names, system.run_folders)
@@ -165,92 +170,95 @@ def find(system: System, names: Sequence[str]) -> list[Run]:
 
 
 def recorded_runs(system: System) -> list[Run]:
-    """Return all runs as they were last recorded, newest first; warns of folders that this user may not read."""
+    """Return all runs with their last recorded states, newest first; warns of folders that the user may not read."""
     found = runs.known(system.index, system.run_folders)
     warn_not_permitted(system, found.not_permitted)
     return list(found.runs)
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
-    """Warn, in one line, of folders that were passed over because this user may not read them."""
+    """Warn, in one line, of folders that were skipped because the user may not read them."""
     if folders:
         named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
-        system.warn(f"{count(len(folders), 'folder')} that you may not read, passed over: {named}")
+        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {named}")
 
 
 def all_runs(system: System) -> list[Run]:
-    """Return all runs with their states of now, newest first."""
+    """Return all runs with their present states, newest first."""
     return refreshed(recorded_runs(system))
 
 
 def explanation(run: Run) -> str:
-    """Return why a run waits, in words, where its scheduler's reason is a known one."""
-    # Of an array: "9 runs: 9 PENDING (Priority)"; the reason that most of its waiting runs have stands at the end.
+    """Return why a run waits, in words; empty if the scheduler's reason is not a known one."""
+    # An array's reason is "9 runs: 9 PENDING (Priority)": the most common reason of its waiting runs stands last.
     reason = run.reason.partition(" (")[2].removesuffix(")") if run.tasks else run.reason
     words = scheduler_of(run.scheduler).explain(reason) if reason and not run.final else ""
     return words.replace("JOBID", run.job_id)
 
 
 def cancellable(found: Sequence[Run]) -> list[Run]:
-    """Return those that have a job which has not ended. Raises Refused for runs that were never submitted."""
-    never = [run for run in found if not run.final and not has_a_job(run)]
-    if never:
-        raise Refused([not_submitted(run) for run in never])
+    """Return the runs whose job has not ended. Raises Refused for runs that were never submitted."""
+    unsubmitted = [run for run in found if not run.final and not has_a_job(run)]
+    if unsubmitted:
+        raise Refused([unsubmitted_fault(run) for run in unsubmitted])
     return [run for run in found if not run.final]
 
 
 def has_a_job(run: Run) -> bool:
-    """Whether a job of the run may be queued: where a part of an array was refused, its earlier jobs go on."""
+    """Whether a job of the run may be queued. If one part of an array was refused, its earlier jobs may still run."""
     return bool(run.job_id) or (run.tasks > 0 and bool(run.earlier) and run.state != "SUBMITTING")
 
 
 def awaitable(found: Sequence[Run]) -> Sequence[Run]:
-    """Return the runs. Raises Refused for runs that nobody has submitted: their end would never come."""
-    never = [run for run in found if run.state in NEVER_QUEUED]
-    if never:
-        raise Refused([not_submitted(run) for run in never])
+    """Return the runs. Raises Refused for runs that were never submitted: waiting for them would never end."""
+    unsubmitted = [run for run in found if run.state in NEVER_QUEUED]
+    if unsubmitted:
+        raise Refused([unsubmitted_fault(run) for run in unsubmitted])
     return found
 
 
-def not_submitted(run: Run) -> Fault:
-    """Return why there is no job of this run that could end, and what would start one."""
+def unsubmitted_fault(run: Run) -> Fault:
+    """Return why the run has no job, and the command that starts one."""
     if run.state == "SUBMITTING":
         return Fault(what=f"{run.label} is being submitted", next=f"hpclaunch status {run.label}")
     if run.state == "INCOMPLETE":
-        what = f"{run.label} is not ready: its directory is being made, or that was interrupted; nothing was queued"
-        return Fault(what=what, next="hpclaunch submit, if nobody is submitting it now")
-    return Fault(what=f"{run.label} was rendered and not submitted", next=f"{run.start_command} starts it")
+        what = f"{run.label} is not ready: its submission is still at work or was interrupted; nothing is queued"
+        return Fault(what=what, next="unless it is still at work, hpclaunch submit again")
+    return Fault(what=f"{run.label} was rendered but not submitted", next=f"to start it: {run.start_command}")
 
 
 def cancel(found: Sequence[Run]) -> list[Run]:
-    """Cancel runs, with one call to each scheduler, and return them; those that have ended are left as they are.
+    """Cancel runs with one call to each scheduler, and return them with their new states; ended runs do not change.
 
     Raises Refused for a run that was never submitted, and SchedulerError.
     """
-    doomed = cancellable(found)
-    for name in {run.scheduler for run in doomed}:
-        mine = [job for run in doomed if run.scheduler == name for job in runs.jobs_of(run)]
-        ended = bool(mine) and scheduler_of(name).cancel(mine)
+    active = cancellable(found)
+    for name in {run.scheduler for run in active}:
+        jobs = [job for run in active if run.scheduler == name for job in runs.jobs_of(run)]
+        ended = bool(jobs) and scheduler_of(name).cancel(jobs)
         if ended and not scheduler_row(name).remembers_cancelled:
-            found = [runs.change(run, state="CANCELLED") if run in mine else run for run in found]
-    waited = {run.path for run in doomed if run.index >= 0 and run.state == "PENDING"}
+            found = [runs.change(run, state="CANCELLED") if run in jobs else run for run in found]
+    waited = {run.path for run in active if run.index >= 0 and run.state == "PENDING"}
     return [_mark_cancelled(run) if run.path in waited else run for run in refreshed(found)]
 
 
 def _mark_cancelled(run: Run) -> Run:
-    """Return a waiting run of an array that was cancelled: Slurm forgets it at once, and accounting tells later."""
+    """Return a run of an array that was cancelled while it waited.
+
+    Slurm's queue forgets such a task at once, and accounting lists it only later.
+    """
     if run.state != "UNKNOWN" or run.reason:
         return run
-    gone = _set_status(run, NEVER_BEGUN)
-    runs.record_tasks(runs.whole_of(run), {run.index: gone})
-    return gone
+    cancelled = _set_status(run, NEVER_BEGUN)
+    runs.record_tasks(runs.whole_of(run), {run.index: cancelled})
+    return cancelled
 
 
 def retry(run: Run, tell: Callable[[str], None]) -> Run:
-    """Start a run again from its own script, where a new start can help, without the nodes that failed it.
+    """Start a run again from its own script if a new start can help, without the nodes that caused its failure.
 
-    The run keeps its directory, and a job that saves checkpoints goes on from its last one. Raises Refused where the
-    program itself failed, and SchedulerError.
+    The run keeps its directory, and a job that saves checkpoints continues from its last one. ``tell`` gets a message
+    for the user. Raises Refused if the program itself failed, and SchedulerError.
     """
     if run.tasks or run.index >= 0:
         return retry_in_array(run, tell)
@@ -258,7 +266,7 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     if not decision.again:
         raise _retry_refusal(run, decision.reason)
     text = script_of(run)
-    directives, walltime = asked_of(run)
+    directives, walltime = submission_options(run)
     excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
     options = scheduler_row(run.scheduler).excluding(excluded)
     tell(f"{run.label}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
@@ -271,54 +279,57 @@ def _retry_refusal(run: Run, reason: str) -> Refused:
 
 
 def _next_step(run: Run) -> str:
-    """Return what helps a run that is not for ``retry``."""
+    """Return the command that helps a run which ``retry`` refuses."""
     name = run.label
     if run.state == "COMPLETED":
         return f"hpclaunch results {name}"
     if not run.final:
         return f"hpclaunch wait {name}, or hpclaunch cancel {name}"
-    goes_on = f"hpclaunch resume {name} goes on from what it saved"
-    return f"mend it, then hpclaunch submit; or {goes_on}" if run.state in ("FAILED", "OUT_OF_MEMORY") else goes_on
+    resume = f"hpclaunch resume {name}, which continues from its checkpoints"
+    fixable = run.state in ("FAILED", "OUT_OF_MEMORY")
+    return f"correct the program, then hpclaunch submit; or {resume}" if fixable else resume
 
 
 def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
-    """Start one run of an array again, or all of an array that ended and for which a new start can help, as one array.
+    """Start one run of an array again, or all its ended runs that a new start can help, as one array.
 
-    Raises Refused where none can be helped so, and SchedulerError.
+    Raises Refused if a new start can help none of them, and SchedulerError.
     """
-    ended = [run] if run.index >= 0 else [one for one in runs.tasks_of(run) if one.final and one.state != "COMPLETED"]
+    tasks = [run] if run.index >= 0 else runs.tasks_of(run)
+    ended = tasks if run.index >= 0 else [task for task in tasks if task.final and task.state != "COMPLETED"]
     unwell = lru_cache(scheduler_of(run.scheduler).unwell)  # asked once for each list of nodes
-    decisions = {one.index: decide(ending_of(one, unwell)) for one in ended}
+    decisions = {task.index: decide(ending_of(task, unwell)) for task in ended}
     again = {index: decision for index, decision in decisions.items() if decision.again}
     if not again:
         reasons = [decision.reason for decision in decisions.values()]
         raise _retry_refusal(run, reasons[0] if reasons else "none of its runs has failed")
-    excluded = _excluded_by(again.values(), run)
-    who = run.label if run.index >= 0 else f"{count(len(again), 'run')} of {run.label}"
+    excluded = _nodes_to_exclude(again.values(), run)
+    subject = run.label if run.index >= 0 else f"{count(len(again), 'run')} of {run.label}"
     reason = ", ".join(dict.fromkeys(decision.reason for decision in again.values()))
-    tell(f"{who}: {reason}; starting again" + (f" without {excluded}" if excluded else ""))
+    tell(f"{subject}: {reason}; starting again" + (f" without {excluded}" if excluded else ""))
     return start_in_array(run, list(again), excluded)
 
 
-def _excluded_by(decisions: Iterable[RetryDecision], run: Run) -> str:
-    """Return the nodes that an array leaves out: those of earlier starts, or typed ones, and those that failed now."""
-    directives, _ = asked_of(run)
-    bad = dict.fromkeys(node for decision in decisions for node in decision.exclude)
-    return merged(runs.whole_of(run).excluded or directives.get("exclude", ""), tuple(bad))
+def _nodes_to_exclude(decisions: Iterable[RetryDecision], run: Run) -> str:
+    """Return the nodes for --exclude: of earlier starts (or typed), and of these failures."""
+    directives, _ = submission_options(run)
+    bad_nodes = dict.fromkeys(node for decision in decisions for node in decision.exclude)
+    return merged(runs.whole_of(run).excluded or directives.get("exclude", ""), tuple(bad_nodes))
 
 
 def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
-    """Submit some runs of an array again, with one sbatch; return the run, or the array, that was asked for."""
+    """Submit some runs of an array again with one sbatch; return ``run``, which is the array or one of its runs."""
     array = runs.whole_of(run)
     for task in runs.tasks_of(array, indices):
         runs.release(task)
-    directives, walltime = asked_of(run)
+    directives, walltime = submission_options(run)
     part = "" if len(indices) == array.tasks else runs.spelled(indices)
     row = scheduler_row(run.scheduler)
     options = row.excluding(excluded)
     at_once = directives.get("array", "").partition("%")[2]
     if part:
         options.append(row.array_option.format(part + (f"%{at_once}" if at_once else "")))
+    # ``parts`` needs an entry for each earlier start. A start of all runs may have none: it gets an empty one.
     before = len(array.earlier) + bool(array.job_id)
     parts = (*array.parts, *[""] * before)[:before]
     earlier = (*array.earlier, array.job_id) if array.job_id else array.earlier
@@ -328,33 +339,33 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
 
 
 def script_of(run: Run) -> str:
-    """Return the script as it was submitted. Raises Refused where it cannot be read."""
+    """Return the text of the submitted script. Raises Refused if it cannot be read."""
     try:
         return run.script.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
 
 
-def asked_of(run: Run) -> tuple[dict[str, str], int]:
-    """Return the script's sbatch options and its walltime in seconds, from the run's spec."""
+def submission_options(run: Run) -> tuple[dict[str, str], int]:
+    """Return the sbatch options of the run's script, and its walltime in seconds, from the run's spec."""
     spec = run.spec()
     pairs, walltime = spec.get("directives", []), spec.get("walltime", 0)
-    kept = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
-    return {str(name): str(value) for name, value in kept}, walltime if isinstance(walltime, int) else 0
+    valid = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
+    return {str(name): str(value) for name, value in valid}, walltime if isinstance(walltime, int) else 0
 
 
 def ending_of(run: Run, unwell: Callable[[str], tuple[str, ...]] | None = None) -> Ending:
-    """Return how a run ended, with what decides whether a new start can help; ``unwell`` tells of broken nodes."""
+    """Return how a run ended, for the decision about a new start. ``unwell`` returns the broken ones of some nodes."""
     unwell = unwell or scheduler_of(run.scheduler).unwell
     attempts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
-    mark = run.path / "attempts" / attempts[-1] / "first-failure" if attempts else Path("/nonexistent")
+    marker = run.path / "attempts" / attempts[-1] / "first-failure" if attempts else Path("/nonexistent")
     blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")
     single = bool(run.nodes) and not any(sign in run.nodes for sign in ",[")
     return Ending(
         state=run.state,
         exit_code=run.exit_code,
         log=_end_of_log(run),
-        ranks_failed=mark.is_file(),
+        ranks_failed=marker.is_file(),
         nodes=1 if single else 0,
         only_node=run.nodes if single else "",
         unwell=unwell(run.nodes) if blamable else (),

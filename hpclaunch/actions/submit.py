@@ -1,4 +1,4 @@
-"""The story of ``submit`` and ``render`` up to the script: load, advise, resolve, render.
+"""``submit`` and ``render`` up to the script: load, advise, resolve, render.
 
 It writes nothing but compiled templates, into the user's cache folder.
 """
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @record
 class Prepared:
-    """What resolving and rendering made of a case: the spec, the script, and what a person should know.
+    """A resolved and rendered case: the spec, the script, and notices for the user.
 
-    With ``faults`` there is no script.
+    If there are ``faults``, there is no script.
     """
 
     case: Case
@@ -37,43 +37,43 @@ class Prepared:
 
     @property
     def text(self) -> str:
-        """The script: what is shown, and submitted."""
+        """The script that is shown and submitted."""
         return self.script.text
 
 
 def prepare(system: System, request: Request, runs_dir: str | None = None, job: Job | None = None) -> Prepared:
-    """Load, advise, resolve and render. Nothing is written and no program is asked.
+    """Load, advise, resolve and render. It runs no program and writes no run directory.
 
-    Raises HpclaunchError for a file that cannot be used. Reasons for refusing the request are kept in ``faults``, so
-    that they can be raised together with what a look at the machine adds.
+    Raises HpclaunchError for a file that cannot be used. Reasons against the request are returned in ``faults``, so
+    that they can be raised together with those that a look at the machine adds.
     """
     return prepare_case(system, advised(load(system, request, runs_dir, job)))
 
 
 def prepare_case(system: System, case: Case) -> Prepared:
-    """Resolve and render a case as it is: no file is read again, and the planner is not asked."""
+    """Resolve and render a loaded case; it reads no job or site file and does not ask the planner."""
     from hpclaunch.resolve import resolve
 
     spec, faults = resolve(case)
     notices = [*spec.warnings, *case.context.notices]
     if case.context.other_site:
-        notices.append(f"this machine is {case.context.other_site}'s, and the script is for {spec.site}")
+        notices.append(f"this machine belongs to {case.context.other_site}, but the script is for {spec.site}")
     script, from_templates = (Script(text="", library=""), []) if faults else _render(system, spec)
     return Prepared(case=case, spec=spec, script=script, notices=(*notices, *from_templates), faults=tuple(faults))
 
 
 def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
-    """Return the script with its library, and a notice if either is a person's own."""
-    from hpclaunch.render import library, override_of, render  # 40 ms, which a refusal does not need
+    """Return the script with its library, and a notice if a template of the user replaces the bundled one."""
+    from hpclaunch.render import library, override_of, render  # takes 40 ms, which a refusal does not need
 
     roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
-    notices = [f"the template {override} takes the place of the bundled one"] if override else []
+    notices = [f"the template {override} replaces the bundled one"] if override else []
     return Script(text=render(spec, roots, cache=_template_cache(system)), library=library(roots)), notices
 
 
 def standalone(system: System, prepared: Prepared) -> Prepared:
-    """Return the same with a script that holds its library; with faults there is none. Raises InvalidFile."""
+    """Return the submission with a script that contains its library; with faults, unchanged. Raises InvalidFile."""
     from hpclaunch.render import render
 
     if not prepared.text:

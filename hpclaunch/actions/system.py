@@ -1,4 +1,4 @@
-"""What is outside the program: clock, folders and environment, and what a person is told while a command works."""
+"""What is outside the program: clock, folders, environment, and the messages to the user while a command works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpclaunch.core.records import record
 
 @record
 class System:
-    """Everything that is outside the program; tests make one of their own."""
+    """Everything that is outside the program. ``warn`` and ``tell`` take messages for the user."""
 
     cwd: Path = field(default_factory=Path.cwd)
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
@@ -39,6 +39,6 @@ class System:
 
     @property
     def run_folders(self) -> list[Path]:
-        """Folders that hold run directories of this project, whatever the list of runs says."""
-        asked = self.environment.get("HPCLAUNCH_RUNS_DIR")
-        return list(dict.fromkeys([self.cwd.resolve() / "runs", *([self.cwd / asked] if asked else [])]))
+        """Folders that may hold run directories of this project, besides those in the list of runs."""
+        named = self.environment.get("HPCLAUNCH_RUNS_DIR")
+        return list(dict.fromkeys([self.cwd.resolve() / "runs", *([self.cwd / named] if named else [])]))

@@ -1,4 +1,4 @@
-"""The story of waiting for runs and reading their logs as they grow; the scheduler is asked at growing intervals."""
+"""Waits for runs and reads their logs as they grow; the scheduler is asked at growing intervals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hpclaunch.core.scheduler_rows import longest_pause, scheduler_row
 from hpclaunch.runs import Run
 
 _PATIENCE = 6
-"""Answers of UNKNOWN in a row before following a run ends."""
+"""After so many UNKNOWN states in a row a run is no longer followed."""
 TIMED_OUT = 124
-"""What ``wait`` ends with when its time is over: the exit code of timeout(1)."""
-_WAITS_OWN = (2, TIMED_OUT, 130)
-"""Exit codes that say something of ``wait`` itself: never passed on from a run."""
+"""The exit code of ``wait`` after its timeout, as that of timeout(1)."""
+_RESERVED_CODES = (2, TIMED_OUT, 130)
+"""Exit codes with a meaning for ``wait`` itself, which are never passed on from a run."""
 
 
 def follow(
@@ -25,9 +25,8 @@ def follow(
 ) -> Iterator[tuple[Run, bytes]]:
     """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
 
-    The scheduler is asked at growing intervals, up to 15 s; the logs, or those of one ``rank``, are looked at every
-    half second, whichever start they belong to. Raises SchedulerError when nobody has known the run for several
-    questions in a row.
+    The scheduler is asked at growing intervals, up to 15 s. The logs of all starts (or of one ``rank``) are read every
+    half second. Raises SchedulerError if the state is UNKNOWN several times in a row.
     """
     tail = Tail(run, rank)
     pause = since = scheduler_row(run.scheduler).first_pause_s
@@ -51,8 +50,10 @@ def _lengthen_pause(pause: float, found: Sequence[Run]) -> float:
 
 
 def _lost_run_error(run: Run) -> SchedulerError:
-    what = f"nobody knows what became of {run.label}" + (f" ({run.reason})" if run.reason else "")
-    return SchedulerError(Fault(what=what, next=f"hpclaunch logs {run.label}, and sacct or the site's staff"))
+    what = f"the state of {run.label} is unknown" + (f" ({run.reason})" if run.reason else "")
+    return SchedulerError(
+        Fault(what=what, next=f"read its log: hpclaunch logs {run.label}; then try sacct, or ask the site's staff")
+    )
 
 
 def wait(
@@ -62,19 +63,19 @@ def wait(
     tell: Callable[[str], None],
     poll: Callable[[float], None] = time.sleep,
 ) -> Iterator[list[Run]]:
-    """Yield the runs with their states, once for every time they are asked for, until all have ended.
+    """Yield the runs with their states each time the scheduler was asked, until all have ended.
 
-    A run that a fault of the machine ended is started again, up to ``retries`` times. Ends early after ``seconds``; a
-    run that nobody has known for several questions in a row counts as ended, as UNKNOWN. Raises SchedulerError.
+    A run that a fault of the machine ended is started again, up to ``retries`` times. A run whose state is UNKNOWN
+    several times in a row counts as ended. Stops early after ``seconds``. Raises SchedulerError.
     """
     runs, pause, deadline = list(found), 1.0, None if seconds is None else time.monotonic() + seconds
-    left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
+    retries_left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
     while True:
         runs = refreshed(runs)
         for number, run in enumerate(runs):
             unknown[run.path] = unknown[run.path] + 1 if run.state == "UNKNOWN" else 0
-            if run.final and left[run.path] > 0 and (again := _retry_run(run, tell)):
-                left[run.path] -= 1
+            if run.final and retries_left[run.path] > 0 and (again := _retry_run(run, tell)):
+                retries_left[run.path] -= 1
                 runs[number] = again
         yield runs
         if all(run.final or run.state in NEVER_QUEUED or unknown[run.path] >= _PATIENCE for run in runs):
@@ -95,9 +96,9 @@ def _retry_run(run: Run, tell: Callable[[str], None]) -> Run | None:
 
 
 def exit_code_of(found: Sequence[Run]) -> int:
-    """Return what ``wait`` ends with: 0 if all completed, 124 if its time was over, else the first other run's code.
+    """Return the exit code of ``wait``: 0 if all runs completed, 124 after its timeout, else that of the first failure.
 
-    1 stands for a run that has no code of its own, and for one whose code says something else of ``wait`` itself.
+    It is 1 if that run has no exit code, or one with another meaning for ``wait`` itself.
     """
     if any(not run.final and run.state != "UNKNOWN" for run in found):
         return TIMED_OUT
@@ -105,42 +106,44 @@ def exit_code_of(found: Sequence[Run]) -> int:
         if run.state != "COMPLETED":
             code = run.exit_code.partition(":")[0]
             own = int(code) if code.isascii() and code.isdigit() and len(code) < 4 else 0
-            return own if 0 < own < 256 and own not in _WAITS_OWN else 1
+            return own if 0 < own < 256 and own not in _RESERVED_CODES else 1
     return 0
 
 
 def own_log(run: Run, rank: int | None) -> int | None:
-    """Return the rank whose log to read; None for that of the whole job, which one rank has to itself.
+    """Return the rank whose log to read; None for the log of the job, which a single rank uses too.
 
-    Raises Refused where the rank has no log, and never will have one.
+    Raises Refused if the rank has no log and will never have one.
     """
     if rank is None or run.logs(rank):
         return rank
     spec = run.spec()
     ranks = _ranks(spec)
     if rank >= ranks > 0:
-        ranks_are = f"has ranks 0 to {ranks - 1}" if ranks > 1 else "has one rank, 0"
-        raise Refused(Fault(what=f"{run.label} {ranks_are}, and no rank {rank}", next=_whole_log_command(run)))
+        known_ranks = f"has ranks 0 to {ranks - 1}" if ranks > 1 else "has one rank, 0"
+        raise Refused(Fault(what=f"{run.label} {known_ranks}, and no rank {rank}", next=_job_log_command(run)))
     if ranks == 1:
         return None
     if not spec.get("rank_number"):
-        what = f"the {ranks} ranks of {run.label} have no logs of their own: more than 'rank_logs' allows"
-        more = f"{_whole_log_command(run)}; 'rank_logs: {ranks}' in the job file or hpclaunch.yaml changes the next run"
-        raise Refused(Fault(what=what, next=more))
+        what = f"{run.label} has no log for each rank: its {ranks} ranks are more than 'rank_logs' allows"
+        next_step = (
+            f"{_job_log_command(run)}; for the next run set 'rank_logs: {ranks}' in the job file or hpclaunch.yaml"
+        )
+        raise Refused(Fault(what=what, next=next_step))
     return rank
 
 
-def unheard(run: Run, rank: int) -> Fault:
-    """Return why a rank that should have a log of its own has none."""
+def missing_log_fault(run: Run, rank: int) -> Fault:
+    """Return why a rank that should have a log has none."""
     if not run.attempts():
         return Fault(what=f"{run.label} has not started", next=f"hpclaunch logs -f {run.label} --rank {rank}")
     launcher = run.spec().get("launcher", "its launcher")
-    what = f"{run.label} has no log of rank {rank}: the rank was never started, or {launcher} told it no number"
-    return Fault(what=what, next=_whole_log_command(run))
+    what = f"{run.label} has no log of rank {rank}: the rank never started, or {launcher} gave it no rank number"
+    return Fault(what=what, next=_job_log_command(run))
 
 
-def _whole_log_command(run: Run) -> str:
-    return f"hpclaunch logs {run.label}, of all ranks"
+def _job_log_command(run: Run) -> str:
+    return f"hpclaunch logs {run.label} shows the log of all ranks"
 
 
 def _ranks(spec: Mapping[str, Any]) -> int:
@@ -150,7 +153,7 @@ def _ranks(spec: Mapping[str, Any]) -> int:
 
 
 class Tail:
-    """Reads what was added to a run's log files since the last time, those of later starts too."""
+    """Reads what was added to a run's log files since the last time, including those of later starts."""
 
     def __init__(self, run: Run, rank: int | None = None) -> None:
         self._run = run
@@ -158,7 +161,7 @@ class Tail:
         self._offsets: dict[Path, int] = {}
 
     def read(self) -> bytes:
-        """Return the new bytes of all log files, oldest file first. A file that is gone or was cut begins anew."""
+        """Return the new bytes of all log files, oldest file first. A shorter file is read from its start."""
         new = []
         for path in self._run.logs(self._rank):
             try:

@@ -1,4 +1,4 @@
-"""Flags in, text and exit code out: the command line, and the one place where an expected failure becomes a message."""
+"""The command line: flags in, text and exit code out; the one place where an expected error becomes a message."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         print(f"hpclaunch {__version__}")
         raise typer.Exit
 
@@ -36,20 +36,24 @@ def _root(
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the command line. What stands after the first ``--`` belongs to the job and is not looked at."""
+    """Run the command line. Arguments after the first ``--`` belong to the job and are not parsed."""
     words = sys.argv[1:] if argv is None else argv
     cut = words.index("--") if "--" in words else len(words)
     try:
         if cut < len(words) and words[0] not in ("submit", "render"):
-            raise InvalidRequest(Fault(what="only submit and render take arguments after --", next="leave -- out"))
+            raise InvalidRequest(
+                Fault(what="only submit and render accept arguments after --", next="leave out -- and what follows")
+            )
         app(args=words[:cut], obj=tuple(words[cut + 1 :]), prog_name="hpclaunch")
     except HpclaunchError as error:
         _fail(error, words[:cut])
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of a pipe has gone; so do we
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader of the pipe has ended, so we end too
         sys.exit(141)
     except OSError as error:
-        # A folder that is gone, a file where a folder should be, a full disk: what nobody foresaw nearer by.
+        # Errors that no caller handles: a missing folder, a file in the place of a folder, a full disk.
         _fail(HpclaunchError(Fault(where=str(error.filename or ""), what=error.strerror or str(error))), words[:cut])
 
 

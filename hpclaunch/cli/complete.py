@@ -1,4 +1,4 @@
-"""Names that the shell can complete: jobs, sites, runs, strategies. What is faulty completes to nothing, quietly."""
+"""Names that the shell can complete: jobs, sites, runs, strategies. A faulty file adds no name, and no error."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from hpclaunch.config.catalog import JOB, SITE, Kind
 
 
 def jobs(incomplete: str) -> list[str]:
-    """Return the jobs that begin so."""
+    """Return the names of jobs that begin with ``incomplete``."""
     return _names(JOB, incomplete)
 
 
 def sites(incomplete: str) -> list[str]:
-    """Return the sites that begin so."""
+    """Return the names of sites that begin with ``incomplete``."""
     return _names(SITE, incomplete)
 
 
 def runs(incomplete: str) -> list[str]:
-    """Return the runs that begin so, newest first."""
+    """Return the names of runs that begin with ``incomplete``, newest first."""
     from hpclaunch.actions.system import System
     from hpclaunch.runs import known
 
@@ -26,13 +26,13 @@ def runs(incomplete: str) -> list[str]:
 
 
 def strategies(incomplete: str) -> list[str]:
-    """Return the strategies that begin so."""
+    """Return the strategies that begin with ``incomplete``."""
     from hpclaunch.core.spec import STRATEGIES
 
     return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 
-def _names(kind: Kind, incomplete: str) -> list[str]:
+def _names(family: Kind, incomplete: str) -> list[str]:
     from hpclaunch.actions.system import System
 
-    return [found.name for found in System().catalog.names(kind) if found.name.startswith(incomplete)]
+    return [file.name for file in System().catalog.names(family) if file.name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""``data fetch``: staging a job's data set on a machine that has it or can download it."""
+"""``data fetch``: stages a job's data set, from a copy or from the internet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from hpclaunch.cli import flags
 
-app = typer.Typer(help="Data sets, fetched before a job is queued.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Fetch data sets before a job is submitted.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
@@ -20,13 +20,18 @@ def _data() -> None:
 def fetch(
     job: flags.Job,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="PATH", help="A file or folder that holds it.")
+        str | None,
+        typer.Option("--from", metavar="PATH", help="A file or folder with the data set [default: download it]."),
     ] = None,
-    data_dir: Annotated[str | None, typer.Option(help="The data folder [default: as for submit].")] = None,
-    site: Annotated[str | None, typer.Option(help="The site whose data folder to use.")] = None,
+    data_dir: Annotated[str | None, typer.Option(help="The data folder [default: the same as for submit].")] = None,
+    site: Annotated[str | None, typer.Option(help="The site whose data folder is used.")] = None,
     sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,
 ) -> None:
-    """Put a job's data set into the data folder, checked and all at once (compute nodes have no internet)."""
+    """Fetch a job's data set into the data folder.
+
+    The data set is checked, and appears in the folder only when it is complete. Fetch it where there is internet:
+    compute nodes often have none.
+    """
     from hpclaunch.actions.datasets import fetch as fetch_dataset
     from hpclaunch.actions.staging import DatasetSource
     from hpclaunch.actions.system import System

@@ -1,4 +1,4 @@
-"""``doctor``: a probe job that shows whether a site gives what its scripts promise."""
+"""``doctor``: runs a probe job that shows whether a site provides what its scripts promise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ app = typer.Typer()
 @app.command("doctor")
 def doctor(
     site: flags.Site = None,
-    local: Annotated[bool, typer.Option("--local", help="Check this machine alone: as --site local.")] = False,
+    local: Annotated[bool, typer.Option("--local", help="Check this machine only, like --site local.")] = False,
     node_type: flags.NodeType = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Nodes of the probe job [default: 2].")] = None,
     tasks_per_node: flags.TasksPerNode = None,
@@ -31,13 +31,18 @@ def doctor(
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="Submit nothing; read a probe job that has ended.")
+        str | None,
+        typer.Option("--from", metavar="RUN", help="Submit nothing; read the results of an ended probe job."),
     ] = None,
     json: flags.Json = False,
 ) -> None:
-    """Prove with a short job that ranks, GPUs, CPUs, MPI and folders are as promised; exit 0 if nothing failed."""
+    """Check a site with a short probe job.
+
+    The job shows whether ranks, GPUs, CPUs, MPI and folders are as the site file promises. The exit code is 0 if no
+    check failed.
+    """
     from hpclaunch import runs
-    from hpclaunch.actions import doctor as story
+    from hpclaunch.actions import doctor as doctor_actions
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, doctor_report
@@ -46,7 +51,7 @@ def doctor(
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
     system = System(warn=console.warn, tell=console.say)
     request = Request(
-        target=story.PROBE,
+        target=doctor_actions.PROBE,
         site=THIS_MACHINE if local else site,
         node_type=node_type,
         nodes=nodes,
@@ -61,12 +66,12 @@ def doctor(
         accept_unverified=accept_unverified,
     )
     if from_ is not None:
-        if runs_dir or request != Request(target=story.PROBE):
-            what = "submits nothing, so that nothing else can be asked for"
-            raise InvalidRequest(Fault(where="--from", what=what, next="leave the other options out, or --from"))
+        if runs_dir or request != Request(target=doctor_actions.PROBE):
+            what = "submits nothing, so no other option applies"
+            raise InvalidRequest(Fault(where="--from", what=what, next="leave out --from or the other options"))
         (run,) = states.refreshed([runs.find(system.index, from_, system.run_folders)])
-        report = story.report_of(run)
+        report = doctor_actions.report_of(run)
     else:
-        report = story.examine(system, request, runs_dir)
+        report = doctor_actions.examine(system, request, runs_dir)
     doctor_report.show_report(report, json)
     raise typer.Exit(0 if report.passed else 1)

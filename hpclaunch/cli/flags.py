@@ -1,4 +1,4 @@
-"""Every flag that several commands share, once: its type, its help, and how its text is read; it builds no command."""
+"""The flags that several commands share: their types, their help, and how their texts are read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hpclaunch.launchers import LAUNCHERS
 
 
 def seconds_of(text: str | None, flag: str = "--walltime") -> int | None:
-    """Return the seconds of a flag's text; None where it was not typed. Raises InvalidRequest."""
+    """Return a flag's time in seconds; None if it was not typed. Raises InvalidRequest."""
     return _amount(flag, text, parse_walltime, WALLTIME_FORMS)
 
 
 def megabytes_of(memory: str | None) -> int | None:
-    """Return the megabytes of ``--memory``; None where it was not typed. Raises InvalidRequest."""
+    """Return ``--memory`` in megabytes; None if it was not typed. Raises InvalidRequest."""
     return _amount("--memory", memory, parse_memory, MEMORY_FORMS)
 
 
@@ -48,92 +48,118 @@ def _pair(flag: str, text: str, form: str) -> tuple[str, str]:
     return key, value
 
 
-# What is to run.
+# The job.
 Target = Annotated[
     str,
     typer.Argument(
-        metavar="JOB|SCRIPT", autocompletion=complete.jobs, help="A job's name, or a path to a script of your own."
+        metavar="JOB|SCRIPT", autocompletion=complete.jobs, help="The name of a job, or the path of your own script."
     ),
 ]
-Job = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete.jobs)]
+Job = Annotated[
+    str, typer.Argument(metavar="JOB", autocompletion=complete.jobs, help="The name of a job. See: jobs list.")
+]
 
-# Where it runs, and on how much of it.
+# The site and the resources.
 Site = Annotated[
     str | None, typer.Option(autocompletion=complete.sites, help="The cluster [default: detected]. See: sites list.")
 ]
-NodeType = Annotated[str | None, typer.Option(help="The kind of node, by its name in the site file.")]
-Nodes = Annotated[int | None, typer.Option(min=1, help="How many nodes.")]
-TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks on every node [default: one per GPU].")]
-CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) of every rank.")]
-GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to ask for on every node.")]
-Launcher = Annotated[str | None, typer.Option(help=f"What starts the ranks: {', '.join(LAUNCHERS)}.")]
+NodeType = Annotated[str | None, typer.Option(help="The node type, by its name in the site file. See: sites show.")]
+Nodes = Annotated[int | None, typer.Option(min=1, help="The number of nodes.")]
+TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks per node [default: one per GPU].")]
+CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) per rank.")]
+GpusPerNode = Annotated[int | None, typer.Option(min=0, help="GPUs to request per node.")]
+Launcher = Annotated[str | None, typer.Option(help=f"The program that starts the ranks: {', '.join(LAUNCHERS)}.")]
 Strategy = Annotated[
     str | None,
     typer.Option(
         autocompletion=complete.strategies,
-        help="What averages gradients: horovod, mirrored (one task with all GPUs of its node) or multiworker (gRPC). "
+        help="How gradients are averaged: horovod, mirrored (one task uses all GPUs of a node) or multiworker (gRPC). "
         "[default: horovod]",
     ),
 ]
-Account = Annotated[str | None, typer.Option(help="The account that pays.")]
+Account = Annotated[str | None, typer.Option(help="The account to charge.")]
 Partition = Annotated[str | None, typer.Option(help="The partition.")]
-Qos = Annotated[str | None, typer.Option(help="The quality of service.")]
-Walltime = Annotated[str | None, typer.Option(help=f"The longest it may run: {WALLTIME_FORMS}.")]
-Memory = Annotated[str | None, typer.Option(help=f"Memory of a node: {MEMORY_FORMS}.")]
+Qos = Annotated[str | None, typer.Option(help="The quality of service (QOS).")]
+Walltime = Annotated[str | None, typer.Option(help=f"The time limit of the job: {WALLTIME_FORMS}.")]
+Memory = Annotated[str | None, typer.Option(help=f"Memory per node: {MEMORY_FORMS}.")]
 Sbatch = Annotated[list[str], typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.")]
-Hosts = Annotated[str | None, typer.Option("--hosts", help="Without a scheduler: a file that names the hosts.")]
+Hosts = Annotated[
+    str | None, typer.Option("--hosts", help="A file that lists the hosts, for a site without a scheduler.")
+]
 AcceptUnverified = Annotated[
     bool,
     typer.Option(
         "--accept-unverified",
-        help="Take what the site file does not know: names of partitions and QOS, Slurm's usual launcher.",
+        help="Accept what the site file does not know: names of partitions and QOS, Slurm's usual launcher.",
     ),
 ]
-RunsDir = Annotated[str | None, typer.Option(help="Where run directories are made [default: ./runs or the site's].")]
+RunsDir = Annotated[str | None, typer.Option(help="The folder for run directories [default: the site's, else ./runs].")]
 
-# What the job does.
+# The training.
 Restarts = Annotated[
     int | None,
-    typer.Option(min=0, help="How often to start it again when it has saved its state (docs/contract.md); 0: never."),
+    typer.Option(
+        min=0, help="How many times to start the job again after it has saved its state (docs/contract.md); 0: never."
+    ),
 ]
-Signal = Annotated[str | None, typer.Option(help="What asks it to save, and when: USR2@120 [seconds before the end].")]
-Set = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable.")]
+Signal = Annotated[
+    str | None,
+    typer.Option(help="The signal that asks the job to save its state, and when: USR2@120 (seconds before its end)."),
+]
+Set = Annotated[
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable. See: jobs show."),
+]
 Sweep = Annotated[
     list[str],
     typer.Option(
         metavar="NAME=V1,V2,…",
-        help="Values of a hyper-parameter, also 1..10: every combination is one run of a job array. Repeatable.",
+        help="Values of a hyper-parameter, or a range 1..10. Every combination is one run of a job array. Repeatable.",
     ),
 ]
-AtOnce = Annotated[int | None, typer.Option(min=1, help="How many runs of a sweep may run at a time [default: any].")]
-DataDir = Annotated[str | None, typer.Option(help="The folder that holds the job's data set.")]
-Synthetic = Annotated[bool, typer.Option("--synthetic", help="Train on stand-in images of the same shape.")]
+AtOnce = Annotated[
+    int | None, typer.Option(min=1, help="How many runs of a sweep may run at the same time [default: no limit].")
+]
+DataDir = Annotated[str | None, typer.Option(help="The folder with the job's data set.")]
+Synthetic = Annotated[
+    bool, typer.Option("--synthetic", help="Train on generated images of the same shape, without the data set.")
+]
 
-# Which runs.
+# Runs.
 RunName = Annotated[
     str | None,
     typer.Argument(
-        metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id [default: newest]."
+        metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job ID [default: the newest run]."
     ),
 ]
 OneRun = Annotated[
-    str, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job id.")
+    str, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job ID.")
 ]
 Runs = Annotated[
-    list[str] | None, typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs [default: all].")
+    list[str] | None,
+    typer.Argument(
+        metavar="RUN...",
+        autocompletion=complete.runs,
+        help="Names, directories or job IDs of runs [default: all runs].",
+    ),
 ]
 NamedRuns = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs, by name, directory or job id."),
+    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of runs."),
 ]
 NewestRuns = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Runs [default: the newest]."),
+    typer.Argument(
+        metavar="RUN...",
+        autocompletion=complete.runs,
+        help="Names, directories or job IDs of runs [default: the newest run].",
+    ),
 ]
 EveryTask = Annotated[
-    bool, typer.Option("--all", help="Every run of a job array on a line of its own [default: their number by state].")
+    bool,
+    typer.Option("--all", help="Show each run of a job array on a line [default: the number of its runs by state]."),
 ]
 
-# What is answered.
+# The output.
 Json = Annotated[bool, typer.Option("--json", help="Write JSON to stdout.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

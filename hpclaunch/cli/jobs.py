@@ -13,12 +13,12 @@ from hpclaunch.cli import flags
 if TYPE_CHECKING:
     from hpclaunch.config.parameters import Parameter
 
-app = typer.Typer(help="The jobs that can be submitted by name.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List and show jobs, or make a new one.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
 def list_(json: flags.Json = False) -> None:
-    """List the jobs: the project's, yours, and the bundled ones."""
+    """List all jobs: those of the project, your own, and the bundled ones."""
     from hpclaunch.actions import jobs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -27,12 +27,12 @@ def list_(json: flags.Json = False) -> None:
     if json:
         console.write_json([dict(zip(("name", "origin", "summary"), row, strict=True)) for row in rows])
     else:
-        console.table(("job", "from", "what it does"), rows)
+        console.table(("job", "from", "summary"), rows)
 
 
 @app.command()
 def show(job: flags.Job, json: flags.Json = False) -> None:
-    """Show what a job needs, and its hyper-parameters."""
+    """Show a job and its hyper-parameters."""
     from hpclaunch.actions import jobs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -44,17 +44,17 @@ def show(job: flags.Job, json: flags.Json = False) -> None:
         return
     offered = f"--strategy {', '.join((HOROVOD, *loaded.strategies))}\n" if loaded.strategies else ""
     console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n{offered}\n")
-    console.table(("--set", "type", "default", "what it is"), _rows(loaded.parameters))
+    console.table(("--set", "type", "default", "meaning"), _rows(loaded.parameters))
 
 
 def _rows(parameters: Mapping[str, Parameter]) -> list[tuple[str, ...]]:
-    """Return a row for each parameter, under the heading of its group where there are groups."""
+    """Return a row for each parameter; if there are several groups, under their headings."""
     from hpclaunch.config.parameters import spell
 
     groups: dict[str, list[tuple[str, ...]]] = {}
-    for key, one in parameters.items():
-        row = (key, one.kind, spell(one.default), one.help + _describe_allowed(one))
-        groups.setdefault(one.group or "this job", []).append(row)
+    for key, parameter in parameters.items():
+        row = (key, parameter.kind, spell(parameter.default), parameter.help + _describe_allowed(parameter))
+        groups.setdefault(parameter.group or "this job", []).append(row)
     if len(groups) == 1:
         return next(iter(groups.values()))
     return [row for group, rows in groups.items() for row in [(f"[{group}]", "", "", ""), *rows]]
@@ -67,10 +67,12 @@ def _describe_allowed(parameter: Parameter) -> str:
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    script: Annotated[str | None, typer.Option(help="A script of yours to start from.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the new job.")],
+    script: Annotated[
+        str | None, typer.Option(help="Your own script, which is copied into the job [default: a template].")
+    ] = None,
 ) -> None:
-    """Make ./jobs/NAME with a job file and a script to edit."""
+    """Make ./jobs/NAME with a job file and a script, for you to edit."""
     from hpclaunch.actions import jobs
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console

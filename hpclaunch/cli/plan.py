@@ -1,4 +1,4 @@
-"""``plan``: how many nodes a job is worth, and why; it submits nothing."""
+"""``plan``: recommends a node count and training settings for a job; it submits nothing."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from hpclaunch.guidelines.choice import Objective
 
 PREFERENCES = {"time": 2 / 3, "cost": 1 / 3}
-"""Weights at which the best batch is twice and half the critical one: w / (1 - w)."""
+"""Weights of time: the best batch is w / (1 - w) times the critical one, so twice or half of it."""
 
 
 app = typer.Typer()
 
 
-@app.command("plan", epilog="What you type is kept, with one warning; only what is left open is chosen.")
+@app.command(
+    "plan",
+    epilog="Values that you type are not changed; a warning names those that the planner would choose otherwise.",
+)
 def plan(
     target: flags.Target,
     site: flags.Site = None,
@@ -40,17 +43,28 @@ def plan(
     set_: flags.Set = [],  # noqa: B006
     hosts: flags.Hosts = None,
     accept_unverified: flags.AcceptUnverified = False,
-    global_batch: Annotated[int | None, typer.Option(min=1, help="The global batch size, samples.")] = None,
-    deadline: Annotated[str | None, typer.Option(help=f"Done so long from now: {WALLTIME_FORMS}.")] = None,
-    budget: Annotated[float | None, typer.Option(help="The most it may cost, in the unit of the site.")] = None,
-    weight: Annotated[float | None, typer.Option(help="Weight of time against cost, between 0 and 1 [0.5].")] = None,
-    prefer: Annotated[str | None, typer.Option(help="Instead of a weight: time or cost.")] = None,
-    calibration: Annotated[Path | None, typer.Option(help="What was measured of the job: docs/planning.md.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Tell every rule, its numbers and its source.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw it into FILE.png or FILE.svg (needs matplotlib).")] = None,
+    global_batch: Annotated[int | None, typer.Option(min=1, help="The global batch size, in samples.")] = None,
+    deadline: Annotated[str | None, typer.Option(help=f"The longest time for the training: {WALLTIME_FORMS}.")] = None,
+    budget: Annotated[float | None, typer.Option(help="The highest cost, in the unit of the site.")] = None,
+    weight: Annotated[
+        float | None, typer.Option(help="The weight of time against cost, between 0 and 1 [default: 0.5].")
+    ] = None,
+    prefer: Annotated[str | None, typer.Option(help="What matters more, instead of --weight: time or cost.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="A file with measurements of the job (docs/planning.md).")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show every rule with its numbers and its source.")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the plan into FILE.png or FILE.svg (needs matplotlib).")
+    ] = None,
     json: flags.Json = False,
 ) -> None:
-    """Say how many nodes a job is worth, how to train on them, what it takes and costs, and why."""
+    """Recommend a node count and training settings for a job.
+
+    The plan shows batch size, learning rate, time and cost for each node count. It submits nothing.
+    """
     from hpclaunch.actions import plan
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -78,19 +92,19 @@ def plan(
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn, tell=console.say)
-    found = plan.plan_job(system, request, objective, global_batch=global_batch, calibration=calibration)
+    forecast = plan.plan_job(system, request, objective, global_batch=global_batch, calibration=calibration)
     if plot is not None:
         from hpclaunch.reports.plan_chart import draw
 
-        draw(found, plot)
-        console.say(f"drawn: {plot}")
+        draw(forecast, plot)
+        console.say(f"the plan is drawn in {plot}")
     if json:
-        console.write_json(found.to_json())
+        console.write_json(forecast.to_json())
     else:
-        console.show_plan(found, explain)
-    for fault in found.refusals:
+        console.show_plan(forecast, explain)
+    for fault in forecast.refusals:
         console.say(f"error: {fault}")
-    if found.refusals:
+    if forecast.refusals:
         raise typer.Exit(1)
 
 

@@ -1,4 +1,4 @@
-"""``profile``: measures a job in a few short runs, so that later plans of it rest on measurements."""
+"""``profile``: measures a job in a few short runs, for later plans."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ import typer
 from hpclaunch.cli import flags
 from hpclaunch.core.spec import Request
 
-Steps = Annotated[int, typer.Option(min=1, help="Steps of an epoch, at most; the data set may have fewer.")]
+Steps = Annotated[int, typer.Option(min=1, help="The most steps in an epoch; a small data set has fewer.")]
 
 
 app = typer.Typer()
 
 
-@app.command("profile", epilog="Later plans of the job at this site use what was measured: docs/planning.md")
+@app.command("profile", epilog="Later plans of the job at this site use the measurements (docs/planning.md).")
 def profile(
     target: flags.Target,
     site: flags.Site = None,
     node_type: flags.NodeType = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Nodes of the last run, 2 or 4; 1: one node alone. [default: 2]")
+        int | None,
+        typer.Option(min=1, help="Nodes of the last run, such as 2 or 4; 1: measure one node only. [default: 2]"),
     ] = None,
     tasks_per_node: flags.TasksPerNode = None,
     cpus_per_task: flags.CpusPerTask = None,
@@ -41,15 +42,20 @@ def profile(
     runs_dir: flags.RunsDir = None,
     steps: Steps = 100,
     one_by_one: Annotated[
-        bool, typer.Option("--one-by-one", help="Submit each run when the one before has ended, not all at once.")
+        bool, typer.Option("--one-by-one", help="Submit each run after the one before has ended, not all at once.")
     ] = False,
     from_: Annotated[
-        list[str], typer.Option("--from", metavar="RUN", help="Submit nothing; read these ended runs. Repeatable.")
+        list[str], typer.Option("--from", metavar="RUN", help="Submit nothing; use this ended run. Repeatable.")
     ] = [],  # noqa: B006
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would submit, and its cost at most.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the runs that would be submitted and their highest cost.")
+    ] = False,
     json: flags.Json = False,
 ) -> None:
-    """Measure a job in short runs on one node and on two, for later plans."""
+    """Measure a job in short runs, so that plans use measurements.
+
+    There are two runs on one node and one on two nodes.
+    """
     from hpclaunch import runs
     from hpclaunch.actions import profile, states
     from hpclaunch.actions.system import System

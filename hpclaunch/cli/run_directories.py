@@ -1,4 +1,4 @@
-"""``runs list``, ``show``, ``compare``, ``clean`` and ``rebuild``: what earlier submissions left."""
+"""``runs list``, ``show``, ``compare``, ``clean`` and ``rebuild``: the run directories."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count, parse_walltime
 
-app = typer.Typer(help="What earlier submissions left.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List, show, compare and delete run directories.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
 def list_(
-    state: Annotated[str | None, typer.Option(help="Only those in this state, as it was last recorded.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only runs whose last recorded state is this one.")] = None,
     all_: flags.EveryTask = False,
     json: flags.Json = False,
 ) -> None:
-    """List the runs as they were last recorded, newest first; no scheduler is asked."""
+    """List the runs with their last recorded states, newest first.
+
+    The scheduler is not asked; `hpclaunch status` asks it.
+    """
     from hpclaunch import runs
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
@@ -31,14 +34,17 @@ def list_(
     found = runs.each(found) if all_ else found
     wanted = [run for run in found if state is None or run.state == state.upper()]
     if found and not wanted and not json:
-        console.say(f"no run is {state}; there are {', '.join(sorted({run.state for run in found}))}")
+        console.say(f"no run is {state}; the states are {', '.join(sorted({run.state for run in found}))}")
         return
     run_tables.show_status(wanted, json)
 
 
 @app.command()
 def show(run: flags.RunName = None, json: flags.Json = False) -> None:
-    """Show all that a run's directory tells: states, starts, logs, checkpoints, result."""
+    """Show everything in a run directory.
+
+    This includes states, starts, logs, checkpoints and the result.
+    """
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
@@ -49,10 +55,15 @@ def show(run: flags.RunName = None, json: flags.Json = False) -> None:
 
 @app.command()
 def compare(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Two runs or more.")],
+    run: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of two runs or more."
+        ),
+    ],
     json: flags.Json = False,
 ) -> None:
-    """Show what differs between runs: what was asked for, code, software, result."""
+    """Show the differences between runs: request, code, software, result."""
     from hpclaunch import runs
     from hpclaunch.actions import inspect, states
     from hpclaunch.actions.system import System
@@ -67,12 +78,17 @@ def compare(
 @app.command()
 def clean(
     run: flags.NamedRuns = None,
-    older_than: Annotated[str | None, typer.Option(help=f"Only runs made before: {WALLTIME_FORMS}.")] = None,
-    keep: Annotated[int, typer.Option(min=0, help="Leave this many of the newest.")] = 0,
+    older_than: Annotated[
+        str | None, typer.Option(help=f"Only runs that are older than this: {WALLTIME_FORMS}.")
+    ] = None,
+    keep: Annotated[int, typer.Option(min=0, help="Keep this many of the newest runs.")] = 0,
     yes: flags.Yes = False,
     json: flags.Json = False,
 ) -> None:
-    """Delete the directories of runs that have ended, with their logs and checkpoints; asks first."""
+    """Delete the directories of ended runs, with logs and checkpoints.
+
+    It asks for confirmation first.
+    """
     from hpclaunch.actions import clean as cleaning
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
@@ -81,21 +97,23 @@ def clean(
     if not run and older_than is None and keep == 0:
         raise InvalidRequest(
             Fault(
-                what="which runs?", allowed="RUN..., --older-than, --keep", next="hpclaunch runs clean --older-than 30d"
+                what="no runs were named",
+                allowed="RUN..., --older-than, --keep",
+                next="hpclaunch runs clean --older-than 30d",
             )
         )
     system = System(warn=console.warn)
     found = states.find(system, run) if run else states.all_runs(system)
-    ended, staying = cleaning.cleanable(found, _age(older_than), keep, system.now())
-    if run and staying:
-        raise Refused([cleaning.why_it_stays(one) for one in staying])
-    doomed = cleaning.measure(ended)
-    run_tables.show_doomed(doomed, staying, json)
-    if not doomed and not json:
+    ended, kept = cleaning.cleanable(found, _age(older_than), keep, system.now())
+    if run and kept:
+        raise Refused([cleaning.explain_kept(each_run) for each_run in kept])
+    deletions = cleaning.measure(ended)
+    run_tables.show_deletions(deletions, kept, json)
+    if not deletions and not json:
         return
-    if doomed and not yes and not console.confirmed("delete them, with their checkpoints? [y/N]"):
-        raise Refused(Fault(what="nothing was deleted", next="--yes deletes them without asking"))
-    run_tables.show_cleaned(doomed, cleaning.delete(system, ended, console.say), json)
+    if deletions and not yes and not console.confirmed("delete these directories, with their checkpoints? [y/N]"):
+        raise Refused(Fault(what="nothing was deleted", next="to delete without confirmation, add --yes"))
+    run_tables.show_deleted(deletions, cleaning.delete(system, ended, console.say), json)
 
 
 @app.command()
@@ -105,7 +123,10 @@ def rebuild(
     ] = None,
     json: flags.Json = False,
 ) -> None:
-    """Write the list of runs anew from the run directories: here, beside known ones, and in the folders."""
+    """Write the list of runs again from the run directories.
+
+    It looks in ./runs, beside the runs in the old list, and in each FOLDER.
+    """
     from hpclaunch.actions import clean as cleaning
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
@@ -120,10 +141,10 @@ def rebuild(
         return
     for path in rebuilt.forgotten:
         if path.exists():
-            console.warn(f"{path} is left out: its record cannot be read")
-    gone = sum(not path.exists() for path in rebuilt.forgotten)
-    forgotten = f"{count(gone, 'run')} forgotten, as the directory is gone"
-    console.say(f"the list has {count(len(rebuilt.paths), 'run')}; {forgotten}")
+            console.warn(f"{path} is not in the new list: its record cannot be read")
+    missing = sum(not path.exists() for path in rebuilt.forgotten)
+    removed = f"{count(missing, 'run')} removed, whose directory no longer exists"
+    console.say(f"the list has {count(len(rebuilt.paths), 'run')}; {removed}")
 
 
 def _age(text: str | None) -> timedelta:

@@ -1,4 +1,4 @@
-"""``status``, ``logs``, ``wait``, ``cancel``, ``retry``, ``resume`` and ``results``: a run after it was submitted."""
+"""``status``, ``logs``, ``wait``, ``cancel``, ``retry``, ``resume``, ``results``: runs after their submission."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ app = typer.Typer()
 @app.command("status")
 def status(
     run: flags.Runs = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it anew until all have ended.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update the list until all runs have ended.")] = False,
     all_: flags.EveryTask = False,
     json: flags.Json = False,
 ) -> None:
     """Show the state of runs, newest first."""
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
-    from hpclaunch.actions.wait import wait as asked_again
+    from hpclaunch.actions.wait import wait as poll_until_ended
     from hpclaunch.cli.show import console, run_tables
 
     system = System(warn=console.warn)
@@ -32,7 +32,7 @@ def status(
         run_tables.show_status(found, json, all_)
         return
     try:
-        run_tables.watch_status(asked_again(found, None, 0, console.say), json, all_)
+        run_tables.watch_status(poll_until_ended(found, None, 0, console.say), json, all_)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -40,10 +40,10 @@ def status(
 @app.command("logs")
 def logs(
     run: flags.RunName = None,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run has ended.")] = False,
-    rank: Annotated[int | None, typer.Option("--rank", min=0, help="What this rank alone has said.")] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Keep printing until the run has ended.")] = False,
+    rank: Annotated[int | None, typer.Option("--rank", min=0, help="Print the log of this rank only.")] = None,
 ) -> None:
-    """Print a run's log: all ranks, and all its starts in order."""
+    """Print a run's log, with all its ranks and starts."""
     from hpclaunch import runs
     from hpclaunch.actions import states, wait
     from hpclaunch.actions.system import System
@@ -51,15 +51,20 @@ def logs(
 
     (found,) = states.find(System(warn=console.warn), [run] if run else [])
     if found.tasks:
-        what = f"{found.label} is an array of {found.tasks} runs, each with a log of its own"
+        what = f"{found.label} is an array of {found.tasks} runs, and each has its own log"
         first = runs.task_of(found, 0).label
-        raise Refused(Fault(what=what, next=f"hpclaunch logs {first}; hpclaunch status {found.label} --all"))
+        raise Refused(
+            Fault(
+                what=what,
+                next=f"name one run: hpclaunch logs {first}; to list them: hpclaunch status {found.label} --all",
+            )
+        )
     rank = wait.own_log(found, rank)
     if not follow or not found.job_id:
         text = wait.Tail(found, rank).read()
         console.write_bytes(text)
         if not text and rank is None:
-            console.say(f"nothing was written yet: {found.label} is {found.state}")
+            console.say(f"the log is still empty: {found.label} is {found.state}")
     else:
         try:
             for _, text in wait.follow(found, rank=rank):
@@ -67,19 +72,25 @@ def logs(
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
     if rank is not None and not found.logs(rank):
-        raise Refused(wait.unheard(found, rank))
+        raise Refused(wait.missing_log_fault(found, rank))
 
 
 @app.command("wait")
 def wait(
     run: flags.NewestRuns = None,
-    timeout: Annotated[str | None, typer.Option(help=f"Stop waiting, with 124, after {WALLTIME_FORMS}.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help=f"Stop waiting after this time, with exit code 124: {WALLTIME_FORMS}.")
+    ] = None,
     retries: Annotated[
-        int, typer.Option(min=0, max=100, help="Start a run again this often, where a node or its launcher failed.")
+        int,
+        typer.Option(min=0, max=100, help="How many times to start a run again after a node or its launcher failed."),
     ] = 0,
     json: flags.Json = False,
 ) -> None:
-    """Wait for runs to end; exit with 0 if all completed, else with the first other run's own exit code, or 1."""
+    """Wait until runs have ended.
+
+    The exit code is 0 if all runs completed, else that of the first run that did not complete, or 1.
+    """
     from hpclaunch.actions import states, wait
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -93,34 +104,41 @@ def wait(
 @app.command("cancel")
 def cancel(
     run: flags.NamedRuns = None,
-    all_: Annotated[bool, typer.Option("--all", help="All runs that have not ended; asks first.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Cancel all runs that have not ended; asks for confirmation first.")
+    ] = False,
     yes: flags.Yes = False,
     json: flags.Json = False,
 ) -> None:
-    """End runs."""
+    """Cancel runs that wait or run."""
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
     if bool(run) == all_:
-        raise InvalidRequest(Fault(what="name runs, or say --all", next="hpclaunch status lists them"))
+        what = "name the runs to cancel, or add --all"
+        raise InvalidRequest(Fault(what=what, next="hpclaunch status lists the runs"))
     system = System(warn=console.warn)
     if run:
         run_tables.show_status(states.cancel(states.find(system, run)), json)
         return
-    doomed = [one for one in states.all_runs(system) if not one.final and states.has_a_job(one)]
-    if not doomed:
+    active = [job for job in states.all_runs(system) if not job.final and states.has_a_job(job)]
+    if not active:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
-    for one in doomed:
-        console.say(f"  {one.label} {one.job_id} {one.state}")
-    if doomed and not yes and not console.confirmed(f"cancel these {len(doomed)}? [y/N]"):
-        raise Refused(Fault(what="nothing was cancelled", next="--yes cancels them without asking"))
-    run_tables.show_status(states.cancel(doomed), json)
+    for job in active:
+        console.say(f"  {job.label} {job.job_id} {job.state}")
+    if active and not yes and not console.confirmed(f"cancel these {len(active)} runs? [y/N]"):
+        raise Refused(Fault(what="nothing was cancelled", next="to cancel without confirmation, add --yes"))
+    run_tables.show_status(states.cancel(active), json)
 
 
 @app.command("retry")
 def retry(run: flags.OneRun, json: flags.Json = False) -> None:
-    """Start a run again that a node, a preemption or its launcher ended; never one that failed by itself."""
+    """Start a run again after a fault of the machine.
+
+    Such faults are a failed node, a preemption and a failed launch. A run whose program failed is refused: correct it
+    and submit it again, or use `hpclaunch resume`.
+    """
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -132,21 +150,24 @@ def retry(run: flags.OneRun, json: flags.Json = False) -> None:
 @app.command("resume")
 def resume(
     run: flags.OneRun,
-    nodes: Annotated[int | None, typer.Option(min=1, help="Go on with so many nodes.")] = None,
-    walltime: Annotated[str | None, typer.Option(help=f"The longest each job may run: {WALLTIME_FORMS}.")] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help="Continue with this number of nodes.")] = None,
+    walltime: Annotated[str | None, typer.Option(help=f"The time limit of each job: {WALLTIME_FORMS}.")] = None,
     json: flags.Json = False,
 ) -> None:
-    """Let an ended run go on from what its program has saved, in the same run directory."""
+    """Continue an ended run from its last checkpoint.
+
+    The run keeps its run directory.
+    """
     from hpclaunch.actions import resume, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     system = System(warn=console.warn)
     (found,) = states.find(system, [run])
-    again, told = resume.resume(system, found, nodes, flags.seconds_of(walltime))
-    for text in told:
+    resumed, warnings = resume.resume(system, found, nodes, flags.seconds_of(walltime))
+    for text in warnings:
         console.warn(text)
-    console.show_run(again, json)
+    console.show_run(resumed, json)
 
 
 @app.command("results")

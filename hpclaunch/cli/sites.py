@@ -10,19 +10,19 @@ import typer
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
 
-app = typer.Typer(help="The clusters that hpclaunch knows.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="List and show clusters, or describe this one.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command("list")
 def list_(json: flags.Json = False) -> None:
-    """List the sites: the project's, yours, and the bundled ones."""
+    """List all sites: those of the project, your own, and the bundled ones."""
     from hpclaunch.actions import sites
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    found = sites.list_sites(System().catalog)
+    known_sites = sites.list_sites(System().catalog)
     if json:
-        console.write_json([asdict(site) for site in found])
+        console.write_json([asdict(site) for site in known_sites])
         return
     rows = [
         (
@@ -33,20 +33,25 @@ def list_(json: flags.Json = False) -> None:
             site.launcher or "-",
             site.title,
         )
-        for site in found
+        for site in known_sites
     ]
-    console.table(("site", "from", "status", "GPUs a node", "launcher", "what it is"), rows, state_column=2)
+    console.table(("site", "from", "status", "GPUs per node", "launcher", "title"), rows, state_column=2)
 
 
 @app.command()
 def show(
     site: Annotated[
-        str | None, typer.Argument(metavar="[SITE]", autocompletion=complete.sites, help="[default: detected]")
+        str | None,
+        typer.Argument(
+            metavar="[SITE]", autocompletion=complete.sites, help="The name of a site [default: the detected one]."
+        ),
     ] = None,
-    yaml: Annotated[bool, typer.Option("--yaml", help="Print the site file as it is, to copy and change.")] = False,
+    yaml: Annotated[
+        bool, typer.Option("--yaml", help="Print the site file unchanged, for a copy of your own.")
+    ] = False,
     json: flags.Json = False,
 ) -> None:
-    """Show a site's nodes, limits and launchers, each value with its sources."""
+    """Show the nodes, limits and launchers of a site, with sources."""
     from hpclaunch.actions import sites
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
@@ -71,58 +76,59 @@ def show(
 @app.command()
 def detect(
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Write its site file, and use it as NAME from now on.")
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Write a site file for this cluster, which is then the site NAME."),
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--write", metavar="FILE", help="Write its site file to FILE, to look at first.")
+        str | None, typer.Option("--write", metavar="FILE", help="Write a site file for this cluster to FILE.")
     ] = None,
     json: flags.Json = False,
 ) -> None:
-    """Tell which site this machine belongs to; describe an unknown Slurm cluster as a site file.
+    """Show which site this machine belongs to, or describe it.
 
-    With --name or --write a known one is described anew. What Slurm does not tell is marked FILL IN, and nothing is
-    assumed in its place.
+    On an unknown Slurm cluster, or with --name or --write, it describes the cluster as a site file. Values that Slurm
+    does not show are marked FILL IN; hpclaunch assumes nothing for them.
     """
     from hpclaunch.actions import detect
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     system = System(warn=console.warn)
-    path = detect.place_of(system, name, file)
-    known = detect.recognized(system)
-    found = detect.survey(system) if path or known is None else None
-    if found is not None and path is not None:
-        found = detect.write(found, path)
+    path = detect.check_output(system, name, file)
+    known = detect.known_site(system)
+    draft = detect.draft_site(system) if path or known is None else None
+    if draft is not None and path is not None:
+        draft = detect.write(draft, path)
     if json:
-        console.write_json(_detection_values(known, found))
+        console.write_json(_detection_values(known, draft))
         return
     if known is not None:
         console.say(f"this machine belongs to the site {known.name} ({known.origin}: {known.path})")
-    if found is None:
+    if draft is None:
         console.write(f"{known.name if known else ''}\n")
         return
-    for gap in found.described.gaps:
+    for gap in draft.described.gaps:
         console.say(f"to fill in: {gap.key} ({gap.why})")
-    if found.path is None:
-        console.say(f"hpclaunch sites detect --name {found.described.name} keeps this as a site of yours")
-        console.write(found.text)
+    if draft.path is None:
+        console.say(f"to use this as your own site: hpclaunch sites detect --name {draft.described.name}")
+        console.write(draft.text)
         return
     if name is None:
-        console.say("look through it; in a folder site_configs/ of yours it is a site (docs/site-files.md)")
+        console.say("check this file, then copy it to a folder site_configs/ to use it as a site (docs/site-files.md)")
     else:
-        console.say(f"look through it; then prove it with: hpclaunch doctor --site {name}")
-    console.write(f"{found.path}\n")
+        console.say(f"check this file, then test the site: hpclaunch doctor --site {name}")
+    console.write(f"{draft.path}\n")
 
 
-def _detection_values(known: Any, found: Any) -> dict[str, Any]:
+def _detection_values(known: Any, draft: Any) -> dict[str, Any]:
     """Return the JSON of ``sites detect``."""
     site = {"name": known.name, "origin": known.origin, "path": str(known.path)} if known else None
-    described = found.described if found else None
+    described = draft.described if draft else None
     return {
         "known": site,
         "name": described.name if described else None,
-        "path": str(found.path) if found and found.path else None,
+        "path": str(draft.path) if draft and draft.path else None,
         "site": described.values if described else None,
         "fill_in": [asdict(gap) for gap in described.gaps] if described else [],
-        "text": found.text if found else None,
+        "text": draft.text if draft else None,
     }

@@ -1,4 +1,4 @@
-"""``submit`` and ``render``: prefixes of one path, so they take the same flags."""
+"""``submit`` and ``render``, which take the same flags: what ``render`` prints, ``submit`` submits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("submit", epilog="Arguments for the program itself stand after --, as in: submit train.py -- --lr 0.1")
+@app.command("submit", epilog="Write the program's own arguments after --, for example: submit train.py -- --lr 0.1")
 def submit(
     context: typer.Context,
     target: flags.Target,
@@ -47,23 +47,29 @@ def submit(
     hosts: flags.Hosts = None,
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; write and submit nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script; submit nothing.")] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="With --dry-run: the script with the functions of hpclaunch.sh in it.")
+        bool,
+        typer.Option("--full", help="With --dry-run: print one file that also contains the functions of hpclaunch.sh."),
     ] = False,
     test_only: Annotated[
-        bool, typer.Option("--test-only", help="Check everything, and ask Slurm when it would start; submit nothing.")
+        bool, typer.Option("--test-only", help="Validate with Slurm and estimate the start time; submit nothing.")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Follow the run to its end; exit 0 if it completed.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Follow the run until it has ended; the exit code is 0 if it completed.")
+    ] = False,
     json: flags.Json = False,
 ) -> None:
-    """Submit a job, or any script, as a sized multi-node run."""
+    """Submit a job, or your own script, as a multi-node run.
+
+    hpclaunch chooses what you do not type, and shows each choice with its origin.
+    """
     from hpclaunch.actions import preflight
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     if full and not dry_run:
-        raise InvalidRequest(Fault(where="--full", what="is how --dry-run prints", next="--dry-run --full"))
+        raise InvalidRequest(Fault(where="--full", what="works only with --dry-run", next="--dry-run --full"))
     request = Request(
         target=target,
         site=site,
@@ -101,7 +107,7 @@ def submit(
         _start(system, prepared, wait, json)
 
 
-@app.command("render", epilog="Arguments for the program itself stand after --.")
+@app.command("render", epilog="Write the program's own arguments after --, for example: render train.py -- --lr 0.1")
 def render(
     context: typer.Context,
     target: flags.Target,
@@ -130,10 +136,15 @@ def render(
     accept_unverified: flags.AcceptUnverified = False,
     runs_dir: flags.RunsDir = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", help="Write it to FILE and make its run directory, for sbatch FILE.")
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the script to this file, and make its run directory. Submit it with sbatch FILE.",
+        ),
     ] = None,
     standalone: Annotated[
-        bool, typer.Option("--standalone", help="One file: the functions of hpclaunch.sh stand in the script.")
+        bool, typer.Option("--standalone", help="Write one file that also contains the functions of hpclaunch.sh.")
     ] = False,
     json: flags.Json = False,
 ) -> None:
@@ -182,13 +193,15 @@ def render(
     start_command = scheduler_row(run.scheduler).start_command
     stray = script_file.strays(system, prepared)
     if stray:
-        console.warn(f"{start_command} would let these override the script; unset them first: {', '.join(stray)}")
-    console.say(f"rendered; submit it with: {start_command} {output}")
+        console.warn(
+            f"unset these variables first, as they override the script with {start_command}: {', '.join(stray)}"
+        )
+    console.say(f"rendered; to submit it: {start_command} {output}")
     console.show_run(run, json)
 
 
 def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared:
-    """Prepare the submission, and show who chose what of it."""
+    """Prepare the submission, and show its choices with their origins."""
     from hpclaunch.actions import preflight
     from hpclaunch.actions.submit import prepare
     from hpclaunch.cli.show import console
@@ -201,7 +214,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
 
 
 def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Prepared:
-    """Return it with the script to print, and warn of what is missing here. Raises Refused."""
+    """Return the submission with the script to print; warns of what is missing on this machine. Raises Refused."""
     from hpclaunch.actions import preflight, submit
     from hpclaunch.cli.show import console
 
@@ -211,7 +224,7 @@ def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Pre
 
 
 def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
-    """Submit, and show the run, or follow it to its end and exit with 0 if it completed."""
+    """Submit and show the run; with ``wait`` follow it to its end and exit with 0 if it completed."""
     from hpclaunch.actions.start import start
     from hpclaunch.cli.show import console
     from hpclaunch.cli.watch import watch, watch_all

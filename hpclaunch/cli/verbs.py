@@ -1,4 +1,4 @@
-"""The words that may follow ``hpclaunch``. Only the one that was typed is built: each costs Typer milliseconds."""
+"""The commands of ``hpclaunch``. Only the typed one is built, because building one takes milliseconds."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Any
 import typer.core
 import typer.main
 
-# Word -> (the module of this package whose `app` has it, its line in --help), in the order of --help.
+# Command -> (the module of this package whose `app` has it, its line in --help), in the order of --help.
 VERBS = {
-    "submit": ("submit", "Submit a job, or any script, as a multi-node run."),
+    "submit": ("submit", "Submit a job, or your own script, as a multi-node run."),
     "render": ("submit", "Print the script that submit would submit."),
-    "plan": ("plan", "Recommend how many nodes to use, and how to train on them."),
-    "profile": ("profile", "Measure a job on one node and on two, for later plans."),
+    "plan": ("plan", "Recommend a node count and training settings for a job."),
+    "profile": ("profile", "Measure a job in short runs, so that plans use measurements."),
     "status": ("runs", "Show the state of runs, newest first."),
-    "logs": ("runs", "Print the log of a run."),
+    "logs": ("runs", "Print a run's log, with all its ranks and starts."),
     "wait": ("runs", "Wait until runs have ended."),
-    "cancel": ("runs", "Cancel runs."),
-    "retry": ("runs", "Start a run again that a node or a preemption ended."),
+    "cancel": ("runs", "Cancel runs that wait or run."),
+    "retry": ("runs", "Start a run again after a fault of the machine."),
     "resume": ("runs", "Continue an ended run from its last checkpoint."),
     "results": ("runs", "Show the final metrics of runs, newest first."),
-    "runs": ("run_directories", "List, compare and delete run directories."),
-    "jobs": ("jobs", "List the jobs that can be submitted by name; make a new one."),
-    "sites": ("sites", "List, show and detect the clusters that hpclaunch knows."),
-    "doctor": ("doctor", "Test ranks, GPUs, MPI and folders with a short job."),
-    "data": ("datasets", "Download data sets before a job is queued."),
+    "runs": ("run_directories", "List, show, compare and delete run directories."),
+    "jobs": ("jobs", "List and show jobs, or make a new one."),
+    "sites": ("sites", "List and show clusters, or describe this one."),
+    "doctor": ("doctor", "Check a site with a short probe job."),
+    "data": ("datasets", "Fetch data sets before a job is submitted."),
 }
 
 
 class Verbs(typer.core.TyperGroup):
-    """A group of commands that are built when they are asked for."""
+    """A group of commands, each built on first use."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": Commands()})
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the words alone, so that no command is built."""
+        """Return the names of the commands; builds none."""
         return list(VERBS)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -47,7 +47,7 @@ class Verbs(typer.core.TyperGroup):
 
 
 class Commands(Mapping[str, Any]):
-    """Word -> command."""
+    """Name -> command."""
 
     def __init__(self) -> None:
         self._built: dict[str, Any] = {}
@@ -66,9 +66,9 @@ class Commands(Mapping[str, Any]):
 
 def _build(word: str, module: str) -> Any:
     app: typer.Typer = importlib.import_module(f"hpclaunch.cli.{module}").app
-    found = [verb for verb in app.registered_commands if verb.name == word]
-    if not found:  # a word with words of its own: runs list
+    commands = [command for command in app.registered_commands if command.name == word]
+    if not commands:  # a group with its own commands, such as runs list
         group = typer.main.get_group(app)
         group.name = word
         return group
-    return typer.main.get_command_from_info(found[0], pretty_exceptions_short=False, rich_markup_mode=None)
+    return typer.main.get_command_from_info(commands[0], pretty_exceptions_short=False, rich_markup_mode=None)

@@ -1,4 +1,4 @@
-"""Following runs on the screen until they end; Ctrl-C leaves them alone."""
+"""Follows runs on the screen until they end. Ctrl-C stops following them, and the runs continue."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 import typer
 
-_NAMED = 5
-"""So many runs are named to who no longer waits for them."""
+_MOST_NAMED = 5
+"""The most runs that are named after Ctrl-C."""
 
 
 def watch(run: Any, json: bool) -> None:
-    """Follow a run to its end. Ctrl-C detaches: the run goes on."""
-    from hpclaunch.actions import wait as following
+    """Follow a run to its end. Ctrl-C detaches, and the run continues."""
+    from hpclaunch.actions import wait as wait_actions
     from hpclaunch.cli.show import console
 
     last, shown = run, ""
     try:
-        for last, text in following.follow(run):
+        for last, text in wait_actions.follow(run):
             if last.state != shown and not last.final:
                 shown = last.state
                 console.say(f"{last.label}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
@@ -32,22 +32,22 @@ def watch(run: Any, json: bool) -> None:
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
 
 
-def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> Any:
-    """Follow runs to their end, telling every change, and return them. Ctrl-C detaches: those that go on are told."""
+def watch_all(runs: Any, seconds: float | None, retries: int, json: bool) -> Any:
+    """Follow runs to their end, show every change, and return them. Ctrl-C detaches, and the runs continue."""
     from hpclaunch.actions import states
-    from hpclaunch.actions import wait as following
+    from hpclaunch.actions import wait as wait_actions
     from hpclaunch.cli.show import console, run_tables
 
-    found = asked
+    found = runs
     shown: dict[Path, tuple[str, str]] = {}
     try:
-        for found in following.wait(asked, seconds, retries, console.say):
-            for one in found:
-                if shown.get(one.path) != (now := (one.state, one.reason if one.tasks else "")):
-                    shown[one.path] = now
-                    words = states.explanation(one)
-                    why = f"{one.reason}: {words}" if one.tasks and words else words or one.reason
-                    console.say(f"{one.label}: {one.state}" + (f" ({why})" if why else ""))
+        for found in wait_actions.wait(runs, seconds, retries, console.say):
+            for run in found:
+                if shown.get(run.path) != (now := (run.state, run.reason if run.tasks else "")):
+                    shown[run.path] = now
+                    words = states.explanation(run)
+                    why = f"{run.reason}: {words}" if run.tasks and words else words or run.reason
+                    console.say(f"{run.label}: {run.state}" + (f" ({why})" if why else ""))
     except KeyboardInterrupt:
         console.say(f"\n{_detach_message([run for run in found if not run.final])}")
         raise typer.Exit(130) from None
@@ -55,14 +55,17 @@ def watch_all(asked: Any, seconds: float | None, retries: int, json: bool) -> An
     return found
 
 
-def _detach_message(going: Sequence[Any]) -> str:
-    """Return what is said to who no longer waits, of the runs that had not ended when they were last asked for."""
+def _detach_message(unfinished: Sequence[Any]) -> str:
+    """Return the message after Ctrl-C, about the runs that had not ended when they were last seen."""
     from hpclaunch.schedulers import scheduler_of
 
-    if not going:
-        return "detached; all of them have ended: hpclaunch status"
-    names = " ".join(run.label for run in going[:_NAMED]) + (" ..." if going[_NAMED:] else "")
-    who, end = f"{len(going)} runs go on", f"To end them: hpclaunch cancel {names}"
-    if len(going) == 1:
-        who, end = "the run goes on", f"To end it: {scheduler_of(going[0].scheduler).cancel_command(going[0])}"
-    return f"detached; {who}. To look again: hpclaunch wait {names}. {end}"
+    if not unfinished:
+        return "detached; all runs have ended: hpclaunch status"
+    names = " ".join(run.label for run in unfinished[:_MOST_NAMED]) + (" ..." if unfinished[_MOST_NAMED:] else "")
+    subject, end = f"{len(unfinished)} runs continue", f"To end them: hpclaunch cancel {names}"
+    if len(unfinished) == 1:
+        subject, end = (
+            "the run continues",
+            f"To end it: {scheduler_of(unfinished[0].scheduler).cancel_command(unfinished[0])}",
+        )
+    return f"detached; {subject}. To follow again: hpclaunch wait {names}. {end}"

@@ -1,4 +1,4 @@
-"""The run directory is the truth about a run: making it, reading it, finding it, and changing its record."""
+"""Run directories: making and finding them, reading and changing their records."""
 
 from hpclaunch.core.files import locked, write_text
 from hpclaunch.runs.arrays import (

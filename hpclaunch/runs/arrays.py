@@ -1,6 +1,6 @@
-"""Runs that one job array holds: each is derived from the array's record and one file of states; it asks no scheduler.
+"""The runs of a job array, derived from the array's record and one file of states; it asks no scheduler.
 
-Of a run that has not begun nothing is written, so that an array of 100,000 is submitted as fast as one run.
+Nothing is written for a run before it begins, so that an array of 100,000 runs is submitted as fast as one run.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
 _BEFORE_A_JOB = frozenset({"INCOMPLETE", "RENDERED", "SUBMITTING"})
-_LIVELIEST = ("RUNNING", "COMPLETING", "CONFIGURING", "PENDING", "SUBMITTING", "RENDERED", "INCOMPLETE")
+_MOST_ACTIVE_FIRST = ("RUNNING", "COMPLETING", "CONFIGURING", "PENDING", "SUBMITTING", "RENDERED", "INCOMPLETE")
 _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?(?::([0-9]{1,9}))?")
 
 
 class TaskState(NamedTuple):
-    """What was last heard of a run of an array, and of which of its jobs.
+    """The last known state of a run of an array, and the job that it belongs to.
 
-    A named tuple and no record, as an array may have 100,000 of them: a record takes longer to make.
+    It is a named tuple, not a record: an array may have 100,000 of them, and records take longer to make.
     """
 
     job_id: str
@@ -41,7 +41,7 @@ class TaskState(NamedTuple):
 
 
 def numbers(text: str, below: int) -> list[int]:
-    """Return the indices that Slurm's spelling names, such as ``0,5-9,20-30:2%4``; none if it is damaged."""
+    """Return the indices in Slurm's notation, such as ``0,5-9,20-30:2%4``; none if the text is damaged."""
     found: list[int] = []
     for item in text.partition("%")[0].split(","):
         match = _RANGE.fullmatch(item)
@@ -53,14 +53,14 @@ def numbers(text: str, below: int) -> list[int]:
 
 
 def spelled(indices: Iterable[int]) -> str:
-    """Return indices in Slurm's spelling: ``0,5-9``."""
+    """Return indices in Slurm's notation: ``0,5-9``."""
     ordered = sorted(set(indices))
     groups = [[n for _, n in group] for _, group in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
     return ",".join(f"{group[0]}-{group[-1]}" if len(group) > 1 else str(group[0]) for group in groups)
 
 
 def load_any(path: Path) -> Run:
-    """Return the run in that directory, or the run of an array that it stands for. Raises NotFound."""
+    """Return the run in that directory; for ``ARRAY/0007`` that run of the array. Raises NotFound."""
     try:
         return load(path)
     except NotFound:
@@ -83,7 +83,7 @@ def load_any(path: Path) -> Run:
 
 
 def whole_of(run: Run) -> Run:
-    """Return the array that a run is part of, as it is recorded now; any other run is returned as it is."""
+    """Return the array that a run is part of, as recorded now; a run outside an array is returned unchanged."""
     return load(run.home) if run.index >= 0 else run
 
 
@@ -93,7 +93,7 @@ def task_of(array: Run, index: int) -> Run:
 
 
 def tasks_of(array: Run, indices: Sequence[int] | None = None) -> list[Run]:
-    """Return the runs of an array, all or those of the indices, with their states as they were last recorded."""
+    """Return the runs of an array (all, or those of the indices) with their last recorded states."""
     known, chains, common = _task_states(array), *_chains(array)
     return [
         _run_of(array, index, chains.get(index, common), known.get(index))
@@ -125,19 +125,22 @@ def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -
         submission=array.submission,
         nodes=now.nodes,
         excluded=array.excluded,
-        earlier=tuple(f"{one}_{index}" for one in chain[:-1] if one),
+        earlier=tuple(f"{start}_{index}" for start in chain[:-1] if start),
         index=index,
     )
 
 
 def _chains(array: Run) -> tuple[dict[int, list[str]], list[str]]:
-    """Return (index -> job ids of its starts, for runs that were started apart; those of all others), oldest first."""
+    """Return the job IDs of each run's starts, oldest first: (index -> IDs where it differs, IDs of all other runs).
+
+    An array can be started again in parts, so that two of its runs may have belonged to different jobs.
+    """
     starts = (*array.earlier, array.job_id)
     parts = (*array.parts, *[""] * (len(starts) - len(array.parts)))
     chains: dict[int, list[str]] = {}
     common: list[str] = []
     for job_id, part in zip(starts, parts, strict=False):
-        if part:
+        if part:  # a start of these runs only: from here on they have their own chains
             for index in numbers(part, array.tasks):
                 chains.setdefault(index, list(common)).append(job_id)
         else:
@@ -147,22 +150,24 @@ def _chains(array: Run) -> tuple[dict[int, list[str]], list[str]]:
 
 
 def _task_states(array: Run) -> dict[int, TaskState]:
-    """Return what was recorded of the runs, by index; a damaged entry is left out, and asked for again."""
+    """Return the recorded states by index. Damaged entries are left out; the scheduler is then asked again."""
     found: dict[int, TaskState] = {}
     for key, entry in json_object(read_text(array.path / STATES)).items():
-        whole = isinstance(entry, list) and len(entry) == 5 and all(isinstance(text, str) for text in entry)
-        if key.isascii() and key.isdigit() and whole and JOB_ID.fullmatch(entry[0]) and STATE.fullmatch(entry[1]):
+        complete = isinstance(entry, list) and len(entry) == 5 and all(isinstance(text, str) for text in entry)
+        if key.isascii() and key.isdigit() and complete and JOB_ID.fullmatch(entry[0]) and STATE.fullmatch(entry[1]):
             found[int(key[:9])] = TaskState(*entry)
     return found
 
 
 def record_tasks(array: Run, news: Mapping[int, Run]) -> Run:
-    """Record what is new of an array's runs, and the array's own state from all of them; return it.
+    """Record the new states of an array's runs and the array's state, which follows from them; return the array.
 
-    While a part of it is handed over the array stays SUBMITTING: that is how its answer finds it, or a later look-up.
-    Where the directory cannot be written it is still told: it can be asked again.
+    The array stays SUBMITTING while a part of it is being submitted, so that the scheduler's answer, or a later
+    search, still finds it so. If the directory cannot be written, the news is returned but not recorded.
     """
-    told = summary(news.values() if len(news) == array.tasks else {**dict(enumerate(tasks_of(array))), **news}.values())
+    totals = summary(
+        news.values() if len(news) == array.tasks else {**dict(enumerate(tasks_of(array))), **news}.values()
+    )
     try:
         with locked(array.path):
             known = _task_states(array)
@@ -171,11 +176,11 @@ def record_tasks(array: Run, news: Mapping[int, Run]) -> Run:
                 known.update(fresh)
                 text = json.dumps({str(n): state for n, state in sorted(known.items())}, separators=(",", ":"))
                 write_text(array.path / STATES, text + "\n", durable=False)
-        if array.state in _BEFORE_A_JOB or all(getattr(array, name) == value for name, value in told.items()):
+        if array.state in _BEFORE_A_JOB or all(getattr(array, name) == value for name, value in totals.items()):
             return array
-        return change(array, durable=False, **told)
+        return change(array, durable=False, **totals)
     except OSError:
-        return array if array.state in _BEFORE_A_JOB else replace(array, **told)
+        return array if array.state in _BEFORE_A_JOB else replace(array, **totals)
 
 
 def _state_of(run: Run) -> TaskState:
@@ -183,41 +188,44 @@ def _state_of(run: Run) -> TaskState:
 
 
 def summary(found: Iterable[Run]) -> dict[str, Any]:
-    """Return state, exit code and reason of an array: of those that go on the liveliest, else the first that failed."""
+    """Return state, exit code and reason of an array.
+
+    While runs have not ended the state is that of the most active run; then that of the first run that failed.
+    """
     runs = list(found)
     states = Counter(run.state for run in runs)
-    going = [run for run in runs if run.state not in FINAL]
+    unfinished = [run for run in runs if run.state not in FINAL]
     failed = next((run for run in runs if run.state != "COMPLETED"), None)
-    if going:
-        state = next((state for state in _LIVELIEST if state in states), going[0].state)
+    if unfinished:
+        state = next((state for state in _MOST_ACTIVE_FIRST if state in states), unfinished[0].state)
         code = ""
     else:
         state, code = (failed.state, failed.exit_code) if failed else ("COMPLETED", "0:0")
-    order = [*_LIVELIEST, *(state for state, _ in states.most_common())]
+    order = [*_MOST_ACTIVE_FIRST, *(state for state, _ in states.most_common())]
     counts = ", ".join(f"{states[state]} {state}" for state in dict.fromkeys(order) if states[state])
-    reasons = Counter(run.reason for run in going if run.reason).most_common(1)
+    reasons = Counter(run.reason for run in unfinished if run.reason).most_common(1)
     why = f" ({reasons[0][0]})" if reasons else ""
     return {"state": state, "exit_code": code, "reason": f"{count(len(runs), 'run')}: {counts}{why}"}
 
 
 def going_on(array: Run) -> bool:
-    """Whether any run of an array may still change: after a part that was refused, the others go on."""
+    """Whether any run of an array may still change: if one part was refused, earlier jobs may still run."""
     return not array.final or (array.state == "NOT_SUBMITTED" and bool(array.earlier))
 
 
 def jobs_of(run: Run) -> list[Run]:
-    """Return the run once for each of its jobs that has not ended: an array was perhaps started in parts."""
+    """Return one copy of the run for each of its unfinished jobs: an array that was started in parts has several."""
     if not run.tasks:
         return [run]
-    ids = dict.fromkeys(one.job_id.partition("_")[0] for one in tasks_of(run) if one.job_id and not one.final)
+    ids = dict.fromkeys(task.job_id.partition("_")[0] for task in tasks_of(run) if task.job_id and not task.final)
     return [replace(run, job_id=job_id) for job_id in ids]
 
 
 def swept(run: Run) -> dict[str, str]:
-    """Return the values that a run of an array has of its own, by the parameter's name."""
+    """Return the sweep's values of this run, by parameter name; empty outside an array."""
     return values_at(run.home, run.index) if run.index >= 0 else {}
 
 
 def each(found: Iterable[Run]) -> list[Run]:
-    """Return the runs, with those of an array in its place."""
-    return [one for run in found for one in (tasks_of(run) if run.tasks else [run])]
+    """Return the runs, each array replaced by its runs."""
+    return [each_run for run in found for each_run in (tasks_of(run) if run.tasks else [run])]

@@ -1,7 +1,8 @@
-"""Which start has a run directory: the claims that its script leaves, and those that hpclaunch leaves for it.
+"""Which start holds a run directory: the claims that its script and hpclaunch write.
 
 ``claims/1``, ``claims/2``, … hold one line each: ``START HOST PROCESS BEGAN``, where START is JOB.RESTART. The newest
-has the directory. None is ever changed, so two processes that see the same newest claim cannot both follow it.
+claim holds the directory. A claim is never changed: of two processes that see the same newest claim, only one can
+write the next.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ _FREE = "free"
 
 
 def holder_of(path: Path) -> str:
-    """Return the job that has the run directory; nothing where no job has it."""
+    """Return the ID of the job that holds the run directory; empty if none does."""
     start = _newest_claim(path / FOLDER)[1].split(" ")[0].strip()
     return "" if start == _FREE else start.rpartition(".")[0]
 
 
 def release(run: Run) -> None:
-    """Let a further start take the directory from a job of the run, which has ended; another job's claim stays."""
+    """Free the directory for a further start if an ended job of this run holds it; another job's claim stays."""
     if holder_of(run.path) in {run.job_id, *run.earlier} - {""}:
         _add_claim(run.path / FOLDER, _FREE)
 
 
 def reserve(run: Run, job_id: str) -> None:
-    """Claim the directory for a job that waits in the queue, so that no other start takes it before."""
+    """Claim the directory for a job that is still in the queue, so that no other start takes it first."""
     folder = run.path / FOLDER
     if _newest_claim(folder)[1].strip() in ("", _FREE):
         with contextlib.suppress(OSError):
@@ -39,7 +40,7 @@ def reserve(run: Run, job_id: str) -> None:
 
 
 def _newest_claim(folder: Path) -> tuple[int, str]:
-    """Return number and text of the newest claim; 0 and nothing where there is none."""
+    """Return number and text of the newest claim; 0 and an empty text if there is none."""
     try:
         numbers = [int(name) for name in os.listdir(folder) if name.isascii() and name.isdigit()]
     except OSError:
@@ -49,7 +50,7 @@ def _newest_claim(folder: Path) -> tuple[int, str]:
 
 
 def _add_claim(folder: Path, text: str) -> None:
-    """Add a claim unless somebody else is faster. One that cannot be written is left to the script, which asks more."""
+    """Add a claim unless another process was faster. If that fails, the script itself claims the directory later."""
     draft = folder / f".{os.uname().nodename}.{os.getpid()}"
     with contextlib.suppress(OSError):
         draft.write_text(f"{text}\n", encoding="utf-8")

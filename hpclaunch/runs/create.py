@@ -1,4 +1,4 @@
-"""Making a run directory: script, code, spec, what surrounded the submission; it submits nothing."""
+"""Makes a run directory: script, code, spec, and the circumstances of the submission; it submits nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,15 @@ from hpclaunch.runs.sweep_values import write_values
 
 REQUEST = "request.json"
 FOLDERS = ("code", "logs", "attempts", "checkpoints")
-_TOLD = ("CONDA_DEFAULT_ENV", "CONDA_PREFIX", "LMOD_SYSTEM_NAME", "LOADEDMODULES", "SLURM_JOB_ID", "VIRTUAL_ENV")
-"""Variables that tell which software a person works with. No other is recorded: some hold secrets."""
+_RECORDED_VARIABLES = (
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PREFIX",
+    "LMOD_SYSTEM_NAME",
+    "LOADEDMODULES",
+    "SLURM_JOB_ID",
+    "VIRTUAL_ENV",
+)
+"""Variables that name the user's software. No other variable is recorded, as some hold secrets."""
 
 
 @record
@@ -36,11 +43,11 @@ class Submission:
 
 
 def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> Run:
-    """Write the run directory (mode 0700): code, script, spec, request, environment; its record first, as INCOMPLETE.
+    """Write the run directory (mode 0700): code, script, spec, request and environment.
 
-    Of a sweep it is the folder of all runs, whose own the script makes when they begin.
-
-    Raises Refused if it exists or cannot be written; what was begun is then left for a person to look at.
+    Its record is written first, as INCOMPLETE. The directory of a sweep holds the directories of all its runs, which
+    the script makes as the runs begin. Raises Refused if the directory exists or cannot be written; a half-written
+    directory is left for inspection.
     """
     path = Path(spec.run_dir)
     run = Run(
@@ -64,7 +71,7 @@ def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submis
     except FileExistsError:
         if path.parent.is_dir():
             raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
-        what = "the folder of the run directories is no folder"
+        what = "the place for run directories is not a folder"
         raise Refused(_wrong_folder(path.parent, what)) from None
     except OSError as error:
         raise Refused(_wrong_folder(path, f"the run directory cannot be written: {error.strerror}")) from None
@@ -91,10 +98,10 @@ def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submiss
 
 
 def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return who submitted, where, and with which software; never a variable that could hold a secret."""
+    """Return who submitted, where, and with which software; no variable that could hold a secret."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in a container
+    except (KeyError, OSError):  # a user ID without a name, for example in a container
         user = str(os.getuid())
     return {
         "user": user,
@@ -103,12 +110,12 @@ def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
         "folder": os.getcwd(),
         "python": sys.executable,
         "python_version": ".".join(map(str, sys.version_info[:3])),
-        "variables": {name: environment[name] for name in _TOLD if name in environment},
+        "variables": {name: environment[name] for name in _RECORDED_VARIABLES if name in environment},
     }
 
 
 def _git_state(folder: Path) -> str:
-    """Return the commit of the code, with ``+changes`` where files differ from it, or nothing outside a repository."""
+    """Return the commit of the code, with ``+changes`` if files differ from it; empty outside a repository."""
     try:
         commit = _git(folder, "rev-parse", "HEAD")
         return f"{commit}+changes" if commit and _git(folder, "status", "--porcelain", "--", ".") else commit

@@ -1,4 +1,4 @@
-"""The list of run directories: a text file with one path a line; it only helps to find them, and can be made anew."""
+"""The list of run directories: a text file with one path a line. It only helps to find runs and can be rebuilt."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_PATH = 4096
 
 @record
 class Known:
-    """The runs that were found, newest first, and the folders that this user may not read, which are passed over."""
+    """The runs that were found, newest first, and the folders that were skipped because this user may not read them."""
 
     runs: tuple[Run, ...]
     not_permitted: tuple[Path, ...]
@@ -28,7 +28,7 @@ class Known:
 
 @record
 class Rebuilt:
-    """The run directories in a list that was written anew, those that it forgot, and those that may not be read."""
+    """The run directories in a rebuilt list, those that were dropped from it, and those that this user may not read."""
 
     paths: tuple[Path, ...]
     forgotten: tuple[Path, ...]
@@ -41,7 +41,7 @@ def index_file(environment: Mapping[str, str]) -> Path:
 
 
 def remember(index: Path, path: Path) -> str:
-    """Add a run directory to the list. Return why that failed, or nothing: a run does not need the list to be found."""
+    """Add a run directory to the list. Returns why that failed, else an empty text; runs are found without it too."""
     try:
         index.parent.mkdir(parents=True, exist_ok=True)
         append_line(index, str(path))
@@ -51,10 +51,7 @@ def remember(index: Path, path: Path) -> str:
 
 
 def known(index: Path, folders: Iterable[Path] = ()) -> Known:
-    """Return the runs in the list, and in the ``folders`` that hold run directories.
-
-    What is damaged or gone is passed over.
-    """
+    """Return the runs in the list and in ``folders``, which hold run directories; skips damaged or missing ones."""
     return _load_runs([*reversed(indexed(index)), *(path for folder in folders for path in inside(folder))])
 
 
@@ -72,7 +69,7 @@ def _load_runs(paths: Iterable[Path]) -> Known:
 
 
 def indexed(index: Path) -> list[Path]:
-    """Return the absolute paths in the list, each once, oldest first; other lines are damaged and passed over."""
+    """Return the absolute paths in the list, each once, oldest first; skips damaged lines."""
     try:
         text = index.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -82,9 +79,10 @@ def indexed(index: Path) -> list[Path]:
 
 
 def inside(folder: Path) -> list[Path]:
-    """Return the run directories that lie in a folder, oldest first by name; none where there is no such folder.
+    """Return the run directories in a folder, sorted by name; none if there is no such folder.
 
-    A folder that this user may not read may be a run directory, or hold some: it is returned, and `load` says why not.
+    A folder that this user may not read is returned too: it may be or hold a run directory. `load` then raises
+    NotPermitted.
     """
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
@@ -103,9 +101,9 @@ def _may_be_run(folder: Path) -> bool:
 
 
 def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
-    """Write the list anew from the run directories in the ``folders``, and beside those that it still names.
+    """Write the list again from the run directories in ``folders`` and in the folders of those already listed.
 
-    A directory that it names and that may not be read now stays in it; one that is gone is forgotten. Raises OSError.
+    A listed directory stays if this user may not read it, and is dropped if it no longer exists. Raises OSError.
     """
     before = indexed(index)
     places = dict.fromkeys([*folders, *(path.parent for path in before)])
@@ -114,13 +112,13 @@ def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
     paths = [path for path in before if path in not_permitted] + [run.path for run in reversed(found.runs)]
     index.parent.mkdir(parents=True, exist_ok=True)
     write_text(index, "".join(f"{path}\n" for path in paths))
-    kept = set(paths)
-    forgotten = tuple(path for path in before if path not in kept)
+    listed = set(paths)
+    forgotten = tuple(path for path in before if path not in listed)
     return Rebuilt(paths=tuple(paths), forgotten=forgotten, not_permitted=found.not_permitted)
 
 
 def forget(index: Path, gone: Iterable[Path]) -> None:
-    """Leave run directories out of the list; where it cannot be written, it goes on to name what is not there."""
+    """Remove run directories from the list. If the list cannot be written, it keeps naming them."""
     dropped = set(gone)
     try:
         write_text(index, "".join(f"{path}\n" for path in indexed(index) if path not in dropped))
@@ -129,23 +127,23 @@ def forget(index: Path, gone: Iterable[Path]) -> None:
 
 
 def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
-    """Return a run by path, by its directory's name or whole parts of it, by job id, or (None) the newest one.
+    """Return a run by path, by its directory's name or whole parts of it, or by job ID; the newest run for None.
 
-    A run of an array is ``ARRAY/0007``, by name or by path, or its job id ``4711_7``. Raises NotFound, for a run that
-    is there and cannot be read with the reason.
+    A run of an array is ``ARRAY/0007`` (by name or by path) or its job ID ``4711_7``. Raises NotFound; if the run
+    exists but cannot be read, the error says why.
     """
     (run,) = find_all(index, [name], folders)
     return run
 
 
 def find_all(index: Path, names: Sequence[str | None], folders: Sequence[Path] = ()) -> list[Run]:
-    """Return runs as `find` does, for as many names with one look at all of them. Raises NotFound for all unknown."""
-    shelf = _Shelf(index, folders)
+    """Return the runs of several names, as `find` does. Raises NotFound with every name that is unknown."""
+    finder = _RunFinder(index, folders)
     found: list[Run] = []
     faults: list[Fault] = []
     for name in names:
         try:
-            found.append(shelf.find(name))
+            found.append(finder.find(name))
         except NotFound as error:
             faults += error.faults
     if faults:
@@ -153,8 +151,8 @@ def find_all(index: Path, names: Sequence[str | None], folders: Sequence[Path] =
     return found
 
 
-class _Shelf:
-    """All runs, read when the first name needs them."""
+class _RunFinder:
+    """Finds runs by name; reads all runs once, when the first name needs them."""
 
     def __init__(self, index: Path, folders: Sequence[Path]) -> None:
         self._index = index
@@ -170,7 +168,7 @@ class _Shelf:
 
     @cached_property
     def _runs_by_name(self) -> dict[str, Run]:
-        """Every run by name and job ids; of two, as job ids are used again after years, the newer one."""
+        """Every run by name and job IDs; of two runs the newer one, as Slurm reuses job IDs after years."""
         named: dict[str, Run] = {}
         for run in self._runs:
             for name in (run.path.name, run.job_id, *run.earlier):
@@ -203,20 +201,20 @@ class _Shelf:
         return "hpclaunch runs list" if self._runs else "hpclaunch submit JOB"
 
     def _task(self, name: str) -> Run | None:
-        """Return the run of an array whose job id this is, as 4711_7."""
+        """Return the run of an array with this job ID, such as 4711_7."""
         array, _, task = name.partition("_")
         if not (task.isascii() and task.isdigit()):
             return None
-        holding = next((run for run in self._arrays if array in (run.job_id, *run.earlier)), None)
-        if holding is None:
+        owner = next((run for run in self._arrays if array in (run.job_id, *run.earlier)), None)
+        if owner is None:
             return None
-        if int(task[:9]) < holding.tasks:
-            return task_of(holding, int(task[:9]))
+        if int(task[:9]) < owner.tasks:
+            return task_of(owner, int(task[:9]))
         what = f"array {array} has no task {task[:9]}"
-        raise NotFound(Fault(what=what, allowed=f"0 to {holding.tasks - 1}", next=f"hpclaunch status {array} --all"))
+        raise NotFound(Fault(what=what, allowed=f"0 to {owner.tasks - 1}", next=f"hpclaunch status {array} --all"))
 
     def _find_in_array(self, name: str) -> Run | None:
-        """Return the run that ``ARRAY/0007`` names, if there is an array of that name."""
+        """Return the run that ``ARRAY/0007`` names; None if there is no such array."""
         array, _, task = name.partition(os.sep)
         if not array or not task.isdigit() or _is_run(_absolute_path(array)):
             return None
@@ -226,23 +224,25 @@ class _Shelf:
 
 
 def _find_abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
-    """Return the one run whose name begins with these whole parts, or ends with this last one.
+    """Return the only run whose name begins or ends with these whole parts (between dashes), or None.
 
-    Parts stand between dashes: a name that lacks a letter is a typing error, and names no run.
+    A part that lacks a letter is a typing error and matches no run. Raises NotFound if several runs match.
     """
     found = [run for run in runs if run.path.name.startswith(f"{name}-") or run.path.name.endswith(f"-{name}")]
     if len(found) > 1:
         some = ", ".join(run.path.name for run in found[:5]) + (", ..." if found[5:] else "")
-        raise NotFound(Fault(what=f"{name!r} may be any of {len(found)} runs", allowed=some, next="say more of it"))
+        raise NotFound(Fault(what=f"{name!r} matches {len(found)} runs", allowed=some, next="type more of the name"))
     return found[0] if found else None
 
 
 def _refuse_broken(paths: Iterable[Path], name: str) -> None:
-    """Raise NotFound, with the reason, for a run of that name whose directory is known and cannot be read."""
+    """Raise NotFound, with the reason, if a run of that name is known and cannot be read."""
     for path in paths:
         if path.name == name and not os.path.lexists(path):
-            what = "the directory of this run is gone"
-            next_step = "squeue --me lists what still runs; hpclaunch runs rebuild forgets what is gone"
+            what = "the directory of this run no longer exists"
+            next_step = (
+                "squeue --me lists the jobs that still run; hpclaunch runs rebuild removes missing runs from the list"
+            )
             raise NotFound(Fault(where=str(path), what=what, next=next_step))
         if path.name == name:
             load(path)

@@ -1,4 +1,4 @@
-"""One run as ``run.json`` and ``states.jsonl`` record it, how it is read and changed; it asks no scheduler."""
+"""One run as ``run.json`` and ``states.jsonl`` record it: reading and changing it; it asks no scheduler."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ FINAL = frozenset(
         *("DEADLINE", "NOT_SUBMITTED"),
     }
 )
-"""States that do not change by themselves. NOT_SUBMITTED is hpclaunch's own: nothing of the run was ever queued."""
+"""States that do not change any more by themselves. NOT_SUBMITTED is hpclaunch's own: the run was never queued."""
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
 STATE = re.compile("[A-Z_]{1,40}")
 _PART = re.compile("[0-9,-]*")
-_HEARD_OF = {"heard": True}
-"""Marks what a scheduler tells of a job, again and again: a line of the history is enough to record it."""
+_FROM_SCHEDULER = {"from_scheduler": True}
+"""Marks fields that a scheduler reports, again and again: a line of the history is enough to record them."""
 _LINES = json.JSONEncoder(separators=(",\n  ", ": "))
 
 
 @record
 class Run:
-    """One submission, by way of its directory.
+    """One submission, as its run directory records it.
 
-    ``state`` is INCOMPLETE while the directory is being made, RENDERED when it is there, SUBMITTING while the scheduler
-    has not answered, NOT_SUBMITTED where it refused, then as Slurm spells it; UNKNOWN where nobody could say.
-    ``nodes`` are those of the last start; ``earlier`` are job ids of starts before this one, ``excluded`` the nodes
-    that a further start avoided. Of a job array, which is one record for all its runs, ``tasks`` is their number and
-    ``parts`` which of them each start is for (0,5-9; empty: all). ``index`` is that of a run in its array, else -1.
-    ``edition`` counts how often the record was written; a line of the history tells which edition it is news of.
+    - ``state``: INCOMPLETE while the directory is being made, RENDERED when it is complete, SUBMITTING until the
+      scheduler answers, NOT_SUBMITTED if it refuses, then as Slurm spells it. UNKNOWN: no source knows the state.
+    - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid.
+    - ``earlier``: the job IDs of earlier starts.
+    - ``tasks``, ``parts``: of a job array, which is one record for all its runs, their number, and the indices that
+      each start covers (``0,5-9``; empty: all).
+    - ``index``: the index of a run in its array, else -1.
+    - ``edition``: how often the record was written. A line of the history names the edition that it updates.
     """
 
     path: Path
@@ -51,14 +53,14 @@ class Run:
     site: str
     scheduler: str
     created: str
-    state: str = field(default="RENDERED", metadata=_HEARD_OF)
+    state: str = field(default="RENDERED", metadata=_FROM_SCHEDULER)
     job_id: str = ""
-    exit_code: str = field(default="", metadata=_HEARD_OF)
-    reason: str = field(default="", metadata=_HEARD_OF)
+    exit_code: str = field(default="", metadata=_FROM_SCHEDULER)
+    reason: str = field(default="", metadata=_FROM_SCHEDULER)
     host: str = ""
     git: str = ""
     submission: str = ""
-    nodes: str = field(default="", metadata=_HEARD_OF)
+    nodes: str = field(default="", metadata=_FROM_SCHEDULER)
     excluded: str = ""
     earlier: tuple[str, ...] = ()
     tasks: int = 0
@@ -68,17 +70,17 @@ class Run:
 
     @property
     def label(self) -> str:
-        """What a person calls it: the name of its directory, for a run of an array with that of the array."""
+        """The name for users: that of the directory; for a run of an array ``ARRAY/0007``."""
         return self.path.name if self.index < 0 else f"{self.path.parent.name}/{self.path.name}"
 
     @property
     def home(self) -> Path:
-        """The folder with what was submitted (script, code, spec): its directory, for a run of an array the array's."""
+        """The folder that holds script, code and spec: the run directory; for a run of an array that of the array."""
         return self.path if self.index < 0 else self.path.parent
 
     @property
     def final(self) -> bool:
-        """Whether the state can no longer change by itself."""
+        """Whether the run has ended: its state cannot change any more by itself."""
         return self.state in FINAL
 
     @property
@@ -88,51 +90,50 @@ class Run:
 
     @property
     def start_command(self) -> str:
-        """What a person types to start the script by hand. Raises NotFound for a scheduler that is not known."""
+        """The command that starts the script by hand. Raises NotFound for an unknown scheduler."""
         return shlex.join([scheduler_row(self.scheduler).start_command, str(self.script)])
 
     def logs(self, rank: int | None = None) -> list[Path]:
-        """Return the log files of all starts, oldest first: the job's; or the one of a rank, which all starts share."""
+        """Return the job's logs of all starts, oldest first; with ``rank`` the log of that rank, one for all starts."""
         found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.out")
-        kept = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
+        files = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
         if self.index >= 0 and rank is None:
             log = scheduler_row(self.scheduler).log
             named = [self.home / "logs" / log.format(job_id) for job_id in (*self.earlier, self.job_id) if job_id]
-            kept += [path for path in named if path.is_file()]
-        return sorted(kept, key=_age)
+            files += [path for path in named if path.is_file()]
+        return sorted(files, key=_age)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """Return what the ranks wrote to metrics.jsonl; a line that is still being written is left out."""
+        """Return the events in metrics.jsonl, without a line that is still being written."""
         return json_lines(self.path / "metrics.jsonl")
 
     def spec(self) -> dict[str, Any]:
-        """Return what the script was rendered from, as plain values; empty where it cannot be read."""
+        """Return the spec that the script was rendered from, as plain values; empty if it cannot be read."""
         return json_object(read_text(self.home / "spec.json"))
 
     def parameters(self) -> dict[str, str]:
-        """Return the job's parameters with their values, by name; those of a sweep are not among them (``swept``)."""
+        """Return the values of the job's parameters by name, without those of a sweep (see ``swept``)."""
         pairs = self.spec().get("parameters")
         known = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
         return {str(name): str(value) for name, value in known}
 
     def history(self) -> list[dict[str, Any]]:
-        """Return every state that was recorded, with its time, oldest first."""
+        """Return every recorded state with its time, oldest first."""
         return json_lines(self.path / HISTORY)
 
     def attempts(self) -> list[str]:
-        """Return the names JOBID.RESTART of all starts that left a mark, in order."""
+        """Return the names JOBID.RESTART of all starts that left a marker file, in order."""
         folder = f"{self.path}/attempts"
         try:
             names = os.listdir(folder)
         except OSError:
             return []
-        marks = ("started", "exit-code")
-        return sorted(
-            (name for name in names if any(os.path.exists(f"{folder}/{name}/{m}") for m in marks)), key=_order
-        )
+        markers = ("started", "exit-code")
+        begun = [name for name in names if any(os.path.exists(f"{folder}/{name}/{marker}") for marker in markers)]
+        return sorted(begun, key=_order)
 
     def exit_codes(self) -> dict[str, int]:
-        """Return attempt -> the script's exit code, from the marks that the script leaves in the run directory."""
+        """Return start (JOBID.RESTART) -> the script's exit code, from the marker files in the run directory."""
         codes = {}
         for attempt in self.attempts():
             text = read_text(self.path / "attempts" / attempt / "exit-code").strip()
@@ -141,28 +142,28 @@ class Run:
         return codes
 
     def last_exit_code(self, job_id: str) -> int | None:
-        """Return the exit code of that job's last start; None while it runs, or where it left none."""
+        """Return the exit code of that job's last start; None if it has not written one."""
         attempts = [name for name in self.attempts() if name.rpartition(".")[0] == job_id]
         return self.exit_codes().get(attempts[-1]) if attempts else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as plain values, with the paths a program would want."""
+        """Return the record as plain values, with the run directory's path."""
         fields = {name: getattr(self, name) for name in _TEXTS}
-        told = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
-        return {**told, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else told
+        values = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
+        return {**values, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else values
 
 
-_TEXTS = tuple(one.name for one in fields(Run) if one.type == "str")
-_MUST = tuple(one.name for one in fields(Run) if one.name in _TEXTS and one.default is MISSING)
-_HEARD = tuple(one.name for one in fields(Run) if one.metadata == _HEARD_OF)
+_TEXTS = tuple(attribute.name for attribute in fields(Run) if attribute.type == "str")
+_MUST = tuple(attribute.name for attribute in fields(Run) if attribute.name in _TEXTS and attribute.default is MISSING)
+_SCHEDULER_FIELDS = tuple(attribute.name for attribute in fields(Run) if attribute.metadata == _FROM_SCHEDULER)
 
 
 def load(path: Path) -> Run:
-    """Return the run in that directory, its state as the history last tells it.
+    """Return the run in that directory, with the last state of its history.
 
-    Raises NotFound if there is none, or if its record cannot be read; NotPermitted if this user may not read it.
+    Raises NotFound if there is no run or its record is damaged, NotPermitted if this user may not read it.
     """
-    file = f"{path}/{RECORD}"  # a thousand runs are read at once: text is quicker than paths
+    file = f"{path}/{RECORD}"  # a thousand runs are read at once, and text is faster than Path
     record = json_object(read_text(file))
     missing = [name for name in _MUST if name not in record]
     if missing:
@@ -176,31 +177,32 @@ def load(path: Path) -> Run:
         array["parts"] = tuple(map(str, parts))
     job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
     if not all(map(_PART.fullmatch, array.get("parts", ()))):
-        raise NotFound(Fault(where=file, what="the record cannot be read: a part of the array is none"))
+        raise NotFound(Fault(where=file, what="the record cannot be read: it holds an invalid part of the array"))
     if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
-        raise NotFound(Fault(where=file, what="the record cannot be read: a job id or state is none"))
+        raise NotFound(Fault(where=file, what="the record cannot be read: it holds an invalid job ID or state"))
     edition = record.get("edition")
     if isinstance(edition, int):
         array["edition"] = edition
-        texts.update(_last_heard(path, edition))
+        texts.update(_latest_news(path, edition))
     return Run(path=path, earlier=earlier, **texts, **array)
 
 
-def _last_heard(path: Path, edition: int) -> dict[str, str]:
-    """Return what the last line of the history tells, if it is news of this edition of the record; else nothing.
+def _latest_news(path: Path, edition: int) -> dict[str, str]:
+    """Return the fields in the last line of the history if it updates this edition of the record; else none.
 
-    A line that was cut short, or is still being written, is as if it were not there. Where a process ended between
-    writing the record and its line, the last line is of an earlier edition, and the record says more.
+    A line that is incomplete is ignored. If a process ended between writing the record and the line, the last line
+    belongs to an earlier edition, and the record is newer.
     """
     for line in reversed(read_text(f"{path}/{HISTORY}").split("\n")[:-1]):
-        heard = json_object(line)
-        if STATE.fullmatch(str(heard.get("state", ""))):
-            return {name: str(heard.get(name, "")) for name in _HEARD} if heard.get("edition") == edition else {}
+        news = json_object(line)
+        if STATE.fullmatch(str(news.get("state", ""))):
+            current = news.get("edition") == edition
+            return {name: str(news.get(name, "")) for name in _SCHEDULER_FIELDS} if current else {}
     return {}
 
 
 def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
-    """Return why there is no record to read: none of ours, another person's, damaged."""
+    """Return why the record cannot be read: not a run directory, another user's, or damaged."""
     try:
         os.stat(file)
         permitted = os.access(file, os.R_OK)
@@ -215,12 +217,12 @@ def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
         place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
         return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
     what = f"the record cannot be read: it has no {', '.join(missing)}"
-    left = f"what the run left is in {path}; hpclaunch submit {path / 'code'} or a copy of it begins anew"
-    return NotFound(Fault(where=file, what=what, next=left))
+    next_step = f"the run's other files are in {path}; to run its code again: hpclaunch submit {path / 'code'}"
+    return NotFound(Fault(where=file, what=what, next=next_step))
 
 
 def save(run: Run, durable: bool = True) -> Run:
-    """Write the record atomically, as its next edition, add its state to the history, and return the run."""
+    """Write the record atomically as its next edition, add its state to the history, and return the run."""
     run = replace(run, edition=run.edition + 1)
     write_text(f"{run.path}/{RECORD}", _as_text({**run.to_json(), "edition": run.edition}), durable)
     return _add_to_history(run)
@@ -228,28 +230,27 @@ def save(run: Run, durable: bool = True) -> Run:
 
 def _add_to_history(run: Run) -> Run:
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    told = {name: getattr(run, name) for name in ("state", "job_id", "exit_code", "reason", "nodes", "edition")}
-    append_line(
-        f"{run.path}/{HISTORY}", json.dumps({"time": now, **{key: value for key, value in told.items() if value}})
-    )
+    values = {name: getattr(run, name) for name in ("state", "job_id", "exit_code", "reason", "nodes", "edition")}
+    line = {"time": now, **{key: value for key, value in values.items() if value}}
+    append_line(f"{run.path}/{HISTORY}", json.dumps(line))
     return run
 
 
 def _as_text(record: dict[str, Any]) -> str:
-    """Return JSON with a value a line; json's own indenting is slow, which a thousand runs feel."""
+    """Return JSON with one value a line. The json module's own indenting is too slow for a thousand runs."""
     return "{\n  " + _LINES.encode(record)[1:-1] + "\n}\n"
 
 
 def change(run: Run, durable: bool = True, **news: Any) -> Run:
-    """Record what is new of a run, unless another process was faster: then return what that one recorded."""
+    """Record changes of a run and return it; if another process was faster, return what that one recorded."""
     return claim(run, durable, **news) or load(run.path)
 
 
 def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
-    """Record what is new of a run and return it; None if its state or job id are no longer what the caller saw.
+    """Record changes of a run and return it; None if its state or job ID is no longer what the caller saw.
 
-    What need not be ``durable``, as it can be asked for again, and is no more than a scheduler tells of a job, is one
-    line of the history: to make a file anew for each of a thousand runs would take longer than all the rest.
+    Changes that need not be ``durable`` (the scheduler can be asked again) and concern only the scheduler's fields are
+    written as one line of the history. Writing a new file for each of a thousand runs would take too long.
     """
     with locked(run.path):
         current = load(run.path)
@@ -258,8 +259,8 @@ def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
         changed = replace(current, **news)
         if changed == current:
             return current
-        heard_only = not durable and current.edition > 0 and news.keys() <= set(_HEARD)
-        return _add_to_history(changed) if heard_only else save(changed, durable)
+        line_is_enough = not durable and current.edition > 0 and news.keys() <= set(_SCHEDULER_FIELDS)
+        return _add_to_history(changed) if line_is_enough else save(changed, durable)
 
 
 def _age(path: Path) -> float:

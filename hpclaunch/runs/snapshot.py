@@ -1,4 +1,4 @@
-"""Which files of the user's code a run takes along, and copying them; it never follows a link out of the folder."""
+"""Chooses the files of the user's code for a run, and copies them; it never follows a link out of the folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_LOOKED_AT = 20_000
 
 @record
 class Snapshot:
-    """Files to copy, relative to ``folder``. ``narrowed`` says why only the entry is taken, or nothing."""
+    """Files to copy, relative to ``folder``. ``narrowed``: why only the entry script is copied, else empty."""
 
     folder: Path
     files: tuple[str, ...]
@@ -30,10 +30,10 @@ class Snapshot:
 
 
 def choose(code: Code) -> Snapshot:
-    """Return what to copy: a job's whole folder, or the source files beside a person's own script.
+    """Return what to copy: a job's whole folder, or a user's script with the source files beside it.
 
-    A script that lies in a folder too large to copy (a home folder, say) is taken alone. Raises OverflowError,
-    with the reason, where a job's folder is too large.
+    A script in a folder that is too large to copy (a home folder, say) is copied alone. Raises OverflowError, with the
+    reason, if a job's folder is too large.
     """
     folder = Path(code.folder)
     files: list[str] = []
@@ -65,12 +65,12 @@ def _walk(folder: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _is_foreign(folder: Path) -> bool:
-    """Tell a virtual environment and an earlier run from code."""
+    """Whether a folder is a virtual environment or an earlier run, not code."""
     return (folder / "pyvenv.cfg").exists() or (folder / "run.json").exists()
 
 
 def copy(snapshot: Snapshot, target: Path) -> None:
-    """Copy the files to ``target``, with ``hpclaunch.training`` beside them so that any Python can import it."""
+    """Copy the files to ``target``, and ``hpclaunch.training`` beside them, so that any Python can import it."""
     for name in snapshot.files:
         destination = target / name
         destination.parent.mkdir(parents=True, exist_ok=True)
@@ -83,20 +83,20 @@ def copy(snapshot: Snapshot, target: Path) -> None:
 
 
 def fingerprint(code: Code) -> str:
-    """Return a hash of all that ``choose`` takes: names and contents. Raises OSError, OverflowError."""
+    """Return a SHA-256 over names and contents of all files that ``choose`` returns. Raises OSError, OverflowError."""
     found = choose(code)
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in found.files:
         content = (found.folder / name).read_bytes()
-        whole.update(f"{len(os.fsencode(name))} {len(content)}\n".encode() + os.fsencode(name) + content)
-    return whole.hexdigest()
+        digest.update(f"{len(os.fsencode(name))} {len(content)}\n".encode() + os.fsencode(name) + content)
+    return digest.hexdigest()
 
 
 def faults_of(code: Code) -> list[Fault]:
-    """Return what keeps the code from being taken along: it is not there, or it is too large."""
+    """Return why the code cannot be copied: it is missing, not readable or executable, or too large."""
     entry = Path(code.folder) / code.entry
     if code.entry and not entry.is_file():
-        missing = "is not a file" if entry.exists() else "is not there"
+        missing = "is not a file" if entry.exists() else "does not exist"
         return [Fault(where=str(entry), what=f"the script {missing}", next="check the path, or hpclaunch jobs list")]
     if code.entry and not os.access(entry, os.R_OK):
         return [Fault(where=str(entry), what="the script cannot be read", next=f"chmod u+r {entry}")]

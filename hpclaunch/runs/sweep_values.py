@@ -1,4 +1,4 @@
-"""The file ``values`` of a job array: line by line each run's name and its own words, for the script and for people."""
+"""The file ``values`` of a job array: one line for each run, with its name and its arguments; the script reads it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def write_values(folder: Path, sweep: Sweep) -> None:
 def encode(text: str) -> str:
     r"""Return text as one word of a line, for bash's ``printf %b``: ``\\`` for a backslash, ``\0nnn`` for a byte.
 
-    What is written so are control characters and bytes that are not UTF-8; every other character stands as it is.
+    Control characters and bytes that are not UTF-8 are written in this form; other characters are unchanged.
     """
     return CONTROL.sub(lambda found: f"\\0{ord(found[0]) & 0xFF:03o}", text.replace("\\", "\\\\"))
 
 
 def decode(word: str) -> str:
-    """Return the text that ``encode`` was given."""
+    """Return the text that ``encode`` encoded."""
     return "".join(_decode_word(word)) if "\\" in word else word
 
 
@@ -53,7 +53,7 @@ def _decode_word(word: str) -> Iterator[str]:
 
 
 def values_at(folder: Path, index: int) -> dict[str, str]:
-    """Return the values of a run by the parameter's name; none where its line is missing or damaged."""
+    """Return a run's values by parameter name; none if its line is missing or damaged."""
     lines = _lines(folder / VALUES, _age(folder / VALUES))
     words = lines[index].split("\t") if 0 <= index < len(lines) else []
     if not words or not words[0].isdigit() or int(words[0]) != index:
@@ -67,7 +67,7 @@ def values_at(folder: Path, index: int) -> dict[str, str]:
 
 @lru_cache(maxsize=8)
 def _lines(path: Path, age: float) -> list[str]:
-    """Return the lines of the file as it was at that time: it is read once for all runs of an array."""
+    """Return the lines of the file. It is read once for all runs, and again when its time of change differs."""
     try:
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
             return []

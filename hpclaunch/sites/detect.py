@@ -16,7 +16,7 @@ from hpclaunch.core.records import record
 
 @record
 class Host:
-    """What detection looks at. ``hostnames``: the host's name, and with the domains that it searches."""
+    """What detection looks at. ``hostnames``: the host's name, alone and with each of its search domains."""
 
     environment: Mapping[str, str]
     cluster: str = ""
@@ -24,7 +24,7 @@ class Host:
 
 
 def machine(environment: Mapping[str, str], nodename: str) -> Host:
-    """Return what is known of this machine from plain files: no program is asked, and no name server."""
+    """Return what plain files tell of this machine; runs no program and asks no name server."""
     names = [nodename]
     if "." not in nodename:
         names += [f"{nodename}.{domain}" for domain in _search_domains()]
@@ -32,13 +32,13 @@ def machine(environment: Mapping[str, str], nodename: str) -> Host:
 
 
 _CONFIGURATIONS = (Path("/etc/slurm/slurm.conf"), Path("/run/slurm/conf/slurm.conf"))
-"""slurm.conf, and where slurmd and sackd keep the copy that they got ("configless": Slurm's configless_slurm.html)."""
+"""slurm.conf, and the copy that slurmd and sackd keep on a "configless" cluster (Slurm's configless_slurm.html)."""
 
 
 def cluster_name(environment: Mapping[str, str]) -> str:
-    """Return ClusterName from slurm.conf, or nothing. Without a file of its own a machine has slurmctld's copy."""
-    asked = environment.get("SLURM_CONF")
-    text = _text(Path(asked)) if asked else next(filter(None, map(_text, _CONFIGURATIONS)), "")
+    """Return ClusterName from slurm.conf or from the copy of it that slurmctld sent; empty if there is neither."""
+    named = environment.get("SLURM_CONF")
+    text = _text(Path(named)) if named else next(filter(None, map(_text, _CONFIGURATIONS)), "")
     match = re.search(r"^\s*ClusterName\s*=\s*(\S+)", text, re.MULTILINE | re.IGNORECASE)
     return match.group(1) if match else ""
 
@@ -56,7 +56,7 @@ def _text(path: Path) -> str:
 
 
 def holds(detect: Detect, here: Host) -> bool:
-    """Whether this machine is one of the site's; saying nothing is never true."""
+    """Whether this machine belongs to the site. An empty ``detect`` matches no machine."""
     if not (detect.environment or detect.cluster_name or detect.hostname):
         return False
     variables = all(here.environment.get(name) == value for name, value in detect.environment.items())
@@ -68,13 +68,13 @@ def holds(detect: Detect, here: Host) -> bool:
 def detect_site(here: Host) -> str | None:
     """Return the bundled site that this machine belongs to, or None.
 
-    Only the sites in this table are looked at, so that no site file but the one that is meant is ever read.
+    It looks only at the table DETECTED, so that no other site's file is read.
     """
     return next((name for name, detect in DETECTED.items() if holds(detect, here)), None)
 
 
 def detect_own_site(catalog: Catalog, here: Host) -> str | None:
-    """Return the project's or the user's own site whose ``detect`` holds here; a faulty file is passed over."""
+    """Return the project's or the user's own site whose ``detect`` matches this machine; skips faulty files."""
     for found in catalog.names(SITE):
         if found.origin == "bundled":
             continue
@@ -88,7 +88,7 @@ def detect_own_site(catalog: Catalog, here: Host) -> str | None:
 
 
 class SiteChoice(NamedTuple):
-    """A site, who chose it, and the site that this machine belongs to if that is another one."""
+    """A site, who chose it, and (``elsewhere``) the site of this machine where that is another one."""
 
     site: Site
     origin: str
@@ -96,7 +96,10 @@ class SiteChoice(NamedTuple):
 
 
 def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Settings) -> SiteChoice:
-    """Return the site: flag, HPCLAUNCH_SITE, settings, detection, else this machine. Raises NotFound, InvalidFile."""
+    """Return the site. Precedence: flag, HPCLAUNCH_SITE, settings, detection, this machine.
+
+    Raises NotFound, InvalidFile.
+    """
     chooser, usual = settings.default_site()
     detected = detect_own_site(catalog, here) or detect_site(here)
     offers = [
@@ -110,14 +113,14 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
         site = load_site(catalog, name)
     except NotFound as error:
         raise NotFound([replace(fault, where=origin) for fault in error.faults]) from None
-    # A site file of one's own may describe this very machine without saying how it is known.
+    # A user's own site file may describe this machine without a `detect` that recognizes it.
     own = catalog.find(SITE, name).origin != "bundled"
-    meant = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
-    return SiteChoice(site, origin, "" if meant or detected in (None, name) else str(detected))
+    fits = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
+    return SiteChoice(site, origin, "" if fits or detected in (None, name) else str(detected))
 
 
 def check_settings(catalog: Catalog, settings: Settings) -> None:
-    """Refuse settings for a site that does not exist: they would never apply, without a word. Raises InvalidFile."""
+    """Raise InvalidFile if the settings name a site that does not exist: they would silently never apply."""
     named = settings.named_sites()
     known = [found.name for found in catalog.names(SITE)] if named else []
     faults = [
@@ -156,4 +159,4 @@ DETECTED: dict[str, Detect] = {
     "testcluster": Detect(cluster_name="hpctest"),
     "vista": Detect(hostname=r"login\d+\.vista(\.tacc\.utexas\.edu)?"),
 }
-"""A copy of ``detect`` in the bundled site files; a test holds the two equal."""
+"""A copy of ``detect`` from the bundled site files; a test checks that both are equal."""

@@ -12,7 +12,10 @@ import pytest
 import hpclaunch
 
 PACKAGE = Path(hpclaunch.__file__).parent
-ROOMS = ("actions", "cli", "config", "core", "guidelines", "planner", "resolve", "runs", "training")
+ROOMS = (
+    *("actions", "cli", "config", "core", "guidelines", "planner"),
+    *("reports", "resolve", "runs", "sites", "training"),
+)
 
 PARTICIPLES = re.compile("[a-z]+(ed|ing)")
 IRREGULAR = {

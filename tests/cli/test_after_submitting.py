@@ -175,7 +175,7 @@ def test_logs_are_those_of_all_attempts(cluster: Desk, run: Path) -> None:
 def test_a_log_without_a_word_says_how_the_run_is(cluster: Desk, run: Path) -> None:
     cluster.fake("squeue", out="4711|PENDING|Priority\n")
     done = cluster.type("logs", run.name)
-    assert (done.code, done.out, "nothing was written yet" in done.err, "is PENDING" in done.err) == (0, "", True, True)
+    assert (done.code, done.out, "the log is still empty" in done.err, "is PENDING" in done.err) == (0, "", True, True)
 
 
 def test_a_held_job_is_told_with_what_releases_it(cluster: Desk, run: Path) -> None:
@@ -208,7 +208,7 @@ def test_what_was_only_rendered_cannot_be_cancelled(cluster: Desk) -> None:
     cluster.type("render", "./train.py", "-o", "job.sh")
     (run,) = (cluster.project / "runs").iterdir()
     done = cluster.type("cancel", run.name)
-    assert (done.code, "was rendered and not submitted" in done.err) == (1, True)
+    assert (done.code, "was rendered but not submitted" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize(("ended", "code"), [("COMPLETED|0:0", 0), ("FAILED|7:0", 1), ("TIMEOUT|0:0", 1)])
@@ -242,7 +242,7 @@ def test_control_c_detaches_and_says_how_to_cancel(cluster: Desk) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "detached; the run goes on" in err
+    assert "detached; the run continues" in err
     assert "or: scancel 4711" in err
     assert "Traceback" not in err
     assert not (cluster.spool / "scancel.args").exists()
@@ -255,7 +255,7 @@ def test_control_c_in_wait_says_which_runs_go_on(cluster: Desk, run: Path) -> No
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
-    assert "detached; the run goes on" in err
+    assert "detached; the run continues" in err
     assert f"hpclaunch wait {run.name}" in err
     assert f"hpclaunch cancel {run.name} (or: scancel 4711)" in err
     assert "Traceback" not in err

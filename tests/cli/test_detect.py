@@ -49,7 +49,7 @@ def test_an_unknown_cluster_is_printed_as_a_site_file_and_nothing_is_written(clu
     assert 'title: "Hypatia, 8 nodes, as Slurm 23.11.4 shows it"\n' in done.out
     assert "# FILL IN charging" in done.out
     assert "to fill in: charging (Slurm does not show what the site charges)" in done.err
-    assert "hpclaunch sites detect --name Hypatia keeps this" in done.err
+    assert "to use this as your own site: hpclaunch sites detect --name Hypatia" in done.err
     assert set(cluster.listing()) == before
 
 
@@ -78,7 +78,7 @@ def test_the_same_as_json(cluster: Desk) -> None:
     assert (told["known"], told["name"], told["path"]) == (None, "Hypatia", None)
     assert told["site"]["container"] == {"runtime": "pyxis"}
     assert {gap["key"] for gap in told["fill_in"]} == set(told["site"]["unverified"])
-    assert told["text"].startswith("# Described by hpclaunch")
+    assert told["text"].startswith("# Written by hpclaunch")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_same_as_json(cluster: Desk) -> None:
         (("--name", "local"), 1, "there is a site local already (bundled: "),
         (("--name", "perlmutter"), 1, "there is a site perlmutter already (bundled: "),
         (("--write", "there.yaml"), 1, "exists already"),
-        (("--write", "nowhere/x.yaml"), 1, "its folder is not there"),
+        (("--write", "nowhere/x.yaml"), 1, "its folder does not exist"),
     ],
 )
 def test_where_it_cannot_be_written_nothing_is(cluster: Desk, words: tuple[str, ...], code: int, said: str) -> None:

@@ -37,7 +37,7 @@ def test_a_refusal_of_sbatch_is_a_finding(gpus: Desk) -> None:
     done = gpus.type("doctor", "--json", *HERE)
     assert done.code == 1
     assert list(failed(done.json)) == ["GPUs"]
-    assert "asks for GPUs of type h100, and Slurm hands out a100" in failed(done.json)["GPUs"]
+    assert "asks for GPUs of type h100, but Slurm has a100" in failed(done.json)["GPUs"]
     assert not done.json["passed"]
 
 
@@ -58,7 +58,7 @@ def test_one_node_is_enough_where_there_are_no_two_and_it_says_so(cluster: Desk)
     cluster.fake("sbatch", err="sbatch: error: no\n", code=1)
     done = cluster.type("doctor", "--json", *HERE)
     warned = [check for check in done.json["checks"] if check["verdict"] == "WARN"]
-    assert "one node only: 2 cannot be had" in warned[0]["what"]
+    assert "only one node was tested: 2 nodes are not possible" in warned[0]["what"]
 
 
 def test_planning_refuses_in_its_own_words(cluster: Desk) -> None:
@@ -71,7 +71,7 @@ def test_a_report_for_a_reader(cluster: Desk) -> None:
     (Path(cluster.root) / "bin" / "sbatch").unlink()
     done = cluster.type("doctor", *HERE)
     assert done.code == 1
-    assert "FAIL  programs" in done.out and "not here: sbatch" in done.out
+    assert "FAIL  programs" in done.out and "missing: sbatch" in done.out
     assert "next: " in done.out
     assert "checks failed" in done.err
 
@@ -80,7 +80,7 @@ def test_an_old_probe_is_read_again_and_another_run_is_not(cluster: Desk) -> Non
     done = cluster.type("submit", "./train.py", "--json")
     name = Path(done.json["run_dir"]).name
     other = cluster.type("doctor", "--from", name)
-    assert other.code == 1 and "is no probe of doctor's" in other.err
+    assert other.code == 1 and "is not a probe of hpclaunch doctor" in other.err
     record = Path(done.json["run_dir"]) / "run.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "name": "doctor"}))
     waiting = cluster.type("doctor", "--from", name)
@@ -91,7 +91,7 @@ def test_a_folder_of_runs_that_is_a_file_is_named(cluster: Desk) -> None:
     cluster.write("taken", "")
     done = cluster.type("doctor", "--json", "--runs-dir", "taken", *HERE)
     assert done.code == 1
-    assert "taken: the folder of the run directories is no folder" in failed(done.json)["shared paths"]
+    assert "taken: the place for run directories is not a folder" in failed(done.json)["shared paths"]
 
 
 def test_interrupted_in_the_queue_it_leaves_the_probe_and_says_how_to_go_on(cluster: Desk) -> None:
@@ -107,7 +107,7 @@ def test_interrupted_in_the_queue_it_leaves_the_probe_and_says_how_to_go_on(clus
     out, rest = process.communicate(timeout=60)
     (run,) = (cluster.project / "runs").iterdir()
     assert process.returncode == 130 and out == ""
-    assert f"{run.name} goes on" in rest and f"hpclaunch doctor --from {run.name}" in rest
+    assert f"{run.name} continues" in rest and f"hpclaunch doctor --from {run.name}" in rest
     assert not (cluster.spool / "scancel.args").exists()
 
 

@@ -74,7 +74,7 @@ def test_a_new_job_from_a_shell_script_runs_it_with_bash(desk: Desk) -> None:
     [
         (["jobs", "new", "a b"], 2, "'a b' is not a job name"),
         (["jobs", "new", "../x"], 2, "is not a job name"),
-        (["jobs", "new", "mine", "--script", "none.py"], 1, "the script is not there"),
+        (["jobs", "new", "mine", "--script", "none.py"], 1, "the script does not exist"),
         (["jobs", "new", "there"], 1, "exists already"),
         (["jobs", "show", "cifr"], 1, "did you mean 'cifar'?"),
         (["jobs"], 2, "Usage"),

@@ -86,7 +86,7 @@ def test_a_dry_run_shows_the_script_with_the_library_in_it_on_request(local: Des
 def test_ones_own_library_takes_the_place_of_the_bundled_one_and_is_announced(local: Desk) -> None:
     own = local.write("templates/hpclaunch.sh", SHIPPED.read_text() + "say() { printf 'mine: %s\\n' \"$1\" >&2; }\n")
     done = local.type("render", "./run.sh", "-o", "job.sh")
-    assert f"warning: the template {own} takes the place of the bundled one" in done.err
+    assert f"warning: the template {own} replaces the bundled one" in done.err
     assert (Path(done.out.strip()) / "hpclaunch.sh").read_bytes() == own.read_bytes()
     assert started(local).returncode == 0
     again = started(local)

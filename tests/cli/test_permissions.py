@@ -33,7 +33,7 @@ def test_another_users_run_is_named_and_passed_over(ordinary_user: Desk, forbidd
     ordinary_user.fake("sacct", out="2|COMPLETED|0:0\n")
     done = ordinary_user.type(*words)
     assert done.code == 0, done.err
-    assert f"1 folder that you may not read, passed over: {forbidden}\n" in done.err
+    assert f"skipped 1 folder that you may not read: {forbidden}\n" in done.err
     if words not in (("logs",), ("runs", "clean", "--older-than", "30d")):
         assert mine.name in done.out + done.err
 
@@ -58,7 +58,7 @@ def test_rebuild_passes_over_what_it_may_not_read(ordinary_user: Desk, forbidden
     assert done.code == 0, done.err
     assert (done.json["runs"], done.json["forgotten"]) == ([str(mine)], ["/etc"])
     assert str(forbidden) in done.json["not_permitted"]
-    assert "that you may not read, passed over: " in done.err
+    assert "that you may not read: " in done.err
 
 
 def test_rebuild_forgets_no_run_because_its_folder_is_closed_now(ordinary_user: Desk) -> None:
@@ -80,4 +80,4 @@ def test_a_folder_of_runs_that_may_not_be_listed_stops_nothing(ordinary_user: De
     finally:
         run.parent.chmod(0o700)
     assert (done.code, [row["run_dir"] for row in done.json]) == (0, [str(run)])
-    assert f"passed over: {run.parent}" in done.err
+    assert f"that you may not read: {run.parent}" in done.err

@@ -130,7 +130,9 @@ def test_a_model_that_must_be_split_is_refused(desk: Desk, words: list[str]) -> 
 @pytest.mark.parametrize(("site", "retired"), [("cori", True), ("perlmutter", False)])
 def test_a_plan_for_a_retired_site_says_that_nothing_can_be_submitted(desk: Desk, site: str, retired: bool) -> None:
     told = desk.type("plan", "cifar", "--site", site, "--json").json
-    assert (f"{site} is retired: its scripts can be rendered, not submitted" in told["warnings"]) is retired
+    assert (
+        f"the site {site} is retired: scripts can be rendered for it, but not submitted" in told["warnings"]
+    ) is retired
 
 
 def test_a_batch_that_the_job_divides_is_the_one_that_is_planned_for(desk: Desk) -> None:

@@ -59,7 +59,7 @@ def calls(desk: Desk) -> list[str]:
 def test_the_model_is_looked_at_once_and_the_figures_are_used(desk: Desk, job: Path) -> None:
     here = ("--site", "local")
     done = desk.type("plan", "mine", *here, "--json")
-    assert "looking at model:make, once" in done.err
+    assert "measuring the model model:make once" in done.err
     assert done.json["known"] is True
     assert any("an upper bound, the sum of all layers' outputs" in line for line in done.json["assumed"])
     (call,) = calls(desk)

@@ -79,7 +79,7 @@ def test_without_history_sbatch_is_asked_and_queues_nothing(site: Desk) -> None:
     begun = datetime.now()
     found = plan(site)
     assert_until(start, waits(found), begun)
-    assert str(found["queue"]).startswith("sbatch's guess (by nodes) 1: ")
+    assert str(found["queue"]).startswith("sbatch's estimate (by nodes) 1: ")
     assert "--test-only" in site.given("sbatch")
     assert "#SBATCH --nodes=4" in (site.spool / "script").read_text()
     assert not (site.project / "runs").exists()

@@ -41,7 +41,7 @@ def test_axes_have_units_and_the_line_says_why_it_is_there(
     texts = texts_of(tmp_path / "plan.svg")
     assert {"samples/s", "efficiency, %", f"time to the target, {unit}", "cost, node-hours"} <= set(texts)
     assert (texts.count(line), texts.count("nodes")) == (4, 4)
-    assert "cifar at perlmutter (gpu40); ranges hold in 4 cases of 5" in texts
+    assert "cifar at perlmutter (gpu40); with 80 % intervals" in texts
 
 
 def test_a_single_count_shows_its_range_too(tmp_path: Path) -> None:
@@ -75,5 +75,5 @@ def test_the_command_draws_and_tells_where(desk: Desk) -> None:
     from matplotlib import get_cachedir
 
     done = desk.type("plan", "cifar", "--site", "perlmutter", "--plot", "plan.svg", MPLCONFIGDIR=get_cachedir())
-    assert (done.code, "drawn: plan.svg" in done.err) == (0, True)
+    assert (done.code, "the plan is drawn in plan.svg" in done.err) == (0, True)
     assert "chosen: 1" in texts_of(desk.project / "plan.svg")

@@ -152,7 +152,7 @@ def test_a_dry_run_tells_the_runs_and_the_most_they_cost(site: Desk) -> None:
     before = site.listing()
     done = site.type("profile", "mine", "--dry-run")
     assert done.code == 0
-    assert "  2 nodes, 64 samples a rank, 2 ranks: slurmsite " in done.err
+    assert "  2 nodes, 64 samples per rank, 2 ranks: slurmsite " in done.err
     told = site.type("profile", "mine", "--dry-run", "--json", "--walltime", "6m", "--nodes", "4").json
     assert [row["nodes"] for row in told["runs"]] == [1, 1, 4]
     assert told["runs"][0]["spec"]["walltime"] == 360
@@ -182,7 +182,7 @@ def test_ctrl_c_lets_the_runs_go_on_and_says_how_to_read_them(site: Desk) -> Non
     _, err = process.communicate(timeout=60)
     names = [row["run"] for row in submitted(site)]
     assert "Traceback" not in err and process.returncode == 130
-    assert "interrupted; 3 runs of mine go on" in err
+    assert "interrupted; 3 submitted runs of mine will continue" in err
     assert f"hpclaunch profile mine {' '.join(f'--from {name}' for name in names)}" in err
     assert states() == ["RUNNING"] * 3 and kept(site) == []
     (site.spool / "state").write_text("COMPLETED")
@@ -193,7 +193,7 @@ def test_ctrl_c_lets_the_runs_go_on_and_says_how_to_read_them(site: Desk) -> Non
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("./train.py",), "train says nothing of its training"),
+        (("./train.py",), "the job train has no 'training' section"),
         (("mine", "--nodes", "5"), "5 nodes"),
         (("mine", "--set", "epohcs=3"), "no parameter 'epohcs'"),
         (("other",), "other has no parameter for epochs"),

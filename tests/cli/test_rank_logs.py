@@ -108,7 +108,7 @@ def test_where_the_launcher_tells_no_number_that_is_said(local: Desk) -> None:
     assert local.type("logs").out == "nameless\n" * 3
     for follow in ((), ("-f",)):
         refused = local.type("logs", "--rank", "0", *follow)
-        assert (refused.code, "mpirun told it no number" in refused.err) == (1, True)
+        assert (refused.code, "mpirun gave it no rank number" in refused.err) == (1, True)
     assert not list((run / "logs").glob("rank-*"))
 
 

@@ -88,7 +88,7 @@ def test_every_reason_is_in_one_refusal(limited: Desk) -> None:
         "9 nodes requested; allowed: at most 8 nodes",
         "launcher 'jsrun'",
         "hpclaunch itself writes --nodes",
-        "missing.py: the script is not there",
+        "missing.py: the script does not exist",
         "you have no account 'theirs'",
     ):
         assert reason in told
@@ -97,7 +97,7 @@ def test_every_reason_is_in_one_refusal(limited: Desk) -> None:
 def test_missing_data_is_told_with_the_other_reasons(limited: Desk) -> None:
     words = ["cifar", "--data-dir", ".", "--nodes", "5", "--gpus-per-node", "0", "--account", "theirs"]
     told = refusal(limited, *words, "--restarts", "0")  # a run that may start again would fit as a chain
-    for reason in ("the data set cifar10 is not there", "no partition accepts 5 cpu nodes", "you have no account"):
+    for reason in ("the data set cifar10 was not found", "no partition accepts 5 cpu nodes", "you have no account"):
         assert reason in told
 
 
@@ -159,8 +159,8 @@ def test_a_retired_site_is_told_with_the_other_reasons_and_its_slurm_is_not_aske
     site = limited.project / "site_configs/slurmsite.yaml"
     site.write_text(site.read_text() + "status: retired\n")
     told = refusal(limited, "./missing.py", "--account", "theirs")
-    assert "slurmsite is retired: its scripts can be rendered, not submitted" in told
-    assert "missing.py: the script is not there" in told
+    assert "slurmsite is retired: scripts can be rendered for it, but not submitted" in told
+    assert "missing.py: the script does not exist" in told
     assert "theirs'" not in told
     assert not (limited.spool / "scontrol.args").exists()
 
@@ -193,7 +193,7 @@ def test_the_projects_settings_count_over_the_users(cluster: Desk) -> None:
     project = cluster.write("hpclaunch.yaml", "account: the-projects\nremove: [--no-requeue]\nsbatch: [--nice=5]\n")
     done = cluster.type("submit", "./train.py")
     assert done.code == 0, done.err
-    assert f"the project's settings count: {project}" in done.err
+    assert f"the project's settings apply: {project}" in done.err
     assert "(project hpclaunch.yaml)" in done.err
     written = directives((cluster.spool / "script").read_text())
     assert {"--account=the-projects", "--partition=batch", "--mail-user=ada@example.org"} <= set(written)

@@ -137,7 +137,7 @@ def test_clean_asks_first_and_never_touches_what_may_run(cluster: Desk) -> None:
     assert len(cluster.type("runs", "list", "--json").json) == 3
     for run, state, step in ((running, "RUNNING", "cancel"), (unknown, "UNKNOWN", "status")):
         refused = cluster.type("runs", "clean", run.name, "--yes")
-        assert (refused.code, f"{run.name} is {state} and stays" in refused.err) == (1, True)
+        assert (refused.code, f"{run.name} is {state} and is kept" in refused.err) == (1, True)
         assert f"hpclaunch {step} {run.name}" in refused.err
         assert run.is_dir()
 
@@ -232,7 +232,7 @@ def test_retry_refuses_a_programs_own_error(cluster: Desk) -> None:
     submit(cluster, 1)
     ended(cluster, j1="FAILED|7:0")
     done = cluster.type("retry", "1")
-    assert (done.code, "it failed by itself, with exit code 7" in done.err) == (1, True)
+    assert (done.code, "it failed with exit code 7" in done.err) == (1, True)
 
 
 def test_retry_keeps_what_the_script_excludes_itself(cluster: Desk) -> None:
@@ -300,9 +300,9 @@ def test_nobody_waits_for_a_run_that_was_never_submitted(cluster: Desk) -> None:
     assert {row["state"] for row in json.loads(watched.out)} == {"RENDERED", "INCOMPLETE"}
     for verb in ("wait", "cancel", "resume"):
         told = cluster.type(verb, rendered.name)
-        assert (told.code, "was rendered and not submitted" in told.err) == (1, True)
+        assert (told.code, "was rendered but not submitted" in told.err) == (1, True)
         told = cluster.type(verb, halfway.name)
-        assert (told.code, "nothing was queued" in told.err) == (1, True)
+        assert (told.code, "nothing is queued" in told.err) == (1, True)
 
 
 def test_watch_without_runs_says_so(desk: Desk) -> None:
@@ -360,14 +360,14 @@ def test_control_c_in_a_wait_for_several_runs_names_those_that_go_on(cluster: De
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"detached; 2 runs go on. To look again: hpclaunch wait {names[0]} {names[2]}. To end them: " in err
+    assert f"detached; 2 runs continue. To follow again: hpclaunch wait {names[0]} {names[2]}. To end them: " in err
 
 
 def test_a_run_can_be_named_by_whole_parts_of_its_name(cluster: Desk) -> None:
     one, two = submit(cluster, 1), submit(cluster, 2)
     assert [row["run"] for row in cluster.type("status", one.name.rpartition("-")[2], "--json").json] == [one.name]
     refused = cluster.type("cancel", "train")
-    assert (refused.code, "may be any of 2 runs" in refused.err) == (1, True)
+    assert (refused.code, "matches 2 runs" in refused.err) == (1, True)
     assert one.name in refused.err and two.name in refused.err
     shutil.rmtree(two)
     assert [row["run"] for row in cluster.type("status", "train", "--json").json] == [one.name]
@@ -379,25 +379,25 @@ def test_a_run_whose_directory_is_gone_or_damaged_says_so(cluster: Desk) -> None
     shutil.rmtree(gone)
     (damaged / "run.json").write_text('{"name": "train", "sit')
     told = cluster.type("status", gone.name)
-    assert (told.code, f"{gone}: the directory of this run is gone" in told.err) == (1, True)
+    assert (told.code, f"{gone}: the directory of this run no longer exists" in told.err) == (1, True)
     told = cluster.type("logs", damaged.name)
     assert (told.code, "the record cannot be read: it has no name, site" in told.err) == (1, True)
     told = cluster.type("runs", "rebuild")
-    assert f"{damaged} is left out" in told.err
-    assert "the list has 0 runs; 1 run forgotten, as the directory is gone" in told.err
+    assert f"{damaged} is not in the new list" in told.err
+    assert "the list has 0 runs; 1 run removed, whose directory no longer exists" in told.err
 
 
 def test_a_list_of_one_state(cluster: Desk) -> None:
     run = submit(cluster, 1)
     assert [row["run"] for row in cluster.type("runs", "list", "--state", "pending", "--json").json] == [run.name]
     done = cluster.type("runs", "list", "--state", "failed")
-    assert (done.code, "no run is failed; there are PENDING" in done.err) == (0, True)
+    assert (done.code, "no run is failed; the states are PENDING" in done.err) == (0, True)
 
 
 @pytest.mark.parametrize(
     ("state", "step"),
     [
-        ("FAILED|3:0", "mend it, then hpclaunch submit; or hpclaunch resume RUN"),
+        ("FAILED|3:0", "correct the program, then hpclaunch submit; or hpclaunch resume RUN"),
         ("TIMEOUT|0:0", "next: hpclaunch resume RUN"),
         ("COMPLETED|0:0", "next: hpclaunch results RUN"),
         ("RUNNING|0:0", "next: hpclaunch wait RUN, or hpclaunch cancel RUN"),

@@ -64,7 +64,7 @@ def test_ones_own_template_wins_and_is_announced(desk: Desk) -> None:
     own = desk.config / "templates/mpirun.sh.j2"
     desk.write(str(own), '{% extends "bundled/mpirun.sh.j2" %}{% block epilogue %}\n# mine\n{% endblock %}\n')
     done = desk.type("submit", "./train.py", "--dry-run", "--site", "local")
-    assert f"warning: the template {own} takes the place of the bundled one" in done.err
+    assert f"warning: the template {own} replaces the bundled one" in done.err
     assert "\n# mine\n" in done.out
 
 

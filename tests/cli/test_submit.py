@@ -127,7 +127,7 @@ def test_render_to_a_file_makes_the_run_directory_so_that_it_can_be_submitted_by
 
 def test_render_to_a_file_warns_of_variables_that_sbatch_would_obey(cluster: Desk) -> None:
     done = cluster.type("render", "./train.py", "-o", "job.sh", SBATCH_TIMELIMIT="1", SBATCH_QOS="low")
-    assert "sbatch would let these override the script; unset them first" in done.err
+    assert "unset these variables first, as they override the script with sbatch" in done.err
     assert "SBATCH_TIMELIMIT" in done.err
 
 
@@ -164,7 +164,7 @@ def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:
             1,
             ["no site is called 'slurmsit'; did you mean 'slurmsite'?"],
         ),
-        (["submit", "./missing.py"], 1, ["missing.py: the script is not there"]),
+        (["submit", "./missing.py"], 1, ["missing.py: the script does not exist"]),
         (["submit", "./train.py", "--partition", "debgu"], 1, ["did you mean 'debug'?"]),
         (["submit", "cifar", "--set", "epoch=1"], 1, ["cifar has no parameter 'epoch'; did you mean 'epochs'?"]),
         (["submit", "cifar", "--set", "epochs=x"], 1, ["--set epochs: 'x' is not a whole number"]),
@@ -172,7 +172,7 @@ def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:
         (
             ["submit", "cifar", "--data-dir", "."],
             1,
-            ["the data set cifar10 is not there", "hpclaunch data fetch cifar"],
+            ["the data set cifar10 was not found", "hpclaunch data fetch cifar"],
         ),
         (
             ["submit", "./train.py", "--sbatch", "--nodes=4"],
@@ -304,7 +304,7 @@ def test_row_16_an_owned_option_cannot_be_shortened_past_planning(desk: Desk, op
 
 def test_words_after_two_dashes_belong_to_submissions_only(desk: Desk) -> None:
     done = desk.type("status", "--", "nothere")
-    assert (done.code, "only submit and render take arguments after --" in done.err) == (2, True)
+    assert (done.code, "only submit and render accept arguments after --" in done.err) == (2, True)
 
 
 def test_earlier_runs_beside_a_script_are_not_taken_along(desk: Desk) -> None:

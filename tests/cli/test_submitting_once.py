@@ -191,7 +191,7 @@ def test_without_accounting_an_unanswered_run_is_never_called_unqueued(controlle
     age(the_run(controller), 600)
     told = status(controller)
     assert told["state"] == "SUBMITTING"
-    assert "cannot say what was" in told["reason"]
+    assert "does not know about ended jobs" in told["reason"]
 
 
 def kill_while_it_makes_the_run_directory(desk: Desk) -> None:

@@ -161,7 +161,7 @@ def test_control_c_leaves_a_sweep_running_and_says_so(site: Desk) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     (path,) = (site.project / "runs").iterdir()
-    assert "detached; the run goes on" in err
+    assert "detached; the run continues" in err
     assert f"hpclaunch wait {path.name}" in err and "or: scancel 4711" in err
     assert not calls(site, "scancel")
 
@@ -295,7 +295,7 @@ def test_the_failed_of_a_machine_are_retried_as_one_array_and_keep_their_folders
     assert told(site, "status", "4711_1")[0]["run"] == f"{path.name}/0001"
     done = site.type("retry", f"{path.name}/0003")
     assert done.code == 1
-    assert "it failed by itself, with exit code 3" in done.err
+    assert "it failed with exit code 3" in done.err
     (site.spool / "sbatch.out").write_text("Submitted batch job 4900\n")
     assert site.type("resume", f"{path.name}/0003").code == 0
     assert calls(site, "sbatch")[-1][:-1] == ["--exclude=n2", "--array=3%2"]
@@ -410,7 +410,9 @@ def test_an_array_is_cleaned_as_a_whole(site: Desk) -> None:
     answers(site, "", "4711_[0-2]|COMPLETED|0:0|n1\n")
     refused = site.type("runs", "clean", f"{path.name}/0001", "--yes")
     assert refused.code == 1
-    assert f"{path.name}/0001 is part of {path.name}, which goes as a whole" in refused.err
+    assert (
+        f"{path.name}/0001 is one run of the job array {path.name}, which can only be deleted completely" in refused.err
+    )
     assert path.is_dir()
     assert site.type("runs", "clean", path.name, "--yes").code == 0
     assert not path.exists()

@@ -22,6 +22,6 @@ def test_the_local_installation_passes(tmp_path: Path) -> None:
     report = json.loads(done.stdout)
     told = {check["name"]: (check["verdict"], check["what"]) for check in report["checks"]}
     assert done.returncode == 0, told
-    assert told["ranks"] == ("PASS", f"2 on 1 node x 2 tasks, as asked: {os.uname().nodename} 2")
+    assert told["ranks"] == ("PASS", f"2 on 1 node x 2 tasks, as requested: {os.uname().nodename} 2")
     assert told["MPI"][0] == told["TensorFlow"][0] == told["Horovod"][0] == "PASS"
     assert told["shared paths"][0] == "PASS"

@@ -110,8 +110,8 @@ def test_the_known_cluster_is_recognized_and_described_anew_it_works_unedited(de
     assert {line["rank"]: line["host"] for line in ranks_of(run.log())} == {n: f"node{n + 1}" for n in range(4)}
     assert report["passed"] and report["site"] == "found", report
     told = {check["name"]: check["what"] for check in report["checks"]}
-    assert told["MPI"].startswith("2 ranks in one world under srun --mpi=pmix (libmpi")
-    assert told["GPUs"].startswith("every rank sees 1, 1 a node were asked for")
+    assert told["MPI"].startswith("2 ranks in one job under srun --mpi=pmix (libmpi")
+    assert told["GPUs"].startswith("every rank sees 1; 1 per node requested")
 
 
 def ranks_of(log: str) -> list[dict[str, Any]]:
@@ -152,7 +152,7 @@ def test_doctor_names_what_is_wrong_with_the_site_file(elsewhere: Desk) -> None:
     mpi, gpus, kind, log = map(failures, reports)
     assert list(mpi) == ["MPI"] and "srun --mpi=none" in mpi["MPI"]
     assert list(gpus) == ["GPUs"] and "Slurm gave none" in gpus["GPUs"]
-    assert list(kind) == ["GPUs"] and "asks for GPUs of type h100, and Slurm hands out a100" in kind["GPUs"]
+    assert list(kind) == ["GPUs"] and "asks for GPUs of type h100, but Slurm has a100" in kind["GPUs"]
     assert list(log) == ["shared paths"]
 
 

@@ -52,6 +52,6 @@ def test_a_job_is_measured_and_planned_by_what_was_measured(desk: Desk) -> None:
     assert planned["measured"].startswith("3 runs on 1 and 2 nodes, ")
     (four,) = [row for row in planned["rows"] if row["nodes"] == 4]
     assert four["throughput"]["samples_per_s"]["middle"] == pytest.approx(4 * 64 / 0.084, rel=0.15)
-    # Slurm itself tells of the queue: its history where there is one, else its guess.
-    assert planned["queue"].startswith(("half of such jobs wait at most (", "sbatch's guess (by nodes) "))
+    # Slurm itself tells of the queue: its history where there is one, else its estimate.
+    assert planned["queue"].startswith(("half of such jobs wait at most (", "sbatch's estimate (by nodes) "))
     assert four["candidate"]["wait_s"] >= 0

@@ -156,7 +156,7 @@ def test_row_21_a_script_that_is_not_there_is_refused_before_anything_is_queued(
         done = desk.run("submit", target)
         assert done.returncode == 1
         assert place in done.stderr
-        assert "is not there" in done.stderr
+        assert "does not exist" in done.stderr
     assert len(list((desk.folder / "runs").iterdir())) == before
 
 

@@ -1,1 +1,1 @@
-"""How things look, on a terminal and as JSON."""
+"""How plans, runs and reports are shown, on a terminal and as JSON."""

@@ -1,4 +1,4 @@
-"""How plans, scripts, runs and errors look: data on stdout, talk on stderr; it decides nothing."""
+"""Shows plans, scripts, runs and errors: data on stdout, messages on stderr; it decides nothing."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _CARD_STYLES = {
 }
 _WIDEST = 100
 _FACT_WIDTH = 23
-"""A time and two blanks."""
+"""The width of a time and two blanks."""
 
 
 def say(text: str) -> None:
-    """Say something to the person."""
+    """Write a message for the user to stderr."""
     print(_escape_controls(text), file=sys.stderr, flush=True)
 
 
 def warn(text: str) -> None:
-    """Say what the person should know, and go on."""
+    """Write a warning to stderr."""
     say(f"warning: {text}")
 
 
@@ -64,7 +64,7 @@ def write_bytes(content: bytes) -> None:
 
 
 def say_bytes(content: bytes) -> None:
-    """Pass a log's bytes on to stderr."""
+    """Write a log's bytes to stderr."""
     sys.stderr.flush()
     sys.stderr.buffer.write(content)
     sys.stderr.buffer.flush()
@@ -85,7 +85,7 @@ def show_error(error: HpclaunchError, as_json: bool) -> None:
 
 
 def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
-    """Say what was chosen, by whom, and what to beware of."""
+    """Show every choice with its origin, then the warnings."""
     layout = spec.layout
     nodes, tasks, ranks = (
         count(layout.nodes, "node"),
@@ -95,7 +95,7 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     say(f"{spec.name}: {nodes} x {tasks} = {ranks}")
     if spec.sweep:
         axes = " x ".join(f"{len(values)} {name}" for name, values in spec.sweep.axes)
-        limit = f"at most {spec.sweep.at_once} at a time" if spec.sweep.at_once else "as many at a time as fit"
+        limit = f"at most {spec.sweep.at_once} at a time" if spec.sweep.at_once else "no limit at a time"
         say(f"  {'job array':<15} {count(spec.sweep.count, 'run'):<24} ({axes}; {limit})")
     rows = [("site", spec.site, site_origin)]
     rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
@@ -110,27 +110,27 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
 
 
 def show_advice(advice: str) -> None:
-    """Say why the planner chose so many nodes, if it did."""
+    """Show why the planner chose the node count, if it did."""
     if advice:
         say(f"  planner: {advice}")
 
 
-def show_plan(found: Forecast, explain: bool) -> None:
+def show_plan(forecast: Forecast, explain: bool) -> None:
     """Write the plan's table, and with ``explain`` the reasoning before it."""
     from hpclaunch.planner.words import explanation_of, table_of
 
-    lines = [*(explanation_of(found) if explain else []), *table_of(found)]
+    lines = [*(explanation_of(forecast) if explain else []), *table_of(forecast)]
     write("".join(_escape_controls(line) + "\n" for line in lines))
 
 
 def _show_declined(spec: JobSpec) -> None:
-    """Say why the other partitions and QOS were not chosen; those for other nodes on one line."""
-    elsewhere = [other for other in spec.declined if other.reason.startswith("node type ")]
+    """Show why other partitions and QOS were not chosen; those for other node types share a line."""
+    for_other_nodes = [other for other in spec.declined if other.reason.startswith("node type ")]
     for other in spec.declined:
-        if other not in elsewhere:
+        if other not in for_other_nodes:
             say(f"  not {other.key} {other.value}: {other.reason}")
-    if elsewhere:
-        say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in elsewhere)}")
+    if for_other_nodes:
+        say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in for_other_nodes)}")
 
 
 def _unit_of(cost: Cost) -> str:
@@ -138,12 +138,12 @@ def _unit_of(cost: Cost) -> str:
 
 
 def show_amount(amount: float) -> str:
-    """Return a number with as many digits as a person wants to read."""
+    """Return a number with four digits, or without a fraction from 1,000 on."""
     return f"{amount:.4g}" if amount < 1000 else f"{amount:,.0f}"
 
 
 def show_estimate(spec: JobSpec, words: str, as_json: bool) -> None:
-    """Show Slurm's own word on a script."""
+    """Show the scheduler's estimate of a script's start."""
     if as_json:
         write_json({"spec": spec.to_json(), "scheduler": words})
     else:
@@ -151,13 +151,13 @@ def show_estimate(spec: JobSpec, words: str, as_json: bool) -> None:
 
 
 def warn_missing(faults: Iterable[Fault]) -> None:
-    """Say what a submission would stop at."""
+    """Show what a submission would be refused for, as warnings."""
     for fault in faults:
         warn(str(fault))
 
 
 def show_run(run: Run, as_json: bool) -> None:
-    """Show where a run is and what to type next."""
+    """Show a run's job ID and its directory."""
     if as_json:
         write_json(run.to_json())
         return
@@ -167,14 +167,14 @@ def show_run(run: Run, as_json: bool) -> None:
 
 
 def show_next(run: Run) -> None:
-    """Say what a person would type next."""
-    every, first = (" --all", f"/{0:0{digits_of(run.tasks)}d}") if run.tasks else ("", "")
+    """Show the next commands for a run."""
+    all_flag, first_run = (" --all", f"/{0:0{digits_of(run.tasks)}d}") if run.tasks else ("", "")
     name = run.label
-    say(f"  hpclaunch status {name}{every}\n  hpclaunch logs -f {name}{first}\n  hpclaunch cancel {name}")
+    say(f"  hpclaunch status {name}{all_flag}\n  hpclaunch logs -f {name}{first_run}\n  hpclaunch cancel {name}")
 
 
 def show_end(run: Run, as_json: bool) -> None:
-    """Show how a run ended, its final metrics, and where it lies."""
+    """Show how a run ended, its final metrics, and its directory."""
     metrics = [event for event in run.metrics() if event.get("event") == "end"]
     final = metrics[-1] if metrics else {}
     if as_json:
@@ -191,7 +191,7 @@ def show_end(run: Run, as_json: bool) -> None:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
-    """Draw a table on a terminal; elsewhere write tab-separated lines, the first with the names of the columns."""
+    """Draw a table on a terminal; elsewhere write tab-separated lines, the first with the column names."""
     if not sys.stdout.isatty():
         lines = [*([header] if any(header) else []), *rows]
         write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in lines))
@@ -202,17 +202,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
 
 
 def fact(name: str, value: str) -> None:
-    """Write one line of what is known of one thing: its values stand below each other on a terminal."""
+    """Write one line with a name and its value; on a terminal the values are aligned."""
     between = " " * max(2, _FACT_WIDTH - len(name)) if sys.stdout.isatty() else "\t"
     write(f"{_cell(name)}{between}{_cell(value)}\n")
 
 
 def live_table(header: Sequence[str], tables: Iterable[Sequence[Sequence[str]]], state_column: int) -> None:
-    """Draw each table in the place of the one before, on a terminal; elsewhere write each that is new."""
+    """On a terminal draw each table in the place of the one before; elsewhere write only the new lines."""
     if not sys.stdout.isatty():
         shown: Sequence[Sequence[str]] = ()
         for rows in tables:
-            # The names of the columns once, then every line that is new.
+            # The column names once, then every new line.
             table(("",) if shown else header, [row for row in rows if row not in shown], state_column)
             shown = rows
         return
@@ -245,7 +245,7 @@ def _cell(text: str) -> str:
 
 
 def confirmed(question: str) -> bool:
-    """Ask on a terminal; where nobody can answer, the answer is no."""
+    """Ask a question on the terminal; without a terminal the answer is no."""
     if not sys.stdin.isatty():
         return False
     say(question)
@@ -256,7 +256,7 @@ def confirmed(question: str) -> bool:
 
 
 def show_bytes(size: float) -> str:
-    """Return a size in bytes as a person reads it."""
+    """Return a size (bytes) with its unit, such as 1.5 MB."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
@@ -265,7 +265,7 @@ def show_bytes(size: float) -> str:
 
 
 def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> None:
-    """Write lines of (text, style) pieces, made for a width in columns: in colour on a terminal, else as plain text."""
+    """Write lines of (text, style) pieces for a width in columns: coloured on a terminal, else plain text."""
     terminal = sys.stdout.isatty()
     width = min(_WIDEST, shutil.get_terminal_size().columns) if terminal else _WIDEST
     made = [[(_escape_controls(text), style) for text, style in line] for line in lines(width)]
@@ -284,7 +284,7 @@ def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> N
 
 
 def _escape_controls(text: str) -> str:
-    """Keep a terminal's control sequences out of what is shown; newlines and tabs stay."""
+    """Replace control characters, so that no text can control the terminal; newlines and tabs stay."""
     if text.isprintable():
         return text
     shown = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)

@@ -1,8 +1,8 @@
-"""How a report of ``doctor`` looks, on a terminal and as ``--json``; it decides nothing."""
+"""Shows a report of ``doctor``, on a terminal and as ``--json``; it decides nothing."""
 
 from __future__ import annotations
 
-from hpclaunch.actions.doctor import Report, words_of
+from hpclaunch.actions.doctor import Report, summary_of
 from hpclaunch.cli.show.console import say, show_lines, write_json
 
 _STYLES = {"PASS": "derived", "WARN": "third-party", "FAIL": "bad"}
@@ -19,6 +19,6 @@ def show_report(report: Report, as_json: bool) -> None:
         if check.next and check.verdict != "PASS":
             lines.append([("      next: " + check.next, "")])
     show_lines(lambda width: lines)
-    say(words_of(report))
+    say(summary_of(report))
     if report.run is not None:
-        say(f"the probe's run directory: {report.run.path}")
+        say(f"the run directory of the probe: {report.run.path}")

@@ -1,4 +1,4 @@
-"""How a profile looks, on a terminal and as ``--json``: its runs, and what they told; it decides nothing."""
+"""Shows a profile, on a terminal and as ``--json``: its runs and their measurements; it decides nothing."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import Any
 
 from hpclaunch.actions.profile import Design, Result
 from hpclaunch.cli.show.console import say, table, write_json
-from hpclaunch.core.units import format_walltime
+from hpclaunch.core.units import count, format_walltime
 
 
 def show_design(design: Design, as_json: bool) -> None:
-    """Show which runs would be submitted, and what they cost at most."""
+    """Show the runs to submit and their highest cost."""
     if as_json:
         write_json(design.to_json())
         return
     for trial in design.trials:
         spec = trial.prepared.spec
         where = " ".join(filter(None, (spec.partition, spec.qos)))
-        cost = _amount(spec.cost.amount, spec.cost.unit) if spec.cost else "cost not known"
+        cost = _amount(spec.cost.amount, spec.cost.unit) if spec.cost else "cost unknown"
         limits = f"at most {format_walltime(spec.walltime)}, {cost}"
-        say(f"  {trial.words}, {spec.layout.world_size} ranks: {' '.join(filter(None, (spec.site, where)))}, {limits}")
+        place = " ".join(filter(None, (spec.site, where)))
+        say(f"  {trial.words}, {count(spec.layout.world_size, 'rank')}: {place}, {limits}")
     cost_of_all = design.cost()
     if cost_of_all:
         say(f"  all together at most {_amount(*cost_of_all)}")
@@ -32,31 +33,31 @@ def _amount(amount: float, unit: str) -> str:
 
 
 def show_result(result: Result, target: str, as_json: bool) -> None:
-    """Show the measured points, and where they are kept."""
+    """Show the measurements and the file that holds them."""
     if as_json:
         write_json(_result_values(result))
         return
     rows = [
         (
-            str(one.nodes),
-            str(one.nodes * one.ranks_per_node),
-            str(one.per_rank),
-            f"{one.point.samples_per_s:.4g}" if one.point else "-",
-            one.run.label,
+            str(measured.nodes),
+            str(measured.nodes * measured.ranks_per_node),
+            str(measured.per_rank),
+            f"{measured.point.samples_per_s:.4g}" if measured.point else "-",
+            measured.run.label,
         )
-        for one in result.runs
+        for measured in result.runs
     ]
-    table(("nodes", "ranks", "batch of a rank", "samples/s", "run"), rows)
+    table(("nodes", "ranks", "batch per rank", "samples/s", "run"), rows)
     noise, overhead = result.calibration.noise_scale, result.calibration.overhead_s
     if noise is not None:
         say(f"gradient noise scale {noise.value:.4g} ({noise.low:.4g} to {noise.high:.4g}), over {noise.steps} steps")
     if overhead is not None:
-        say(f"outside the steps: {overhead:.4g} s")
-    say(f"kept in {result.place}; later plans use it\n  hpclaunch plan {target} --explain")
+        say(f"time outside the steps: {overhead:.4g} s")
+    say(f"stored in {result.place}; later plans use it\n  hpclaunch plan {target} --explain")
 
 
 def _result_values(result: Result) -> dict[str, Any]:
     from hpclaunch.planner.measured.calibration_file import as_values
 
-    rows = [{**one.run.to_json(), "rates": list(one.rates)} for one in result.runs]
+    rows = [{**measured.run.to_json(), "rates": list(measured.rates)} for measured in result.runs]
     return {"runs": rows, "calibration": as_values(result.calibration), "place": str(result.place)}

@@ -1,4 +1,4 @@
-"""How runs look, on a terminal and as ``--json``: lists, one in full, comparisons, results; it decides nothing."""
+"""Shows runs, on a terminal and as ``--json``: lists, one in full, comparisons, results; it decides nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpclaunch.cli.show.console import fact, live_table, say, show_bytes, table,
 from hpclaunch.runs import Run, each, swept
 
 if TYPE_CHECKING:
-    from hpclaunch.actions.clean import Doomed
+    from hpclaunch.actions.clean import Deletion
 
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
 _STATE = 3
@@ -21,7 +21,7 @@ _MOST_FILES = 20
 
 
 def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> None:
-    """Show one line per run; of a job array one line, but as JSON or where ``every`` run is asked for."""
+    """Show one line per run. A job array is one line; with ``every`` or as JSON each of its runs has its own."""
     found = each(found) if every or as_json else found
     if as_json:
         write_json([_run_values(run) for run in found])
@@ -32,13 +32,13 @@ def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> Non
     table(_HEADER, [_row(run) for run in found], state_column=_STATE)
 
 
-def watch_status(asked: Iterable[Sequence[Run]], as_json: bool, every: bool = False) -> None:
-    """Show the lines anew whenever the scheduler was asked; as JSON, one line for each change."""
+def watch_status(updates: Iterable[Sequence[Run]], as_json: bool, every: bool = False) -> None:
+    """Show the lines again each time the scheduler was asked; as JSON write one line for each change."""
     if not as_json:
-        live_table(_HEADER, ([_row(run) for run in (each(found) if every else found)] for found in asked), _STATE)
+        live_table(_HEADER, ([_row(run) for run in (each(found) if every else found)] for found in updates), _STATE)
         return
     shown: list[dict[str, Any]] = []
-    for found in asked:
+    for found in updates:
         plain = [_run_values(run) for run in each(found)]
         if plain != shown:
             write(json.dumps(plain) + "\n")
@@ -46,8 +46,8 @@ def watch_status(asked: Iterable[Sequence[Run]], as_json: bool, every: bool = Fa
 
 
 def _run_values(run: Run) -> dict[str, Any]:
-    told = {**run.to_json(), "explanation": explanation(run)}
-    return {**told, "array": str(run.home), "values": swept(run)} if run.index >= 0 else told
+    values = {**run.to_json(), "explanation": explanation(run)}
+    return {**values, "array": str(run.home), "values": swept(run)} if run.index >= 0 else values
 
 
 def _row(run: Run) -> tuple[str, ...]:
@@ -57,10 +57,10 @@ def _row(run: Run) -> tuple[str, ...]:
 
 
 def show_everything(run: Run, as_json: bool) -> None:
-    """Show all that a run's directory tells."""
-    told = everything(run)
+    """Show everything that a run's directory holds."""
+    values = everything(run)
     if as_json:
-        write_json(told)
+        write_json(values)
         return
     for name in (
         "run",
@@ -75,28 +75,28 @@ def show_everything(run: Run, as_json: bool) -> None:
         "excluded",
         "git",
     ):
-        if told[name]:
-            _line(name.replace("_", " "), str(told[name]))
-    _show_request(run, told["spec"])
-    for event in told["states"][-_LAST_STATES:]:
+        if values[name]:
+            _line(name.replace("_", " "), str(values[name]))
+    _show_request(run, values["spec"])
+    for event in values["states"][-_LAST_STATES:]:
         _line(
             str(event.get("time", "")),
             " ".join(str(event.get(key, "")) for key in ("state", "job_id", "reason")).strip(),
         )
-    for start in told["attempts"]:
+    for start in values["attempts"]:
         code = "no exit code yet" if start["exit_code"] is None else f"exit code {start['exit_code']}"
         _line(f"start {start['attempt']}", f"{start['started']}, {code}")
     for name in ("logs", "checkpoints"):
-        _show_files(name, told[name])
+        _show_files(name, values[name])
     for name, value in {**swept(run), **numbers(run)}.items():
         _line(name, value)
-    _line("size", show_bytes(told["size"]))
+    _line("size", show_bytes(values["size"]))
 
 
 def _show_request(run: Run, spec: dict[str, Any]) -> None:
     layout = spec.get("layout", {})
     if isinstance(layout, dict) and layout:
-        _line("asked for", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
+        _line("requested", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
     _line("command", " ".join(_command(run, spec)))
     parameters = run.parameters()
     if parameters:
@@ -113,7 +113,7 @@ def _show_files(name: str, paths: Sequence[str]) -> None:
 
 
 def _command(run: Run, spec: dict[str, Any]) -> list[str]:
-    """Return what every rank runs; of a run of an array with its own words in their place."""
+    """Return the command of every rank; for a run of an array with its own values in their place."""
     command, sweep = spec.get("command"), spec.get("sweep")
     if not isinstance(command, list):
         return []
@@ -136,19 +136,19 @@ def _line(name: str, value: str) -> None:
 
 
 def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]], as_json: bool) -> None:
-    """Show what is not the same in all runs, one column a run."""
+    """Show the differences between runs, one column per run."""
     if as_json:
         named = {name: dict(zip((str(run.path) for run in found), values, strict=True)) for name, values in rows}
         write_json({"runs": [run.to_json() for run in found], "differences": named})
         return
     if not rows:
-        say("they were asked for in the same way, and tell the same")
+        say("the runs do not differ: neither in their requests nor in their results")
         return
     table(("what", *(run.label for run in found)), [(name, *values) for name, values in rows])
 
 
 def show_results(found: Sequence[Run], as_json: bool) -> None:
-    """Show the runs' final metrics, one line a run."""
+    """Show the final metrics of runs, one line per run."""
     if as_json:
         write_json([{**_run_values(run), "final": final_metrics(run)} for run in each(found)])
         return
@@ -163,30 +163,36 @@ def show_results(found: Sequence[Run], as_json: bool) -> None:
     table(("run", "state", *names), rows, state_column=1)
 
 
-def show_doomed(doomed: Sequence[Doomed], staying: Sequence[Run], as_json: bool) -> None:
-    """Show what cleaning would delete, and what stays although it is old enough, with its state."""
-    for run in staying:
-        part = f", part of {run.home.name}, which goes as a whole" if run.index >= 0 else ""
-        say(f"  stays: {run.path} ({run.state}{part})")
+def show_deletions(deletions: Sequence[Deletion], kept: Sequence[Run], as_json: bool) -> None:
+    """Show the directories to delete, and the runs that are old enough but are kept, with their states."""
+    for run in kept:
+        part = f", part of the job array {run.home.name}" if run.index >= 0 else ""
+        say(f"  kept: {run.path} ({run.state}{part})")
     if as_json:
         return
-    if not doomed:
+    if not deletions:
         say("there is nothing to delete")
         return
     table(
-        ("run directory", "state", "size"), [(str(one.run.path), one.run.state, show_bytes(one.size)) for one in doomed]
+        ("run directory", "state", "size"),
+        [(str(deletion.run.path), deletion.run.state, show_bytes(deletion.size)) for deletion in deletions],
     )
-    say(f"{_directories(len(doomed))}, {show_bytes(sum(one.size for one in doomed))}")
+    say(f"{_directories(len(deletions))}, {show_bytes(sum(deletion.size for deletion in deletions))}")
 
 
-def show_cleaned(doomed: Sequence[Doomed], gone: Sequence[Run], as_json: bool) -> None:
-    """Show what was deleted."""
-    paths = {run.path for run in gone}
-    freed = [one for one in doomed if one.run.path in paths]
+def show_deleted(deletions: Sequence[Deletion], deleted: Sequence[Run], as_json: bool) -> None:
+    """Show the deleted directories."""
+    paths = {run.path for run in deleted}
+    freed = [deletion for deletion in deletions if deletion.run.path in paths]
     if as_json:
-        write_json({"deleted": [str(one.run.path) for one in freed], "bytes": sum(one.size for one in freed)})
+        write_json(
+            {
+                "deleted": [str(deletion.run.path) for deletion in freed],
+                "bytes": sum(deletion.size for deletion in freed),
+            }
+        )
     else:
-        say(f"deleted {_directories(len(freed))}, {show_bytes(sum(one.size for one in freed))} freed")
+        say(f"deleted {_directories(len(freed))}, {show_bytes(sum(deletion.size for deletion in freed))} freed")
 
 
 def _directories(number: int) -> str:

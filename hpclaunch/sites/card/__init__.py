@@ -1,6 +1,6 @@
-"""A site as a person wants to read it: compact sections, every value followed by where it is from. It looks at nothing.
+"""A site as a person reads it: compact sections, each value followed by its sources. It reads no file.
 
-The values are those of the file; what no section asks for stands in one of its own, so that none is ever left out.
+A value that no section asks for goes to the section "Other", so that every value of the file is shown.
 """
 
 from __future__ import annotations
@@ -17,39 +17,39 @@ from hpclaunch.sites.card.wording import record_in, wording_of
 from hpclaunch.sites.card.words import spaced, text_of
 
 
-class _Left:
-    """The values that no row has taken yet."""
+class _RemainingValues:
+    """The values that are not in a row yet."""
 
-    def __init__(self, site: Site, said: Sequence[Value]) -> None:
-        self._left = {value.key: value for value in said}
-        self._told = bool(site.origins)
+    def __init__(self, site: Site, file_values: Sequence[Value]) -> None:
+        self._remaining = {value.key: value for value in file_values}
+        self._shows_sources = bool(site.origins)
 
-    def take(self, above: str, kind: type, *names: str) -> Pieces:
-        """Take ``above.NAME`` (and all below it) for every name, or all below ``above``; return what to show.
+    def take(self, above: str, cls: type, *names: str) -> Pieces:
+        """Take ``above.NAME`` and all keys below it for every name; without names take all keys below ``above``.
 
-        ``kind`` is the record that stands at ``above``.
+        Returns the pieces to show. ``cls`` is the record class of the value at ``above``.
         """
         wanted = [f"{above}.{name}".strip(".") for name in names] or [above]
-        keys = [key for place in wanted for key in self._left if key == place or key.startswith(f"{place}.")]
-        taken = {key: self._left.pop(key) for key in dict.fromkeys(keys)}
-        texts = [text_of(kind, _key_below(key, above), value.value) for key, value in taken.items()]
+        keys = [key for place in wanted for key in self._remaining if key == place or key.startswith(f"{place}.")]
+        taken = {key: self._remaining.pop(key) for key in dict.fromkeys(keys)}
+        texts = [text_of(cls, _key_below(key, above), value.value) for key, value in taken.items()]
         return self._pieces(list(zip(texts, taken.values(), strict=True)))
 
-    def rows(self, above: str, kind: type, section: str = "", depth: int = 1) -> list[Row]:
-        """Take what is below ``above``, where a record of ``kind`` stands; return the rows that have something to say.
+    def rows(self, above: str, cls: type, section: str = "", depth: int = 1) -> list[Row]:
+        """Take the keys below ``above``, whose value is a record of ``cls``; return the rows that are not empty.
 
-        With a ``section`` only the fields that stand in it are taken.
+        With a ``section`` only the fields of that section are taken.
         """
-        labels = _labels(kind, section)
-        taken = [(label, self.take(above, kind, *names)) for label, names in labels.items()]
+        labels = _labels(cls, section)
+        taken = [(label, self.take(above, cls, *names)) for label, names in labels.items()]
         return [Row(label=label, pieces=tuple(pieces), depth=depth) for label, pieces in taken if pieces]
 
     def rest(self) -> list[Row]:
-        """Take what is left."""
-        return [Row(label=key, pieces=tuple(self.take(key, Site))) for key in list(self._left)]
+        """Take all values that remain."""
+        return [Row(label=key, pieces=tuple(self.take(key, Site))) for key in list(self._remaining)]
 
     def _pieces(self, found: Sequence[tuple[str, Value]]) -> Pieces:
-        """Return the texts, those from the same place before one bracket that names it."""
+        """Return the texts; neighbours with the same sources share one bracket."""
         pieces: Pieces = []
         for index, (text, value) in enumerate(found):
             following = found[index + 1][1] if index + 1 < len(found) else None
@@ -57,7 +57,7 @@ class _Left:
                 pieces.append((f"{text},", ""))
                 continue
             pieces.append((text, ""))
-            pieces += [(_bracket(value), value.mark or "source")] if self._told else []
+            pieces += [(_bracket(value), value.mark or "source")] if self._shows_sources else []
         return pieces
 
 
@@ -66,7 +66,7 @@ def _place(value: Value) -> tuple[tuple[str, ...], str, str]:
 
 
 def _bracket(value: Value) -> str:
-    """Return ``[source, …]`` with the mark, and how a derived value was computed."""
+    """Return ``[source, …]`` with the value's mark; for a derived value also how it was computed."""
     words = ", ".join(value.sources) or "no source"
     words += f"; {value.mark}" if value.mark else ""
     return f"[{words}: {value.how}]" if value.how else f"[{words}]"
@@ -76,13 +76,13 @@ def _key_below(key: str, above: str) -> str:
     return key[len(above) + 1 :] if above else key
 
 
-def _labels(kind: type, section: str) -> dict[str, list[str]]:
-    """Return row label -> its fields, in the order of the record's fields."""
+def _labels(cls: type, section: str) -> dict[str, list[str]]:
+    """Return row label -> names of its fields, in the order of the record."""
     labels: dict[str, list[str]] = {}
-    for one in dataclasses.fields(kind):
-        wording = wording_of(one)
+    for attribute in dataclasses.fields(cls):
+        wording = wording_of(attribute)
         if wording.section == section:
-            labels.setdefault(wording.row or spaced(one.name), []).append(one.name)
+            labels.setdefault(wording.row or spaced(attribute.name), []).append(attribute.name)
     return labels
 
 
@@ -90,116 +90,119 @@ def _labels(kind: type, section: str) -> dict[str, list[str]]:
 
 
 def sections_of(site: Site, content: Mapping[str, Any], file: str) -> list[Section]:
-    """Return the site's card: ``content`` is what its file says, ``file`` names that file.
+    """Return the site's card. ``content``: the plain values of its file; ``file``: where that is.
 
-    Which section and row a value stands in is told by its field; sections follow each other as fields do.
+    The metadata of a field names the section and row of its value. Sections come in the order of the fields.
     """
-    said = values(site, content)
-    left = _Left(site, said)
-    found = [Section(title=site.name, rows=_head(site, left, file, said))]
-    titles = dict.fromkeys(wording_of(one).section for one in dataclasses.fields(Site))
-    found += [Section(title=title, rows=_rows(title, site, left)) for title in titles if title not in ("", HEAD)]
+    file_values = values(site, content)
+    remaining = _RemainingValues(site, file_values)
+    found = [Section(title=site.name, rows=_head(site, remaining, file, file_values))]
+    titles = dict.fromkeys(wording_of(attribute).section for attribute in dataclasses.fields(Site))
+    found += [Section(title=title, rows=_rows(title, site, remaining)) for title in titles if title not in ("", HEAD)]
     found += [
-        Section(title="Other", rows=tuple(left.rest())),
-        Section(title="Not verified, and left out", rows=_unverified(site)),
-        Section(title="Sources", rows=_sources(site)),
+        Section(title="Other", rows=tuple(remaining.rest())),
+        Section(title="Not verified, and left out", rows=_unverified_rows(site)),
+        Section(title="Sources", rows=_source_rows(site)),
     ]
     return [section for section in found if section.rows]
 
 
-def _rows(title: str, site: Site, left: _Left) -> tuple[Row, ...]:
-    """Return the rows of a section: its own way if it has one, else a row for each field, or for each below it."""
-    if title in _OWN_WAYS:
-        return tuple(_OWN_WAYS[title](site, left))
+def _rows(title: str, site: Site, remaining: _RemainingValues) -> tuple[Row, ...]:
+    """Return the rows of a section: from its own function, else one for each field or for each field below it."""
+    if title in _SPECIAL_SECTIONS:
+        return tuple(_SPECIAL_SECTIONS[title](site, remaining))
     rows: list[Row] = []
-    for one in dataclasses.fields(Site):
-        wording, inner = wording_of(one), record_in(one.type)
+    for attribute in dataclasses.fields(Site):
+        wording, inner = wording_of(attribute), record_in(attribute.type)
         if wording.section != title:
             continue
         if inner is not None and not wording.row:
-            rows += left.rows(one.name, inner)
-        elif pieces := left.take("", Site, one.name):
-            rows.append(Row(label=wording.row or spaced(one.name), pieces=tuple(pieces)))
+            rows += remaining.rows(attribute.name, inner)
+        elif pieces := remaining.take("", Site, attribute.name):
+            rows.append(Row(label=wording.row or spaced(attribute.name), pieces=tuple(pieces)))
     return tuple(rows)
 
 
-def _head(site: Site, left: _Left, file: str, said: Sequence[Value]) -> tuple[Row, ...]:
-    undetected = (f"nothing; say --site {site.name} or HPCLAUNCH_SITE={site.name}", "")
+def _head(site: Site, remaining: _RemainingValues, file: str, file_values: Sequence[Value]) -> tuple[Row, ...]:
+    undetected = (f"nothing; use --site {site.name} or HPCLAUNCH_SITE={site.name}", "")
     usual: dict[str, Pieces] = {"status": [(site.status, "")], "detect": [undetected]}
     rows: list[Row] = []
     for label, names in _labels(Site, HEAD).items():
-        rows.append(Row(label=label, pieces=tuple(left.take("", Site, *names) or usual.get(names[0], []))))
+        rows.append(Row(label=label, pieces=tuple(remaining.take("", Site, *names) or usual.get(names[0], []))))
         rows += _status_notes(site) if names == ["status"] else []
     rows = [row for row in rows if row.pieces]
-    return (*rows, Row(label="file", pieces=((file, ""),)), _counts(site, said))
+    return (*rows, Row(label="file", pieces=((file, ""),)), _counts(site, file_values))
 
 
 def _status_notes(site: Site) -> list[Row]:
-    """Return what a person must know before submitting to the site."""
-    notes = ["its scripts can be rendered, and are never submitted"] if site.status == "retired" else []
+    """Return what a user must know before submitting to the site."""
+    notes = ["its scripts can be rendered, but are never submitted"] if site.status == "retired" else []
     if lacking := lacks(site):
         notes.append(f"not verified: {', '.join(lacking)}; --accept-unverified takes Slurm's usual way")
     return [Row(label="", pieces=((note, "third-party"),)) for note in notes]
 
 
-def _counts(site: Site, said: Sequence[Value]) -> Row:
-    """Return how many values there are, and what the brackets after them mean."""
+def _counts(site: Site, file_values: Sequence[Value]) -> Row:
+    """Return the number of values and what the brackets after them mean."""
     if not site.origins:
-        text = f"{len(said)}; the file does not say where they are from"
+        text = f"{len(file_values)}; the file names no sources"
         return Row(label="values", pieces=((text, ""),))
-    marks = [value.mark for value in said]
+    marks = [value.mark for value in file_values]
     return Row(
         label="values",
         pieces=(
-            (f"{len(said)}, each followed by [its sources];", ""),
+            (f"{len(file_values)}, each followed by [its sources];", ""),
             (f"{marks.count('third-party')} third-party", "third-party"),
             ("(seen in users' files only),", ""),
             (f"{marks.count('derived')} derived", "derived"),
-            ("(computed, as the bracket says);", ""),
+            ("(computed as the bracket says);", ""),
             (f"{len(site.unverified)} not verified", "third-party"),
             ("and left out", ""),
         ),
     )
 
 
-def _node_types(site: Site, left: _Left) -> list[Row]:
+def _node_types(site: Site, remaining: _RemainingValues) -> list[Row]:
     rows = []
     for node_type in site.node_types:
         place, usual = f"node_types.{node_type}", " (usual)" if node_type == site.defaults.node_type else ""
-        rows.append(Row(label=f"{node_type}{usual}", pieces=tuple(left.take(place, NodeType, "title"))))
-        rows += left.rows(place, NodeType, depth=2)
+        rows.append(Row(label=f"{node_type}{usual}", pieces=tuple(remaining.take(place, NodeType, "title"))))
+        rows += remaining.rows(place, NodeType, depth=2)
     return rows
 
 
-def _limits(family: str, known: Mapping[str, Limits], usual: str | None, left: _Left) -> list[Row]:
+def _limits(key: str, known: Mapping[str, Limits], usual: str | None, remaining: _RemainingValues) -> list[Row]:
     return [
-        Row(label=f"{name}{' (usual)' if name == usual else ''}", pieces=tuple(left.take(f"{family}.{name}", Limits)))
+        Row(label=f"{name}{' (usual)' if name == usual else ''}", pieces=tuple(remaining.take(f"{key}.{name}", Limits)))
         for name in known
     ]
 
 
-def _partitions(site: Site, left: _Left) -> list[Row]:
-    return _limits("partitions", site.partitions, site.defaults.partition, left)
+def _partitions(site: Site, remaining: _RemainingValues) -> list[Row]:
+    return _limits("partitions", site.partitions, site.defaults.partition, remaining)
 
 
-def _qos(site: Site, left: _Left) -> list[Row]:
-    return _limits("qos", site.qos, site.defaults.qos, left)
+def _qos(site: Site, remaining: _RemainingValues) -> list[Row]:
+    return _limits("qos", site.qos, site.defaults.qos, remaining)
 
 
-def _launchers(site: Site, left: _Left) -> list[Row]:
+def _launchers(site: Site, remaining: _RemainingValues) -> list[Row]:
     if site.launchers is None:
         return []
-    usual = Row(label="usual", pieces=tuple(left.take("launchers", Launchers, "default")))
+    usual = Row(label="usual", pieces=tuple(remaining.take("launchers", Launchers, "default")))
     names = site.launchers.options
     return [
         usual,
-        *(Row(label=name, pieces=tuple(left.take(f"launchers.options.{name}", LauncherOptions))) for name in names),
+        *(
+            Row(label=name, pieces=tuple(remaining.take(f"launchers.options.{name}", LauncherOptions)))
+            for name in names
+        ),
     ]
 
 
-def _notes(site: Site, left: _Left) -> list[Row]:
-    """Return a row for each note; all are from the same place, which the last one names."""
-    pieces = left.take("", Site, "notes")
+def _notes(site: Site, remaining: _RemainingValues) -> list[Row]:
+    """Return a row for each note; all have the same sources, which follow the last one."""
+    pieces = remaining.take("", Site, "notes")
     if not pieces:
         return []
     texts = [[(note, "")] for note in site.notes]
@@ -207,25 +210,25 @@ def _notes(site: Site, left: _Left) -> list[Row]:
     return [Row(label="-", pieces=tuple(text)) for text in texts]
 
 
-_OWN_WAYS: dict[str, Callable[[Site, _Left], list[Row]]] = {
+_SPECIAL_SECTIONS: dict[str, Callable[[Site, _RemainingValues], list[Row]]] = {
     "Node types": _node_types,
     "Partitions": _partitions,
     "QOS": _qos,
     "Launchers": _launchers,
     "Notes": _notes,
 }
-"""Sections whose rows are not fields of the site, but what a person has named."""
+"""Sections with rows for names that the file's author chose (node types, partitions, …), not for fields."""
 
 
-def _unverified(site: Site) -> tuple[Row, ...]:
+def _unverified_rows(site: Site) -> tuple[Row, ...]:
     return tuple(Row(label=key, pieces=((why, "third-party"),)) for key, why in site.unverified.items())
 
 
-def _sources(site: Site) -> tuple[Row, ...]:
+def _source_rows(site: Site) -> tuple[Row, ...]:
     rows = [
         Row(label=name, pieces=((source.ref, ""), (f"({source.read})", "source")))
         for name, source in site.sources.items()
     ]
     used = any(OURS in names for names in site.origins.values())
-    rows += [Row(label=OURS, pieces=(("hpclaunch's own choice, nobody's fact", ""),))] if used else []
+    rows += [Row(label=OURS, pieces=(("a choice of hpclaunch, not a fact about the site", ""),))] if used else []
     return tuple(rows)

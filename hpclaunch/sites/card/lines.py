@@ -12,7 +12,7 @@ Pieces = list[tuple[str, str]]
 
 @record
 class Row:
-    """A label, and what stands beside it: each text with the style it is shown in, in reading order."""
+    """A label and the texts beside it, each with its style, in reading order."""
 
     label: str
     pieces: tuple[tuple[str, str], ...]
@@ -28,31 +28,33 @@ class Section:
 
 
 def lines_of(sections: Sequence[Section], width: int) -> list[Pieces]:
-    """Return the card as lines of at most ``width`` columns, where words allow it."""
+    """Return the card as lines of at most ``width`` columns; a longer word is not broken."""
     lines: list[Pieces] = []
     for section in sections:
-        lines += [[], *_folded([(section.title, "heading")], 0, 2, width)]
+        lines += [[], *_wrap([(section.title, "heading")], 0, 2, width)]
         for row in section.rows:
-            lines += _row(row, max([0, *(len(one.label) for one in section.rows if one.depth == row.depth)]), width)
+            lines += _row(
+                row, max([0, *(len(other.label) for other in section.rows if other.depth == row.depth)]), width
+            )
     return lines[1:]
 
 
 def _row(row: Row, widest: int, width: int) -> list[Pieces]:
-    """Return a row's lines: its texts stand beside the label, all rows of a section alike."""
+    """Return a row's lines. The texts of all rows in a section begin in the same column."""
     indent = " " * (2 * row.depth)
     column = len(indent) + min(widest, 30) + (2 if widest else 0)
     start = f"{indent}{row.label}"
     if not row.pieces:
         return [[(start, "label")]]
     begin = max(column, len(start) + 2 if row.label else 0)
-    folded = _folded(row.pieces, begin, column, width)
-    first = folded[0]
-    folded[0] = [(start, "label"), (first[0][0][len(start) :], first[0][1]), *first[1:]]
-    return folded
+    wrapped = _wrap(row.pieces, begin, column, width)
+    first = wrapped[0]
+    wrapped[0] = [(start, "label"), (first[0][0][len(start) :], first[0][1]), *first[1:]]
+    return wrapped
 
 
-def _folded(pieces: Iterable[tuple[str, str]], first: int, column: int, width: int) -> list[Pieces]:
-    """Return the words on lines that begin (with blanks) at ``first`` and ``column`` and end before ``width``."""
+def _wrap(pieces: Iterable[tuple[str, str]], first: int, column: int, width: int) -> list[Pieces]:
+    """Return lines of at most ``width`` columns; the first is indented by ``first``, the rest by ``column``."""
     lines: list[Pieces] = [[(" " * first, "")]]
     used, blank = first, False
     for text, style in pieces:

@@ -1,4 +1,4 @@
-"""A site in a line of a list: its GPUs, and what essential its file does not have."""
+"""A site on one line of a list: its GPUs, and the essential keys that its file lacks."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def lacks(site: Site) -> list[str]:
 
 
 def gpus_in_short(site: Site) -> str:
-    """Return ``4 x A100 40 GB`` for the usual node type with GPUs, and how many other kinds with GPUs there are."""
+    """Return ``4 x A100 40 GB`` for the usual node type with GPUs, and the number of other node types with GPUs."""
     usual = site.node_types[site.defaults.node_type]
-    kinds = [node for node in site.node_types.values() if node.gpus_per_node]
-    if not kinds:
+    gpu_node_types = [node for node in site.node_types.values() if node.gpus_per_node]
+    if not gpu_node_types:
         return ""
-    first = usual if usual.gpus_per_node else kinds[0]
-    more = f" (+{count(len(kinds) - 1, 'type')})" if len(kinds) > 1 else ""
+    first = usual if usual.gpus_per_node else gpu_node_types[0]
+    more = f" (+{count(len(gpu_node_types) - 1, 'type')})" if len(gpu_node_types) > 1 else ""
     return _gpus(first) + more
 
 
 def _gpus(node: NodeType) -> str:
-    """Return number, model without its maker and form, and memory; a die that counts as a GPU stays a die."""
+    """Return number, model (without maker and form factor) and memory. A GPU that is one die of a card is called so."""
     model = node.gpu_model or "GPU"
     die = " die" if "dies" in model else ""
     short = re.sub(r"^(NVIDIA|AMD)( Instinct)? | *\(.*\)$", "", model)

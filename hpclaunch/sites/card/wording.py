@@ -1,4 +1,4 @@
-"""What a field of a file's records says of its value in words, and of its place on a card (``shown`` in config)."""
+"""The metadata of a site file's fields (``shown`` in config): how a value is put into words, and where it is shown."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from hpclaunch.core.records import record
 
 @record
 class Wording:
-    """How the value of one key is said.
+    """How the value of one key is put into words, and where it is shown.
 
-    ``words`` has ``{}`` for the value; empty, the key comes before it. With a ``noun`` a number is that of so many
-    things. ``yes`` and ``no`` are for a switch, ``none`` for an empty value, ``joiner`` stands between the members of a
-    list. ``member`` takes key and value of a mapping, ``each`` the keys of one record in a list of them. On a card the
-    value stands in a ``section``, in the row of that label; an empty ``row`` has the key's own name.
+    - ``words``: the text, with ``{}`` for the value; if empty, the key comes before the value.
+    - ``noun``: what a number counts.
+    - ``yes``, ``no``: the texts of a switch; ``none``: that of an empty value.
+    - ``joiner``: stands between the members of a list.
+    - ``member``: takes key and value of a mapping; ``each``: takes the keys of one record in a list.
+    - ``section``, ``row``: the place on the card; an empty ``row`` is labelled with the key.
     """
 
     words: str = ""
@@ -33,33 +35,37 @@ class Wording:
     row: str = ""
 
 
-UNSAID = Wording()
+DEFAULT_WORDING = Wording()
 
 
-def wording_of(one: dataclasses.Field[Any] | None) -> Wording:
-    """Return how a field's value is said."""
-    return UNSAID if one is None or WORDING not in one.metadata else Wording(**one.metadata[WORDING])
+def wording_of(attribute: dataclasses.Field[Any] | None) -> Wording:
+    """Return the wording of a field; the default one where it has none."""
+    return (
+        DEFAULT_WORDING
+        if attribute is None or WORDING not in attribute.metadata
+        else Wording(**attribute.metadata[WORDING])
+    )
 
 
-def field_of(kind: type, name: str) -> dataclasses.Field[Any] | None:
+def field_of(cls: type, name: str) -> dataclasses.Field[Any] | None:
     """Return a record's field of that name, or None."""
-    return next((one for one in dataclasses.fields(kind) if one.name == name), None)
+    return next((attribute for attribute in dataclasses.fields(cls) if attribute.name == name), None)
 
 
-def record_in(kind: Any) -> type | None:
-    """Return the record that a value of this type is (``Nics | None`` -> Nics) or that its members are, or None."""
-    if dataclasses.is_dataclass(kind):
-        return typing.cast(type, kind)
-    arguments = typing.get_args(kind)
-    if typing.get_origin(kind) in (Annotated, tuple):
+def record_in(cls: Any) -> type | None:
+    """Return the record class of a value of this type (``Nics | None`` -> Nics) or of its members, or None."""
+    if dataclasses.is_dataclass(cls):
+        return typing.cast(type, cls)
+    arguments = typing.get_args(cls)
+    if typing.get_origin(cls) in (Annotated, tuple):
         return record_in(arguments[0])
-    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+    if typing.get_origin(cls) in (types.UnionType, typing.Union):
         return next(filter(None, map(record_in, arguments)), None)
-    return record_in(arguments[1]) if is_mapping(kind) else None
+    return record_in(arguments[1]) if is_mapping(cls) else None
 
 
-def is_mapping(kind: Any) -> bool:
-    """Tell whether a value of this type has keys that a person chooses."""
-    if typing.get_origin(kind) is Annotated:
-        return is_mapping(typing.get_args(kind)[0])
-    return typing.get_origin(kind) is dict
+def is_mapping(cls: Any) -> bool:
+    """Whether a value of this type is a mapping whose keys the file's author chooses."""
+    if typing.get_origin(cls) is Annotated:
+        return is_mapping(typing.get_args(cls)[0])
+    return typing.get_origin(cls) is dict

@@ -1,4 +1,4 @@
-"""What Slurm's programs wrote -> plain records; it reads the formats of Slurm 19.05 to 24.11 and judges nothing."""
+"""The output of Slurm's programs (19.05 to 24.11) -> plain records; it draws no conclusions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _NOTHING = frozenset({"(null)", "N/A", "none", "NONE", "n/a"})
 _MPI_TYPE = re.compile(r"(?:srun:\s*)?([a-z][a-z0-9_]*)")
 SINFO_FORMAT = "%N|%R|%X|%Y|%Z|%c|%m|%G|%f"
-"""A line for every node of every partition: sockets, cores of a socket, threads of a core, CPUs, MB, GRES, features."""
+"""One line per node and partition: sockets, cores per socket, threads per core, CPUs, MB, GRES, features."""
 
 
 @record
 class Node:
-    """A node as Slurm counts it; ``usable_cpus`` are those that jobs get, and so is the memory. Memory in MB."""
+    """A node as Slurm counts it. ``usable_cpus`` and ``memory`` (MB) are what jobs can get."""
 
     name: str
     sockets: int
@@ -38,19 +38,19 @@ class Node:
 
     @property
     def cpus_per_core(self) -> int:
-        """What Slurm counts as CPUs of one core: its hardware threads, or 1 where its CPUs are cores."""
+        """How many CPUs Slurm counts per core: the hardware threads, or 1 where a CPU is a core."""
         return max(1, self.cpus // self.cores)
 
 
 def settings(text: str) -> dict[str, str]:
-    """Return what ``scontrol show config`` says, by key; what is not set is an empty text."""
-    return {key: _said(value) for key, value in _SETTING.findall(_clean(text))}
+    """Return the settings of ``scontrol show config`` by key; the value of an unset key is empty."""
+    return {key: _value_of(value) for key, value in _SETTING.findall(_clean(text))}
 
 
 def records(text: str, first: str) -> list[dict[str, str]]:
-    """Return the records of ``scontrol show``, one a line or one a paragraph, each beginning with the key ``first``.
+    """Return the records of ``scontrol show``; each begins with the key ``first``, on a line or in a paragraph.
 
-    A value may hold blanks (OS, Reason). A key counts where it stands first: a reason may quote another.
+    A value may hold blanks (OS, Reason). Of a key that occurs twice the first counts: a Reason may quote keys.
     """
     found = []
     for part in re.split(rf"^(?={first}=)", _clean(text), flags=re.MULTILINE):
@@ -66,7 +66,7 @@ def records(text: str, first: str) -> list[dict[str, str]]:
 
 
 def nodes_of(text: str) -> list[Node]:
-    """Return the nodes of ``scontrol show node``; those that are only planned (FUTURE) are none."""
+    """Return the nodes of ``scontrol show node``, without those that are only planned (FUTURE)."""
     found = [_node(fields) for fields in records(text, "NodeName") if not _state(fields) & {"FUTURE"}]
     return [node for node in found if node is not None]
 
@@ -80,29 +80,29 @@ def _node(fields: Fields) -> Node | None:
     cpus, memory = _number(fields.get("CPUTot")), _number(fields.get("RealMemory"))
     if not (sockets and cores and cpus and memory):
         return None
-    kept = _number(fields.get("MemSpecLimit")) or 0
+    reserved = _number(fields.get("MemSpecLimit")) or 0
     return Node(
         name=fields["NodeName"],
         sockets=sockets,
         cores=sockets * cores,
         threads=_number(fields.get("ThreadsPerCore")) or 1,
         cpus=cpus,
-        usable_cpus=_usable(fields, cpus, sockets * cores),
-        memory=max(1, memory - kept),
+        usable_cpus=_usable_cpus(fields, cpus, sockets * cores),
+        memory=max(1, memory - reserved),
         gpus=gpus_of(fields.get("Gres", "")),
-        features=frozenset(_list(fields.get("AvailableFeatures") or fields.get("Features", ""))),
-        partitions=tuple(_list(fields.get("Partitions", ""))),
+        features=frozenset(_split_list(fields.get("AvailableFeatures") or fields.get("Features", ""))),
+        partitions=tuple(_split_list(fields.get("Partitions", ""))),
     )
 
 
-def _usable(fields: Fields, cpus: int, cores: int) -> int:
-    """CPUEfctv is Slurm's own word from 22.05 on; before that CoreSpecCount tells how many cores the node keeps."""
-    effective, kept = _number(fields.get("CPUEfctv")), _number(fields.get("CoreSpecCount")) or 0
-    return min(cpus, effective) if effective else max(1, cpus - kept * max(1, cpus // cores))
+def _usable_cpus(fields: Fields, cpus: int, cores: int) -> int:
+    """Return the CPUs that jobs can get: CPUEfctv from Slurm 22.05 on, before that all but CoreSpecCount's cores."""
+    effective, reserved = _number(fields.get("CPUEfctv")), _number(fields.get("CoreSpecCount")) or 0
+    return min(cpus, effective) if effective else max(1, cpus - reserved * max(1, cpus // cores))
 
 
 def nodes_of_sinfo(text: str) -> list[Node]:
-    """Return the nodes of ``sinfo --Node --format=SINFO_FORMAT``, for where nodes are not shown to everybody."""
+    """Return the nodes of ``sinfo --Node --format=SINFO_FORMAT``, for clusters where users may not list the nodes."""
     rows: dict[str, list[str]] = {}
     partitions: dict[str, list[str]] = {}
     for line in _clean(text).splitlines():
@@ -116,18 +116,18 @@ def nodes_of_sinfo(text: str) -> list[Node]:
         counts = [_number(word) for word in (sockets, cores, cpus, memory)]
         if not all(counts):
             continue
-        one, other, all_cpus, megabytes = (number or 0 for number in counts)
+        socket_count, cores_per_socket, all_cpus, megabytes = (number or 0 for number in counts)
         found.append(
             Node(
                 name=name,
-                sockets=one,
-                cores=one * other,
+                sockets=socket_count,
+                cores=socket_count * cores_per_socket,
                 threads=_number(threads) or 1,
                 cpus=all_cpus,
                 usable_cpus=all_cpus,
                 memory=megabytes,
                 gpus=gpus_of(gres),
-                features=frozenset(_list(features)),
+                features=frozenset(_split_list(features)),
                 partitions=tuple(partitions[name]),
             )
         )
@@ -135,7 +135,7 @@ def nodes_of_sinfo(text: str) -> list[Node]:
 
 
 def gpus_of(gres: str) -> Gpus:
-    """Return the GPUs of a GRES text such as ``gpu:a100:4(S:0-1),lustre:1``; one that says no number is one GPU."""
+    """Return the GPUs of a GRES text such as ``gpu:a100:4(S:0-1),lustre:1``; without a number it is one GPU."""
     found: dict[str, int] = {}
     for part in re.split(r",(?![^()]*\))", gres):
         name, *words = re.sub(r"\([^()]*\)", "", part).strip().split(":")
@@ -143,16 +143,16 @@ def gpus_of(gres: str) -> Gpus:
             continue
         words = [word for word in words if word not in ("no_consume", "")]
         count = int(words.pop()) if words and words[-1].isdigit() else 1
-        kind = ":".join(words)
-        found[kind] = found.get(kind, 0) + count
-    return tuple((kind, count) for kind, count in found.items() if count)
+        gpu_type = ":".join(words)
+        found[gpu_type] = found.get(gpu_type, 0) + count
+    return tuple((gpu_type, count) for gpu_type, count in found.items() if count)
 
 
 def table(text: str) -> list[dict[str, str]]:
     """Return the rows of ``sacctmgr --parsable2``, by the names in its first line, without blanks (``DefQOS``)."""
     header, *lines = _clean(text).splitlines() or [""]
     names = header.replace(" ", "").split("|")
-    return [dict(zip(names, map(_said, line.split("|")), strict=False)) for line in lines if "|" in line]
+    return [dict(zip(names, map(_value_of, line.split("|")), strict=False)) for line in lines if "|" in line]
 
 
 def mpi_types(text: str) -> list[str]:
@@ -163,32 +163,32 @@ def mpi_types(text: str) -> list[str]:
         if word:
             found.append(word[1])
     versions = re.search(r"versions available:\s*(\S+)", text)
-    return list(dict.fromkeys([*found, *(_list(versions[1]) if versions else [])]))
+    return list(dict.fromkeys([*found, *(_split_list(versions[1]) if versions else [])]))
 
 
 def gpu_files(text: str) -> list[str]:
-    """Return the device files of the GPUs in a gres.conf; nothing where Slurm finds them by itself."""
+    """Return the device files of the GPUs in a gres.conf; none where Slurm detects the GPUs itself."""
     lines = [line.partition("#")[0] for line in _clean(text).splitlines()]
     gpus = [line for line in lines if re.search(r"\bName=gpu\b", line, re.IGNORECASE)]
     return [found[1] for line in gpus if (found := re.search(r"\bFile=(\S+)", line, re.IGNORECASE))]
 
 
 def number_in(tres: str, name: str) -> int | None:
-    """Return how many of ``name`` a TRES text allows (``cpu=64,node=4,gres/gpu=8``), or None where it does not say."""
+    """Return how many of ``name`` a TRES text (``cpu=64,node=4,gres/gpu=8``) allows; None where it has no limit."""
     members = (member.partition("=") for member in tres.split(","))
     return next((_number(value) for key, _, value in members if key == name), None)
 
 
 def names_in(text: str) -> list[str]:
-    """Return a list of names as Slurm writes it; nothing for ``ALL``, which is no limit."""
-    return [] if text.upper() == "ALL" else _list(text)
+    """Return the names in a list as Slurm writes it; none for ``ALL``, which is no limit."""
+    return [] if text.upper() == "ALL" else _split_list(text)
 
 
-def _list(text: str) -> list[str]:
-    return [word for word in _said(text).split(",") if word]
+def _split_list(text: str) -> list[str]:
+    return [word for word in _value_of(text).split(",") if word]
 
 
-def _said(value: str) -> str:
+def _value_of(value: str) -> str:
     return "" if value in _NOTHING else value
 
 
@@ -198,12 +198,12 @@ def _number(text: str | None) -> int | None:
 
 
 def _clean(text: str) -> str:
-    """Replace what no name can hold and no YAML file may: control characters."""
-    if text.isascii():  # as good as always, and many megabytes of a large cluster
+    """Replace control characters: no name has them, and YAML forbids them."""
+    if text.isascii():  # nearly always; a large cluster writes many megabytes
         return _CONTROL.sub("?", text)
     return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)
 
 
 def numbers(values: Iterable[str]) -> list[int]:
-    """Return those that are numbers."""
+    """Return the values that are numbers, as numbers."""
     return [int(value) for value in values if value.isdigit()]

@@ -1,24 +1,25 @@
-"""Nodes -> node types: those that a job can tell apart by partition, GPU type or feature, and no others."""
+"""Nodes -> node types: two types differ only where a job can choose by partition, GPU type or feature."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from hpclaunch.core.records import record
 from hpclaunch.sites.describe.answers import Gpus, Node
 
 _SAME_MEMORY = 1.1
-"""Nodes whose memory differs by less are alike: what the firmware keeps for itself differs from node to node."""
+"""Nodes whose memory differs by less than this factor are alike: the firmware's share differs from node to node."""
 
 
 @record
 class NodeGroup:
-    """Nodes that count as one type. ``mixed``: some of them have more than the type says.
+    """Nodes that count as one type.
 
-    ``constraint``: the feature by which they are asked for, where nothing else tells them apart. ``typed``: their GPUs
-    have to be asked for by type.
+    ``mixed``: some of the nodes have more than the type says. ``constraint``: the feature that a job must name to get
+    these nodes, where nothing else selects them. ``typed``: a job must ask for their GPUs by type.
     """
 
     nodes: tuple[Node, ...]
@@ -28,9 +29,9 @@ class NodeGroup:
 
     @property
     def gpu(self) -> tuple[str, int]:
-        """Type and number of the GPUs of every node; of a node with several types the first. No type: they differ."""
+        """Type and number of the GPUs of every node. The type is a node's first; it is empty where the types differ."""
         firsts = [node.gpus[0] if node.gpus else ("", 0) for node in self.nodes]
-        types = {kind for kind, _ in firsts}
+        types = {gpu_type for gpu_type, _ in firsts}
         return types.pop() if len(types) == 1 else "", min(count for _, count in firsts)
 
     @property
@@ -68,34 +69,41 @@ class NodeGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """Nodes that look alike, with their partitions and the features that all of them have and no other group."""
+class _Candidate:
+    """A candidate for a node type: nodes with the same hardware.
+
+    ``partitions`` are theirs; ``features`` are those that all of them have, and no node of another candidate.
+    """
 
     nodes: list[Node]
-    places: frozenset[str]
-    own: tuple[str, ...]
+    partitions: frozenset[str]
+    features: tuple[str, ...]
 
 
-def kinds_of(nodes: Sequence[Node]) -> list[NodeGroup]:
-    """Return the node types, those with GPUs first, then the largest first.
+def node_groups_of(nodes: Sequence[Node]) -> list[NodeGroup]:
+    """Return the node types: those with GPUs first, then by the number of nodes, largest first.
 
-    Nodes that share a partition and that no option of sbatch tells apart are one type, which has what each of them has.
+    Two nodes are of one type where they share a partition and no sbatch option can select only one of them. Such a
+    type promises what the smallest of its nodes has.
     """
-    several = len({node.gpus[0][0] for node in nodes if node.gpus}) > 1
-    lists = _alike(nodes)
-    while (pair := _confused(groups := _groups(lists))) is not None:
-        one, other = pair
-        lists[one] += lists.pop(other)
-    kinds = [NodeGroup(nodes=tuple(group.nodes), constraint=_needed_feature(group, groups)) for group in groups]
-    kinds = [replace(kind, typed=bool(kind.gpu[0]) and (several or len(kind.nodes[0].gpus) > 1)) for kind in kinds]
-    kinds.sort(key=lambda kind: (not kind.gpu[1], -len(kind.nodes)))
-    return _named(kinds)
+    several_gpu_types = len({node.gpus[0][0] for node in nodes if node.gpus}) > 1
+    lists = _group_alike(nodes)
+    while (pair := _indistinguishable_pair(candidates := _candidates(lists))) is not None:
+        first, second = pair
+        lists[first] += lists.pop(second)
+    groups = []
+    for candidate in candidates:
+        group = NodeGroup(nodes=tuple(candidate.nodes), constraint=_needed_feature(candidate, candidates))
+        typed = bool(group.gpu[0]) and (several_gpu_types or len(group.nodes[0].gpus) > 1)
+        groups.append(replace(group, typed=typed))
+    groups.sort(key=lambda group: (not group.gpu[1], -len(group.nodes)))
+    return _name_groups(groups)
 
 
-def _alike(nodes: Sequence[Node]) -> list[list[Node]]:
+def _group_alike(nodes: Sequence[Node]) -> list[list[Node]]:
     """Group the nodes that have the same processors and GPUs, and about the same memory."""
     groups: dict[tuple[object, ...], list[list[Node]]] = {}
-    for node in sorted(nodes, key=lambda one: one.memory):
+    for node in sorted(nodes, key=lambda node: node.memory):
         same = groups.setdefault((node.gpus, node.sockets, node.cores, node.threads, node.cpus, node.usable_cpus), [])
         if same and node.memory <= same[-1][0].memory * _SAME_MEMORY:
             same[-1].append(node)
@@ -104,70 +112,73 @@ def _alike(nodes: Sequence[Node]) -> list[list[Node]]:
     return [group for same in groups.values() for group in same]
 
 
-def _groups(lists: Sequence[list[Node]]) -> list[_Group]:
-    """Say of every list of nodes what tells it from the others; features with short names first."""
+def _candidates(lists: Sequence[list[Node]]) -> list[_Candidate]:
+    """Return a candidate for every list of nodes, with the features that no other list has, short names first."""
     holders = Counter(name for nodes in lists for name in frozenset[str]().union(*(node.features for node in nodes)))
     found = []
     for nodes in lists:
         common = frozenset.intersection(*(node.features for node in nodes))
         own = sorted((name for name in common if holders[name] == 1), key=lambda name: (len(name), name))
-        places = frozenset(partition for node in nodes for partition in node.partitions)
-        found.append(_Group(nodes, places, tuple(own)))
+        partitions = frozenset(partition for node in nodes for partition in node.partitions)
+        found.append(_Candidate(nodes, partitions, tuple(own)))
     return found
 
 
-def _confused(groups: Sequence[_Group]) -> tuple[int, int] | None:
-    """Return two groups of which a job cannot ask for one only, or None."""
-    for one in range(len(groups)):
-        for other in range(one + 1, len(groups)):
-            if groups[one].places & groups[other].places and not _told_apart(groups[one], groups[other]):
-                return one, other
+def _indistinguishable_pair(candidates: Sequence[_Candidate]) -> tuple[int, int] | None:
+    """Return the positions of two candidates between which no sbatch option can choose, or None."""
+    for first, second in combinations(range(len(candidates)), 2):
+        one, other = candidates[first], candidates[second]
+        if one.partitions & other.partitions and not _are_distinct(one, other):
+            return first, second
     return None
 
 
-def _told_apart(one: _Group, other: _Group) -> bool:
-    return _by_gpus(one.nodes[0].gpus, other.nodes[0].gpus) or bool(one.own and other.own)
+def _are_distinct(one: _Candidate, other: _Candidate) -> bool:
+    return _differ_by_gpus(one.nodes[0].gpus, other.nodes[0].gpus) or bool(one.features and other.features)
 
 
-def _by_gpus(one: Gpus, other: Gpus) -> bool:
-    """Whether asking for GPUs, or for GPUs of a type, is enough: a node without GPUs is never given for one with."""
+def _differ_by_gpus(one: Gpus, other: Gpus) -> bool:
+    """Whether a request for GPUs, or for GPUs of a type, selects one of the two.
+
+    A job that asks for GPUs never gets a node without them.
+    """
     if not one or not other:
         return bool(one) != bool(other)
     return one[0][0] != other[0][0] and bool(one[0][0]) and bool(other[0][0])
 
 
-def _needed_feature(group: _Group, groups: Sequence[_Group]) -> str:
-    """Return the feature by which a group must be asked for, or nothing where partition or GPUs are enough."""
-    for rest in groups:
-        apart = _by_gpus(group.nodes[0].gpus, rest.nodes[0].gpus)
-        if rest is not group and group.places & rest.places and not apart:
-            return group.own[0]
+def _needed_feature(candidate: _Candidate, candidates: Sequence[_Candidate]) -> str:
+    """Return the feature that a job must name to get these nodes; empty where partition or GPUs are enough."""
+    for other in candidates:
+        distinct = _differ_by_gpus(candidate.nodes[0].gpus, other.nodes[0].gpus)
+        if other is not candidate and candidate.partitions & other.partitions and not distinct:
+            return candidate.features[0]
     return ""
 
 
-def _named(kinds: Sequence[NodeGroup]) -> list[NodeGroup]:
-    """Name each type by its GPUs, and by what differs where that is not enough."""
+def _name_groups(groups: Sequence[NodeGroup]) -> list[NodeGroup]:
+    """Name each group in the shortest form that gives every group another name."""
     names = next(
-        (names for form in _FORMS if len(set(names := [form(kind) for kind in kinds])) == len(names)),
-        [f"{_by_memory(kind)}-{number}" for number, kind in enumerate(kinds, start=1)],
+        (names for form in _FORMS if len(set(names := [form(group) for group in groups])) == len(names)),
+        [f"{_name_by_memory(group)}-{number}" for number, group in enumerate(groups, start=1)],
     )
-    return [replace(kind, name=name) for kind, name in zip(kinds, names, strict=True)]
+    return [replace(group, name=name) for group, name in zip(groups, names, strict=True)]
 
 
-def _by_use(kind: NodeGroup) -> str:
-    return "gpu" if kind.gpu[1] else "cpu"
+def _name_by_use(group: NodeGroup) -> str:
+    return "gpu" if group.gpu[1] else "cpu"
 
 
-def _by_type(kind: NodeGroup) -> str:
-    return kind.gpu[0] or _by_use(kind)
+def _name_by_gpu_type(group: NodeGroup) -> str:
+    return group.gpu[0] or _name_by_use(group)
 
 
-def _by_count(kind: NodeGroup) -> str:
-    return f"{_by_type(kind)}x{kind.gpu[1]}" if kind.gpu[1] else f"cpu{kind.cores}"
+def _name_by_count(group: NodeGroup) -> str:
+    return f"{_name_by_gpu_type(group)}x{group.gpu[1]}" if group.gpu[1] else f"cpu{group.cores}"
 
 
-def _by_memory(kind: NodeGroup) -> str:
-    return f"{_by_count(kind)}-{kind.memory // 1024}gb"
+def _name_by_memory(group: NodeGroup) -> str:
+    return f"{_name_by_count(group)}-{group.memory // 1024}gb"
 
 
-_FORMS = (_by_use, _by_type, _by_count, _by_memory)
+_FORMS = (_name_by_use, _name_by_gpu_type, _name_by_count, _name_by_memory)

@@ -1,4 +1,4 @@
-"""Partitions and QOS as Slurm shows them -> the limits of a site file, and why one is only for those who ask for it."""
+"""Partitions and QOS as Slurm shows them -> the limits of a site file, and why some must be named by the user."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hpclaunch.sites.describe.answers import Fields, names_in, number_in, number
 from hpclaunch.sites.describe.node_types import NodeGroup
 
 Member = dict[str, Any]
-"""What stands in the file below the name of a partition or QOS."""
+"""The keys of the site file below the name of a partition or QOS."""
 
 
 @record
 class Person:
-    """Who asks: the groups, and what accounting knows; without accounting there are no accounts and no QOS."""
+    """The user: Unix groups, and accounts and QOS from Slurm's accounting (empty without accounting)."""
 
     groups: frozenset[str] = frozenset()
     is_root: bool = False
@@ -26,41 +26,41 @@ class Person:
 
 
 def partitions_of(
-    shown: Sequence[Fields],
-    kinds: Sequence[NodeGroup],
+    records: Sequence[Fields],
+    groups: Sequence[NodeGroup],
     qos: Sequence[Fields],
     person: Person,
     config: Mapping[str, str],
 ) -> dict[str, Member]:
-    """Return partition -> what the file says of it; one without nodes, or for root alone, is left out."""
+    """Return partition -> its keys in the site file; partitions without nodes or for root only are left out."""
     limits = {row.get("Name", ""): _limits_of_qos(row) for row in qos}
     found = {}
-    for fields in shown:
+    for fields in records:
         name = fields["PartitionName"]
-        inside = {kind.name: kind.partitions[name] for kind in kinds if kind.partitions[name]}
-        if not inside or (fields.get("RootOnly") == "YES" and not person.is_root):
+        here = {group.name: group.partitions[name] for group in groups if group.partitions[name]}
+        if not here or (fields.get("RootOnly") == "YES" and not person.is_root):
             continue
-        own = _own_limits(fields, inside, {kind.name: len(kind.nodes) for kind in kinds}, config)
-        reasons = _reasons(fields, shown, person, config)
-        found[name] = _stricter(own, limits.get(fields.get("QoS", ""), {}))
+        own = _own_limits(fields, here, {group.name: len(group.nodes) for group in groups}, config)
+        reasons = _reasons(fields, records, person, config)
+        found[name] = _merge_limits(own, limits.get(fields.get("QoS", ""), {}))
         if reasons:
             found[name] |= {"only_if_asked": True, "note": "; ".join(reasons)}
     return found
 
 
 def _own_limits(
-    fields: Fields, inside: Mapping[str, int], everywhere: Mapping[str, int], config: Mapping[str, str]
+    fields: Fields, here: Mapping[str, int], everywhere: Mapping[str, int], config: Mapping[str, str]
 ) -> Member:
-    """Return the partition's own limits; ``inside``: node type -> how many of its nodes are here."""
+    """Return the partition's own limits. ``here``: node type -> its nodes in the partition; ``everywhere``: in all."""
     limits: Member = {}
     if len(everywhere) > 1:
-        limits["node_types"] = list(inside)
+        limits["node_types"] = list(here)
     least = numbers([fields.get("MinNodes", "")])
     if least and least[0] > 1:
         limits["min_nodes"] = least[0]
     most = [number for number in numbers([fields.get("MaxNodes", "")]) if number]
-    limits["max_nodes"] = min([*most, sum(inside.values())])
-    fewer = {name: {"max_nodes": here} for name, here in inside.items() if here < limits["max_nodes"]}
+    limits["max_nodes"] = min([*most, sum(here.values())])
+    fewer = {name: {"max_nodes": nodes} for name, nodes in here.items() if nodes < limits["max_nodes"]}
     if fewer:
         limits["by_node_type"] = fewer
     longest = _walltime(fields.get("MaxTime", ""))
@@ -72,16 +72,16 @@ def _own_limits(
     return limits
 
 
-def _reasons(fields: Fields, shown: Sequence[Fields], person: Person, config: Mapping[str, str]) -> list[str]:
-    """Return why a job should not go there unless somebody names the partition."""
+def _reasons(fields: Fields, records: Sequence[Fields], person: Person, config: Mapping[str, str]) -> list[str]:
+    """Return why a job should use the partition only if the user names it."""
     state = fields.get("State", "UP")
     reasons = [f"its state is {state}"] if state != "UP" else []
     reasons += ["only for root"] if fields.get("RootOnly") == "YES" else []
     reasons += ["hidden"] if fields.get("Hidden") == "YES" else []
     reasons += ["needs a reservation"] if fields.get("ReqResv") == "YES" else []
     if not person.is_root:
-        reasons += _closed("groups", names_in(fields.get("AllowGroups", "ALL")), person.groups)
-        reasons += _closed("accounts", names_in(fields.get("AllowAccounts", "ALL")), person.accounts)
+        reasons += _membership_reasons("groups", names_in(fields.get("AllowGroups", "ALL")), person.groups)
+        reasons += _membership_reasons("accounts", names_in(fields.get("AllowAccounts", "ALL")), person.accounts)
     denied = set(names_in(fields.get("DenyAccounts", "")))
     if person.accounts and person.accounts <= denied:
         reasons.append("closed to your accounts")
@@ -90,40 +90,40 @@ def _reasons(fields: Fields, shown: Sequence[Fields], person: Person, config: Ma
     allowed = names_in(fields.get("AllowQos", "ALL"))
     if allowed and person.default_qos not in allowed:
         reasons.append(f"only with --qos {' or '.join(allowed)}")
-    if _preemptible(fields, shown, config):
-        reasons.append("its jobs make room for other partitions'")
+    if _preemptible(fields, records, config):
+        reasons.append("jobs of other partitions can preempt its jobs")
     return reasons
 
 
-def _closed(noun: str, allowed: Sequence[str], mine: frozenset[str]) -> list[str]:
+def _membership_reasons(noun: str, allowed: Sequence[str], mine: frozenset[str]) -> list[str]:
     return [f"only for the {noun} {', '.join(allowed)}"] if allowed and not mine & set(allowed) else []
 
 
-def _preemptible(fields: Fields, shown: Sequence[Fields], config: Mapping[str, str]) -> bool:
-    """Whether another partition comes first and may take its nodes (PreemptType of slurm.conf's manual)."""
+def _preemptible(fields: Fields, records: Sequence[Fields], config: Mapping[str, str]) -> bool:
+    """Whether another partition has priority and may take its nodes (PreemptType in the manual of slurm.conf)."""
     if config.get("PreemptType") != "preempt/partition_prio" or fields.get("PreemptMode", "OFF") == "OFF":
         return False
-    tiers = [numbers([other.get("PriorityTier", "")]) for other in shown]
+    tiers = [numbers([other.get("PriorityTier", "")]) for other in records]
     mine = numbers([fields.get("PriorityTier", "")])
     return bool(mine) and any(tier and tier[0] > mine[0] for tier in tiers)
 
 
 def qos_of(rows: Sequence[Fields], person: Person, config: Mapping[str, str]) -> dict[str, Member]:
-    """Return QOS -> what the file says of it, of those that the person may use; all where that is not known."""
+    """Return QOS -> its keys in the site file: those that the user may use, or all where that is unknown."""
     found: dict[str, Member] = {}
-    taken = {victim for row in rows for victim in names_in(row.get("Preempt", ""))}
+    preemptible = {victim for row in rows for victim in names_in(row.get("Preempt", ""))}
     for row in rows:
         name = row.get("Name", "")
         if not name or (person.qos and name not in person.qos):
             continue
         found[name] = _limits_of_qos(row)
-        if config.get("PreemptType") == "preempt/qos" and name in taken:
-            found[name] |= {"only_if_asked": True, "note": "its jobs make room for those of other QOS"}
+        if config.get("PreemptType") == "preempt/qos" and name in preemptible:
+            found[name] |= {"only_if_asked": True, "note": "jobs of other QOS can preempt its jobs"}
     return found
 
 
 def _limits_of_qos(row: Fields) -> Member:
-    """Return the limits of one row of ``sacctmgr show qos``: of a job (MaxTRES, MaxWall), of a user, of all jobs."""
+    """Return the limits of one row of ``sacctmgr show qos``: per job (MaxTRES, MaxWall), per user, and for all jobs."""
     limits: Member = {}
     most = [number_in(row.get(key, ""), "node") for key in ("MaxTRES", "MaxTRESPU", "GrpTRES")]
     least = number_in(row.get("MinTRES", ""), "node")
@@ -139,8 +139,8 @@ def _limits_of_qos(row: Fields) -> Member:
     return {**limits, **({"max_walltime": format_walltime(longest)} if longest else {})}
 
 
-def _stricter(own: Member, other: Member) -> Member:
-    """Return a partition's limits with those of its QOS: of two the stricter one."""
+def _merge_limits(own: Member, other: Member) -> Member:
+    """Return a partition's limits with those of its QOS: the stricter one where both have a limit."""
     both = {**other, **own}
     for key in ("max_nodes", "max_gpus_per_node"):
         if key in own and key in other:
@@ -150,18 +150,18 @@ def _stricter(own: Member, other: Member) -> Member:
     if "max_walltime" in own and "max_walltime" in other:
         both["max_walltime"] = min((own["max_walltime"], other["max_walltime"]), key=parse_walltime)
     if "by_node_type" in both:
-        fewer = {name: one for name, one in both["by_node_type"].items() if one["max_nodes"] < both["max_nodes"]}
+        fewer = {name: limit for name, limit in both["by_node_type"].items() if limit["max_nodes"] < both["max_nodes"]}
         both = {key: value for key, value in both.items() if key != "by_node_type"}
         both |= {"by_node_type": fewer} if fewer else {}
     return both
 
 
-def home_of(kind: NodeGroup, partitions: Mapping[str, Member], default: str) -> str:
-    """Return the partition to use for a node type: the cluster's default one, else that with the longest walltime.
+def home_of(group: NodeGroup, partitions: Mapping[str, Member], default: str) -> str:
+    """Return the partition for a node type: the cluster's default, else the one with the longest walltime.
 
-    One that is only for those who ask comes last; nothing where no partition has such nodes.
+    Partitions that the user must name come last. Empty where no partition has such nodes.
     """
-    offered = [name for name in partitions if kind.partitions[name]]
+    offered = [name for name in partitions if group.partitions[name]]
     if not offered:
         return ""
     return min(
@@ -170,7 +170,7 @@ def home_of(kind: NodeGroup, partitions: Mapping[str, Member], default: str) -> 
             "only_if_asked" in partitions[name],
             name != default,
             -_length(partitions[name]),
-            -kind.partitions[name],
+            -group.partitions[name],
             offered.index(name),
         ),
     )
@@ -181,7 +181,7 @@ def _length(limits: Member) -> float:
 
 
 def _walltime(text: str) -> int:
-    """Return seconds; 0 for UNLIMITED, NONE, or nothing."""
+    """Return seconds; 0 for UNLIMITED, NONE or an empty text."""
     try:
         return parse_walltime(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A described site -> the text of its file, with what a person must fill in as comments where it belongs."""
+"""A described site -> the text of its site file; each gap becomes a comment in the place where its key belongs."""
 
 from __future__ import annotations
 
@@ -14,47 +14,49 @@ _PLAIN = re.compile(r"[A-Za-z/$][A-Za-z0-9_./$-]*(?: [A-Za-z0-9_./$(-][A-Za-z0-9
 _NOT_TEXT = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
 
 
-def text_of(found: Described, words: str) -> str:
-    """Return the site file; ``words`` say by what it was made."""
+def text_of(described: Described, words: str) -> str:
+    """Return the text of the site file; ``words`` is its first comment and says how it was made."""
     lines = [f"# {words}"]
-    if found.gaps:
-        lines.append("# FILL IN marks what Slurm does not tell; nothing is assumed where you leave it out.")
-    waiting = list(found.gaps)
-    for key, value in found.values.items():
-        here = [gap for gap in waiting if gap.key.partition(".")[0] == key]
+    if described.gaps:
+        lines.append(
+            "# FILL IN marks values that Slurm does not show. hpclaunch assumes nothing for a value that is missing."
+        )
+    open_gaps = list(described.gaps)
+    for key, value in described.values.items():
+        here = [gap for gap in open_gaps if gap.key.partition(".")[0] == key]
         if key == "sources":
-            here = waiting
-        waiting = [gap for gap in waiting if gap not in here]
+            here = open_gaps
+        open_gaps = [gap for gap in open_gaps if gap not in here]
         after = [line for gap in here for line in _comment(gap)]
         lines += [*after, *_lines(key, value)] if key == "sources" else [*_lines(key, value), *after]
     return "\n".join([*lines, ""])
 
 
 def _comment(gap: Gap) -> list[str]:
-    example = f", as in: {gap.example}" if gap.example else ""
+    example = f", for example: {gap.example}" if gap.example else ""
     return [f"# FILL IN {gap.key}{example}", f"#   ({gap.why})"]
 
 
 def _lines(key: str, value: Any, depth: int = 0) -> list[str]:
-    """Return a key with its value: on one line where it fits and holds no mapping of mappings."""
+    """Return the lines of a key and its value: one line where it fits and the value holds no nested mappings."""
     start = f"{'  ' * depth}{_scalar(key)}:"
     short = f"{start} {_flow(value)}"
-    nested = isinstance(value, Mapping) and depth == 0 and any(isinstance(one, Mapping) for one in value.values())
+    nested = isinstance(value, Mapping) and depth == 0 and any(isinstance(member, Mapping) for member in value.values())
     if not isinstance(value, Mapping) or not value or (len(short) <= _WIDTH and not nested):
         return [short]
-    return [start, *(line for name, one in value.items() for line in _lines(name, one, depth + 1))]
+    return [start, *(line for name, member in value.items() for line in _lines(name, member, depth + 1))]
 
 
 def _flow(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_scalar(key)}: {_flow(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_scalar(key)}: {_flow(member)}" for key, member in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(map(_flow, value)) + "]"
     return _scalar(value)
 
 
 def _scalar(value: Any) -> str:
-    """Return a scalar as YAML: text that could be taken for something else in JSON's quotes, which YAML reads too."""
+    """Return a scalar as YAML. Text that YAML could read as another type is quoted as in JSON, which YAML accepts."""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _NOT_TEXT:
         return value
     return json.dumps(value, ensure_ascii=False)

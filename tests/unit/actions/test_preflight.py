@@ -48,7 +48,7 @@ def test_missing_data_says_where_it_looked_who_said_so_and_how_to_get_it(tmp_pat
     need = DataNeed(name="cifar10", folder=str(tmp_path), layouts=DATA.layouts, origin="settings")
     (fault,) = missing_here(replace(alone, data=need))
     assert fault.where == f"{tmp_path} (from settings)"
-    assert fault.allowed == "train, cifar10.npz in it or in its folder cifar10"
+    assert fault.allowed == "train, cifar10.npz, in this folder or in its sub-folder cifar10"
     assert "hpclaunch data fetch train" in fault.next and "--synthetic" in fault.next
 
 

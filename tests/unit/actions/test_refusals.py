@@ -18,12 +18,12 @@ REFUSAL = Fault(where="sbatch", what="Requested node configuration is not availa
 def test_a_wrong_type_of_gpus_is_what_slurms_refusal_is_about() -> None:
     (check,) = refusals([REFUSAL], [("gpus-per-node", "h100:2")], ["a100"], SLURM)
     assert check.name == "GPUs"
-    assert "GPUs of type h100, and Slurm hands out a100" in check.what
+    assert "GPUs of type h100, but Slurm has a100" in check.what
     assert "gpu_type in the site file" in check.next
     (other,) = refusals([REFUSAL], [("gpus-per-node", "2")], ["a100"], SLURM)
     assert (other.name, other.next) == ("request", "the script is x")
     (gres,) = refusals([REFUSAL], [("gres", "gpu:h100:2")], [""], SLURM)
-    assert "and Slurm hands out GPUs without a type" in gres.what
+    assert "but Slurm has GPUs without a type" in gres.what
 
 
 def test_a_refusal_is_told_under_its_subject() -> None:
@@ -38,7 +38,7 @@ def test_a_refusal_is_told_under_its_subject() -> None:
 
 def test_of_slurms_own_refusal_the_subject_tells_what_helps() -> None:
     (check,) = refusals([replace(REFUSAL, subject="shared paths")], [], [], SLURM)
-    assert check.next.startswith("--runs-dir FOLDER on a file system that all nodes share")
+    assert check.next.startswith("use --runs-dir FOLDER on a file system that all nodes share")
 
 
 @pytest.mark.parametrize(

@@ -129,14 +129,14 @@ def broken_archives(tmp_path: Path) -> dict[str, Path]:
     [
         ("truncated", "cannot be unpacked"),
         ("cut at the end", "cannot be unpacked"),
-        ("cut between members", "cannot be unpacked: it ends too early"),
+        ("cut between members", "cannot be unpacked: the file is incomplete"),
         ("no archive", "cannot be unpacked"),
         ("empty", "cannot be unpacked"),
         ("climbs out", "cannot be unpacked"),
         ("absolute link", "cannot be unpacked"),
         ("link that climbs", "cannot be unpacked"),
         ("other content", "holds no known layout of this data set; allowed: train, cifar-10-batches-py"),
-        ("not there", "is not there"),
+        ("not there", "does not exist"),
     ],
 )
 def test_after_a_failure_nothing_is_left(tmp_path: Path, goal: Path, name: str, message: str) -> None:
@@ -215,5 +215,5 @@ def test_a_download_that_is_something_else_is_refused(tmp_path: Path, goal: Path
 def test_a_download_that_fails_says_what_to_do_without_internet(goal: Path, address: str) -> None:
     with pytest.raises(Refused, match=r"cannot be downloaded: (Not Found|File not found)") as caught:
         put(downloaded(address, "0" * 64, "missing.tar.gz"), None, goal)
-    assert "name it with --from" in caught.value.faults[0].next
+    assert "give its path with --from" in caught.value.faults[0].next
     assert left_in(goal) == []

@@ -63,7 +63,7 @@ def test_a_run_directory_is_never_used_twice(tmp_path: Path, index: Path) -> Non
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path, index: Path) -> None:
     (tmp_path / "runs").write_text("a file")
-    with pytest.raises(Refused, match="is no folder"):
+    with pytest.raises(Refused, match="is not a folder"):
         create(tmp_path, index)
 
 

@@ -80,7 +80,7 @@ def test_a_jobs_folder_too_large_to_copy_is_a_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"), [("missing.py", "the script is not there"), ("folder", "the script is not a file")]
+    ("entry", "message"), [("missing.py", "the script does not exist"), ("folder", "the script is not a file")]
 )
 def test_row_21_a_script_that_is_not_there_is_a_fault(tmp_path: Path, entry: str, message: str) -> None:
     put(tmp_path, "folder/x.py")

@@ -99,7 +99,7 @@ def test_a_file_without_origins_is_shown_without_brackets_and_says_so(tmp_path: 
         "title: mine\nscheduler: slurm\ndefaults: {node_type: gpu}\n"
         "node_types: {gpu: {title: one, cores_per_node: 8, gpus_per_node: 2}}\n",
     )
-    assert "the file does not say where they are from" in " ".join(shown)
+    assert "the file names no sources" in " ".join(shown)
     assert not any("[" in line for line in shown)
     assert "not verified: the launcher, how GPUs are asked for; --accept-unverified" in " ".join(shown)
 
@@ -124,7 +124,7 @@ def test_a_retired_site_says_that_it_is_never_submitted_to() -> None:
         (LauncherOptions, "gpu_bind", "none", "--gpu-bind=none"),
         (Limits, "whole_nodes", False, "nodes may be shared"),
         (Site, "task_directives", [], "no directives: only the launcher sets them"),
-        (Limits, "", {}, "nothing more is said"),
+        (Limits, "", {}, "no extra options"),
         (Environment, "setup", ["a", "b"], "a; b"),
         (Site, "some_new.key", 3, "some new key 3"),
         (NodeType, "cores_per_node", None, "cores per node: none"),

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hpclaunch.actions.detect import Written, write
+from hpclaunch.actions.detect import SiteDraft, write
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.sites.describe import Answers, Described, Here, describe
 from hpclaunch.sites.describe.answers import Node
-from hpclaunch.sites.describe.node_types import kinds_of
+from hpclaunch.sites.describe.node_types import node_groups_of
 from hpclaunch.sites.describe.writing import text_of
 from tests.builders import planned, refused
 from tests.unit.sites.describe.texts import answers
@@ -113,7 +113,7 @@ def test_a_file_that_is_cut_short_is_not_left_there(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))  # as a full quota would
     try:
         with pytest.raises(OSError, match="File too large"):
-            write(Written(described=found, text=text_of(found, "for a test")), tmp_path / "x.yaml")
+            write(SiteDraft(described=found, text=text_of(found, "for a test")), tmp_path / "x.yaml")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == []
@@ -262,8 +262,8 @@ A100, H100 = (("a100", 4),), (("h100", 4),)
 
 
 def test_gpus_of_different_types_in_one_partition_are_asked_for_by_type() -> None:
-    kinds = kinds_of([a_node("a", gpus=A100), a_node("b", gpus=H100), a_node("c")])
-    assert [(kind.name, kind.typed, kind.constraint) for kind in kinds] == [
+    groups = node_groups_of([a_node("a", gpus=A100), a_node("b", gpus=H100), a_node("c")])
+    assert [(group.name, group.typed, group.constraint) for group in groups] == [
         ("a100", True, ""),
         ("h100", True, ""),
         ("cpu", False, ""),
@@ -273,31 +273,31 @@ def test_gpus_of_different_types_in_one_partition_are_asked_for_by_type() -> Non
 def test_a_feature_is_asked_for_where_nothing_else_tells_nodes_apart() -> None:
     small = [a_node(f"s{n}", features=frozenset({"ib", "small"})) for n in range(3)]
     large = [a_node(f"l{n}", memory=1_000_000, features=frozenset({"ib", "large"})) for n in range(2)]
-    kinds = kinds_of([*small, *large])
-    assert [(kind.name, len(kind.nodes), kind.constraint) for kind in kinds] == [
+    groups = node_groups_of([*small, *large])
+    assert [(group.name, len(group.nodes), group.constraint) for group in groups] == [
         ("cpu64-500gb", 3, "small"),
         ("cpu64-976gb", 2, "large"),
     ]
 
 
 def test_in_partitions_of_their_own_nodes_need_no_feature() -> None:
-    kinds = kinds_of([a_node("s"), a_node("l", memory=1_000_000, partitions=("large",))])
-    assert [kind.constraint for kind in kinds] == ["", ""]
+    groups = node_groups_of([a_node("s"), a_node("l", memory=1_000_000, partitions=("large",))])
+    assert [group.constraint for group in groups] == ["", ""]
 
 
 def test_nodes_of_about_the_same_memory_are_alike() -> None:
-    (kind,) = kinds_of([a_node("a", memory=512_000), a_node("b", memory=515_000)])
-    assert (kind.memory, kind.mixed) == (512_000, False)
+    (group,) = node_groups_of([a_node("a", memory=512_000), a_node("b", memory=515_000)])
+    assert (group.memory, group.mixed) == (512_000, False)
 
 
 def test_of_nodes_with_and_without_hyperthreads_each_core_has_what_every_node_gives(tmp_path: Path) -> None:
-    (kind,) = kinds_of([a_node("a", memory=500_000), a_node("b", threads=1, cpus=64, usable_cpus=64)])
-    assert (kind.threads, kind.cpus_per_core, kind.mixed) == (1, 1, True)
+    (group,) = node_groups_of([a_node("a", memory=500_000), a_node("b", threads=1, cpus=64, usable_cpus=64)])
+    assert (group.threads, group.cpus_per_core, group.mixed) == (1, 1, True)
 
 
 def test_ten_thousand_nodes_are_few_kinds() -> None:
     nodes = [a_node(f"n{n}", gpus=A100 if n % 2 else H100, memory=500_000 + n) for n in range(10_000)]
-    assert [len(kind.nodes) for kind in kinds_of(nodes)] == [5_000, 5_000]
+    assert [len(group.nodes) for group in node_groups_of(nodes)] == [5_000, 5_000]
 
 
 names = st.text(
@@ -320,14 +320,14 @@ some_nodes = st.lists(
 
 @given(some_nodes)
 def test_every_node_is_of_one_type_that_promises_no_more_than_it_has(nodes: list[Node]) -> None:
-    kinds = kinds_of(nodes)
-    assert sorted(id(node) for kind in kinds for node in kind.nodes) == sorted(map(id, nodes))
-    assert len({kind.name for kind in kinds}) == len(kinds)
-    for kind in kinds:
-        for node in kind.nodes:
-            assert kind.cores <= node.cores and kind.memory <= node.memory
-            assert kind.gpu[1] <= sum(count for _, count in node.gpus)
-            assert not kind.constraint or kind.constraint in node.features
+    groups = node_groups_of(nodes)
+    assert sorted(id(node) for group in groups for node in group.nodes) == sorted(map(id, nodes))
+    assert len({group.name for group in groups}) == len(groups)
+    for group in groups:
+        for node in group.nodes:
+            assert group.cores <= node.cores and group.memory <= node.memory
+            assert group.gpu[1] <= sum(count for _, count in node.gpus)
+            assert not group.constraint or group.constraint in node.features
 
 
 @given(data=st.data())
