@@ -5,84 +5,52 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
 
-from hpclaunch.core.records import record
+from hpclaunch.actions.gpu_checks import gpu_check
+from hpclaunch.actions.probe_evidence import HINTS, Check, Facts, ProbeEvidence
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.launchers import LauncherRow, launcher_row
 
-Verdict = Literal["PASS", "WARN", "FAIL"]
-Facts = Mapping[str, Any]
-"""What one rank reported (training/doctor/rank_probe.py), or the script's spec as plain values."""
-
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 15)
 """TensorFlow versions that Horovod 0.28.1 works with (see training/rank/placement.py)."""
-_GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
-
-
-@record
-class Check:
-    """One check: what was found, and what to do if it is not as promised."""
-
-    name: str
-    verdict: Verdict
-    what: str
-    next: str = ""
-
-
-@record
-class ProbeEvidence:
-    """What is known of the probe job after its end. ``spec`` as in spec.json; ``ranks`` in the order of their numbers.
-
-    ``log``: the text of its log, None without a file. ``mark``: a variable of the submitting shell that no rank should
-    see. ``mpi_types``: the types that ``srun --mpi=list`` shows here.
-    """
-
-    spec: Facts
-    state: str
-    exit_code: str = ""
-    reason: str = ""
-    log: str | None = None
-    ranks: Sequence[Facts] = ()
-    mark: str = ""
-    mpi_types: Sequence[str] = ()
-
-
-HINTS = {
-    "GPUs": "check 'gpus' and gpu_type in the site file; sinfo --format='%P %G' shows the GPUs that Slurm has",
-    "shared paths": "use --runs-dir FOLDER on a file system that all nodes share",
-}
-"""Advice by the subject of a failed check."""
 
 
 def diagnose(evidence: ProbeEvidence) -> list[Check]:
     """Return all checks, in the order in which a run would fail."""
     if _has_not_begun(evidence):
         return [_end_check(evidence)]
-    checks = [_path_check(evidence)]
+    path_check = _path_check(evidence)
     if not evidence.ranks:
-        return [*checks, _step_check(evidence) or _end_check(evidence)] if checks[0].verdict == "PASS" else checks
-    checks += [
+        # Paths that failed already explain why no rank reported.
+        if path_check.verdict != "PASS":
+            return [path_check]
+        return [path_check, _step_check(evidence) or _end_check(evidence)]
+    checks = [
+        path_check,
         _rank_check(evidence),
         _mpi_check(evidence),
-        _gpu_check(evidence),
+        gpu_check(evidence),
         *_cpu_checks(evidence),
         _environment_check(evidence),
+        _tensorflow_check(evidence),
+        _horovod_check(evidence),
     ]
-    checks += [_tensorflow_check(evidence), _horovod_check(evidence)]
     explained = any(check.verdict == "FAIL" for check in checks)
-    return checks if evidence.state == "COMPLETED" or explained else [*checks, _end_check(evidence)]
+    if evidence.state == "COMPLETED" or explained:
+        return checks
+    return [*checks, _end_check(evidence)]
 
 
 def _end_check(evidence: ProbeEvidence) -> Check:
     """Return the failed check of a job that did not end as it should."""
     code = f", exit code {evidence.exit_code}" if evidence.exit_code not in ("", "0:0") else ""
+    ended = f"the job ended as {evidence.state}{code}"
+    if evidence.state == "UNKNOWN":
+        ended = "the state of the job is unknown"
     reason = f" ({evidence.reason})" if evidence.reason else ""
     line = _error_line(evidence.log or "")
-    what = f"the job ended as {evidence.state}{code}{reason}" + (f": {line}" if line else "")
-    if evidence.state == "UNKNOWN":
-        what = f"the state of the job is unknown{reason}" + (f": {line}" if line else "")
+    what = f"{ended}{reason}" + (f": {line}" if line else "")
     run = evidence.spec["run_dir"].rpartition("/")[2]
     hint = f"read its log: hpclaunch logs {run}" if evidence.log is not None else "try again: hpclaunch doctor"
     return Check(name="job", verdict="FAIL", what=what, next=hint)
@@ -99,14 +67,15 @@ def _step_check(evidence: ProbeEvidence) -> Check | None:
 
 
 def _has_no_log(evidence: ProbeEvidence) -> bool:
-    """Whether Slurm could not open the job's log."""
+    """Whether Slurm could not open the job's log; slurmd then ends the job with exit code 0:53."""
     return "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
 
 
 def _has_not_begun(evidence: ProbeEvidence) -> bool:
     """Whether the job never ran, for example because it was cancelled in the queue."""
-    silent = evidence.log is None and not evidence.ranks and not _has_no_log(evidence)
-    return silent and evidence.state not in ("COMPLETED", "FAILED", "TIMEOUT")
+    left_nothing = evidence.log is None and not evidence.ranks
+    # Without a log folder a job leaves nothing either, although it began.
+    return left_nothing and not _has_no_log(evidence) and evidence.state not in ("COMPLETED", "FAILED", "TIMEOUT")
 
 
 def _error_line(log: str) -> str:
@@ -129,13 +98,15 @@ def _path_check(evidence: ProbeEvidence) -> Check:
         what = f"the job ended as {evidence.state}, but neither its log nor its files are in {run}"
         return Check(name="shared paths", verdict="FAIL", what=what, next=hint)
     logged = set(re.findall(r"\bdoctor: rank (\d+) on ", evidence.log or ""))
-    lost = sorted(int(number) for number in logged - {str(rank.get("rank") or 0) for rank in evidence.ranks})
+    # A rank that the launcher gave no number logs and reports as rank 0 (training/doctor/rank_probe.py).
+    reported = [str(rank.get("rank") or 0) for rank in evidence.ranks]
+    lost = sorted(map(int, logged.difference(reported)))
     if lost:
         what = f"{count(len(lost), 'rank')} ran, but their files in {run} are not visible here (rank {lost[0]} first)"
         return Check(name="shared paths", verdict="FAIL", what=what, next=hint)
     if not evidence.ranks:
         return Check(name="shared paths", verdict="PASS", what=f"the job's log came back to {run}/logs")
-    silent = [rank["rank"] for rank in evidence.ranks if str(rank.get("rank") or 0) not in logged]
+    silent = [number for number in reported if number not in logged]
     if silent:
         what = f"the log lacks the output of {count(len(silent), 'rank')}"
         return Check(name="shared paths", verdict="WARN", what=what, next="look at logs/ in the run directory")
@@ -164,7 +135,7 @@ def _launcher(evidence: ProbeEvidence) -> LauncherRow:
 def _mpi_type(evidence: ProbeEvidence) -> str:
     typed = [word.removeprefix("--mpi=") for word in evidence.spec["launch"] if word.startswith("--mpi=")]
     seen = [rank.get("told", {}).get("SLURM_MPI_TYPE", "") for rank in evidence.ranks]
-    return typed[0] if typed else next(filter(None, seen), "")
+    return next(filter(None, typed[:1] or seen), "")
 
 
 def _mpi_hint(evidence: ProbeEvidence) -> str:
@@ -221,83 +192,20 @@ def _mpi_error_line(log: str) -> str:
     return next(own, "") or _error_line(log)
 
 
-def _visible_gpus(rank: Facts) -> list[str] | None:
-    """Return the GPUs that Slurm's variables give a rank; None if no variable is set."""
-    variables = rank.get("told", {})
-    devices = next((variables[name] for name in _GPU_VARIABLES if name in variables), None)
-    return None if devices is None else [word for word in devices.split(",") if word not in ("", "NoDevFiles", "-1")]
-
-
-def _gpu_check(evidence: ProbeEvidence) -> Check:
-    layout = evidence.spec["layout"]
-    requested, stand_in = layout["gpus_per_node"], layout["stand_in_gpus"]
-    if not requested:
-        return Check(name="GPUs", verdict="PASS", what="none requested")
-    blind = [rank for rank in evidence.ranks if not _has_gpu(rank, stand_in)]
-    if blind:
-        return _blind_rank_check(evidence, blind)
-    for host in sorted({rank["host"] for rank in evidence.ranks}):
-        problem = _host_gpu_check(host, [rank for rank in evidence.ranks if rank["host"] == host], layout)
-        if problem:
-            return problem
-    each = len(_visible_gpus(evidence.ranks[0]) or []) or evidence.ranks[0].get("tensorflow", {}).get("gpus", 0)
-    note = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
-    return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}; {requested} per node requested ({note})")
-
-
-def _blind_rank_check(evidence: ProbeEvidence, blind: Sequence[Facts]) -> Check:
-    """Return the failed check of ranks that see no GPU."""
-    has_devices = bool(_visible_gpus(blind[0]))
-    cause = "TensorFlow sees none" if has_devices else "Slurm gave none"
-    first = f"rank {blind[0]['rank']} on {blind[0]['host']}: {cause}"
-    requested = evidence.spec["layout"]["gpus_per_node"]
-    what = f"{len(blind)} of {len(evidence.ranks)} ranks have no GPU ({first}); {requested} per node were requested"
-    builds = [rank["tensorflow"] for rank in blind if "tensorflow" in rank]
-    hint = HINTS["GPUs"]
-    if has_devices and builds and not (builds[0]["cuda"] or builds[0]["rocm"]):
-        hint = "this TensorFlow is built for CPUs: name another module, venv or container under 'environment:'"
-    return Check(name="GPUs", verdict="FAIL", what=what, next=hint)
-
-
-def _host_gpu_check(host: str, ranks: Sequence[Facts], layout: Facts) -> Check | None:
-    """Return a check that did not pass if the ranks of a host together see too few GPUs, else None."""
-    requested, tasks, seen = layout["gpus_per_node"], layout["tasks_per_node"], _count_gpus_on_host(ranks)
-    if not seen or seen >= max(tasks, requested):
-        return None
-    if seen < tasks:
-        what = f"{tasks} ranks on {host} see {count(seen, 'GPU')}: they would share"
-        return Check(name="GPUs", verdict="FAIL", what=what, next=HINTS["GPUs"])
-    what = f"{host} shows {count(seen, 'GPU')}, but {requested} per node were requested"
-    return Check(name="GPUs", verdict="WARN", what=what, next=HINTS["GPUs"])
-
-
-def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:
-    """Return how many GPUs the ranks of a node see together; 0 if unknown: each sees one, or no variable is set."""
-    several = [_visible_gpus(rank) or [] for rank in ranks]
-    if len(ranks) > 1 and all(len(devices) == 1 for devices in several):
-        return 0  # each has its own GPU, which the launcher may number 0 for every rank
-    return len({device for devices in several for device in devices})
-
-
-def _has_gpu(rank: Facts, stand_in: bool) -> bool:
-    """Whether a rank has a GPU: TensorFlow decides where it was loaded; for stand-ins Slurm's variables do."""
-    seen = rank.get("tensorflow", {}).get("gpus")
-    return bool(_visible_gpus(rank)) if stand_in or seen is None else seen > 0
-
-
 def _cpu_checks(evidence: ProbeEvidence) -> list[Check]:
     layout = evidence.spec["layout"]
     requested, tasks = layout["cpus_per_task"], layout["tasks_per_node"]
+    binding = _binding_check(evidence, requested, tasks)
+    if not _launcher(evidence).ranks_are_tasks:
+        return [binding]  # Slurm's variable describes a task, and here a task is not a rank
     variables = [rank["told"] for rank in evidence.ranks]
     seen = {names["SLURM_CPUS_PER_TASK"] for names in variables if "SLURM_CPUS_PER_TASK" in names}
-    checks = []
-    if _launcher(evidence).ranks_are_tasks and seen == {str(requested)}:
-        checks.append(Check(name="CPUs per task", verdict="PASS", what=f"{requested} for every task, as requested"))
-    elif _launcher(evidence).ranks_are_tasks:
-        what = f"{', '.join(sorted(seen)) or 'none'}; {requested} were requested"
-        hint = "a TaskProlog or a variable of the site changes it: use --cpus-per-task N"
-        checks.append(Check(name="CPUs per task", verdict="FAIL", what=what, next=hint))
-    return [*checks, _binding_check(evidence, requested, tasks)]
+    if seen == {str(requested)}:
+        what = f"{requested} for every task, as requested"
+        return [Check(name="CPUs per task", verdict="PASS", what=what), binding]
+    what = f"{', '.join(sorted(seen)) or 'none'}; {requested} were requested"
+    hint = "a TaskProlog or a variable of the site changes it: use --cpus-per-task N"
+    return [Check(name="CPUs per task", verdict="FAIL", what=what, next=hint), binding]
 
 
 def _binding_check(evidence: ProbeEvidence, requested: int, tasks: int) -> Check:
@@ -306,7 +214,9 @@ def _binding_check(evidence: ProbeEvidence, requested: int, tasks: int) -> Check
     here = [rank for rank in evidence.ranks if rank["host"] == host]
     sets = [frozenset(rank["cpus"]) for rank in here]
     node_cpus, narrowest = here[0]["node_cpus"], min(map(len, sets))
-    disjoint = sum(map(len, sets)) == len(frozenset().union(*sets))
+    used: frozenset[int] = frozenset().union(*sets)
+    disjoint = sum(map(len, sets)) == len(used)
+    # A rank with all CPUs of its node is not bound too tightly: the node has too few, which the next check reports.
     if narrowest < requested and narrowest < (node_cpus or 0):
         what = f"a rank on {host} may use {narrowest} of its {requested} CPUs"
         return Check(name="CPU binding", verdict="FAIL", what=what, next=hint)
@@ -315,7 +225,7 @@ def _binding_check(evidence: ProbeEvidence, requested: int, tasks: int) -> Check
         hint = "Slurm is configured with more CPUs than the node has; ranks wait for each other"
         return Check(name="CPU binding", verdict="WARN", what=what, next=hint)
     if len(sets) > 1 and not disjoint and scheduler_row(evidence.spec["scheduler"]).binds_cpus:
-        what = f"not bound: {len(sets)} ranks on {host} share {len(frozenset().union(*sets))} CPUs"
+        what = f"not bound: {len(sets)} ranks on {host} share {len(used)} CPUs"
         return Check(name="CPU binding", verdict="WARN", what=what, next=hint)
     own = "to itself" if disjoint else f"and shares them; each has {count(requested, 'thread')}"
     return Check(name="CPU binding", verdict="PASS", what=f"every rank has {count(narrowest, 'CPU')} {own}")
@@ -334,6 +244,15 @@ def _environment_check(evidence: ProbeEvidence) -> Check:
             what = f"rank {rank['rank']} has {wrong[0]}={value!r}, but the script sets {promised[wrong[0]]!r}"
             hint = "a profile, a TaskProlog or the container changes it"
             return Check(name="environment", verdict="FAIL", what=what, next=hint)
+    stray_check = _stray_check(evidence, promised)
+    if stray_check:
+        return stray_check
+    what = f"{pythons[0]}; {len(promised)} variables as the script sets"
+    return Check(name="environment", verdict="PASS", what=what)
+
+
+def _stray_check(evidence: ProbeEvidence, promised: Mapping[str, str]) -> Check | None:
+    """Return a warning if ranks have variables that neither the site nor the job sets, else None."""
     strays = sorted({name for rank in evidence.ranks for name in rank["strays"]})
     exports_nothing = ["export", "NONE"] in list(map(list, evidence.spec["directives"]))
     if exports_nothing and evidence.mark in strays:
@@ -343,8 +262,7 @@ def _environment_check(evidence: ProbeEvidence) -> Check:
     if others:
         what = f"{', '.join(others)} is set for the ranks, but neither the site nor the job sets it"
         return Check(name="environment", verdict="WARN", what=what, next="a login profile or a module sets it")
-    what = f"{pythons[0]}; {len(promised)} variables as the script sets"
-    return Check(name="environment", verdict="PASS", what=what)
+    return None
 
 
 def _problem(evidence: ProbeEvidence, step: str) -> str:
@@ -365,8 +283,10 @@ def _tensorflow_check(evidence: ProbeEvidence) -> Check:
     target = "for CUDA" if build["cuda"] else "for ROCm" if build["rocm"] else "for CPUs"
     number = tuple(map(int, re.findall(r"\d+", versions[0])[:2]))
     fits = _OLDEST_TENSORFLOW <= number <= _NEWEST_TENSORFLOW
-    what = f"{versions[0]}, built {target}" + ("" if fits else "; Horovod 0.28 works with 2.9 to 2.15")
-    return Check(name=name, verdict="PASS" if fits else "FAIL", what=what, next="" if fits else hint)
+    what = f"{versions[0]}, built {target}"
+    if fits:
+        return Check(name=name, verdict="PASS", what=what)
+    return Check(name=name, verdict="FAIL", what=f"{what}; Horovod 0.28 works with 2.9 to 2.15", next=hint)
 
 
 def _horovod_check(evidence: ProbeEvidence) -> Check:
@@ -383,7 +303,8 @@ def _horovod_check(evidence: ProbeEvidence) -> Check:
     if _launcher(evidence).needs_mpi and not build["mpi"]:
         hint = "build it with HOROVOD_WITH_MPI=1, or use --launcher horovodrun on one node"
         return Check(name="Horovod", verdict="FAIL", what=f"{what}: {evidence.spec['launcher']} needs MPI", next=hint)
-    if layout["gpus_per_node"] and not layout["stand_in_gpus"] and not build["nccl"]:
+    has_real_gpus = layout["gpus_per_node"] and not layout["stand_in_gpus"]
+    if has_real_gpus and not build["nccl"]:
         hint = "build it with HOROVOD_GPU_OPERATIONS=NCCL"
         return Check(name="Horovod", verdict="WARN", what=f"{what}: gradients go through the host's memory", next=hint)
     return Check(name="Horovod", verdict="PASS", what=what)

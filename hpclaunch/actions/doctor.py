@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import __version__
-from hpclaunch.actions.diagnosis import Check, ProbeEvidence, Verdict, diagnose
+from hpclaunch.actions.diagnosis import diagnose
+from hpclaunch.actions.probe_evidence import Check, ProbeEvidence, Verdict
 from hpclaunch.actions.refusals import refusals
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare

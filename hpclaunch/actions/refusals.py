@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpclaunch.actions.diagnosis import HINTS, Check
+from hpclaunch.actions.probe_evidence import HINTS, Check
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.scheduler_rows import SchedulerRow
 
