@@ -34,28 +34,35 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
 
     The runs of a job array are updated through the array, which is one record for all of them.
     """
-    # 1. The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
+    # The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
     parents = {run.home: runs.whole_of(run) for run in found}
     recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in parents.values()])
     tasks = {run.path: _open_tasks(run, found) for run in recorded if run.tasks}
-    # 2. One question to each scheduler, about all its runs that may still change.
-    news: dict[str, dict[str, Status]] = {}
-    for name in {run.scheduler for run in recorded}:
-        candidates = [task for run in recorded if run.scheduler == name for task in tasks.get(run.path, [run])]
-        open_runs = [run for run in candidates if run.job_id and _may_change(run)]
-        if open_runs:
-            news[name] = scheduler_of(name).states(open_runs)
-    # 3. Record the answers, and return the runs in the order of ``found``.
+    news = _ask_schedulers(recorded, tasks)
     updated = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in recorded}
     return [runs.task_of(updated[run.home], run.index) if run.index >= 0 else updated[run.path] for run in found]
 
 
+def _ask_schedulers(recorded: Sequence[Run], tasks: Mapping[Path, Sequence[Run]]) -> dict[str, dict[str, Status]]:
+    """Return scheduler -> job ID -> state: one question to each scheduler, about its runs that may still change."""
+    news: dict[str, dict[str, Status]] = {}
+    for name in {run.scheduler for run in recorded}:
+        own = [run for run in recorded if run.scheduler == name]
+        candidates = [task for run in own for task in tasks.get(run.path, [run])]
+        open_runs = [run for run in candidates if run.job_id and _may_change(run)]
+        if open_runs:
+            news[name] = scheduler_of(name).states(open_runs)
+    return news
+
+
 def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
     """Return the runs of an array to ask the scheduler about: those that were named, or all."""
-    if not runs.going_on(array) and (array.state == "COMPLETED" or _age(array, runs.STATES) >= _PATIENCE_S):
+    # For a while after a failure accounting may still add the exit codes of its runs.
+    is_settled = array.state == "COMPLETED" or _age(array, runs.STATES) >= _PATIENCE_S
+    if is_settled and not runs.going_on(array):
         return []
     named = [run.index for run in found if run.home == array.path]
-    return runs.tasks_of(array, None if -1 in named else named)
+    return runs.tasks_of(array, None if -1 in named else named)  # -1: the whole array was named
 
 
 def _apply_news(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
@@ -63,6 +70,7 @@ def _apply_news(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> R
         now = _update(run, news.get(run.job_id))
         return _follow_chain(now) if now.final and not run.final else now  # it may just have submitted its successor
     answered = [(task, news[task.job_id]) for task in tasks if task.job_id in news]
+    # An ended run changes only once more: when accounting knows its exit code.
     changed = {task.index: _set_status(task, status) for task, status in answered if status.exit_code or not task.final}
     return runs.record_tasks(run, changed) if changed else run
 
@@ -112,8 +120,10 @@ def _find_start_by_hand(run: Run) -> Run:
         return run
     places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
     markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
-    newest = markers[-1].parent.name.rpartition(".")[0] if markers else ""
-    newest = newest.partition("_")[0] if run.tasks else newest
+    if not markers:
+        return run
+    newest = markers[-1].parent.name.rpartition(".")[0]
+    newest = newest.partition("_")[0] if run.tasks else newest  # ARRAYID_INDEX: the array has the first part
     if not runs.JOB_ID.fullmatch(newest) or newest == run.job_id:
         return run
     return _record_news(run, job_id=newest, state="UNKNOWN", exit_code="", reason="", submission="by hand")
@@ -122,7 +132,9 @@ def _find_start_by_hand(run: Run) -> Run:
 def _follow_chain(run: Run) -> Run:
     """Return a run with the last job of its chain: a script that cannot requeue itself submits a successor."""
     starts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
-    text = read_text(run.path / "attempts" / starts[-1] / "next-job") if starts and run.job_id else ""
+    if not starts or not run.job_id:
+        return run
+    text = read_text(run.path / "attempts" / starts[-1] / "next-job")
     successor = text.strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
     if not runs.JOB_ID.fullmatch(successor) or successor in (run.job_id, *run.earlier):
         return run
@@ -151,9 +163,8 @@ def _settle_run(run: Run, search: Search) -> Run:
     if _age(run, runs.RECORD) < _PATIENCE_S:
         return replace(run, reason=run.reason or "the scheduler has not answered yet")
     if search.certain:
-        return _record_news(
-            run, state="NOT_SUBMITTED", reason="the scheduler knows no job of this run, queued or ended"
-        )
+        reason = "the scheduler knows no job of this run, queued or ended"
+        return _record_news(run, state="NOT_SUBMITTED", reason=reason)
     return replace(run, reason="the scheduler has no job of this run in its queue, and does not know about ended jobs")
 
 
@@ -192,8 +203,9 @@ def explanation(run: Run) -> str:
     """Return why a run waits, in words; empty if the scheduler's reason is not a known one."""
     # An array's reason is "9 runs: 9 PENDING (Priority)": the most common reason of its waiting runs stands last.
     reason = run.reason.partition(" (")[2].removesuffix(")") if run.tasks else run.reason
-    words = scheduler_of(run.scheduler).explain(reason) if reason and not run.final else ""
-    return words.replace("JOBID", run.job_id)
+    if run.final or not reason:
+        return ""
+    return scheduler_of(run.scheduler).explain(reason).replace("JOBID", run.job_id)
 
 
 def cancellable(found: Sequence[Run]) -> list[Run]:
@@ -234,8 +246,10 @@ def cancel(found: Sequence[Run]) -> list[Run]:
     """
     active = cancellable(found)
     for name in {run.scheduler for run in active}:
-        jobs = [job for run in active if run.scheduler == name for job in runs.jobs_of(run)]
+        own = [run for run in active if run.scheduler == name]
+        jobs = [job for run in own for job in runs.jobs_of(run)]
         ended = bool(jobs) and scheduler_of(name).cancel(jobs)
+        # A later question to such a scheduler has no answer, so the end is recorded now.
         if ended and not scheduler_row(name).remembers_cancelled:
             found = [runs.change(run, state="CANCELLED") if run in jobs else run for run in found]
     waited = {run.path for run in active if run.index >= 0 and run.state == "PENDING"}
@@ -295,8 +309,9 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
 
     Raises Refused if a new start can help none of them, and SchedulerError.
     """
-    tasks = [run] if run.index >= 0 else runs.tasks_of(run)
-    ended = tasks if run.index >= 0 else [task for task in tasks if task.final and task.state != "COMPLETED"]
+    is_single = run.index >= 0
+    failed = [] if is_single else [task for task in runs.tasks_of(run) if task.final and task.state != "COMPLETED"]
+    ended = [run] if is_single else failed
     unwell = lru_cache(scheduler_of(run.scheduler).unwell)  # asked once for each list of nodes
     decisions = {task.index: decide(ending_of(task, unwell)) for task in ended}
     again = {index: decision for index, decision in decisions.items() if decision.again}
@@ -304,7 +319,7 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
         reasons = [decision.reason for decision in decisions.values()]
         raise _retry_refusal(run, reasons[0] if reasons else "none of its runs has failed")
     excluded = _nodes_to_exclude(again.values(), run)
-    subject = run.label if run.index >= 0 else f"{count(len(again), 'run')} of {run.label}"
+    subject = run.label if is_single else f"{count(len(again), 'run')} of {run.label}"
     reason = ", ".join(dict.fromkeys(decision.reason for decision in again.values()))
     tell(f"{subject}: {reason}; starting again" + (f" without {excluded}" if excluded else ""))
     return start_in_array(run, list(again), excluded)
@@ -359,8 +374,8 @@ def ending_of(run: Run, unwell: Callable[[str], tuple[str, ...]] | None = None) 
     unwell = unwell or scheduler_of(run.scheduler).unwell
     attempts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
     marker = run.path / "attempts" / attempts[-1] / "first-failure" if attempts else Path("/nonexistent")
-    blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")
-    single = bool(run.nodes) and not any(sign in run.nodes for sign in ",[")
+    blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")  # only then is a question about the nodes worth a call
+    single = bool(run.nodes) and not any(sign in run.nodes for sign in ",[")  # Slurm writes several as n1,n2 or n[1-2]
     return Ending(
         state=run.state,
         exit_code=run.exit_code,
