@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,7 +38,7 @@ def follow(
             unknown = unknown + 1 if run.state == "UNKNOWN" else 0
         if unknown >= _PATIENCE:
             raise _lost_run_error(run)
-        ended = run.final
+        ended = run.final  # before the last read: what the run wrote until its end is in it
         yield run, tail.read()
         if ended:
             return
@@ -68,24 +69,33 @@ def wait(
     A run that a fault of the machine ended is started again, up to ``retries`` times. A run whose state is UNKNOWN
     several times in a row counts as ended. Stops early after ``seconds``. Raises SchedulerError.
     """
-    runs, pause, deadline = list(found), 1.0, None if seconds is None else time.monotonic() + seconds
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    runs, pause = list(found), 1.0
     retries_left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
     while True:
         runs = refreshed(runs)
-        for number, run in enumerate(runs):
+        for run in runs:
             unknown[run.path] = unknown[run.path] + 1 if run.state == "UNKNOWN" else 0
-            if run.final and retries_left[run.path] > 0 and (again := _retry_run(run, tell)):
-                retries_left[run.path] -= 1
-                runs[number] = again
+        runs = _retry_ended(runs, retries_left, tell)
         yield runs
-        if all(run.final or run.state in NEVER_QUEUED or unknown[run.path] >= _PATIENCE for run in runs):
+        lost = {path for path, times in unknown.items() if times >= _PATIENCE}
+        if all(run.final or run.state in NEVER_QUEUED or run.path in lost for run in runs):
             return
-        pause = _lengthen_pause(pause, runs)
-        if deadline is not None and time.monotonic() + pause > deadline:
-            pause = deadline - time.monotonic()
+        pause = min(_lengthen_pause(pause, runs), deadline - time.monotonic())
         if pause <= 0:
             return
         poll(pause)
+
+
+def _retry_ended(runs: Sequence[Run], retries_left: dict[Path, int], tell: Callable[[str], None]) -> list[Run]:
+    """Return the runs, those started again in their new state; ``retries_left`` counts down."""
+    now = []
+    for run in runs:
+        again = _retry_run(run, tell) if run.final and retries_left[run.path] > 0 else None
+        if again:
+            retries_left[run.path] -= 1
+        now.append(again or run)
+    return now
 
 
 def _retry_run(run: Run, tell: Callable[[str], None]) -> Run | None:
@@ -105,7 +115,8 @@ def exit_code_of(found: Sequence[Run]) -> int:
     for run in found:
         if run.state != "COMPLETED":
             code = run.exit_code.partition(":")[0]
-            own = int(code) if code.isascii() and code.isdigit() and len(code) < 4 else 0
+            is_number = code.isascii() and code.isdigit() and len(code) < 4
+            own = int(code) if is_number else 0
             return own if 0 < own < 256 and own not in _RESERVED_CODES else 1
     return 0
 
