@@ -88,19 +88,20 @@ def choose_optimizer(
     """
     positive(batch=batch)
     rules = rules_of(current)
-    extreme = (rules.is_sgd and batch > SGD_LIMIT) or (
-        critical.samples is not None and batch > BEYOND_CRITICAL * critical.samples
-    )
+    extreme = _is_extreme(batch, rules, critical)
     change = extreme and not rules.is_layerwise
     layerwise = "lars" if rules.is_sgd else "lamb"
     numbers = [Number(name="B", value=batch, unit="samples")]
     if rules.is_sgd:
         numbers.append(Number(name="limit of SGD", value=SGD_LIMIT, unit="samples", origin="default"))
     numbers += critical.numbers
-    kept = not change or typed or (offered is not None and layerwise not in offered)
+    is_offered = offered is None or layerwise in offered
+    kept = not change or typed or not is_offered
     verdict = f"keep {current}" if kept else f"{layerwise} instead of {current}: the global batch size is extreme"
-    why = "as typed" if typed else f"because the job does not offer {layerwise}"
-    warning = f"{current} kept {why}: a global batch size of {batch} is extreme, and {layerwise} is made for it"
+    warning = ""
+    if change and kept:
+        why = "as typed" if typed else f"because the job does not offer {layerwise}"
+        warning = f"{current} kept {why}: a global batch size of {batch} is extreme, and {layerwise} is made for it"
     return OptimizerAdvice(
         name=current if kept else layerwise,
         changed=not kept,
@@ -111,6 +112,13 @@ def choose_optimizer(
             numbers=tuple(numbers),
             verdict=verdict,
             source=SOURCE,
-            warning=warning if change and kept else "",
+            warning=warning,
         ),
     )
+
+
+def _is_extreme(batch: int, rules: OptimizerRules, critical: CriticalBatch) -> bool:
+    """Whether a global batch size is above plain SGD's limit, or far above the critical one, if that is known."""
+    if rules.is_sgd and batch > SGD_LIMIT:
+        return True
+    return critical.samples is not None and batch > BEYOND_CRITICAL * critical.samples
