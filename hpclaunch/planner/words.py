@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from hpclaunch.guidelines.reasoning import Interval, Number, Reason
 from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, Split
@@ -26,19 +26,26 @@ def table_of(plan: Forecast) -> list[str]:
         lines += ["", *_rows(plan)]
     if plan.settings:
         lines += ["", *_wrap_text("set: ", ", ".join(f"{key}={value}" for key, value in plan.settings))]
-    lines += _wrap_text("precision: ", plan.precision_words) if plan.precision_words else []
-    lines += _wrap_text("measured: ", plan.measured) if plan.measured else []
-    lines += _wrap_text("queue: ", plan.queue) if plan.queue else []
-    lines += [line for text in plan.assumed for line in _wrap_text("assumed: ", text)]
-    lines += [line for text in plan.warnings for line in _wrap_text("warning: ", text)]
-    if plan.jobs > 1:
-        chain = f"{plan.jobs} jobs in sequence, joined by checkpoints: a single job may not run that long"
-        lines += _wrap_text("chain: ", chain)
+    for label, text in _remarks(plan):
+        lines += _wrap_text(f"{label}: ", text)
     if plan.split is not None:
         lines += ["", "submit refuses this plan: hpclaunch cannot split a job's model over GPUs yet"]
     elif plan.feasible:
         lines += ["", *_command(plan.command)]
     return lines
+
+
+def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
+    """Yield (label, text) of what the plan rests on, what it warns of, and how it is run."""
+    for label, text in (("precision", plan.precision_words), ("measured", plan.measured), ("queue", plan.queue)):
+        if text:
+            yield label, text
+    for text in plan.assumed:
+        yield "assumed", text
+    for text in plan.warnings:
+        yield "warning", text
+    if plan.jobs > 1:
+        yield "chain", f"{plan.jobs} jobs in sequence, joined by checkpoints: a single job may not run that long"
 
 
 def _rows(plan: Forecast) -> list[str]:
@@ -84,6 +91,7 @@ def _range(interval: Interval) -> str:
 
 def _shorten(value: float) -> str:
     """Return two significant digits, or up to three digits before a suffix: 0.021, 5.2, 640, 12k."""
+    # From 99.5 on .2g would write an exponent: 1e+02.
     for size, suffix in _SUFFIXES:
         if value >= size:
             scaled = value / size
@@ -94,6 +102,7 @@ def _shorten(value: float) -> str:
 
 
 def _time_range(interval: Interval) -> str:
+    # From two of a unit on: 90 min reads better than 1.5 h.
     size, unit = next(((size, unit) for size, unit in reversed(_UNITS) if interval.middle >= 2 * size), _UNITS[0])
     return f"{_shorten(interval.low / size)}-{_shorten(interval.high / size)} {unit}"
 
