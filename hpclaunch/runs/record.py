@@ -95,9 +95,12 @@ class Run:
 
     def logs(self, rank: int | None = None) -> list[Path]:
         """Return the job's logs of all starts, oldest first; with ``rank`` the log of that rank, one for all starts."""
-        found = (self.path / "logs").glob("*.out" if rank is None else f"rank-{rank}.out")
-        files = [path for path in found if path.is_file() and (rank is not None or not path.name.startswith("rank-"))]
-        if self.index >= 0 and rank is None:
+        folder = self.path / "logs"
+        if rank is not None:
+            return sorted((path for path in folder.glob(f"rank-{rank}.out") if path.is_file()), key=_age)
+        files = [path for path in folder.glob("*.out") if path.is_file() and not path.name.startswith("rank-")]
+        if self.index >= 0:
+            # The scheduler writes a log for each job ID into the folder of the whole array.
             log = scheduler_row(self.scheduler).log
             named = [self.home / "logs" / log.format(job_id) for job_id in (*self.earlier, self.job_id) if job_id]
             files += [path for path in named if path.is_file()]
@@ -169,22 +172,25 @@ def load(path: Path) -> Run:
     if missing:
         raise _missing_record(path, file, missing)
     texts: dict[str, Any] = {name: str(record[name]) for name in _TEXTS if name in record}
-    earlier = record.get("earlier", [])
-    earlier = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
-    tasks, parts = record.get("tasks", 0), record.get("parts", [])
-    array: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= MOST_RUNS else {}
-    if array and isinstance(parts, list):
-        array["parts"] = tuple(map(str, parts))
-    job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
-    if not all(map(_PART.fullmatch, array.get("parts", ()))):
+    earlier = _text_members(record.get("earlier"))
+    tasks = record.get("tasks")
+    numbers: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= MOST_RUNS else {}
+    parts = _text_members(record.get("parts")) if numbers else ()
+    if not all(map(_PART.fullmatch, parts)):
         raise NotFound(Fault(where=file, what="the record cannot be read: it holds an invalid part of the array"))
+    job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
     if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
         raise NotFound(Fault(where=file, what="the record cannot be read: it holds an invalid job ID or state"))
     edition = record.get("edition")
     if isinstance(edition, int):
-        array["edition"] = edition
+        numbers["edition"] = edition
         texts.update(_latest_news(path, edition))
-    return Run(path=path, earlier=earlier, **texts, **array)
+    return Run(path=path, earlier=earlier, parts=parts, **texts, **numbers)
+
+
+def _text_members(value: Any) -> tuple[str, ...]:
+    """Return the members of a list as text; none of anything else, as a damaged record may hold."""
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _latest_news(path: Path, edition: int) -> dict[str, str]:
@@ -196,8 +202,9 @@ def _latest_news(path: Path, edition: int) -> dict[str, str]:
     for line in reversed(read_text(f"{path}/{HISTORY}").split("\n")[:-1]):
         news = json_object(line)
         if STATE.fullmatch(str(news.get("state", ""))):
-            current = news.get("edition") == edition
-            return {name: str(news.get(name, "")) for name in _SCHEDULER_FIELDS} if current else {}
+            if news.get("edition") != edition:
+                return {}
+            return {name: str(news.get(name, "")) for name in _SCHEDULER_FIELDS}
     return {}
 
 
@@ -209,6 +216,7 @@ def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
     except PermissionError:
         permitted = False
     except (OSError, ValueError):
+        # A folder that this user may not list counts as another user's run.
         if not os.path.isdir(path) or os.access(path, os.R_OK):
             return NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
         permitted = False
@@ -259,6 +267,7 @@ def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
         changed = replace(current, **news)
         if changed == current:
             return current
+        # A line names the edition that it updates, so a record without an edition is written anew.
         line_is_enough = not durable and current.edition > 0 and news.keys() <= set(_SCHEDULER_FIELDS)
         return _add_to_history(changed) if line_is_enough else save(changed, durable)
 
