@@ -53,14 +53,17 @@ def check(asked: argparse.Namespace, world: World, in_memory: bool = True) -> No
 def faults(asked: Any, in_memory: bool = True) -> list[str]:
     """Why these options cannot be combined, one sentence each; an option without effect is a fault too."""
     adascale = _adascale(asked)
+    warms_up = asked.warmup_epochs or asked.warmup_steps
+    decays_in_steps = asked.decay == "step"
+    takes_weight_decay = asked.optimizer in WITH_WEIGHT_DECAY
     made_up = asked.synthetic and in_memory
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
     rules = [
         (asked.warmup_epochs and asked.warmup_steps, "use --warmup-epochs or --warmup-steps, not both"),
-        (asked.decay == "step" and not asked.decay_epochs, "--decay=step needs --decay-epochs, such as 30,60,80"),
-        (asked.decay != "step" and asked.decay_epochs, "--decay-epochs has an effect only with --decay=step"),
+        (decays_in_steps and not asked.decay_epochs, "--decay=step needs --decay-epochs, such as 30,60,80"),
+        (asked.decay_epochs and not decays_in_steps, "--decay-epochs has an effect only with --decay=step"),
         (
-            asked.weight_decay and asked.optimizer not in WITH_WEIGHT_DECAY,
+            asked.weight_decay and not takes_weight_decay,
             "--weight-decay has no effect on {}, only on {}".format(asked.optimizer, ", ".join(WITH_WEIGHT_DECAY)),
         ),
         (
@@ -70,10 +73,7 @@ def faults(asked: Any, in_memory: bool = True) -> list[str]:
         (made_up and asked.stage_to, "synthetic images (--synthetic=true) cannot be staged: omit --stage-to"),
         (made_up and asked.input == "stream", "synthetic images are in memory: --input=stream needs data"),
         (adascale and asked.adasum, "AdaScale needs averaged gradients, so it cannot be combined with --adasum=true"),
-        (
-            adascale and (asked.warmup_epochs or asked.warmup_steps),
-            "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps",
-        ),
+        (adascale and warms_up, "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps"),
         (
             adascale and asked.precision == "float16",
             "AdaScale cannot be used with float16, whose loss scale changes its averages",
