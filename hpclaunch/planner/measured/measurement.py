@@ -99,25 +99,36 @@ def measured(run: Run, job: Job) -> MeasuredRun:
 def _reported_batch(events: Sequence[dict[str, Any]], parts: int) -> int | None:
     """Return the batch size per rank from the run's first event, if the job divides a global batch among its ranks."""
     reported = next((event.get("global_batch_size") for event in events if event.get("event") == "start"), None)
-    return reported // parts if isinstance(reported, int) and reported >= parts and reported % parts == 0 else None
+    if not isinstance(reported, int) or reported < parts or reported % parts != 0:
+        return None
+    return reported // parts
 
 
 def calibration_of(runs: Sequence[MeasuredRun]) -> Calibration:
     """Return the calibration from all runs together. Raises Refused with every run that measured nothing."""
+    if not runs:
+        raise Refused(Fault(what="no run was measured"))
     silent = [run.run for run in runs if run.point is None]
-    if silent or not runs:
-        raise Refused([_silence(run) for run in silent] or [Fault(what="no run was measured")])
+    if silent:
+        raise Refused([_silence(run) for run in silent])
     widest = max(runs, key=lambda run: run.nodes * run.ranks_per_node)
+    # The noise of synthetic samples says nothing about the user's data.
     noises = [run.noise for run in runs if run.noise is not None and not run.synthetic]
-    nodes = sorted({run.nodes for run in runs})
-    when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-    origin = f"{count(len(runs), 'run')} on {' and '.join(map(str, nodes))} node{'s' * (nodes != [1])}, {when}"
     return Calibration(
         points=tuple(run.point for run in runs if run.point is not None),
-        noise_scale=max(noises, key=lambda noise: noise.steps) if noises else None,
+        noise_scale=max(noises, key=lambda noise: noise.steps, default=None),
         overhead_s=widest.overhead_s,
-        origin=origin + (", with synthetic samples" if any(run.synthetic for run in runs) else ""),
+        origin=_origin(runs),
     )
+
+
+def _origin(runs: Sequence[MeasuredRun]) -> str:
+    """Return how many runs on which node counts were measured, and when."""
+    nodes = sorted({run.nodes for run in runs})
+    noun = "node" if nodes == [1] else "nodes"
+    when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    origin = f"{count(len(runs), 'run')} on {' and '.join(map(str, nodes))} {noun}, {when}"
+    return f"{origin}, with synthetic samples" if any(run.synthetic for run in runs) else origin
 
 
 def _silence(run: Run) -> Fault:
@@ -178,6 +189,7 @@ def _overhead(run: Run, epochs: Sequence[dict[str, Any]]) -> float | None:
     """
     seconds = [found for event in epochs if (found := _positive_number(event.get("seconds"))) is not None]
     attempts = run.attempts()
+    # Of a failed start, or of several, the whole time is not that of these epochs.
     if len(seconds) <= WARM_UP or len(attempts) != 1 or run.state != "COMPLETED":
         return None
     folder = run.path / "attempts" / attempts[0]
