@@ -114,10 +114,8 @@ def describe(answers: Answers, here: Here) -> Described | None:
         return None
     draft = _Draft()
     cluster = config.get("ClusterName") or here.known_cluster or "cluster"
-    size = count(len(nodes), "node")
-    draft.add(
-        "title", f"{cluster}, {size}, as Slurm {config.get('SLURM_VERSION', '')} shows it".replace("  ", " "), _SLURM
-    )
+    size, version = count(len(nodes), "node"), config.get("SLURM_VERSION", "")
+    draft.add("title", f"{cluster}, {size}, as Slurm {version} shows it".replace("  ", " "), _SLURM)
     draft.add("scheduler", _SLURM, _SLURM)
     _add_modules(draft, here)
     _add_detection(draft, cluster, here)
@@ -186,12 +184,16 @@ def _add_defaults(
     draft: _Draft, groups: Sequence[NodeGroup], homes: Mapping[str, str], partitions: Mapping[str, Member]
 ) -> None:
     """Add the defaults: the first node type in a partition that anybody may use, else the first of all."""
-    usable = [group for group in groups if homes[group.name] and "only_if_asked" not in partitions[homes[group.name]]]
+    for_anybody = {name for name, limits in partitions.items() if "only_if_asked" not in limits}
+    usable = [group for group in groups if homes[group.name] in for_anybody]
     usual = (usable or list(groups))[0].name
     home = homes[usual]
     longest = parse_walltime(partitions.get(home, {}).get("max_walltime", format_walltime(_WALLTIME)))
-    defaults = {"node_type": usual, **({"partition": home} if home else {})}
-    draft.add("defaults", {**defaults, "walltime": format_walltime(min(_WALLTIME, longest))}, "hpclaunch")
+    defaults = {"node_type": usual}
+    if home:
+        defaults["partition"] = home
+    defaults["walltime"] = format_walltime(min(_WALLTIME, longest))
+    draft.add("defaults", defaults, "hpclaunch")
 
 
 def _add_node_types(
@@ -207,20 +209,22 @@ def _add_node_types(
     for group in groups:
         home = homes[group.name]
         most = numbers([partition_fields.get(home, {}).get("MaxCPUsPerNode", "")])
-        members[group.name] = _node_type_values(group, home if home != usual else "", most[0] if most else 0)
-        if group.gpu[1] and stand_ins:
+        partition = home if home != usual else ""  # the usual one stands in the defaults already
+        members[group.name] = _node_type_values(group, partition, most[0] if most else 0)
+        has_gpus = group.gpu[1] > 0
+        if has_gpus and stand_ins:
             members[group.name]["stand_in_gpus"] = True
             draft.derived[f"node_types.{group.name}.stand_in_gpus"] = (
                 f"gres.conf names {stand_ins[0]}, which is not a device in /dev"
             )
+        elif has_gpus:
+            why = "Slurm does not show the model or its memory; the planner needs both, and containers need the maker"
+            example = "gpu_model: NVIDIA A100, gpu_memory_gb: 80"
+            draft.gaps.append(Gap(key=f"node_types.{group.name}.gpu_model", why=why, example=example))
         if group.mixed:
             draft.derived[f"node_types.{group.name}"] = (
                 "the smallest of its nodes; some have more, and no sbatch option can select those"
             )
-        if group.gpu[1] and not stand_ins:
-            why = "Slurm does not show the model or its memory; the planner needs both, and containers need the maker"
-            example = "gpu_model: NVIDIA A100, gpu_memory_gb: 80"
-            draft.gaps.append(Gap(key=f"node_types.{group.name}.gpu_model", why=why, example=example))
     draft.add("node_types", members, _SLURM)
 
 
@@ -237,23 +241,32 @@ def _add_memory_gaps(
     for group in groups:
         place = partition_fields.get(homes[group.name], {})
         if group.gpu[1] and "DefMemPerGPU" in place.get("JobDefaults", ""):
-            continue
-        cpus = min(node.usable_cpus for node in group.nodes)
-        for key, times in (("DefMemPerCPU", cpus), ("DefMemPerNode", 1)):
-            share = next(iter(numbers([place.get(key, ""), config.get(key, "")])), 0)
-            if 0 < share * times < group.memory * 0.9:
-                why = f"with {key}={share} a job that asks for no memory gets {share * times} of {group.memory} MB"
-                example = f"request_memory: {group.memory}M"
-                draft.gaps.append(Gap(key=f"node_types.{group.name}.request_memory", why=why, example=example))
-                break
+            continue  # such a job gets memory with every GPU
+        gap = _memory_gap(group, place, config)
+        if gap:
+            draft.gaps.append(gap)
+
+
+def _memory_gap(group: NodeGroup, place: Fields, config: Fields) -> Gap | None:
+    """Return the gap if the default memory of a whole node's job is below 90 % of the node's, else None."""
+    cpus = min(node.usable_cpus for node in group.nodes)
+    for key, times in (("DefMemPerCPU", cpus), ("DefMemPerNode", 1)):
+        share = next(iter(numbers([place.get(key, ""), config.get(key, "")])), 0)  # the partition's, else the cluster's
+        if 0 < share * times < group.memory * 0.9:
+            why = f"with {key}={share} a job that asks for no memory gets {share * times} of {group.memory} MB"
+            example = f"request_memory: {group.memory}M"
+            return Gap(key=f"node_types.{group.name}.request_memory", why=why, example=example)
+    return None
 
 
 def _node_type_values(group: NodeGroup, partition: str, most_cpus: int) -> Member:
     """Return the keys of a node type. ``most_cpus``: CPUs per node that the partition's jobs may use; 0 means all."""
     first, (gpu_type, gpus), per_core = group.nodes[0], group.gpu, group.cpus_per_core
     usable = min(node.usable_cpus // node.cpus_per_core for node in group.nodes)
-    usable = min(usable, max(1, most_cpus // per_core)) if most_cpus else usable
+    if most_cpus:
+        usable = min(usable, max(1, most_cpus // per_core))
     what = f"GPU node, {gpus} x {gpu_type or 'GPU'}" if gpus else "CPU node"
+    # None where the site file's own default says the same, or where the nodes differ.
     known = {
         "title": f"{what}, {count(group.cores, 'core')}, {max(1, group.memory // 1024)} GB",
         "nodes": len(group.nodes),
@@ -282,6 +295,7 @@ def _add_gpus(draft: _Draft, groups: Sequence[NodeGroup], config: Mapping[str, s
 
 def _add_launcher(draft: _Draft, types: Sequence[str], default: str) -> None:
     """Add srun's MPI type: MpiDefault, else PMIx (which Open MPI, Horovod's usual MPI, uses), else the only other."""
+    # Without the plain name: the newest of pmix_v3, pmix_v4, ...
     pmix = [name for name in types if name == "pmix"] or sorted(name for name in types if name.startswith("pmix"))[-1:]
     others = [name for name in types if name != "none"]
     if default:
@@ -319,7 +333,9 @@ def _add_environment(draft: _Draft, here: Here) -> None:
 
 def _add_folders(draft: _Draft, config: Mapping[str, str]) -> None:
     scratch = config.get("TmpFS", "").rstrip("/")  # "/" would make every folder private to its node
-    private = list(dict.fromkeys([*([scratch] if scratch.startswith("/") else []), "/tmp", "/dev/shm"]))
+    private = ["/tmp", "/dev/shm"]
+    if scratch.startswith("/"):
+        private = list(dict.fromkeys([scratch, *private]))  # often TmpFS is one of the two
     draft.add("folders", {"node_private": private}, _SLURM, "TmpFS, and the folders that machines never share")
     why = "folders for runs and data on a file system that all nodes share; until then runs go to ./runs"
     draft.gaps.append(Gap(key="folders.runs", why=why, example="runs: $SCRATCH/hpclaunch/runs, data: $SCRATCH/data"))
@@ -348,10 +364,12 @@ def _site_values(draft: _Draft, cluster: str, config: Mapping[str, str], here: H
         "here": {"ref": f"the machine {here.hostname or 'that this file was written on'}", "read": here.today},
     }
     used = {name for names in draft.origins.values() for name in names}
-    return {
+    values = {
         **draft.values,
         "sources": {name: source for name, source in sources.items() if name in used},
         "origins": draft.origins,
-        **({"derived": draft.derived} if draft.derived else {}),
-        "unverified": {gap.key: gap.why for gap in draft.gaps},
     }
+    if draft.derived:
+        values["derived"] = draft.derived
+    values["unverified"] = {gap.key: gap.why for gap in draft.gaps}
+    return values
