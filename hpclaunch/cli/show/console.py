@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.core.errors import Fault, HpclaunchError
-from hpclaunch.core.spec import Cost, JobSpec, digits_of
+from hpclaunch.core.spec import Cost, JobSpec, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ def show_error(error: HpclaunchError, as_json: bool) -> None:
     """Show every fault of an expected failure."""
     if as_json:
         names = ("what", "where", "allowed", "next")
-        write_json({"error": type(error).__name__, "faults": [{n: getattr(f, n) for n in names} for f in error.faults]})
+        faults = [{name: getattr(fault, name) for name in names} for fault in error.faults]
+        write_json({"error": type(error).__name__, "faults": faults})
     for fault in error.faults:
         say(f"error: {fault}")
 
@@ -94,9 +95,7 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     )
     say(f"{spec.name}: {nodes} x {tasks} = {ranks}")
     if spec.sweep:
-        axes = " x ".join(f"{len(values)} {name}" for name, values in spec.sweep.axes)
-        limit = f"at most {spec.sweep.at_once} at a time" if spec.sweep.at_once else "no limit at a time"
-        say(f"  {'job array':<15} {count(spec.sweep.count, 'run'):<24} ({axes}; {limit})")
+        _show_array(spec.sweep)
     rows = [("site", spec.site, site_origin)]
     rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
     for key, value, origin in rows:
@@ -107,6 +106,12 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     _show_declined(spec)
     for notice in (*spec.unverified, *notices):
         warn(notice)
+
+
+def _show_array(sweep: Sweep) -> None:
+    axes = " x ".join(f"{len(values)} {name}" for name, values in sweep.axes)
+    limit = f"at most {sweep.at_once} at a time" if sweep.at_once else "no limit at a time"
+    say(f"  {'job array':<15} {count(sweep.count, 'run'):<24} ({axes}; {limit})")
 
 
 def show_advice(advice: str) -> None:
@@ -168,8 +173,9 @@ def show_run(run: Run, as_json: bool) -> None:
 
 def show_next(run: Run) -> None:
     """Show the next commands for a run."""
-    all_flag, first_run = (" --all", f"/{0:0{digits_of(run.tasks)}d}") if run.tasks else ("", "")
-    name = run.label
+    name, all_flag, first_run = run.label, "", ""
+    if run.tasks:  # an array, of which each run has a log of its own
+        all_flag, first_run = " --all", f"/{0:0{digits_of(run.tasks)}d}"
     say(f"  hpclaunch status {name}{all_flag}\n  hpclaunch logs -f {name}{first_run}\n  hpclaunch cancel {name}")
 
 
@@ -184,7 +190,8 @@ def show_end(run: Run, as_json: bool) -> None:
     say(f"{run.label}: {run.state}{code}")
     for key, value in final.items():
         if isinstance(value, int | float | str) and key not in ("event", "time"):
-            say(f"  {key:<18} {value:.4g}" if isinstance(value, float) else f"  {key:<18} {value}")
+            shown = f"{value:.4g}" if isinstance(value, float) else value
+            say(f"  {key:<18} {shown}")
     if run.state != "COMPLETED" and run.logs():
         say(f"  its log: hpclaunch logs {run.label}")
     write(f"{run.path}\n")
@@ -193,7 +200,7 @@ def show_end(run: Run, as_json: bool) -> None:
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
     """Draw a table on a terminal; elsewhere write tab-separated lines, the first with the column names."""
     if not sys.stdout.isatty():
-        lines = [*([header] if any(header) else []), *rows]
+        lines = [header, *rows] if any(header) else rows  # live_table names the columns only once
         write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in lines))
         return
     from rich.console import Console
@@ -232,10 +239,12 @@ def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
     for title in header:
         grid.add_column(title, overflow="fold")
     for row in rows:
-        style = _STATE_STYLES.get(row[state_column], "red") if state_column is not None else ""
-        grid.add_row(
-            *(Text(_escape_controls(cell), style=style if i == state_column else "") for i, cell in enumerate(row))
-        )
+        cells = [Text(_escape_controls(cell)) for cell in row]
+        if state_column is not None:
+            state = row[state_column]
+            # A state without a style is a failure.
+            cells[state_column] = Text(_escape_controls(state), style=_STATE_STYLES.get(state, "red"))
+        grid.add_row(*cells)
     return grid
 
 
@@ -270,7 +279,8 @@ def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> N
     width = min(_WIDEST, shutil.get_terminal_size().columns) if terminal else _WIDEST
     made = [[(_escape_controls(text), style) for text, style in line] for line in lines(width)]
     if not terminal or os.environ.get("NO_COLOR"):
-        write("".join("".join(text for text, _ in line).rstrip() + "\n" for line in made))
+        plain = ["".join(text for text, _ in line).rstrip() for line in made]
+        write("".join(f"{line}\n" for line in plain))
         return
     from rich.console import Console
     from rich.text import Text
