@@ -47,7 +47,7 @@ def numbers(text: str, below: int) -> list[int]:
         match = _RANGE.fullmatch(item)
         if match is None:
             return []
-        last = min(int(match[2] or match[1]), below - 1)
+        last = min(int(match[2] or match[1]), below - 1)  # a damaged text may name 999,999,999 indices
         found += range(int(match[1]), last + 1, max(1, int(match[3] or 1)))
     return found
 
@@ -64,13 +64,8 @@ def load_any(path: Path) -> Run:
     try:
         return load(path)
     except NotFound:
-        if not path.name.isascii() or not path.name.isdigit():
-            raise
-        try:
-            array = load(path.parent)
-        except NotFound:
-            array = None
-        if array is None or not array.tasks:
+        array = _array_around(path)
+        if array is None:
             raise
     digits = digits_of(array.tasks)
     if len(path.name) != digits or int(path.name) >= array.tasks:
@@ -80,6 +75,17 @@ def load_any(path: Path) -> Run:
             Fault(what=what, allowed=f"{0:0{digits}d} to {last}", next=f"hpclaunch status {array.label} --all")
         )
     return task_of(array, int(path.name))
+
+
+def _array_around(path: Path) -> Run | None:
+    """Return the array of which the path may name a run; None if it names none."""
+    if not path.name.isascii() or not path.name.isdigit():
+        return None
+    try:
+        array = load(path.parent)
+    except NotFound:
+        return None
+    return array if array.tasks else None
 
 
 def whole_of(run: Run) -> Run:
@@ -94,7 +100,8 @@ def task_of(array: Run, index: int) -> Run:
 
 def tasks_of(array: Run, indices: Sequence[int] | None = None) -> list[Run]:
     """Return the runs of an array (all, or those of the indices) with their last recorded states."""
-    known, chains, common = _task_states(array), *_chains(array)
+    known = _task_states(array)
+    chains, common = _chains(array)
     return [
         _run_of(array, index, chains.get(index, common), known.get(index))
         for index in (range(array.tasks) if indices is None else indices)
@@ -106,7 +113,7 @@ def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -
     if not job_id:
         state = array.state if array.state in _BEFORE_A_JOB else "NOT_SUBMITTED"
         now = TaskState(job_id="", state=state, reason=array.reason)
-    elif known and known.job_id == job_id:
+    elif known and known.job_id == job_id:  # else it is the state of an earlier start
         now = known
     else:
         now = TaskState(job_id=job_id, state="PENDING")
@@ -153,8 +160,9 @@ def _task_states(array: Run) -> dict[int, TaskState]:
     """Return the recorded states by index. Damaged entries are left out; the scheduler is then asked again."""
     found: dict[int, TaskState] = {}
     for key, entry in json_object(read_text(array.path / STATES)).items():
+        is_index = key.isascii() and key.isdigit()
         complete = isinstance(entry, list) and len(entry) == 5 and all(isinstance(text, str) for text in entry)
-        if key.isascii() and key.isdigit() and complete and JOB_ID.fullmatch(entry[0]) and STATE.fullmatch(entry[1]):
+        if is_index and complete and JOB_ID.fullmatch(entry[0]) and STATE.fullmatch(entry[1]):
             found[int(key[:9])] = TaskState(*entry)
     return found
 
@@ -165,9 +173,9 @@ def record_tasks(array: Run, news: Mapping[int, Run]) -> Run:
     The array stays SUBMITTING while a part of it is being submitted, so that the scheduler's answer, or a later
     search, still finds it so. If the directory cannot be written, the news is returned but not recorded.
     """
-    totals = summary(
-        news.values() if len(news) == array.tasks else {**dict(enumerate(tasks_of(array))), **news}.values()
-    )
+    # News of every run needs no recorded states, and reading those of a large array takes time.
+    now = news if len(news) == array.tasks else {**dict(enumerate(tasks_of(array))), **news}
+    totals = summary(now.values())
     try:
         with locked(array.path):
             known = _task_states(array)
@@ -176,7 +184,8 @@ def record_tasks(array: Run, news: Mapping[int, Run]) -> Run:
                 known.update(fresh)
                 text = json.dumps({str(n): state for n, state in sorted(known.items())}, separators=(",", ":"))
                 write_text(array.path / STATES, text + "\n", durable=False)
-        if array.state in _BEFORE_A_JOB or all(getattr(array, name) == value for name, value in totals.items()):
+        is_unchanged = all(getattr(array, name) == value for name, value in totals.items())
+        if array.state in _BEFORE_A_JOB or is_unchanged:
             return array
         return change(array, durable=False, **totals)
     except OSError:
