@@ -42,21 +42,25 @@ def objections(spec: JobSpec) -> list[Fault]:
     knows, by way of sacctmgr, which takes a quarter of a second; it is asked where it matters.
     """
     user = pwd.getpwuid(os.geteuid()).pw_name
-    show, shares = ["scontrol", "show", "partition", "--all", "--oneliner"], _shares_command(user)  # hidden ones too
-    commands = [show, *([shares] if spec.account else []), *([_associations_command(user)] if spec.qos else [])]
+    commands = [["scontrol", "show", "partition", "--all", "--oneliner"]]  # hidden ones too
+    if spec.account:
+        commands.append(_shares_command(user))
+    if spec.qos:
+        commands.append(_associations_command(user))
     answers = dict(zip((command[0] for command in commands), _ask_all(*commands), strict=True))
     partitions = [
         dict(_FIELD.findall(line)) for line in answers["scontrol"].splitlines() if line.startswith("PartitionName=")
     ]
     allowed = _associations(answers.get("sacctmgr", "")) or _shares(answers.get("sshare", ""), user)
     if spec.account and not spec.qos and not allowed:
+        # sshare told nothing, and accounting has not been asked yet.
         allowed = _associations(_ask_all(_associations_command(user))[0])
     return [*_of_partition(spec, partitions), *_of_account(spec, allowed)]
 
 
 def _associations_command(user: str) -> list[str]:
     here = cluster_name(os.environ)  # one slurmdbd may serve several clusters
-    where = [f"user={user}", *([f"cluster={here}"] if here else [])]
+    where = [f"user={user}", f"cluster={here}"] if here else [f"user={user}"]
     return ["sacctmgr", "--noheader", "--parsable2", "show", "associations", *where, "format=Account,QOS"]
 
 
@@ -164,12 +168,11 @@ def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> 
     order = sorted(known, key=lambda other: (other != name, other not in like, known[other].get("Default") != "YES"))
     with_gpus = {other for other in known if "gres/gpu" in known[other].get("TRES", "")}
     needed = with_gpus if spec.layout.gpus_per_node and with_gpus else set(known)  # not every cluster counts GPUs
-    places = [
-        (f"--partition {other}", [limits_of(known[other])])
-        for other in order
-        if other == name or (other in needed and _is_open(known[other]))
-        if not _not_admitted(spec, known[other])
-    ]
+    places = []
+    for other in order:
+        is_proposed = other == name or (other in needed and _is_open(known[other]))
+        if is_proposed and not _not_admitted(spec, known[other]):
+            places.append((f"--partition {other}", [limits_of(known[other])]))
     return suggestion(places, _ask(spec)) or ""
 
 
@@ -198,10 +201,13 @@ def _not_admitted(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, s
     """Return (noun, what was asked for, who may) where the partition's lists exclude the account or the QOS."""
     found = []
     for key, noun, asked in (("Accounts", "account", spec.account), ("Qos", "QOS", spec.qos)):
+        if not asked:
+            continue
         allowed, denied = partition.get(f"Allow{key}", "ALL"), partition.get(f"Deny{key}", "")
-        if asked and allowed not in ("ALL", "") and asked.lower() not in allowed.lower().split(","):
+        is_restricted = allowed not in ("ALL", "")
+        if is_restricted and asked.lower() not in allowed.lower().split(","):
             found.append((noun, asked, allowed))
-        elif asked and asked.lower() in denied.lower().split(","):
+        elif asked.lower() in denied.lower().split(","):
             found.append((noun, asked, ""))
     return found
 
@@ -218,6 +224,7 @@ def _account_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
     account, qos, accounts = spec.account.lower(), spec.qos.lower(), sorted({one.account for one in allowed})
     if not account or account in accounts:
         return None
+    # An account is proposed that may use the QOS; one without a list of QOS may use any.
     usable = sorted({one.account for one in allowed if not qos or not one.qos or qos in one.qos}) or accounts
     return Fault(
         where=_ACCOUNTING,
