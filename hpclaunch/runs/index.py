@@ -52,7 +52,8 @@ def remember(index: Path, path: Path) -> str:
 
 def known(index: Path, folders: Iterable[Path] = ()) -> Known:
     """Return the runs in the list and in ``folders``, which hold run directories; skips damaged or missing ones."""
-    return _load_runs([*reversed(indexed(index)), *(path for folder in folders for path in inside(folder))])
+    in_folders = [path for folder in folders for path in inside(folder)]
+    return _load_runs([*reversed(indexed(index)), *in_folders])
 
 
 def _load_runs(paths: Iterable[Path]) -> Known:
@@ -97,7 +98,7 @@ def _may_be_run(folder: Path) -> bool:
     try:
         return stat.S_ISREG(os.stat(folder / RECORD).st_mode)
     except OSError as error:
-        return isinstance(error, PermissionError)
+        return isinstance(error, PermissionError)  # load then says why it cannot be read
 
 
 def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
@@ -182,6 +183,7 @@ class _RunFinder:
     def find(self, name: str | None) -> Run:
         if not name:
             return self._newest_run()
+        # A path comes first: in the folder of the runs a name is a path too.
         if os.sep in name or _is_run(Path(name)):
             return self._find_in_array(name) or load_any(_absolute_path(name))
         found = self._task(name) or self._runs_by_name.get(name) or _find_abbreviated(name, self._runs)
@@ -208,16 +210,18 @@ class _RunFinder:
         owner = next((run for run in self._arrays if array in (run.job_id, *run.earlier)), None)
         if owner is None:
             return None
-        if int(task[:9]) < owner.tasks:
-            return task_of(owner, int(task[:9]))
+        index = int(task[:9])  # int() refuses a text of thousands of digits
+        if index < owner.tasks:
+            return task_of(owner, index)
         what = f"array {array} has no task {task[:9]}"
         raise NotFound(Fault(what=what, allowed=f"0 to {owner.tasks - 1}", next=f"hpclaunch status {array} --all"))
 
     def _find_in_array(self, name: str) -> Run | None:
         """Return the run that ``ARRAY/0007`` names; None if there is no such array."""
         array, _, task = name.partition(os.sep)
-        if not array or not task.isdigit() or _is_run(_absolute_path(array)):
-            return None
+        is_absolute = not array
+        if is_absolute or not task.isdigit() or _is_run(_absolute_path(array)):
+            return None  # load_any reads it as a path
         found = next((run for run in self._arrays if array in (run.path.name, run.job_id, *run.earlier)), None)
         found = found or _find_abbreviated(array, self._arrays)
         return load_any(found.path / task) if found else None
@@ -238,14 +242,15 @@ def _find_abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
 def _refuse_broken(paths: Iterable[Path], name: str) -> None:
     """Raise NotFound, with the reason, if a run of that name is known and cannot be read."""
     for path in paths:
-        if path.name == name and not os.path.lexists(path):
+        if path.name != name:
+            continue
+        if not os.path.lexists(path):
             what = "the directory of this run no longer exists"
             next_step = (
                 "squeue --me lists the jobs that still run; hpclaunch runs rebuild removes missing runs from the list"
             )
             raise NotFound(Fault(where=str(path), what=what, next=next_step))
-        if path.name == name:
-            load(path)
+        load(path)  # raises with the reason
 
 
 def _is_run(path: Path) -> bool:
