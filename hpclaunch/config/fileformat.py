@@ -141,8 +141,9 @@ class Environment:
         The lines of set-up of both are joined. A container replaces the modules of the weaker level.
         """
         software = stronger if stronger.has_python else self
+        weaker_modules = () if stronger.container else self.modules
         return Environment(
-            modules=stronger.modules or (() if stronger.container else self.modules),
+            modules=stronger.modules or weaker_modules,
             container=software.container,
             venv=software.venv,
             conda=software.conda,
@@ -195,7 +196,9 @@ class Place:
 
 def value_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     """Return ``value`` as ``kind``. If it is not valid, note the fault and return a placeholder, so reading goes on."""
-    reader = _READERS.get(typing.get_origin(kind)) or (_read_record if dataclasses.is_dataclass(kind) else _read_plain)
+    reader = _READERS.get(typing.get_origin(kind))
+    if reader is None:
+        reader = _read_record if dataclasses.is_dataclass(kind) else _read_plain
     return reader(kind, value, place, faults)
 
 
@@ -230,7 +233,7 @@ def _read_marked(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     before = len(faults)
     value = value_of(base, value, place, faults)
     if len(faults) > before:
-        return value
+        return value  # the other marks cannot judge a value of a wrong type
     for mark in marks:
         faults += _violations(mark, value, place)
     return value
@@ -243,9 +246,12 @@ def _violations(mark: Any, value: Any, place: Place) -> Faults:
         found.append(place.fault(f"{value!r} is not allowed here", allowed=mark.what))
     if isinstance(mark, OneOf) and value not in mark.names:
         found.append(_choice_fault(value, mark.names, place))
-    if isinstance(mark, AtLeast) and (value if isinstance(value, int | float) else len(value)) < mark.least:
-        shown = f"{value} is too small" if isinstance(value, int | float) else "has too few members"
-        found.append(place.fault(shown, allowed=f"at least {mark.least}"))
+    if isinstance(mark, AtLeast):
+        is_number = isinstance(value, int | float)
+        size = value if is_number else len(value)
+        if size < mark.least:
+            what = f"{value} is too small" if is_number else "has too few members"
+            found.append(place.fault(what, allowed=f"at least {mark.least}"))
     if isinstance(mark, AtMost) and value > mark.most:
         found.append(place.fault(f"{value} is too large", allowed=f"at most {mark.most}"))
     return found
@@ -261,7 +267,9 @@ def _read_union(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
         return None
     attempt: Faults = []
     for arm in arms:
-        if arm is type(None) or (arm is float and int in arms and type(value) is int):
+        # A whole number stays one where both kinds of number are allowed.
+        loses_kind = arm is float and int in arms and type(value) is int
+        if arm is type(None) or loses_kind:
             continue
         attempt = []
         found = value_of(arm, value, place, attempt)
@@ -273,7 +281,7 @@ def _read_union(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
 
 def _read_choice(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     allowed = typing.get_args(kind)
-    if value not in allowed or type(value) is not type(allowed[0]):
+    if value not in allowed or type(value) is not type(allowed[0]):  # True equals 1
         faults.append(_choice_fault(value, allowed, place))
     return value
 
@@ -315,16 +323,11 @@ def _read_record(kind: Any, value: Any, place: Place, faults: Faults, extra: Map
         return _FAULTY
     before = len(faults)
     known = {item.name: item for item in dataclasses.fields(kind) if item.metadata != INTERNAL}
-    for key in value:
-        if key not in known:
-            allowed = sorted(known)
-            near = did_you_mean(str(key), allowed)
-            faults.append((place / key).fault(f"unknown key{near}", allowed=", ".join(allowed)))
+    faults += [_unknown_key(key, sorted(known), place) for key in value if key not in known]
     ours = {key: member for key, member in value.items() if key in known}
     given = {key: value_of(known[key].type, member, place / key, faults) for key, member in ours.items()} | {**extra}
-    for name, item in known.items():
-        if name not in given and item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
-            faults.append((place / name).fault("this key is required, but missing"))
+    missing = [name for name, item in known.items() if name not in given and _is_required(item)]
+    faults += [(place / name).fault("this key is required, but missing") for name in missing]
     if len(faults) > before:
         return _FAULTY
     try:
@@ -332,6 +335,15 @@ def _read_record(kind: Any, value: Any, place: Place, faults: Faults, extra: Map
     except ValueError as error:
         faults.append(place.fault(str(error)))
         return _FAULTY
+
+
+def _unknown_key(key: Any, allowed: list[str], place: Place) -> Fault:
+    near = did_you_mean(str(key), allowed)
+    return (place / key).fault(f"unknown key{near}", allowed=", ".join(allowed))
+
+
+def _is_required(item: dataclasses.Field[Any]) -> bool:
+    return item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
 
 
 _READERS: dict[Any, Callable[[Any, Any, Place, Faults], Any]] = {
