@@ -82,7 +82,9 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
             name = _best_fitting(family, wanted, decisions)
         elif family.limits:
             _check_named(family, wanted, case.request.accept_unverified, decisions)
-        implicit = name in family.limits and family.limits[name].implicit and family.name not in named
+        is_chosen_here = family.name not in named
+        # The scheduler finds an implicit one by itself; a person's own choice is still written.
+        implicit = is_chosen_here and name in family.limits and family.limits[name].implicit
         places[family.name] = "" if implicit else name
         limits += _first_fitting(family, name, ask)
     _check_available(wanted, decisions)
@@ -106,7 +108,8 @@ def _check_available(wanted: Wanted, decisions: Decisions) -> None:
 def _first_fitting(family: Family, name: str, ask: Ask) -> list[Limits]:
     """Return the limits of the first of several partitions (``a,b``) that accepts the request, else of the first."""
     known = [family.limits[member] for member in name.split(",") if member in family.limits]
-    return [limits for limits in known if not violations(limits, ask)][:1] or known[:1]
+    fitting = [limits for limits in known if not violations(limits, ask)]
+    return fitting[:1] or known[:1]
 
 
 def _check_required(case: Case, placement: Placement, node: NodeType, decisions: Decisions) -> None:
@@ -121,15 +124,18 @@ def _check_required(case: Case, placement: Placement, node: NodeType, decisions:
     }
     refused = {fault.where for fault in decisions.faults}
     for key in case.site.required:
-        if not chosen[key] and f"{case.site.name} {key}" not in refused:
-            in_settings = f", or write '{key}: …' in the settings file ({SETTINGS_HINT})" if key != "memory" else ""
-            what = f"{case.site.name} requires {key}"
-            decisions.fault(what, next=f"add --{key}{in_settings}", subject=_subject_of(key))
+        if chosen[key] or f"{case.site.name} {key}" in refused:
+            continue
+        # The settings have no key for memory.
+        in_settings = f", or write '{key}: …' in the settings file ({SETTINGS_HINT})" if key != "memory" else ""
+        what = f"{case.site.name} requires {key}"
+        decisions.fault(what, next=f"add --{key}{in_settings}", subject=_subject_of(key))
 
 
 def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
     """Return the best fitting partition or QOS; empty text where the site neither prefers nor requires one."""
     limits, preferred = family.limits, family.preferred
+    # Without limits nothing can be compared; without a preference the scheduler's own default is as good.
     if not limits or (preferred is None and not family.required):
         return decisions.pick(family.name, (_origin(family, preferred or "", wanted), preferred)) or ""
     refusals = {name: violations(one, wanted.ask) for name, one in limits.items()}
@@ -150,18 +156,23 @@ def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
 def _origin(family: Family, name: str, wanted: Wanted) -> str:
     """Return why a partition or a QOS was chosen: the node type or the site prefers it, or it fits best."""
     node, defaults = wanted.node, wanted.site.defaults
-    partition = family.name == "partition"
-    if name == (node.partition if partition else node.qos):
+    if family.name == "partition":
+        of_node_type, of_site = node.partition, defaults.partition
+    else:
+        of_node_type, of_site = node.qos, defaults.qos
+    if name == of_node_type:
         return f"node type of {wanted.site.name}"
-    return f"site {wanted.site.name}" if name == (defaults.partition if partition else defaults.qos) else "best fit"
+    return f"site {wanted.site.name}" if name == of_site else "best fit"
 
 
 def _price(limits: Limits, wanted: Wanted) -> float:
     """Return the cost of an hour relative to that of a whole node at charge factor 1."""
     node = wanted.node
     whole = node.whole_nodes if limits.whole_nodes is None else limits.whole_nodes
-    part = 1.0 if whole or not node.gpus_per_node else wanted.ask.gpus / node.gpus_per_node
-    return part * (1.0 if limits.charge_factor is None else limits.charge_factor)
+    factor = 1.0 if limits.charge_factor is None else limits.charge_factor
+    if whole or not node.gpus_per_node:
+        return factor
+    return wanted.ask.gpus / node.gpus_per_node * factor  # on shared nodes a job pays for its share of the GPUs
 
 
 def _why_not(family: Family, name: str, best: str, wanted: Wanted) -> str:
@@ -175,11 +186,12 @@ def _why_not(family: Family, name: str, best: str, wanted: Wanted) -> str:
 
 def _refuse_all(family: Family, wanted: Wanted, decisions: Decisions) -> None:
     ask = wanted.ask
-    refused = [
-        f"{name} ({'; '.join(map(str, violated)) if (violated := violations(limits, ask)) else 'only if named'})"
-        for name, limits in family.limits.items()
-        if not limits.node_types or ask.node_type in limits.node_types
-    ]
+    refused = []
+    for name, limits in family.limits.items():
+        if limits.node_types and ask.node_type not in limits.node_types:
+            continue  # one for other nodes is of no interest
+        reason = "; ".join(map(str, violations(limits, ask))) or "only if named"
+        refused.append(f"{name} ({reason})")
     decisions.fault(
         f"no {family.name} accepts {ask}" + (f": {', '.join(refused)}" if refused else ""),
         where=f"{wanted.site.name} {family.name}",
@@ -190,13 +202,32 @@ def _refuse_all(family: Family, wanted: Wanted, decisions: Decisions) -> None:
 
 def _check_named(family: Family, wanted: Wanted, accept_unverified: bool, decisions: Decisions) -> None:
     """Check the partition or QOS that a person named: it must be known, and it must accept the request."""
-    site, named, known = wanted.site, wanted.named[family.name], family.limits
+    named, known = wanted.named[family.name], family.limits
     names = named.split(",") if family.name == "partition" else [named]  # Slurm starts a job in the first that is free
     unknown = [one for one in names if one not in known]
     if unknown and accept_unverified:
         listed = ", ".join(unknown)
         decisions.warnings.append(f"{family.name} {listed} is not in the site file: its limits are not checked")
         return
+    if unknown:
+        _refuse_unknown(family, unknown, wanted, decisions)
+        return
+    refusals = [violations(known[one], wanted.ask) for one in names]
+    if not all(refusals):
+        return  # one that accepts the request is enough
+    for violation in refusals[0]:
+        decisions.fault(
+            violation.what,
+            where=f"{wanted.site.name} {family.name} {named}",
+            allowed=violation.allowed,
+            next=alternative(wanted),
+            subject=violation.subject or _subject_of(family.name),
+        )
+
+
+def _refuse_unknown(family: Family, unknown: list[str], wanted: Wanted, decisions: Decisions) -> None:
+    """Note a fault for each partition or QOS that the site file lacks, with the nearest one that would do."""
+    site, known = wanted.site, family.limits
     for one in unknown:
         from difflib import get_close_matches  # costs 5 ms, and only an error needs it
 
@@ -208,15 +239,6 @@ def _check_named(family: Family, wanted: Wanted, accept_unverified: bool, decisi
             allowed=", ".join(known),
             next=f"{alternative(instead)}; or use {one!r} without a check, with --accept-unverified",
             subject=_subject_of(family.name),
-        )
-    refusals = [violations(known[one], wanted.ask) for one in names if one in known]
-    for violation in refusals[0] if refusals and not unknown and all(refusals) else ():
-        decisions.fault(
-            violation.what,
-            where=f"{site.name} {family.name} {named}",
-            allowed=violation.allowed,
-            next=alternative(wanted),
-            subject=violation.subject or _subject_of(family.name),
         )
 
 
