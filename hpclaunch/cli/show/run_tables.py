@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
 _STATE = 3
+_FACTS = ("run", "run_dir", "name", "site", "state", "job_id", "exit_code", "reason", "nodes", "excluded", "git")
 _LAST_STATES = 12
 _MOST_FILES = 20
 
@@ -35,7 +36,8 @@ def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> Non
 def watch_status(updates: Iterable[Sequence[Run]], as_json: bool, every: bool = False) -> None:
     """Show the lines again each time the scheduler was asked; as JSON write one line for each change."""
     if not as_json:
-        live_table(_HEADER, ([_row(run) for run in (each(found) if every else found)] for found in updates), _STATE)
+        lists = (each(found) if every else found for found in updates)
+        live_table(_HEADER, ([_row(run) for run in listed] for listed in lists), _STATE)
         return
     shown: list[dict[str, Any]] = []
     for found in updates:
@@ -47,7 +49,9 @@ def watch_status(updates: Iterable[Sequence[Run]], as_json: bool, every: bool = 
 
 def _run_values(run: Run) -> dict[str, Any]:
     values = {**run.to_json(), "explanation": explanation(run)}
-    return {**values, "array": str(run.home), "values": swept(run)} if run.index >= 0 else values
+    if run.index >= 0:
+        values |= {"array": str(run.home), "values": swept(run)}
+    return values
 
 
 def _row(run: Run) -> tuple[str, ...]:
@@ -62,27 +66,13 @@ def show_everything(run: Run, as_json: bool) -> None:
     if as_json:
         write_json(values)
         return
-    for name in (
-        "run",
-        "run_dir",
-        "name",
-        "site",
-        "state",
-        "job_id",
-        "exit_code",
-        "reason",
-        "nodes",
-        "excluded",
-        "git",
-    ):
+    for name in _FACTS:
         if values[name]:
             _line(name.replace("_", " "), str(values[name]))
     _show_request(run, values["spec"])
     for event in values["states"][-_LAST_STATES:]:
-        _line(
-            str(event.get("time", "")),
-            " ".join(str(event.get(key, "")) for key in ("state", "job_id", "reason")).strip(),
-        )
+        words = [str(event.get(key, "")) for key in ("state", "job_id", "reason")]
+        _line(str(event.get("time", "")), " ".join(words).strip())
     for start in values["attempts"]:
         code = "no exit code yet" if start["exit_code"] is None else f"exit code {start['exit_code']}"
         _line(f"start {start['attempt']}", f"{start['started']}, {code}")
@@ -117,7 +107,7 @@ def _command(run: Run, spec: dict[str, Any]) -> list[str]:
     command, sweep = spec.get("command"), spec.get("sweep")
     if not isinstance(command, list):
         return []
-    position = sweep.get("position") if isinstance(sweep, dict) else None
+    position = sweep.get("position") if isinstance(sweep, dict) else None  # of the sweep's values among the words
     own = [f"--{name.replace('_', '-')}={value}" for name, value in swept(run).items()]
     place = position if isinstance(position, int) else len(command)
     return [*map(str, command[:place]), *own, *map(str, command[place:])]
@@ -127,7 +117,9 @@ def _sweep(spec: dict[str, Any]) -> str:
     """Return how many values of which parameters an array has: ``3 seed x 2 learning_rate``."""
     sweep = spec.get("sweep")
     axes = sweep.get("axes") if isinstance(sweep, dict) else None
-    pairs = [axis for axis in axes if isinstance(axis, list) and len(axis) == 2] if isinstance(axes, list) else []
+    if not isinstance(axes, list):
+        return ""
+    pairs = [axis for axis in axes if isinstance(axis, list) and len(axis) == 2]
     return " x ".join(f"{len(values)} {name}" for name, values in pairs if isinstance(values, list))
 
 
@@ -157,9 +149,9 @@ def show_results(found: Sequence[Run], as_json: bool) -> None:
     names = list(dict.fromkeys(name for result in results for name in result))
     if not any(map(final_metrics, found)):
         say('none of these runs wrote a result: a line {"event": "end", ...} in its metrics.jsonl')
-    rows = [
-        (run.label, run.state, *(result.get(n, "-") for n in names)) for run, result in zip(found, results, strict=True)
-    ]
+    rows = []
+    for run, result in zip(found, results, strict=True):
+        rows.append((run.label, run.state, *(result.get(name, "-") for name in names)))
     table(("run", "state", *names), rows, state_column=1)
 
 
