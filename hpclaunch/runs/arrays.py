@@ -208,8 +208,11 @@ def summary(found: Iterable[Run]) -> dict[str, Any]:
     if unfinished:
         state = next((state for state in _MOST_ACTIVE_FIRST if state in states), unfinished[0].state)
         code = ""
+    elif failed:
+        state, code = failed.state, failed.exit_code
     else:
-        state, code = (failed.state, failed.exit_code) if failed else ("COMPLETED", "0:0")
+        state, code = "COMPLETED", "0:0"
+    # The most active first; then the most frequent.
     order = [*_MOST_ACTIVE_FIRST, *(state for state, _ in states.most_common())]
     counts = ", ".join(f"{states[state]} {state}" for state in dict.fromkeys(order) if states[state])
     reasons = Counter(run.reason for run in unfinished if run.reason).most_common(1)
@@ -226,7 +229,8 @@ def jobs_of(run: Run) -> list[Run]:
     """Return one copy of the run for each of its unfinished jobs: an array that was started in parts has several."""
     if not run.tasks:
         return [run]
-    ids = dict.fromkeys(task.job_id.partition("_")[0] for task in tasks_of(run) if task.job_id and not task.final)
+    unfinished = [task for task in tasks_of(run) if task.job_id and not task.final]
+    ids = dict.fromkeys(task.job_id.partition("_")[0] for task in unfinished)
     return [replace(run, job_id=job_id) for job_id in ids]
 
 
