@@ -224,7 +224,8 @@ def _binding_check(evidence: ProbeEvidence, requested: int, tasks: int) -> Check
         what = f"{host} has {node_cpus} CPUs, but Slurm gave {tasks} tasks {requested} each"
         hint = "Slurm is configured with more CPUs than the node has; ranks wait for each other"
         return Check(name="CPU binding", verdict="WARN", what=what, next=hint)
-    if len(sets) > 1 and not disjoint and scheduler_row(evidence.spec["scheduler"]).binds_cpus:
+    share_cpus = len(sets) > 1 and not disjoint
+    if share_cpus and scheduler_row(evidence.spec["scheduler"]).binds_cpus:
         what = f"not bound: {len(sets)} ranks on {host} share {len(used)} CPUs"
         return Check(name="CPU binding", verdict="WARN", what=what, next=hint)
     own = "to itself" if disjoint else f"and shares them; each has {count(requested, 'thread')}"
@@ -258,6 +259,7 @@ def _stray_check(evidence: ProbeEvidence, promised: Mapping[str, str]) -> Check 
     if exports_nothing and evidence.mark in strays:
         what = "the submitting shell's variables reach the ranks in spite of --export=NONE"
         return Check(name="environment", verdict="WARN", what=what, next="ask the site's staff")
+    # Where the shell's variables are exported on purpose, the mark is one of them.
     others = [name for name in strays if name != evidence.mark and name not in promised]
     if others:
         what = f"{', '.join(others)} is set for the ranks, but neither the site nor the job sets it"
