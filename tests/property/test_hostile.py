@@ -289,8 +289,8 @@ JOBS = [
 def shipped_templates() -> Iterator[None]:
     """The bundled templates are compiled once: a hostile file has no part in that."""
     with pytest.MonkeyPatch.context() as patch:
-        made = rendering._environment(ROOTS)
-        patch.setattr(rendering, "_environment", lambda _: made)
+        made = rendering._environment(ROOTS, None)
+        patch.setattr(rendering, "_environment", lambda *_: made)
         yield
 
 
