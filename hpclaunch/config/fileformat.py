@@ -337,7 +337,7 @@ def _read_record(kind: Any, value: Any, place: Place, faults: Faults, extra: Map
         return _FAULTY
 
 
-def _unknown_key(key: Any, allowed: list[str], place: Place) -> Fault:
+def _unknown_key(key: object, allowed: list[str], place: Place) -> Fault:
     near = did_you_mean(str(key), allowed)
     return (place / key).fault(f"unknown key{near}", allowed=", ".join(allowed))
 
