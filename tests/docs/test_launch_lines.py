@@ -83,9 +83,9 @@ request: the bundled job `cifar`, on as many nodes. It covers every bundled Slur
   walltime, logs, what happens when a rank fails, the MPI transport (`-mca`, `-x`), variables of network libraries.
 - The rows below the flags show **their effect** according to the manuals of sbatch and srun, computed for both sides:
   nodes, ranks, CPUs (as Slurm counts them) and GPUs, the GPUs that each rank of a node sees, in its order, and the GPU
-  that it uses (a · b · c: local rank 0, 1, 2). The program is the same on both sides: it uses the only GPU that it sees, or
-  the one with its local rank's number. A variable that is set before the launch is assumed to reach the ranks, as its
-  author intends. `--gpu-bind=closest` is read with the centre's own table of GPUs and cores.
+  that it uses (a · b · c: local rank 0, 1, 2). The program is the same on both sides: it uses the only GPU that it
+  sees, or the one with its local rank's number. A variable that is set before the launch is assumed to reach the
+  ranks, as its author intends. `--gpu-bind=closest` is read with the centre's own table of GPUs and cores.
 - hpclaunch's srun repeats nodes, tasks and CPUs per task (*also srun*), because since Slurm 22.05 srun does not read
   the CPUs per task from the directives ([slurm-facts.md](slurm-facts.md), row 2). That is no difference.
 - A row with an empty last column has no difference; the last column of every other row gives the reason.
