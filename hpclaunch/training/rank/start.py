@@ -117,7 +117,7 @@ def _set_seeds(seed: int, rank: int) -> None:
     own = stream_seed(seed, "rank", rank)
     random.seed(own)
     np.random.seed(own)
-    tf.random.set_set_seeds(own)
+    tf.random.set_seed(own)
     # Layers such as Dropout then keep their random state in variables, which a checkpoint can contain.
     tf.keras.backend.experimental.enable_tf_random_generator()
 
