@@ -161,8 +161,12 @@ def place() -> Iterator[Path]:
         yield from furnished(Path(folder).resolve())
 
 
+COMPILED = "home/.cache/hpclaunch/templates"
+"""Where any command line may leave compiled templates."""
+
+
 def furnished(folder: Path) -> Iterator[Path]:
-    (folder / "home").mkdir()
+    (folder / COMPILED).mkdir(parents=True)
     (folder / "project/jobs/train").mkdir(parents=True)
     (folder / "project/jobs/train/train.py").write_text("print()\n")
     (folder / "project/jobs/train/job.yaml").write_text("{summary: trains, script: train.py}\n")
@@ -289,8 +293,8 @@ JOBS = [
 def shipped_templates() -> Iterator[None]:
     """The bundled templates are compiled once: a hostile file has no part in that."""
     with pytest.MonkeyPatch.context() as patch:
-        made = rendering._environment(ROOTS)
-        patch.setattr(rendering, "_environment", lambda _: made)
+        made = rendering._environment(ROOTS, None)
+        patch.setattr(rendering, "_environment", lambda *_: made)
         yield
 
 
@@ -432,7 +436,11 @@ def test_command_lines(place: Path, guard: Guard, verb: list[str], some: list[An
     line += ["--", *after] if after else []
     line = [word.replace("\0", "").encode("utf-8", "replace").decode() for word in line]  # exec passes no others
     out, err = screen(), screen()
-    with met("command lines", guard), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        met("command lines", guard, place / COMPILED),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         try:
             cli.main(line)
         except SystemExit as ended:
