@@ -75,22 +75,22 @@ def faults(one: Table) -> list[str]:
 
 HEAD = """# Launch lines: the centres' and hpclaunch's
 
-What a centre teaches its users to write for a job on several GPU nodes, and what hpclaunch writes for the same request:
-the bundled job `cifar`, on as many nodes. Every bundled Slurm site is here but the test cluster.
+This page compares the script that a centre teaches for a job on several GPU nodes with hpclaunch's script for the same
+request: the bundled job `cifar`, on as many nodes. It covers every bundled Slurm site except the test cluster.
 
 - **Flags**: every option on resources and placement that either script has: partition, QOS, constraint, nodes, tasks,
   CPUs, GPUs, memory, binding, distribution, network, MPI, and the variables that order GPUs. Not compared: account,
   walltime, logs, what happens when a rank fails, the MPI transport (`-mca`, `-x`), variables of network libraries.
-- Below the flags stands **what they come to** by the manuals of sbatch and srun, computed from either side: nodes,
-  ranks, CPUs (as Slurm counts them) and GPUs, which GPUs each rank of a node sees, in its order, and which of them it
-  takes (a · b · c: local rank 0, 1, 2). The program is the same on both sides: it takes the only GPU that it sees, or
-  the one with its local rank's number. A variable set before the launch is taken to reach the ranks, as its author
-  means it. `--gpu-bind=closest` is read with the centre's own table of GPUs and cores.
-- hpclaunch's srun says nodes, tasks and CPUs of a task once more (*also srun*): since Slurm 22.05 srun does not take
-  the CPUs of a task from the directives ([slurm-facts.md](slurm-facts.md), row 2). That is no difference.
-- A row with an empty last column has no difference; every other one says why.
-- **Third party**: the request is not the centre's own, but stands in a file of one of its users. **Retired**: the
-  machine is gone; hpclaunch renders scripts for it and never submits them.
+- The rows below the flags show **their effect** according to the manuals of sbatch and srun, computed for both sides:
+  nodes, ranks, CPUs (as Slurm counts them) and GPUs, the GPUs that each rank of a node sees, in its order, and the GPU
+  that it uses (a · b · c: local rank 0, 1, 2). The program is the same on both sides: it uses the only GPU that it
+  sees, or the one with its local rank's number. A variable that is set before the launch is assumed to reach the
+  ranks, as its author intends. `--gpu-bind=closest` is read with the centre's own table of GPUs and cores.
+- hpclaunch's srun repeats nodes, tasks and CPUs per task (*also srun*), because since Slurm 22.05 srun does not read
+  the CPUs per task from the directives ([slurm-facts.md](slurm-facts.md), row 2). That is no difference.
+- A row with an empty last column has no difference; the last column of every other row gives the reason.
+- **Third party**: the request is not the centre's own, but from a file of one of its users. **Retired**: the
+  machine no longer exists; hpclaunch renders scripts for it and never submits them.
 
 `pytest tests/docs/test_launch_lines.py --rewrite-golden` writes this page from
 [launch_lines.yaml](../tests/docs/launch_lines.yaml) and the plans; a difference not explained there fails the tests.
