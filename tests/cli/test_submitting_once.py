@@ -38,7 +38,7 @@ case $what in
   later) echo "$folder" > {spool}/late; lost ;;
   unreachable) echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1 ;;
   accept-and-hang) accept; sleep 600 ;;
-  accept-and-outlast) accept; asleep "$PPID"; kill -s ALRM "$PPID"; sleep 600 ;;
+  accept-and-outlast) accept; {{ asleep "$PPID"; kill -s ALRM "$PPID"; }} & exec sleep 600 ;;
   hang) sleep 600 ;;
   accept-and-kill) accept; kill -9 "$(parent "$PPID")"; sleep 600 ;;
   kill) kill -9 "$(parent "$PPID")"; sleep 600 ;;
@@ -156,7 +156,8 @@ def test_a_controller_that_comes_back_gets_the_run(controller: Desk) -> None:
 
 def test_an_sbatch_that_hangs_after_it_was_accepted_is_ended_and_the_run_found(controller: Desk) -> None:
     # The alarm is that of timeout's own clock, set off once the job is queued, however long sbatch took to get so far.
-    # timeout must be waiting for sbatch by then: it starts sbatch before it knows the number of that process.
+    # timeout must be waiting for sbatch by then: it starts sbatch before it knows the number of that process. And sbatch
+    # must not have a child that it is just starting: until that is another program bash's own handler loses a SIGTERM.
     plan(controller, "accept-and-outlast")
     done = controller.type("submit", "./train.py", "--json")
     assert (done.code, done.json["job_id"], jobs(controller)) == (0, "4711", ["4711"]), done.err
