@@ -51,7 +51,22 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> s
     os.waitpid(child, 0)
     if not job_id.isdigit():
         raise SchedulerError(Fault(where="submitit", what=job_id or "the local executor did not start"))
+    _await_command_line(job_id)
     return job_id
+
+
+def _await_command_line(process: str) -> None:
+    """Wait until the process table shows the controller's command: for an instant after its start it shows none.
+
+    A state that is asked in this instant would be UNKNOWN. One second at most: an ended process shows none either.
+    """
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{process}/cmdline").read_bytes():
+                return
+        except OSError:
+            return
+        time.sleep(0.01)
 
 
 def _start_and_leave(run: Run, walltime: int, reader: int, writer: int) -> None:
