@@ -156,8 +156,8 @@ def test_a_controller_that_comes_back_gets_the_run(controller: Desk) -> None:
 
 def test_an_sbatch_that_hangs_after_it_was_accepted_is_ended_and_the_run_found(controller: Desk) -> None:
     # The alarm is that of timeout's own clock, set off once the job is queued, however long sbatch took to get so far.
-    # timeout must be waiting for sbatch by then: it starts sbatch before it knows the number of that process. And sbatch
-    # must be one process: between fork and exec, bash's own handler loses a SIGTERM.
+    # timeout must be waiting for sbatch by then: it starts sbatch before it knows the number of that process.
+    # sbatch must be one process: between fork and exec, bash's own handler loses a SIGTERM.
     plan(controller, "accept-and-outlast")
     done = controller.type("submit", "./train.py", "--json")
     assert (done.code, done.json["job_id"], jobs(controller)) == (0, "4711", ["4711"]), done.err
