@@ -92,8 +92,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if hasattr(session.config, "workerinput"):
         return  # one process of several: the one that gathers their reports decides
     if "HPCLAUNCH_TEST_SKIPPED" in os.environ:  # a file for `pytest @FILE`: .ci/run runs these tests later, as root
-        tests = "".join(f"{test}\n" for test in dict.fromkeys(_skipped_ids))
-        Path(os.environ["HPCLAUNCH_TEST_SKIPPED"]).write_text(tests)
+        # File by file, as several processes report them mixed: fixtures of a file would be made for each of its tests.
+        tests = sorted(dict.fromkeys(_skipped_ids), key=lambda test: test.partition("::")[0])
+        Path(os.environ["HPCLAUNCH_TEST_SKIPPED"]).write_text("".join(f"{test}\n" for test in tests))
     missed = _skipped.keys() - _elsewhere()
     if os.environ.get("CI") == "true" and exitstatus == 0 and (missed or _unnamed or _vanished()):
         session.exitstatus = 1

@@ -122,7 +122,7 @@ class Desk:
     def listing(self) -> dict[str, bytes | None]:
         """All files and folders under the desk but the notes of the fake programs, and what Jinja compiled."""
         compiled = self.root / "home" / ".cache" / "hpclaunch" / "templates"
-        left_out = {self.root, self.spool, compiled, *compiled.parents[:2]}
+        left_out = {self.spool, compiled, *compiled.parents[:2]}
         written = [path for path in self.root.rglob("*") if path not in left_out]
         written = [path for path in written if not {self.spool, compiled}.intersection(path.parents)]
         return {str(path): path.read_bytes() if path.is_file() else None for path in written}
