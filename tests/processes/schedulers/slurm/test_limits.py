@@ -12,32 +12,15 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.site import Defaults, Limits
+from hpclaunch.config.site import Defaults
 from hpclaunch.core.errors import Fault
 from hpclaunch.schedulers.slurm import limits as slurm_limits
-from hpclaunch.schedulers.slurm.limits import _ask_all, limits_of, objections
-from tests.builders import HOUR, a_site, planned
+from hpclaunch.schedulers.slurm.limits import _ask_all, objections
+from tests.builders import HOUR, a_site, partition_line, planned
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
-USUAL = (
-    "PartitionName={name} AllowGroups=ALL AllowAccounts={accounts} {deny}AllowQos={qos} AllocNodes=ALL "
-    "Default={default} QoS=N/A DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO "
-    "MaxNodes={most} MaxTime={longest} MinNodes={least} LLN=NO MaxCPUsPerNode=UNLIMITED Nodes=n[1-4] "
-    "PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE "
-    "PreemptMode=REQUEUE State={state} TotalCPUs=32 TotalNodes={total} SelectTypeParameters=NONE JobDefaults=(null) "
-    "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED TRES=cpu=32,mem=32000M,node=4,billing=32{tres}"
-)
-
-
-def partition(name: str, **changes: Any) -> str:
-    """A line of ``scontrol show partition --oneliner``."""
-    values = {"accounts": "ALL", "deny": "", "qos": "ALL", "default": "NO", "most": "UNLIMITED", "longest": "UNLIMITED"}
-    values |= {"least": 0, "total": 4, "state": "UP", "tres": ",gres/gpu=16"}
-    return USUAL.format(name=name, **{**values, **changes})
-
-
-BATCH = partition("batch", longest="1-00:00:00", default="YES")
-DEBUG = partition("debug", most=2, longest="00:30:00")
+BATCH = partition_line("batch", longest="1-00:00:00", default="YES")
+DEBUG = partition_line("debug", most=2, longest="00:30:00")
 
 
 @pytest.fixture
@@ -69,7 +52,7 @@ def told(**typed: Any) -> list[str]:
 
 def test_a_hidden_partition_may_be_named_and_is_never_proposed(slurm: Any, tmp_path: Path) -> None:
     """Without --all scontrol leaves hidden partitions out (its manual), and who may use one would be refused."""
-    hidden = partition("secret").replace("Hidden=NO", "Hidden=YES")
+    hidden = partition_line("secret").replace("Hidden=NO", "Hidden=YES")
     slurm(scontrol=f"{BATCH}\n{hidden}\n")
     assert told(partition="secret", walltime=60) == []
     assert "--all" in (tmp_path / "scontrol.args").read_text().splitlines()
@@ -139,7 +122,7 @@ def test_all_limits_that_are_broken_are_told(slurm: Any) -> None:
 
 
 def test_too_few_nodes_are_told(slurm: Any) -> None:
-    slurm(scontrol=partition("large", least=3))
+    slurm(scontrol=partition_line("large", least=3))
     assert [fault.allowed for fault in against(partition="large")] == ["at least 3 nodes"]
 
 
@@ -147,7 +130,7 @@ def test_too_few_nodes_are_told(slurm: Any) -> None:
 def test_a_job_for_several_partitions_waits_for_ever_only_if_each_refuses_it(
     slurm: Any, partitions: str, objected: bool
 ) -> None:
-    slurm(scontrol=f"{BATCH}\n{DEBUG}\n{partition('tiny', total=1)}\n")
+    slurm(scontrol=f"{BATCH}\n{DEBUG}\n{partition_line('tiny', total=1)}\n")
     assert bool(told(partition=partitions, nodes=3)) is objected
 
 
@@ -164,7 +147,7 @@ def test_a_job_for_several_partitions_waits_for_ever_only_if_each_refuses_it(
     ],
 )
 def test_who_may_use_a_partition(slurm: Any, lists: dict[str, str], typed: dict[str, Any], what: str | None) -> None:
-    slurm(scontrol=f"{partition('closed', **lists)}\n{BATCH}\n")
+    slurm(scontrol=f"{partition_line('closed', **lists)}\n{BATCH}\n")
     found = told(partition="closed", **typed)
     assert [text.partition("\n")[0] for text in found] == ([f"Slurm's partition closed: {what}"] if what else [])
     assert all("--partition batch would be accepted" in text for text in found)
@@ -174,7 +157,7 @@ def test_who_may_use_a_partition(slurm: Any, lists: dict[str, str], typed: dict[
     "changes", [{"state": "DOWN"}, {"accounts": "theirs"}, {"tres": ""}, {"longest": "00:01:00", "most": 1}]
 )
 def test_what_is_down_or_closed_or_without_gpus_is_not_proposed(slurm: Any, changes: dict[str, Any]) -> None:
-    slurm(scontrol=f"{partition('other', **changes)}\n{DEBUG}\n{BATCH}\n")
+    slurm(scontrol=f"{partition_line('other', **changes)}\n{DEBUG}\n{BATCH}\n")
     (text,) = told(partition="debug", account="m1", nodes=2)
     assert "--partition batch would be accepted" in text
 
@@ -259,22 +242,6 @@ def test_a_program_that_cannot_be_started_is_as_good_as_none(slurm: Any, tmp_pat
     slurm(scontrol=f"{DEBUG}\n")
     (tmp_path / "scontrol").write_text("#!/no/such/interpreter\n")
     assert told(partition="debug", nodes=3) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "limits"),
-    [
-        ({"most": 2, "longest": "2-00:00:00", "least": 2}, Limits(max_nodes=2, min_nodes=2, max_walltime=48 * HOUR)),
-        ({}, Limits(max_nodes=4)),
-        ({"most": 100}, Limits(max_nodes=4)),
-        ({"total": 0}, Limits()),
-        ({"longest": "INFINITE"}, Limits(max_nodes=4)),
-        ({"longest": "30"}, Limits(max_nodes=4, max_walltime=HOUR // 2)),
-    ],
-)
-def test_limits_of_a_partition_as_scontrol_tells_them(changes: dict[str, Any], limits: Limits) -> None:
-    fields = dict(word.split("=", 1) for word in partition("x", **changes).split())
-    assert limits_of(fields) == limits
 
 
 def test_a_program_that_hangs_is_given_up_with_all_that_it_started_and_the_others_count(

@@ -1,17 +1,16 @@
+"""What squeue and sacct answer about runs: fakes on PATH."""
+
 from __future__ import annotations
 
-import inspect
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpclaunch.core.errors import NotFound, SchedulerError
-from hpclaunch.core.scheduler_rows import SCHEDULERS
-from hpclaunch.schedulers import NEVER_BEGUN, Scheduler, Status, scheduler_of
+from hpclaunch.core.errors import SchedulerError
+from hpclaunch.schedulers import NEVER_BEGUN, Status
 from hpclaunch.schedulers.slurm import scheduler, states
-from hpclaunch.schedulers.slurm.programs import leaking
 from tests.builders import a_run
 
 
@@ -30,43 +29,6 @@ def fake(folder: Path, name: str, answer: str, code: int = 0) -> None:
         f"#!/bin/bash\nwhile read -r x; do echo \"$x\"; done <<'EOF'\n{answer}\nEOF\nexit {code}\n"
     )
     (folder / name).chmod(0o755)
-
-
-FUNCTIONS = [name for name in vars(Scheduler) if not name.startswith("_")]
-
-
-@pytest.mark.parametrize("name", SCHEDULERS)
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_every_scheduler_has_the_functions_of_the_protocol(name: str, function: str) -> None:
-    ours, promised = (inspect.signature(getattr(it, function)) for it in (scheduler_of(name), Scheduler))
-    assert [*ours.parameters] == [*promised.parameters][1:], "all but self"
-    assert len(FUNCTIONS) > 10
-
-
-def test_an_unknown_scheduler_is_not_found() -> None:
-    with pytest.raises(NotFound, match="no scheduler is called 'pbs'"):
-        scheduler_of("pbs")
-
-
-@pytest.mark.parametrize(
-    ("variable", "leaks"),
-    [
-        ("SLURM_JOB_ID", True),
-        ("SLURM_CPU_BIND", True),
-        ("SBATCH_ACCOUNT", True),
-        ("SRUN_CPUS_PER_TASK", True),
-        ("PMI_RANK", True),
-        ("PMIX_NAMESPACE", True),
-        ("OMPI_MCA_btl", True),
-        ("SLURM_CONF", False),
-        ("SLURM_CLUSTERS", False),
-        ("SLURM_TIME_FORMAT", False),
-        ("PATH", False),
-        ("MY_SLURM_THING", False),
-    ],
-)
-def test_row_01_what_sbatch_must_not_see(variable: str, leaks: bool) -> None:
-    assert leaking({variable: "x"}) == ([variable] if leaks else [])
 
 
 def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, program: Path) -> None:
@@ -130,10 +92,6 @@ def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_he
     assert states.states(tasks[1:2])["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
 
 
-def test_nothing_is_asked_for_no_runs(program: Path) -> None:
-    assert states.states([]) == {}
-
-
 def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, program: Path) -> None:
     reason = "squeue: is not on this machine"
     assert states.states([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN", reason=reason)}
@@ -141,7 +99,3 @@ def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, pro
         scheduler.cancel([a_run(tmp_path, "1")])
     with pytest.raises(SchedulerError, match="there is no sbatch on this machine"):
         scheduler.submit(a_run(tmp_path), "", 0)
-
-
-def test_what_to_type_to_cancel(tmp_path: Path) -> None:
-    assert scheduler.cancel_command(a_run(tmp_path, "7")) == "hpclaunch cancel run-7 (or: scancel 7)"

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.core.errors import NotFound
+from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.schedulers import Scheduler, scheduler_of
+from hpclaunch.schedulers.slurm import scheduler, states
+from hpclaunch.schedulers.slurm.programs import leaking
+from tests.builders import a_run
+
+FUNCTIONS = [name for name in vars(Scheduler) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_scheduler_has_the_functions_of_the_protocol(name: str, function: str) -> None:
+    ours, promised = (inspect.signature(getattr(it, function)) for it in (scheduler_of(name), Scheduler))
+    assert [*ours.parameters] == [*promised.parameters][1:], "all but self"
+    assert len(FUNCTIONS) > 10
+
+
+def test_an_unknown_scheduler_is_not_found() -> None:
+    with pytest.raises(NotFound, match="no scheduler is called 'pbs'"):
+        scheduler_of("pbs")
+
+
+@pytest.mark.parametrize(
+    ("variable", "leaks"),
+    [
+        ("SLURM_JOB_ID", True),
+        ("SLURM_CPU_BIND", True),
+        ("SBATCH_ACCOUNT", True),
+        ("SRUN_CPUS_PER_TASK", True),
+        ("PMI_RANK", True),
+        ("PMIX_NAMESPACE", True),
+        ("OMPI_MCA_btl", True),
+        ("SLURM_CONF", False),
+        ("SLURM_CLUSTERS", False),
+        ("SLURM_TIME_FORMAT", False),
+        ("PATH", False),
+        ("MY_SLURM_THING", False),
+    ],
+)
+def test_row_01_what_sbatch_must_not_see(variable: str, leaks: bool) -> None:
+    assert leaking({variable: "x"}) == ([variable] if leaks else [])
+
+
+def test_nothing_is_asked_for_no_runs() -> None:
+    assert states.states([]) == {}
+
+
+def test_what_to_type_to_cancel(tmp_path: Path) -> None:
+    assert scheduler.cancel_command(a_run(tmp_path, "7")) == "hpclaunch cancel run-7 (or: scancel 7)"
