@@ -20,6 +20,7 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, GpuRequest, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import LIBRARY, Context, JobSpec, Request
+from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
 from hpclaunch.render import library, render
 from hpclaunch.resolve import spec_of
 from hpclaunch.resolve.case import Case
@@ -68,11 +69,25 @@ _DESK = Site(
     launchers=Launchers(default="horovodrun", options={"horovodrun": LauncherOptions(), "mpirun": LauncherOptions()}),
     environment=Environment(python="current"),
 )
+_PARTITION = (
+    "PartitionName={name} AllowGroups=ALL AllowAccounts={accounts} {deny}AllowQos={qos} AllocNodes=ALL "
+    "Default={default} QoS=N/A DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO GraceTime=0 Hidden=NO "
+    "MaxNodes={most} MaxTime={longest} MinNodes={least} LLN=NO MaxCPUsPerNode=UNLIMITED Nodes=n[1-4] "
+    "PriorityJobFactor=1 PriorityTier=1 RootOnly=NO ReqResv=NO OverSubscribe=NO OverTimeLimit=NONE "
+    "PreemptMode=REQUEUE State={state} TotalCPUs=32 TotalNodes={total} SelectTypeParameters=NONE JobDefaults=(null) "
+    "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED TRES=cpu=32,mem=32000M,node=4,billing=32{tres}"
+)
 
 
 def a_site(**changes: Any) -> Site:
     """A Slurm site with GPU and CPU nodes and two partitions."""
     return replace(_SITE, **changes)
+
+
+def everywhere() -> Site:
+    """A Slurm site with every launcher, where nodes may be entered by ssh."""
+    names = [name for name in LAUNCHERS if name != NO_LAUNCHER]
+    return a_site(launchers=Launchers(default="srun", options={name: LauncherOptions(ssh=True) for name in names}))
 
 
 def a_desk(**changes: Any) -> Site:
@@ -167,3 +182,10 @@ def a_run(folder: Path, job_id: str = "", state: str = "PENDING") -> Run:
     path = folder / f"run-{job_id}"
     path.mkdir(exist_ok=True)
     return Run(path=path, name="train", site="x", scheduler="slurm", created="", job_id=job_id, state=state)
+
+
+def partition_line(name: str, **changes: Any) -> str:
+    """A line of ``scontrol show partition --oneliner``, as Slurm 22.05 writes it."""
+    values = {"accounts": "ALL", "deny": "", "qos": "ALL", "default": "NO", "most": "UNLIMITED", "longest": "UNLIMITED"}
+    values |= {"least": 0, "total": 4, "state": "UP", "tres": ",gres/gpu=16"}
+    return _PARTITION.format(name=name, **{**values, **changes})

@@ -6,10 +6,14 @@ import os
 import re
 import signal
 from collections import Counter
+from collections.abc import Generator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.no_processes import no_processes
 
 # A skip must name its group, as in pytest.skip("group slurm: needs root and Slurm"): any other skip is a failure in CI.
 _REASON = re.compile(r"group (?P<group>[a-z0-9.-]+): (?P<why>.*)", re.DOTALL)
@@ -26,6 +30,10 @@ _passed: Counter[str] = Counter()
 # With `pytest -n 3` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
 # both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
 _TOGETHER = ("docs", "faults", "horovod", "packaging", "site_environment", "slurm")
+# This file writes down a few hundred scripts, which takes longer than its tests.
+_IN_ONE_PROCESS = "tests/script/test_every_script.py"
+# Their tests start no process (tests/no_processes.py).
+_WITHOUT_PROCESSES = ("golden", "property", "unit")
 # Those of tests/slurm that train wait less than the others and compute more: about half of the time of the folder.
 _TRAINING = re.compile(r"tests/slurm/test_(any_cluster|cifar|jobs|profile|strategies)\.py")
 
@@ -40,6 +48,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByFolder(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(_IN_ONE_PROCESS):
+                return _IN_ONE_PROCESS
             if _folder(nodeid) not in _TOGETHER:
                 return nodeid
             return _folder(nodeid) + (" training" if _TRAINING.match(nodeid) else "")
@@ -50,6 +60,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _folder(nodeid: str) -> str:
     """The folder below tests/ that a test is in."""
     return nodeid.split("/")[1] if nodeid.startswith("tests/") else "other"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    with _started_by(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with _started_by(item):
+        return (yield)
+
+
+def _started_by(item: pytest.Item) -> AbstractContextManager[None]:
+    """Refuse the processes of a test that may start none. What ends after it may be a fixture of another folder."""
+    folder = _folder(item.nodeid)
+    return no_processes(folder) if folder in _WITHOUT_PROCESSES else nullcontext()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

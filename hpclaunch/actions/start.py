@@ -48,7 +48,12 @@ def create_run(system: System, prepared: Prepared) -> Run:
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
-    submission = runs.Submission(host=os.uname().nodename, environment=system.environment, request=request)
+    submission = runs.Submission(
+        host=os.uname().nodename,
+        git=system.git_state(Path(spec.code.folder)),
+        environment=system.environment,
+        request=request,
+    )
     return runs.create(spec, prepared.script, choose(spec.code), submission)
 
 

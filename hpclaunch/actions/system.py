@@ -14,14 +14,24 @@ from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 
 
+def _git_state(folder: Path) -> str:
+    from hpclaunch.runs import git_state
+
+    return git_state(folder)
+
+
 @record
 class System:
-    """Everything that is outside the program. ``warn`` and ``tell`` take messages for the user."""
+    """Everything that is outside the program. ``warn`` and ``tell`` take messages for the user.
+
+    ``git_state`` tells the commit of the code in a folder.
+    """
 
     cwd: Path = field(default_factory=Path.cwd)
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     unique: Callable[[], str] = lambda: os.urandom(4).hex()
+    git_state: Callable[[Path], str] = _git_state
     warn: Callable[[str], None] = lambda text: None
     tell: Callable[[str], None] = lambda text: None
 

@@ -16,7 +16,7 @@ from hpclaunch.runs.arrays import (
     whole_of,
 )
 from hpclaunch.runs.claims import holder_of, release, reserve
-from hpclaunch.runs.create import Submission, create
+from hpclaunch.runs.create import Submission, create, git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
 
@@ -36,6 +36,7 @@ __all__ = [
     "find",
     "find_all",
     "forget",
+    "git_state",
     "going_on",
     "holder_of",
     "index_file",

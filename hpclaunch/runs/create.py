@@ -35,9 +35,10 @@ _RECORDED_VARIABLES = (
 
 @record
 class Submission:
-    """Where a run comes from: the submitting host, its environment, and what was typed."""
+    """Where a run comes from: the submitting host, its environment, the state of the code, and what was typed."""
 
     host: str
+    git: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
 
@@ -59,7 +60,7 @@ def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submis
         state="INCOMPLETE",
         reason="its directory was never finished, and nothing was queued",
         host=submission.host,
-        git=_git_state(Path(spec.code.folder)),
+        git=submission.git,
         tasks=spec.sweep.count if spec.sweep else 0,
     )
     try:
@@ -114,7 +115,7 @@ def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _git_state(folder: Path) -> str:
+def git_state(folder: Path) -> str:
     """Return the commit of the code, with ``+changes`` if files differ from it; empty outside a repository."""
     try:
         commit = _git(folder, "rev-parse", "HEAD")

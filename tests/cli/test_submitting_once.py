@@ -254,8 +254,11 @@ def test_a_run_is_started_again_by_one_of_two_who_try(controller: Desk) -> None:
     plan(controller, "unreachable", "unreachable", "unreachable", "accept", "accept")
     controller.type("submit", "./train.py")
     run = the_run(controller)
-    controller.program("sbatch", SBATCH.format(spool=controller.spool).replace("case $what", "sleep 1; case $what"))
+    waits = f"until [ -e {controller.spool}/go ]; do sleep 0.05; done; case $what"
+    controller.program("sbatch", SBATCH.format(spool=controller.spool).replace("case $what", waits))
     processes = [controller.start("retry", run.name) for _ in range(2)]
+    wait_for(lambda: any(process.poll() is not None for process in processes), "one of them gives up")
+    (controller.spool / "go").touch()
     errors = [process.communicate(timeout=60)[1] for process in processes]
     assert sorted(process.returncode for process in processes) == [0, 1], errors
     assert jobs(controller) == ["4711"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,6 @@ from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import LIBRARY
 from hpclaunch.render import library, render
 from hpclaunch.resolve.containers import RUNTIMES
-from tests.architecture.bars import MOST_SCRIPT_LINES, lines
 from tests.builders import BUNDLED, CONTEXT, ROOTS, a_context, a_job, a_site, bundled_job, bundled_site, planned
 
 HERE = Path(__file__).parent
@@ -171,36 +169,3 @@ def test_a_standalone_script_is_the_same_with_the_library_in_it() -> None:
     head, _, rest = short.partition(TITLE)
     assert before.startswith(head) and before.removeprefix(head).count("\n") == 1
     assert after.endswith(rest.partition('\nsource "$library"\n')[2]) and "sha256" not in before + after
-
-
-@pytest.fixture(scope="module")
-def others(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Every other script that the bundled sites and jobs make, written down; those that are refused left out."""
-    folder, found = tmp_path_factory.mktemp("others"), []
-    for site, name, typed in scripts_without_a_golden():
-        suffix, text = rendered(site, typed)
-        if suffix == ".sh":
-            found.append(folder / f"{site}-{name}.sh")
-            found[-1].write_text(text, encoding="utf-8")
-    return found
-
-
-def test_bash_can_read_every_script(others: list[Path]) -> None:
-    for path in [*sorted(HERE.glob("*/*.sh")), LIBRARY_FILE, *others]:
-        done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, ""), path
-
-
-def test_shellcheck_finds_nothing(tmp_path: Path, others: list[Path]) -> None:
-    if shutil.which("shellcheck") is None:
-        pytest.skip("group shellcheck: install shellcheck")
-    standalone = tmp_path / "standalone.sh"
-    standalone.write_text(render(planned(job=a_job(restarts=5)), ROOTS, standalone=True))
-    files = [*sorted(HERE.glob("*/*.sh")), LIBRARY_FILE, standalone, *others]
-    done = subprocess.run(["shellcheck", *files], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
-
-
-def test_a_script_without_a_golden_is_one_screen_too(others: list[Path]) -> None:
-    """tests/architecture holds the goldens to the same."""
-    assert {path.name: lines(path) for path in others if lines(path) > MOST_SCRIPT_LINES} == {}

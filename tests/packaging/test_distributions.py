@@ -43,9 +43,10 @@ def test_the_sdist_holds_sources_and_tests(distributions: tuple[Path, Path]) -> 
 
 
 # The lowest versions of all that hpclaunch depends on, and the newest. Python 3.11 runs all the other tests.
-# The slower property tests run with them in the long tier.
-# A source distribution holds no benchmarks, nor need their tests pass from one.
-NO_BENCHMARKS = ["--ignore=tests/unit/benchmarks"]
+# The slower property tests run with them in the long tier only.
+# A source distribution holds no benchmarks, nor need their tests pass from one. Scripts are the same on every Python.
+ELSEWHERE = ["unit/training", "processes/training", "unit/benchmarks", "script/test_every_script.py"]
+ELSEWHERE += [] if LONG else ["script/test_text_through_bash.py"]
 ENVIRONMENTS = [("3.10", "lowest-direct"), *([("3.12", "highest")] if LONG else []), ("3.13", "highest")]
 
 
@@ -88,8 +89,8 @@ def check_the_core(uv: str, wheel: Path, folder: Path, python: str, resolution: 
     assert "perlmutter\tbundled" in listed
     render = (hpclaunch, "render", "cifar", "--site", "perlmutter", "--account", "m1", "--runs-dir", "/scratch")
     assert run(*render, cwd=folder).stdout.startswith("#!/bin/bash")
-    folders = ["tests/unit", *(["tests/property"] if LONG else [])]
-    options = ["-q", "-x", "-p", "no:cacheprovider", "--ignore=tests/unit/training", *NO_BENCHMARKS]
+    folders = ["tests/unit", "tests/script", "tests/processes", *(["tests/property"] if LONG else [])]
+    options = ["-q", "-x", "-p", "no:cacheprovider", *(f"--ignore=tests/{place}" for place in ELSEWHERE)]
     suite = run(interpreter, "-m", "pytest", *options, *folders, cwd=folder, check=False)
     assert suite.returncode == 0, suite.stdout[-4000:]
 

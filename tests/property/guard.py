@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_STARTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "subprocess.Popen", "pty.spawn")
+from tests.no_processes import STARTS
+
 _REACHES = ("socket.connect", "socket.bind", "ctypes.dlopen", "pickle.find_class")
 _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.truncate", "os.chmod")
 _CHANGES += ("os.chown", "os.utime", "os.setxattr", "shutil.rmtree", "shutil.move", "shutil.copyfile")
@@ -51,7 +52,7 @@ class Guard:
             places = arguments[:2] if event in _TWO_PLACES else arguments[:1]
             if any(self._is_elsewhere(place) for place in places if not isinstance(place, int)):
                 self.broken.append(f"{event} {arguments!r}")
-        elif event in _REACHES or (event in _STARTS and str(arguments[0]) not in self._programs):
+        elif event in _REACHES or (event in STARTS and str(arguments[0]) not in self._programs):
             self.broken.append(f"{event} {arguments!r}"[:500])
 
     def _is_elsewhere(self, path: Any) -> bool:

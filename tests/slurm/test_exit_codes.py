@@ -15,9 +15,18 @@ LAUNCHERS = ("srun", "mpirun")
 RANK = (
     'import os, signal, sys, time\nrank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["SLURM_PROCID"])\n'
 )
+ALL_RUN = (
+    RANK
+    + """
+mark = os.environ["HPCLAUNCH_RUN_DIR"] + "/rank-"
+open(mark + str(rank), "w").close()
+while not all(os.path.exists(mark + str(one)) for one in range(int(os.environ["HPCLAUNCH_WORLD_SIZE"]))):
+    time.sleep(0.1)
+"""
+)
 # The others would go on for longer than any test waits.
-ONE_EXITS_7 = RANK + "time.sleep(2)\nif rank == 5:\n    sys.exit(7)\ntime.sleep(3600)\n"
-ONE_IS_KILLED = RANK + "time.sleep(1)\nif rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(3600)\n"
+ONE_EXITS_7 = ALL_RUN + "if rank == 5:\n    sys.exit(7)\ntime.sleep(3600)\n"
+ONE_IS_KILLED = ALL_RUN + "if rank == 1:\n    os.kill(os.getpid(), signal.SIGKILL)\ntime.sleep(3600)\n"
 # The others learn of it a little later, and end before it does.
 ONE_IS_FOLLOWED = (
     RANK

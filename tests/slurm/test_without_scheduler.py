@@ -10,6 +10,15 @@ from tests.slurm.desk import Desk, Submitted, until
 
 pytestmark = pytest.mark.timeout(300)
 RANK = 'import os, sys, time\nrank = int(os.environ["OMPI_COMM_WORLD_RANK"])\n'
+ONE_EXITS_7 = """
+other_runs = os.environ["HPCLAUNCH_RUN_DIR"] + "/other-runs"
+if rank == 1:
+    while not os.path.exists(other_runs):
+        time.sleep(0.1)
+    sys.exit(7)
+open(other_runs, "w").close()
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -41,7 +50,7 @@ def test_a_hosts_file(desk: Desk, as_root: dict[str, str]) -> None:
 
 
 def test_row_06_exit_code_7_is_kept_and_nothing_goes_on(desk: Desk, as_root: dict[str, str]) -> None:
-    desk.job("seven", RANK + "time.sleep(1)\nif rank == 1:\n    sys.exit(7)\ntime.sleep(600)\n", resources={})
+    desk.job("seven", RANK + ONE_EXITS_7, resources={})
     code, said, run = local(desk, as_root, "seven")
     assert code == 1
     assert "FAILED (exit code 7:0)" in said

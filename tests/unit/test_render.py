@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.core.errors import InvalidFile
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER
-from hpclaunch.render import CompiledTemplates, Roots, argv, directive, oneline, override_of, quote, render
-from tests.builders import ROOTS, a_desk, a_job, a_site, planned, with_library
+from hpclaunch.render import CompiledTemplates, Roots, directive, oneline, override_of, quote, render
+from tests.builders import ROOTS, a_desk, a_job, a_site, everywhere, planned
 
 
 def script(spec: JobSpec) -> str:
@@ -54,14 +50,6 @@ def test_a_directives_value_is_quoted_as_sbatch_reads_it(value: str, written: st
     assert directive(value) == written
 
 
-def test_a_long_command_is_broken_and_stays_one_command() -> None:
-    words = [f"--option-{n}=a value" for n in range(40)]
-    text = argv(["printf", "%s\\n", *words])
-    assert max(map(len, text.splitlines())) <= 110
-    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == words
-
-
 def test_a_comment_cannot_be_ended() -> None:
     assert oneline("a\n#SBATCH --nodes=99\r\x00") == "a #SBATCH --nodes=99  "
 
@@ -77,24 +65,8 @@ def test_row_19_the_shebang_is_first_and_directives_stand_before_the_first_comma
     assert places[-1] < first_command
 
 
-def test_row_18_the_script_ends_with_the_launchs_exit_code() -> None:
-    assert script(planned()).rstrip().endswith("\nfinish")
-    done = with_library("scheduler=slurm overdue=no code=7 HPCLAUNCH_EXIT_FILE=/nonexistent; finish")
-    assert (done.returncode, done.stderr) == (7, "")
-
-
 def test_row_24_the_ranks_get_what_the_script_sets() -> None:
     assert "export SLURM_EXPORT_ENV=ALL " in script(planned())
-
-
-def test_row_25_the_launcher_runs_in_the_background(tmp_path: Path) -> None:
-    launcher = "trap 'exit 3' USR2; : > up; while :; do sleep 0.05; done"
-    done = with_library(
-        f"cd {tmp_path}; rank() {{ :; }}\n"
-        "{ until [ -e up ]; do sleep 0.05; done; kill -s USR2 $$; } &\n"
-        f'launch bash -c "{launcher}"; echo "$code"'
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
 def test_row_17_variables_are_exported_by_lines_never_by_srun() -> None:
@@ -164,48 +136,11 @@ def test_a_template_that_is_not_text_is_named(tmp_path: Path, mine: Roots) -> No
         render(planned(), mine)
 
 
-def everywhere() -> Site:
-    """A Slurm site with every launcher, where nodes may be entered by ssh."""
-    names = [name for name in LAUNCHERS if name != NO_LAUNCHER]
-    return a_site(launchers=Launchers(default="srun", options={name: LauncherOptions(ssh=True) for name in names}))
-
-
-@pytest.mark.parametrize("launcher", sorted(set(LAUNCHERS) - {"direct"}))
-@pytest.mark.parametrize("nodes", [1, 2])
-@pytest.mark.parametrize("export", ["none", "all"])
-@pytest.mark.parametrize("image", [None, "it's $HOME; #x"])
-def test_bash_can_read_the_script_of_every_launcher(launcher: str, nodes: int, export: str, image: str | None) -> None:
-    site = replace(everywhere(), export=export, container=Container(runtime="apptainer", options=("--bind", "/a b")))
-    hostile = Environment(container=image, setup=("echo x",), variables={"A": "it's"})
-    spec = planned(site, a_job(environment=hostile), launcher=launcher, nodes=nodes, arguments=("it's", "$(x)"))
-    done = subprocess.run(["bash", "-n"], input=script(spec), capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_under_ibrun_the_ranks_command_stands_in_a_file(tmp_path: Path) -> None:
-    assert "\nlaunch_file ibrun\n" in script(planned(everywhere(), launcher="ibrun"))
-    done = with_library(
-        'rank() { echo "it\'s rank"; }; start_ranks() { echo "$@"; cat "$attempt/rank"; }; launch_file ibrun',
-        attempt=str(tmp_path),
-    )
-    assert done.stdout.splitlines()[0] == f"ibrun bash {tmp_path}/rank"
-    ran = subprocess.run(["bash", tmp_path / "rank"], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (0, "it's rank\n")
-
-
 def test_under_torchrun_the_script_says_where_the_ranks_meet() -> None:
     lines = script(planned(everywhere(), launcher="torchrun", nodes=2)).splitlines()
     launch = next(n for n, line in enumerate(lines) if line.startswith("launch srun "))
     assert lines.index("set_rendezvous") < launch
     assert " torchrun " in lines[launch] + lines[launch + 1]
-
-
-@pytest.mark.parametrize(
-    ("job", "port"), [("4711", 24711), ("99999999", 29999), ("0812_3", 28123), ("4711.server", 24711), ("j", 20000)]
-)
-def test_the_port_where_torchruns_ranks_meet_is_one_that_users_may_open(job: str, port: int) -> None:
-    done = with_library('set_rendezvous; env | grep "^PET_RDZV"', HOSTNAME="n1", job=job)
-    assert sorted(done.stdout.splitlines()) == [f"PET_RDZV_ENDPOINT=n1:{port}", f"PET_RDZV_ID={job}"]
 
 
 @pytest.mark.parametrize("launcher", ["srun", "mpirun", "ibrun", "horovodrun"])
@@ -224,20 +159,6 @@ def test_row_24_where_all_of_the_shell_travels_along_the_script_unsets_what_misl
     assert "--export" not in text and "SLURM_EXPORT_ENV" not in text
     assert "unset PYTHONPATH PYTHONHOME " in text
     assert "\nunset " not in script(planned())
-
-
-def test_row_24_a_stray_of_the_submitting_shell_does_not_reach_what_follows() -> None:
-    lines = script(planned(a_site(export="all"))).splitlines()
-    unset = next(line for line in lines if line.startswith("unset "))
-    done = subprocess.run(
-        ["bash", "-c", f"{unset}; env"],
-        env={"PYTHONPATH": "/stray", "LD_PRELOAD": "", "KEPT": "1", "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "KEPT=1" in done.stdout.splitlines()
-    assert "PYTHONPATH" not in done.stdout
 
 
 def is_compiled(cache: Path) -> bool:

@@ -52,7 +52,9 @@ def calls() -> Iterator[list[str]]:
 def system(tmp_path: Path) -> Iterator[System]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:  # no run directory at Perlmutter may be in /tmp
         yield System(
-            cwd=tmp_path, environment={"HOME": str(tmp_path / "home"), "SCRATCH": scratch, "PATH": "/usr/bin:/bin"}
+            cwd=tmp_path,
+            environment={"HOME": str(tmp_path / "home"), "SCRATCH": scratch, "PATH": "/usr/bin:/bin"},
+            git_state=lambda folder: "",
         )
 
 

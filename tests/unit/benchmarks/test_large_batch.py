@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -83,14 +82,17 @@ def test_metrics_that_are_not_whole_or_of_another_world_are_refused(
         modules["results"].from_run(row, 1, cut.parent, ended)
 
 
-def test_the_table_tells_median_and_range(modules: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_the_table_tells_median_and_range(
+    modules: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     results, row = modules["results"], modules["rows"].BY_NAME["lamb"]
     ended = modules["ranks"].Ended(code=0, seconds=60.0, peak_pss=6_500_000_000)
     for seed, accuracy in ((1, 0.80), (2, 0.83), (3, 0.81)):
         made = results.from_run(row, seed, run_in(tmp_path / "run", accuracy), ended)
         results.write(results.path_of(tmp_path, 12, "lamb", seed), made)
-    command = [sys.executable, str(STUDY / "report.py"), "--results", str(tmp_path), "--markdown"]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    monkeypatch.setattr(sys, "argv", ["report.py", "--results", str(tmp_path), "--markdown"])
+    assert modules["report"].main() == 0
+    lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2 + len(modules["rows"].ROWS)
     (lamb,) = [line for line in lines if "`lamb`" in line]
     assert "81.0 % (80.0 to 83.0)" in lamb and "71.0 % (70.0 to 73.0)" in lamb and "3 of 3" in lamb

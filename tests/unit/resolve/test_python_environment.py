@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
-import pytest
-
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Container, Site
-from hpclaunch.core.spec import Step
 from hpclaunch.resolve.python_environment import PythonEnvironment, python_environment_of
 from tests.builders import a_case, a_desk, a_job, a_site
 
@@ -42,14 +36,3 @@ def test_a_container_stands_around_it_and_sees_the_folder() -> None:
 def test_a_container_that_only_srun_enters_is_closed() -> None:
     found = environment_of(a_site(container=Container(runtime="pyxis")), container="/images/tf.sqsh")
     assert found.closed == "the container /images/tf.sqsh can only be entered in a job"
-
-
-@pytest.mark.parametrize(
-    ("line", "code", "out", "err"), [("A=1", 0, "1 b c\n", ""), ("false", 78, "", "my step: failed\n")]
-)
-def test_the_script_sets_up_or_says_what_failed(tmp_path: Path, line: str, code: int, out: str, err: str) -> None:
-    steps = (Step(line=line, failure="my step"),)
-    found = PythonEnvironment(words=("x",), steps=steps, variables={"B": "b c"}, unset=("C",))
-    script = found.script("/bin/bash -c 'echo $A $B $C' ").replace("A=1", "export A=1")
-    done = subprocess.run(["/bin/bash", "-c", script], env={"C": "no"}, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (code, out, err)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from tests.builders import (
     origin_of,
     planned,
     refused,
-    with_library,
 )
 
 ORDER = "export CUDA_VISIBLE_DEVICES=3,2,1,0"
@@ -148,18 +146,6 @@ def test_row_05_where_ssh_is_allowed_the_script_lists_the_hosts_with_their_slots
     assert lines.index("list_hosts 4") < next(
         n for n, line in enumerate(lines) if line.startswith("launch horovodrun ")
     )
-
-
-@pytest.mark.parametrize(("code", "written"), [(0, "n1 slots=4\nn2 slots=4\n"), (1, "")])
-def test_row_05_the_list_of_hosts_is_one_host_a_line_or_stops_the_script(
-    tmp_path: Path, code: int, written: str
-) -> None:
-    answer = 'echo "no such list" >&2; return 1' if code else 'printf "%s\\n" n1 n2'
-    scontrol = f'scontrol() {{ [ "$*" != "show hostnames n[1-2]" ] || {{ {answer}; }}; }}'
-    known = {"HPCLAUNCH_RUN_DIR": str(tmp_path), "SLURM_JOB_NODELIST": "n[1-2]"}
-    done = with_library(f"{scontrol}\nscheduler=slurm; list_hosts 4", **known)
-    assert (done.returncode, (tmp_path / "hosts").read_text()) == (78 if code else 0, written)
-    assert ("listing the hosts of the job: failed" in done.stderr) is bool(code)
 
 
 def test_the_default_launcher_is_the_sites() -> None:

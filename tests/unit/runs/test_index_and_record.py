@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -211,8 +209,6 @@ def test_marks_and_metrics_are_read_as_far_as_they_are_whole(tmp_path: Path, ind
 
 
 def test_logs_are_read_in_the_order_of_their_age(tmp_path: Path, index: Path) -> None:
-    import os
-
     run = create(tmp_path, index)
     for age, name in enumerate(("b.out", "a.out")):
         path = run.path / "logs" / name
@@ -236,45 +232,3 @@ def test_undecodable_bytes_of_a_script_are_kept(tmp_path: Path) -> None:
     runs.write_text(tmp_path / "x", "a\udcff")
     assert (tmp_path / "x").read_bytes() == b"a\xff"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-@pytest.fixture
-def anothers() -> Iterator[Path]:
-    """A run directory below a folder that everybody may enter, unlike pytest's own folders."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        Path(folder).chmod(0o755)
-        run = Path(folder, "run")
-        run.mkdir()
-        (run / "run.json").write_text("{}")
-        yield run
-        run.chmod(0o700)
-
-
-def as_somebody_else(path: Path) -> str:
-    """What loading the run tells a person who does not own it: root becomes nobody for it, in a process of its own."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        words = "it was read"
-        try:
-            if os.geteuid() == 0:
-                os.setuid(65534)
-            runs.load(path)
-        except NotFound as error:
-            words = str(error)
-        finally:
-            os.write(writer, words.encode())
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as answer:
-        words = answer.read()
-    os.waitpid(child, 0)
-    return words
-
-
-def test_another_persons_run_is_told_from_a_damaged_one(anothers: Path) -> None:
-    assert "the record cannot be read: it has no name" in as_somebody_else(anothers)
-    (anothers / "run.json").chmod(0)
-    assert "run.json: you may not read this: it belongs to another user" in as_somebody_else(anothers)
-    anothers.chmod(0)
-    assert f"{anothers}: you may not read this: it belongs to another user" in as_somebody_else(anothers)

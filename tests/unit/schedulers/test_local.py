@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,22 +47,6 @@ def test_a_number_that_belongs_to_another_process_by_now_is_not_the_run(run: Run
 
 def test_a_run_of_another_machine_is_unknown_here(run: Run) -> None:
     assert state(replace(run, job_id="1", host="elsewhere")) == Status(state="UNKNOWN", reason="it runs on elsewhere")
-
-
-def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:
-    attempt = f"{run.path}/attempts/$SUBMITIT_LOCAL_JOB_ID.0"
-    line = f"ps -o sid= -p $$ > {run.path}/sid; until [ -e {run.path}/seen ]; do sleep 0.1; done\n"
-    line += f"mkdir -p {attempt}; echo 5 > {attempt}/exit-code\n"
-    run.script.write_text(line)
-    started = replace(run, job_id=local.submit(run, "", 60))
-    assert state(started) == Status(state="RUNNING")
-    (run.path / "seen").touch()
-    deadline = time.monotonic() + 100
-    while state(started).state == "RUNNING" and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert state(started) == Status(state="FAILED", exit_code="5:0")
-    assert int((run.path / "sid").read_text()) != os.getsid(0)
-    local.cancel([started])
 
 
 def test_what_to_type_to_cancel(run: Run) -> None:

@@ -24,7 +24,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
-from hpclaunch.runs.sweep_values import decode, encode, values_at, write_values
+from hpclaunch.runs.sweep_values import values_at, write_values
 from tests.builders import a_context, a_desk, a_job, a_site, planned, ready_script
 from tests.property.typed_text import NASTY, file_names, plain_texts, texts, variable_names
 
@@ -177,13 +177,6 @@ def test_every_run_of_an_array_gets_its_own_line_and_its_own_folder(bench: Path)
         assert seen.cwd == seen.env["HPCLAUNCH_RUN_DIR"] == str(array / f"{number:04}")
         assert seen.env["HPCLAUNCH_CHECKPOINT_DIR"] == f"{seen.cwd}/checkpoints"
         assert (array / f"{number:04}/attempts/4711_{number}.0/exit-code").read_text() == "0\n"
-
-
-@given(word=texts)
-def test_a_word_in_the_file_of_values_is_one_line_and_is_read_back(word: str) -> None:
-    written = encode(word)
-    assert not set(written) & set("\n\r\t\x00")
-    assert decode(written) == word
 
 
 @pytest.mark.parametrize("damage", ["", "0001\t--note=x\n", "0000\n", "$(touch pwned)\t--note=x\n"])

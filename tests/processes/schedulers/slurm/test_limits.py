@@ -1,0 +1,258 @@
+"""What Slurm's own programs tell of its limits: fakes on PATH, answering as Slurm 22.05 does."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hpclaunch.config.site import Defaults
+from hpclaunch.core.errors import Fault
+from hpclaunch.schedulers.slurm import limits as slurm_limits
+from hpclaunch.schedulers.slurm.limits import _ask_all, objections
+from tests.builders import HOUR, a_site, partition_line, planned
+
+ME = pwd.getpwuid(os.geteuid()).pw_name
+BATCH = partition_line("batch", longest="1-00:00:00", default="YES")
+DEBUG = partition_line("debug", most=2, longest="00:30:00")
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Put fake programs on PATH: ``slurm(scontrol=…, sacctmgr=…, sshare=…)``; what is not given is not there."""
+    monkeypatch.setenv("PATH", str(tmp_path))  # a real Slurm may be installed here
+
+    def put(**answers: str) -> None:
+        for name, answer in answers.items():
+            (tmp_path / f"{name}.answer").write_text(answer)
+            (tmp_path / name).write_text(
+                f'#!/bin/bash\nprintf "%s\\n" "$@" > {tmp_path}/{name}.args\necho "$(< {tmp_path}/{name}.answer)"\n'
+            )
+            (tmp_path / name).chmod(0o755)
+
+    return put
+
+
+def against(**typed: Any) -> list[Fault]:
+    """The objections to a plan that the site file itself, which knows no limits, lets pass."""
+    nodes = {kind: replace(node, nodes=None) for kind, node in a_site().node_types.items()}
+    site = a_site(node_types=nodes, partitions={}, defaults=Defaults(node_type="gpu", walltime=HOUR))
+    return objections(planned(site, **typed))
+
+
+def told(**typed: Any) -> list[str]:
+    return [str(fault) for fault in against(**typed)]
+
+
+def test_a_hidden_partition_may_be_named_and_is_never_proposed(slurm: Any, tmp_path: Path) -> None:
+    """Without --all scontrol leaves hidden partitions out (its manual), and who may use one would be refused."""
+    hidden = partition_line("secret").replace("Hidden=NO", "Hidden=YES")
+    slurm(scontrol=f"{BATCH}\n{hidden}\n")
+    assert told(partition="secret", walltime=60) == []
+    assert "--all" in (tmp_path / "scontrol.args").read_text().splitlines()
+    (fault,) = against(partition="secrte", walltime=60)
+    assert (fault.allowed, fault.next) == ("batch", "--partition batch would be accepted")
+
+
+def test_what_slurm_admits_is_not_objected_to(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n{DEBUG}\n", sshare=f"root||\n m1|{ME}|\n", sacctmgr="m1|normal\n")
+    assert told(account="m1", qos="normal", partition="batch", nodes=4, walltime=24 * HOUR) == []
+    assert told() == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "objection"),
+    [
+        (
+            {"partition": "debug", "walltime": HOUR},
+            (
+                "Slurm's partition debug: walltime 01:00:00 requested; allowed: at most 00:30:00\n"
+                "    next: --partition batch would be accepted"
+            ),
+        ),
+        (
+            {"partition": "debug", "nodes": 3, "walltime": 60},
+            (
+                "Slurm's partition debug: 3 nodes requested; allowed: at most 2 nodes\n"
+                "    next: --partition batch would be accepted"
+            ),
+        ),
+        (
+            {"walltime": 25 * HOUR},
+            (
+                "Slurm's partition batch: walltime 1-01:00:00 requested; allowed: at most 1-00:00:00\n"
+                "    next: --walltime 1-00:00:00 --partition batch would be accepted"
+            ),
+        ),
+        (
+            {"partition": "batch", "nodes": 8},
+            (
+                "Slurm's partition batch: 8 nodes requested; allowed: at most 4 nodes\n"
+                "    next: --nodes 4 --partition batch would be accepted"
+            ),
+        ),
+        (
+            {"partition": "debgu", "walltime": 60},
+            (
+                "Slurm has no partition 'debgu'; did you mean 'debug'?; allowed: batch, debug\n"
+                "    next: --partition debug would be accepted"
+            ),
+        ),
+    ],
+)
+def test_what_would_wait_for_ever_is_told_with_what_would_be_taken(
+    slurm: Any, typed: dict[str, Any], objection: str
+) -> None:
+    slurm(scontrol=f"{BATCH}\n{DEBUG}\n")
+    assert told(**typed) == [objection]
+
+
+def test_all_limits_that_are_broken_are_told(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n{DEBUG}\n")
+    assert [fault.what for fault in against(partition="debug", nodes=5)] == [
+        "5 nodes requested",
+        "walltime 01:00:00 requested",
+    ]
+
+
+def test_too_few_nodes_are_told(slurm: Any) -> None:
+    slurm(scontrol=partition_line("large", least=3))
+    assert [fault.allowed for fault in against(partition="large")] == ["at least 3 nodes"]
+
+
+@pytest.mark.parametrize(("partitions", "objected"), [("debug,batch", False), ("debug,tiny", True), ("batch", False)])
+def test_a_job_for_several_partitions_waits_for_ever_only_if_each_refuses_it(
+    slurm: Any, partitions: str, objected: bool
+) -> None:
+    slurm(scontrol=f"{BATCH}\n{DEBUG}\n{partition_line('tiny', total=1)}\n")
+    assert bool(told(partition=partitions, nodes=3)) is objected
+
+
+@pytest.mark.parametrize(
+    ("lists", "typed", "what"),
+    [
+        ({"accounts": "theirs,others"}, {"account": "m1"}, "account 'm1' may not use it; allowed: theirs,others"),
+        ({"accounts": "theirs,M1"}, {"account": "m1"}, None),
+        ({"accounts": "theirs,m1"}, {"account": "M1"}, None),
+        ({"deny": "DenyAccounts=m1 "}, {"account": "m1"}, "account 'm1' may not use it"),
+        ({"qos": "long"}, {"qos": "low"}, "QOS 'low' may not use it; allowed: long"),
+        ({"deny": "DenyQos=low "}, {"qos": "low"}, "QOS 'low' may not use it"),
+        ({"accounts": "theirs"}, {}, None),
+    ],
+)
+def test_who_may_use_a_partition(slurm: Any, lists: dict[str, str], typed: dict[str, Any], what: str | None) -> None:
+    slurm(scontrol=f"{partition_line('closed', **lists)}\n{BATCH}\n")
+    found = told(partition="closed", **typed)
+    assert [text.partition("\n")[0] for text in found] == ([f"Slurm's partition closed: {what}"] if what else [])
+    assert all("--partition batch would be accepted" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"state": "DOWN"}, {"accounts": "theirs"}, {"tres": ""}, {"longest": "00:01:00", "most": 1}]
+)
+def test_what_is_down_or_closed_or_without_gpus_is_not_proposed(slurm: Any, changes: dict[str, Any]) -> None:
+    slurm(scontrol=f"{partition_line('other', **changes)}\n{DEBUG}\n{BATCH}\n")
+    (text,) = told(partition="debug", account="m1", nodes=2)
+    assert "--partition batch would be accepted" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "objection"),
+    [
+        (
+            {"account": "physcis"},
+            (
+                "Slurm's accounting: you have no account 'physcis'; did you mean 'physics'?; allowed: class, physics\n"
+                "    next: --account physics"
+            ),
+        ),
+        (
+            {"account": "physics", "qos": "hgih"},
+            (
+                "Slurm's accounting: account physics may not use QOS 'hgih'; did you mean 'high'?; "
+                "allowed: high, normal\n"
+                "    next: --qos high"
+            ),
+        ),
+        (
+            {"account": "class", "qos": "high"},
+            "Slurm's accounting: account class may not use QOS 'high'; allowed: normal\n    next: --qos normal",
+        ),
+        ({"account": "Physics", "qos": "High"}, None),
+        ({"qos": "high"}, None),
+    ],
+)
+def test_accounts_and_qos_are_those_of_the_persons_associations(
+    slurm: Any, typed: dict[str, Any], objection: str | None
+) -> None:
+    rows = "physics|high,normal\nclass|normal\n"
+    slurm(scontrol=f"{BATCH}\n", sacctmgr=rows, sshare=f"root||\n physics|{ME}|\n class|{ME}|\n")
+    assert told(**typed) == ([objection] if objection else [])
+
+
+def test_without_sacctmgr_the_shares_tell_the_accounts(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n", sshare=f"root||\n physics||\n  m1|{ME}|\n  theirs|somebody|\n")
+    (text,) = told(account="theirs")
+    assert "you have no account 'theirs'; allowed: m1" in text
+    assert told(account="m1") == []
+    assert told(account="m1", qos="any") == []  # sshare knows nothing of QOS
+
+
+def test_without_sshare_the_associations_tell_the_accounts(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n", sacctmgr="m1|normal\n")
+    (text,) = told(account="theirs")
+    assert "you have no account 'theirs'; allowed: m1" in text
+
+
+def test_a_person_without_any_association_is_not_refused(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n", sacctmgr="", sshare="root||\n")
+    assert told(account="m1", qos="high") == []
+
+
+def test_only_the_persons_own_rows_are_asked_for(slurm: Any, tmp_path: Path) -> None:
+    slurm(scontrol=f"{BATCH}\n", sacctmgr="m1|normal\n", sshare="")
+    told(account="m1", qos="normal")
+    assert f"user={ME}" in (tmp_path / "sacctmgr.args").read_text().splitlines()
+    assert f"--users={ME}" in (tmp_path / "sshare.args").read_text().splitlines()
+
+
+def test_what_slurm_cannot_tell_is_not_refused(slurm: Any) -> None:
+    assert told(partition="x", account="y", qos="z", nodes=10**6, walltime=10**9) == []  # no program at all
+    slurm(scontrol="slurm_load_partitions: Unable to contact slurm controller\n", sacctmgr="Sorry\n\n", sshare="||||\n")
+    assert told(partition="x", account="y", qos="z", nodes=10**6, walltime=10**9) == []
+
+
+@pytest.mark.parametrize("name", ["scontrol", "sacctmgr", "sshare"])
+def test_a_program_that_refuses_is_not_believed(slurm: Any, tmp_path: Path, name: str) -> None:
+    slurm(scontrol=f"{DEBUG}\n", sacctmgr="m1|normal\n", sshare=f"m1|{ME}|\n")
+    for other in ("scontrol", "sacctmgr", "sshare"):
+        if other != name:
+            (tmp_path / other).unlink()
+    (tmp_path / name).write_text((tmp_path / name).read_text() + "exit 1\n")
+    assert told(partition="debug", nodes=3, account="theirs", qos="high") == []
+
+
+def test_a_program_that_cannot_be_started_is_as_good_as_none(slurm: Any, tmp_path: Path) -> None:
+    slurm(scontrol=f"{DEBUG}\n")
+    (tmp_path / "scontrol").write_text("#!/no/such/interpreter\n")
+    assert told(partition="debug", nodes=3) == []
+
+
+def test_a_program_that_hangs_is_given_up_with_all_that_it_started_and_the_others_count(
+    slurm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm(sshare="an answer\n")
+    for name in ("scontrol", "sacctmgr"):
+        # Until what it started is killed too the pipe stays open, and this test waits for its end.
+        (tmp_path / name).write_text(f"#!/bin/bash\n{shutil.which('sleep', path='/usr/bin:/bin')} 3600\n")
+        (tmp_path / name).chmod(0o755)
+    # A clock of its own: the time is over for the two that hang, and never for one that a busy machine keeps waiting.
+    readings = iter([0.0, 60.0, 60.0, 0.0])
+    monkeypatch.setattr(slurm_limits, "time", SimpleNamespace(monotonic=lambda: next(readings)))
+    assert _ask_all(["scontrol"], ["sacctmgr"], ["sshare"], seconds=60) == ["", "", "an answer\n"]

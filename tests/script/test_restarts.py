@@ -1,0 +1,105 @@
+"""How a script asks to be started again: what Slurm is asked, how often, and what the script says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.render import render
+from tests.builders import CONTEXT, ROOTS, a_job, a_site, planned, ready_script, with_library
+
+SLEEP = """#!/bin/bash
+echo "sleep $*" >> {folder}/asked
+"""
+# Fails so often, as where the controller does not answer, then says its word.
+FAILS = """#!/bin/bash
+echo "{name} $*" >> {folder}/asked
+[ "$(grep -c '^{name} ' {folder}/asked)" -gt {times} ] || {{ echo 'Unable to contact slurm controller' >&2; exit 1; }}
+echo '{word}'
+"""
+
+
+def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNING", **typed: str) -> tuple[str, str]:
+    """Run a script whose program has saved; return (what it asked for, what it said). Slurm fails so many times."""
+    (folder / "bin").mkdir()
+    (folder / "run/code").mkdir(parents=True)
+    job = a_job(restarts=5, command=("bash", "-c", "exit 75"))
+    spec = planned(job=job, context=replace(CONTEXT, run_dir=str(folder / "run"), cwd=str(folder)), **typed)
+    programs = {
+        "srun": '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\nexec "$@"\n',
+        "sleep": SLEEP.format(folder=folder),
+        "squeue": FAILS.format(name="squeue", folder=folder, times=squeue, word=word),
+        "scontrol": FAILS.format(name="scontrol", folder=folder, times=scontrol, word=""),
+    }
+    for name, text in programs.items():
+        (folder / "bin" / name).write_text(text)
+        (folder / "bin" / name).chmod(0o755)
+    ready_script(spec)
+    os.utime(folder / "run/job.sh", (0, 0))
+    path = {"PATH": f"{folder}/bin:/usr/bin:/bin", "SLURM_JOB_ID": "7", "HOSTNAME": "n1"}
+    done = subprocess.run(["bash", folder / "run/job.sh"], env=path, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 75, done.stderr
+    return (folder / "asked").read_text(), done.stderr
+
+
+def test_row_10_a_controller_that_is_down_for_a_moment_does_not_end_the_chain(tmp_path: Path) -> None:
+    asked, said = asked_of_slurm(tmp_path, squeue=1, scontrol=2)
+    words = [line.partition(" --")[0] for line in asked.splitlines()]
+    assert words == [
+        *("squeue", "sleep 1", "squeue"),
+        *("scontrol requeue 7", "sleep 1", "scontrol requeue 7", "sleep 2", "scontrol requeue 7"),
+    ]
+    assert "saved; to be started again" in said
+    assert "scontrol did not work; once more in 2 s" in said
+    assert "does not requeue this job" not in said
+
+
+def test_row_10_slurm_is_asked_a_few_times_and_no_longer_than_the_lead(tmp_path: Path) -> None:
+    (tmp_path / "long").mkdir()
+    asked, said = asked_of_slurm(tmp_path / "long", squeue=0, scontrol=99)
+    assert asked.count("scontrol requeue 7\n") == 6
+    assert "the scheduler does not requeue this job. hpclaunch resume" in said
+    (tmp_path / "short").mkdir()
+    asked, said = asked_of_slurm(tmp_path / "short", squeue=0, scontrol=99, signal="USR2@1")
+    assert asked.count("scontrol requeue 7\n") == 1 and "sleep" not in asked
+    assert "the scheduler does not requeue this job. hpclaunch resume" in said
+
+
+def test_row_10_a_job_that_was_cancelled_meanwhile_is_not_started_again(tmp_path: Path) -> None:
+    asked, said = asked_of_slurm(tmp_path, squeue=2, scontrol=0, word="COMPLETING")
+    assert "scontrol" not in asked
+    assert "not started again, as the job is COMPLETING" in said
+
+
+STAND_INS = """
+squeue() { echo RUNNING; }
+scontrol() { echo "scontrol $*"; }
+sbatch() { echo "sbatch $*"; }
+find() { echo one; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "asked", "said"),
+    [
+        ("requeue", "scontrol requeue 7\n", "to be started again"),
+        ("resubmit", "sbatch --parsable --dependency=afterany:7 /r/job.sh\n", "a job that goes on is submitted"),
+        ("none", "", "hpclaunch resume /r goes on"),
+    ],
+)
+def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, said: str) -> None:
+    spec = planned(a_site(restart=way), a_job(restarts=5))
+    assert ("requeue" if way == "requeue" else "no-requeue") in dict(spec.directives)
+    assert f" restart_by={way} " in render(spec, ROOTS)
+    done = with_library(
+        f"{STAND_INS}\nscheduler=slurm restarts=5 restart_by={way}; start_again saved; cat {tmp_path}/next-job",
+        HPCLAUNCH_RUN_DIR="/r",
+        attempt=str(tmp_path),
+        job="7",
+    )
+    assert done.stdout == asked
+    assert said in done.stderr
