@@ -101,7 +101,7 @@ def mpirun(launch: Launch) -> tuple[str, ...]:
 
 
 def horovodrun(launch: Launch) -> tuple[str, ...]:
-    """Return the command of Horovod with its Gloo controller: it needs no MPI, but ssh to all nodes except the first."""
+    """Return the command of Horovod with its Gloo controller: it needs no MPI, but ssh to all nodes but the first."""
     layout = launch.layout
     here = ["-H", f"localhost:{layout.tasks_per_node}"]
     hosts = ["--hostfile", launch.hosts_file] if launch.hosts_file else here
@@ -129,7 +129,7 @@ class LauncherRow:
     torchrun, for example, SLURM_PROCID is the number of a node."""
     signals: tuple[str, ...] = SIGNALS
     """The signals that it passes on to the ranks; others end it."""
-    signalled: str = ""
+    signal_to: str = ""
     """The receiver of the script's signals if all ranks are on one node, as the library spells it: ``group`` (the
     process group of the launch), ``ranks`` (each rank), or empty (the launcher)."""
     starts_one_rank: bool = False
@@ -169,7 +169,7 @@ class LauncherRow:
             text = f"${{{name}:-{text}}}" if text else f"${{{name}-}}"
         return text
 
-    def passed(self, signal: str) -> str:
+    def pass_on(self, signal: str) -> str:
         """Return the signal to send to the launcher: ``signal`` if it passes that on, else TERM, which all pass on."""
         return signal if signal in self.signals else "TERM"
 
@@ -178,7 +178,7 @@ NO_LAUNCHER = "direct"
 """The row for a single rank that the script itself starts."""
 
 LAUNCHERS: Mapping[str, LauncherRow] = {
-    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signalled="group", starts_one_rank=True, everywhere=True),
+    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signal_to="group", starts_one_rank=True, everywhere=True),
     "srun": LauncherRow(
         argv=srun,
         programs=("srun",),
@@ -202,7 +202,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         signals=("TERM",),
         # It sends SIGTERM to the ranks' shells alone, not to the programs in them, and kills both 5 s later
         # (horovod/runner/common/util/safe_shell_exec.py).
-        signalled="ranks",
+        signal_to="ranks",
         over_ssh=True,
         install_hint="make setup in a checkout builds Horovod (README)",
     ),

@@ -169,7 +169,7 @@ class Restarts:
     """How a script restarts after its program has saved its state: at most ``most`` times (0: never).
 
     ``by`` is ``requeue``, ``resubmit`` or ``none``. ``signal`` comes ``lead`` seconds before the end of the walltime.
-    ``passed`` is the signal that the script passes on instead of the received one (empty: the same). ``passed_to`` is
+    ``pass_on`` is the signal that the script passes on instead of the received one (empty: the same). ``signal_to`` is
     its receiver (empty: the launcher; the script's library knows ``group`` and ``ranks``).
     """
 
@@ -177,8 +177,8 @@ class Restarts:
     by: str = "none"
     signal: str = ""
     lead: int = 0
-    passed: str = ""
-    passed_to: str = ""
+    pass_on: str = ""
+    signal_to: str = ""
 
 
 @record

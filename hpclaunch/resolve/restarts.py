@@ -105,11 +105,11 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
 def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:
     """Return the restarts, completed by how a signal to the script reaches the ranks."""
     row = LAUNCHERS[launcher]
-    if row.signalled and layout.nodes == 1:
-        return replace(restarts, passed=restarts.signal, passed_to=row.signalled)
+    if row.signal_to and layout.nodes == 1:
+        return replace(restarts, pass_on=restarts.signal, signal_to=row.signal_to)
     if restarts.signal:
-        return replace(restarts, passed=row.passed(restarts.signal))
-    return replace(restarts, passed="" if all(row.passed(name) == name for name in SIGNALS) else "TERM")
+        return replace(restarts, pass_on=row.pass_on(restarts.signal))
+    return replace(restarts, pass_on="" if all(row.pass_on(name) == name for name in SIGNALS) else "TERM")
 
 
 def _chosen_signal(case: Case, decisions: Decisions) -> str:
