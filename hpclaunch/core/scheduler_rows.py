@@ -98,7 +98,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
     "local": SchedulerRow(
         title="this machine",
         module="local",
-        template="mpirun.sh.j2",
+        template="local.sh.j2",
         has_queue=False,
         start_command="bash",
         programs=("horovodrun", "mpirun"),
