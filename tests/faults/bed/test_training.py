@@ -67,7 +67,7 @@ def test_preempted_with_grace(bed: Bed) -> None:
     pair = bed.start_held(3, typed=("--partition", "preempt", "--sbatch=--exclusive"))
     bed.desk.slurm("sbatch", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
     bed.judge("preemption with 15 s of grace", "saved in the grace, requeued; goes on", pair)
-    assert all("saved; to be started again" in run.log() for run in pair.values())
+    assert all("saved; requeueing the job" in run.log() for run in pair.values())
 
 
 def test_walltime_reached(bed: Bed) -> None:
@@ -79,14 +79,14 @@ def test_walltime_reached(bed: Bed) -> None:
 
     def all_longer() -> bool:  # each as soon as it has saved: the other may be slower
         for run in pair.values():
-            if run.path not in longer and "saved; to be started again" in run.log():
+            if run.path not in longer and "saved; requeueing the job" in run.log():
                 bed.limit(run, 20)
                 longer.add(run.path)
         return len(longer) == len(pair)
 
     until(all_longer, "both saved at the signal", 300)
     bed.judge("walltime reached", "saved at the signal, requeued; goes on", pair)
-    assert all(run.log().count("saved; to be started again") == 1 for run in pair.values())
+    assert all(run.log().count("saved; requeueing the job") == 1 for run in pair.values())
 
 
 def test_disk_full_while_checkpointing(bed: Bed) -> None:
