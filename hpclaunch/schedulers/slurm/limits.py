@@ -56,7 +56,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     if spec.account and not spec.qos and not allowed:
         # sshare showed no account, and accounting has not been asked yet.
         allowed = _associations(_ask_all(_associations_command(user))[0])
-    return [*_of_partition(spec, partitions), *_of_account(spec, allowed)]
+    return [*_partition_faults(spec, partitions), *_accounting_faults(spec, allowed)]
 
 
 def _associations_command(user: str) -> list[str]:
@@ -115,7 +115,7 @@ def _answer(process: subprocess.Popen[str] | None, deadline: float) -> str:
     return text if process.returncode == 0 else ""
 
 
-def _of_partition(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault]:
+def _partition_faults(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault]:
     """Return the faults of the named partition, else of the cluster's default one.
 
     A job that names several partitions never starts only if each of them refuses it; the faults of the first are
@@ -126,11 +126,11 @@ def _of_partition(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault
     names = spec.partition.split(",") if spec.partition else default
     if not known or not names:
         return []
-    found = [_of_one_partition(spec, name, known) for name in names]
+    found = [_faults_at_partition(spec, name, known) for name in names]
     return found[0] if all(found) else []
 
 
-def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> list[Fault]:
+def _faults_at_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> list[Fault]:
     typed = _alternative(spec, name, known)
     would = f"{typed} would be accepted" if typed else ""
     if name not in known:
@@ -150,7 +150,7 @@ def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]
     ]
     return faults + [
         Fault(where=where, what=f"{noun} {asked!r} may not use it", allowed=allowed, next=would, subject="account")
-        for noun, asked, allowed in _not_admitted(spec, known[name])
+        for noun, asked, allowed in _exclusions(spec, known[name])
     ]
 
 
@@ -173,7 +173,7 @@ def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> 
     places = []
     for other in order:
         is_proposed = other == name or (other in needed and _is_open(known[other]))
-        if is_proposed and not _not_admitted(spec, known[other]):
+        if is_proposed and not _exclusions(spec, known[other]):
             places.append((f"--partition {other}", [limits_of(known[other])]))
     return suggestion(places, _ask(spec)) or ""
 
@@ -199,7 +199,7 @@ def limits_of(partition: dict[str, str]) -> Limits:
     )
 
 
-def _not_admitted(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, str, str]]:
+def _exclusions(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, str, str]]:
     """Return (noun, requested name, allowed names) if the partition's lists exclude the account or the QOS."""
     found = []
     for key, noun, asked in (("Accounts", "account", spec.account), ("Qos", "QOS", spec.qos)):
@@ -214,7 +214,7 @@ def _not_admitted(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, s
     return found
 
 
-def _of_account(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
+def _accounting_faults(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
     """Return the faults of the account and of its QOS. Slurm stores the names of both in lower case."""
     if not allowed:
         return []
