@@ -134,7 +134,7 @@ def _launcher(evidence: ProbeEvidence) -> LauncherRow:
 
 def _mpi_type(evidence: ProbeEvidence) -> str:
     typed = [word.removeprefix("--mpi=") for word in evidence.spec["launch"] if word.startswith("--mpi=")]
-    seen = [rank.get("told", {}).get("SLURM_MPI_TYPE", "") for rank in evidence.ranks]
+    seen = [rank.get("assigned", {}).get("SLURM_MPI_TYPE", "") for rank in evidence.ranks]
     return next(filter(None, typed[:1] or seen), "")
 
 
@@ -198,7 +198,7 @@ def _cpu_checks(evidence: ProbeEvidence) -> list[Check]:
     binding = _binding_check(evidence, requested, tasks)
     if not _launcher(evidence).ranks_are_tasks:
         return [binding]  # Slurm's variable describes a task, and here a task is not a rank
-    variables = [rank["told"] for rank in evidence.ranks]
+    variables = [rank["assigned"] for rank in evidence.ranks]
     seen = {names["SLURM_CPUS_PER_TASK"] for names in variables if "SLURM_CPUS_PER_TASK" in names}
     if seen == {str(requested)}:
         what = f"{requested} for every task, as requested"
