@@ -46,4 +46,4 @@ def test_slurmctld_down_when_a_run_asks_for_its_requeue(faults: Faults) -> None:
     assert "saved; requeueing the job" in run.log()
     assert told(desk, run)["job_id"] == run.job_id
     assert sorted(path.name for path in (run.path / "attempts").iterdir()) == [f"{run.job_id}.{n}" for n in (0, 1)]
-    tell("slurmctld down when a run asks for its requeue", "the script asks again; requeued, completes", "1", began)
+    tell("slurmctld down when a run asks for its requeue", "the script tries again; requeued, completes", "1", began)
