@@ -1,6 +1,6 @@
 """Hostile input by every way in: a result or one clear error, no program started, nothing written elsewhere.
 
-A small, fixed share by default; HPCLAUNCH_FUZZ=100000 puts so many inputs through and writes outcome to
+A small, fixed share by default; HPCLAUNCH_FUZZ=100000 tries that many inputs and writes the outcome to
 docs/reliability.md (make fuzz).
 """
 

@@ -1,4 +1,4 @@
-"""Trainings on two and four ranks that are disturbed, held against undisturbed ones; the table of outcome."""
+"""Trainings on two and four ranks that are disturbed, held against undisturbed ones; the table of outcomes."""
 
 from __future__ import annotations
 
