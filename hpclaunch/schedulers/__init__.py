@@ -32,6 +32,8 @@ class Status:
     nodes: str = ""
 
 
+UNOPENED_LOG = "its log could not be opened: the folder logs/ of its run directory was gone or not writable"
+"""The reason of a job that ended because the scheduler could not open its log; its script has not run."""
 NEVER_BEGUN = Status(state="CANCELLED", exit_code="0:0", reason="cancelled before it began")
 """The status of a single task of an array that was cancelled while it waited; Slurm forgets such a task."""
 

@@ -13,15 +13,15 @@ from itertools import islice
 
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
-from hpclaunch.schedulers import Status
+from hpclaunch.schedulers import UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query, whole_arrays
 from hpclaunch.schedulers.slurm.programs import ask
 
 _STATE = re.compile("[A-Z_]+")
 _REPEATABLE = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REQUEUED"})
 """States in accounting of jobs that Slurm may have queued again; only squeue knows."""
-_UNOPENED = "its log could not be opened: the folder logs/ of its run directory was gone or not writable"
-"""The meaning of slurmd's exit code 0:53: the script has not run."""
+_UNOPENED_CODE = "0:53"
+"""The exit code of slurmd if it could not open the job's log."""
 _MOST_IDS = 10_000
 """The most job IDs in one call: they are one argument, which Linux limits to 128 KiB."""
 
@@ -120,7 +120,7 @@ def _status_of_line(state: str, code: str, nodes: str) -> Status:
         state=state,
         exit_code=code,
         nodes="" if nodes == "None assigned" else nodes,
-        reason=_UNOPENED if code == "0:53" else "",
+        reason=UNOPENED_LOG if code == _UNOPENED_CODE else "",
     )
 
 
@@ -143,7 +143,7 @@ def _add_own_exit_code(run: Run, status: Status) -> Status:
     if code is not None:
         return replace(status, exit_code=f"{code}:0")
     unopened = status.state == "FAILED" and not (run.home / "logs").is_dir()
-    return replace(status, reason=_UNOPENED) if unopened else status
+    return replace(status, reason=UNOPENED_LOG) if unopened else status
 
 
 def _read_markers(run: Run, silence: str) -> Status:
