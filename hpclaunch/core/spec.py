@@ -225,9 +225,9 @@ class JobSpec:
     that every rank runs before its command. ``unverified``: remarks on site values that the centre's own pages do not
     confirm. ``secrets``: names of variables whose values only the job sees; ``secrets_folder``: the absolute path of
     their files, because the job's environment may differ. ``run_dir``: with a ``sweep``, the folder that contains the
-    run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice; under multiworker
-    the script gives every rank the addresses of all ranks. ``parameters``: all parameters that are not swept, with
-    their values; ``command`` has only those that differ from the program's defaults, or were typed.
+    run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice.
+    ``before_launch``: calls of the script's library, one per line. ``parameters``: all parameters that are not swept,
+    with their values; ``command`` has only those that differ from the program's defaults, or were typed.
     ``calibration_key``: the key under which a later plan finds this run's measurements; empty if no plan would use it.
     """
 
@@ -258,6 +258,7 @@ class JobSpec:
     rank_number: str
     rank_setup: tuple[str, ...]
     command: tuple[str, ...]
+    before_launch: tuple[str, ...] = field(metadata=OWN)
     launch: tuple[str, ...]
     hosts: tuple[str, ...]
     secrets: tuple[str, ...]
