@@ -465,10 +465,12 @@ def decoded(text: str) -> str:
 
 
 answers = st.builds(
-    lambda ok, rows, said: Answer(ok=ok, text=decoded("\n".join("|".join(row) for row in rows)), said=decoded(said)),
+    lambda ok, rows, messages: Answer(
+        ok=ok, text=decoded("\n".join("|".join(row) for row in rows)), messages=decoded(messages)
+    ),
     ok=st.booleans(),
     rows=st.lists(st.lists(tokens, max_size=5), max_size=5),
-    said=words,
+    messages=words,
 )
 
 
