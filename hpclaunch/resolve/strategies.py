@@ -55,14 +55,14 @@ def takes_several_gpus(request: Request) -> bool:
     return request.strategy in (MIRRORED, MULTIWORKER)
 
 
-def needs_workers(strategy: str, layout: Layout) -> bool:
-    """Whether the script must give every rank the addresses of all ranks."""
-    return strategy == MULTIWORKER and layout.world_size > 1
-
-
 def words_of(strategy: str) -> tuple[str, ...]:
     """Return the option that the program gets; none for its default."""
     return () if strategy in ("", HOROVOD) else (f"--strategy={strategy}",)
+
+
+def needs_workers(strategy: str, layout: Layout) -> bool:
+    """Whether the script must give every rank the addresses of all ranks."""
+    return strategy == MULTIWORKER and layout.world_size > 1
 
 
 def _why_declined() -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from hpclaunch.config.catalog import SITE, THIS_MACHINE, Catalog
 from hpclaunch.config.detection import Detect
@@ -86,9 +87,8 @@ def detect_own_site(catalog: Catalog, here: Host) -> str | None:
     return None
 
 
-@record
-class SiteChoice:
-    """A site, the ``origin`` of the choice, and (``elsewhere``) the site of this machine if it is another one."""
+class SiteChoice(NamedTuple):
+    """A site, who chose it, and (``elsewhere``) the site of this machine where that is another one."""
 
     site: Site
     origin: str
@@ -116,8 +116,7 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     # A user's own site file may describe this machine without a `detect` that recognizes it.
     own = catalog.find(SITE, name).origin != "bundled"
     fits = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
-    elsewhere = "" if fits or detected in (None, name) else str(detected)
-    return SiteChoice(site=site, origin=origin, elsewhere=elsewhere)
+    return SiteChoice(site, origin, "" if fits or detected in (None, name) else str(detected))
 
 
 def check_settings(catalog: Catalog, settings: Settings) -> None:
