@@ -1,4 +1,4 @@
-"""What differs between launchers: one row each, with a small pure function from a layout to its argv; no decision."""
+"""The facts about each launcher, one row each, with a pure function from a layout to its argv; it decides nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 @record
 class Launch:
-    """What a launcher needs to know. ``exported`` names variables that mpirun must carry; empty text omits an option.
+    """The input of a launcher's command line; empty text omits an option.
 
-    ``gpus_by`` (``gpus-per-node`` or ``gpus-per-task``): srun asks for the GPUs once more. ``tcp``: MPI keeps to TCP.
-    ``exit_wait`` is how long (seconds) the other tasks may go on after one has ended; ``hosts_file`` names the hosts
-    where no scheduler does.
+    ``exported``: names of variables that mpirun passes to all nodes. ``gpus_by``: the option with which srun requests
+    the GPUs again (``gpus-per-node`` or ``gpus-per-task``). ``tcp``: MPI communicates over TCP only. ``exit_wait``: how
+    long (seconds) the other tasks may continue after one has ended. ``hosts_file``: the list of hosts, if the launcher
+    needs one.
     """
 
     layout: Layout
@@ -35,21 +36,24 @@ class Launch:
 
 
 def direct(launch: Launch) -> tuple[str, ...]:
-    """One rank on this machine: no launcher at all."""
+    """Return nothing: the script itself starts the only rank, on this machine."""
     return ()
 
 
 def srun(launch: Launch) -> tuple[str, ...]:
-    """Slurm's own. ``--cpus-per-task`` is always written: from Slurm 22.05 srun ignores sbatch's (srun manual)."""
+    """Return the command of Slurm's launcher.
+
+    ``--cpus-per-task`` is always written: since Slurm 22.05 srun ignores that of sbatch (srun manual).
+    """
     layout = launch.layout
     return _srun(launch, layout.tasks_per_node, layout.cpus_per_task)
 
 
 def torchrun(launch: Launch) -> tuple[str, ...]:
-    """One torchrun on every node, started by srun; each starts the node's ranks (PyTorch's torchrun page).
+    """Return srun with one torchrun per node, which starts the ranks of its node (PyTorch's torchrun page).
 
-    The script exports the rendezvous (PET_RDZV_*), because only the job knows its first host. ``--no-python``: the
-    rank's command says itself which program it is.
+    The script exports the address of the rendezvous (PET_RDZV_*), because only the job knows its first host.
+    ``--no-python``: the rank's command contains its own program.
     """
     layout = launch.layout
     unbound = replace(launch, cpu_bind="none", gpu_bind="none" if launch.gpu_bind else "")
@@ -59,7 +63,7 @@ def torchrun(launch: Launch) -> tuple[str, ...]:
 
 
 def _srun(launch: Launch, tasks: int, cpus: int) -> tuple[str, ...]:
-    """Return srun for so many tasks on every node, each with so many CPUs."""
+    """Return srun with ``tasks`` tasks per node and ``cpus`` CPUs per task."""
     layout = launch.layout
     gpus = {"gpus-per-node": layout.gpus_per_node, "gpus-per-task": layout.gpus_per_node // tasks}
     options = [
@@ -80,10 +84,10 @@ def _srun(launch: Launch, tasks: int, cpus: int) -> tuple[str, ...]:
 
 
 def mpirun(launch: Launch) -> tuple[str, ...]:
-    """Open MPI, with the flags that Horovod documents (mpi.rst).
+    """Return the command of Open MPI, with the flags that Horovod documents (mpi.rst).
 
-    ``--bind-to none``: since Open MPI 3 a rank is otherwise pinned to one core. With ``tcp`` NCCL carries the
-    tensors and MPI only the control messages (``pml ob1``, no openib).
+    ``--bind-to none``: since Open MPI 3 a rank is otherwise bound to one core. With ``tcp`` NCCL transfers the
+    tensors, and MPI only the control messages (``pml ob1``, no openib).
     """
     layout = launch.layout
     options = ["-np", str(layout.world_size), "--map-by", f"ppr:{layout.tasks_per_node}:node", "--bind-to", "none"]
@@ -97,7 +101,7 @@ def mpirun(launch: Launch) -> tuple[str, ...]:
 
 
 def horovodrun(launch: Launch) -> tuple[str, ...]:
-    """Horovod's own, with its Gloo controller: needs no MPI, and ssh to every node but the first."""
+    """Return the command of Horovod with its Gloo controller: it needs no MPI, but ssh to all nodes but the first."""
     layout = launch.layout
     here = ["-H", f"localhost:{layout.tasks_per_node}"]
     hosts = ["--hostfile", launch.hosts_file] if launch.hosts_file else here
@@ -105,76 +109,76 @@ def horovodrun(launch: Launch) -> tuple[str, ...]:
 
 
 def ibrun(launch: Launch) -> tuple[str, ...]:
-    """TACC's: it takes nodes and tasks from the directives, and the network's settings from the system."""
+    """Return the command of TACC's launcher, which reads nodes and tasks from the directives."""
     return ("ibrun", *launch.extra)
 
 
 SIGNALS = ("TERM", "USR1", "USR2")
-"""What a script passes on to its ranks."""
+"""The signals that a script passes on to its ranks."""
 
 
 @record
 class LauncherRow:
-    """One launcher: what starts the ranks, and what else differs from launcher to launcher."""
+    """One launcher: its command line, and everything else that differs between launchers."""
 
     argv: Callable[[Launch], tuple[str, ...]]
     programs: tuple[str, ...]
-    """What must be on PATH where the script runs."""
+    """The programs that must be on PATH where the script runs."""
     rank_variables: tuple[str, ...] = ()
-    """What tells a rank its number: the first of these that is set, and no other. Under torchrun, say, SLURM_PROCID is
-    the number of a node."""
+    """The variables that may contain a rank's number; the first that is set does. No other variable is used: under
+    torchrun, for example, SLURM_PROCID is the number of a node."""
     signals: tuple[str, ...] = SIGNALS
     """The signals that it passes on to the ranks; others end it."""
-    signalled: str = ""
-    """Who gets a signal of the script's where all ranks are on its node, in the words of the library: ``group``
-    (the processes that it started) or ``ranks`` (each of them); empty: the launcher."""
+    signal_to: str = ""
+    """The receiver of the script's signals if all ranks are on one node, as the library spells it: ``group`` (the
+    process group of the launch), ``ranks`` (each rank), or empty (the launcher)."""
     starts_one_rank: bool = False
-    """It starts one rank, and no more."""
+    """It can start only one rank."""
     everywhere: bool = False
-    """It works at every site, whether or not the site's file has it."""
+    """It works at every site, even if the site file does not list it."""
     scheduler: str = ""
-    """The scheduler without which it cannot start anything."""
+    """The scheduler that it needs (empty: none)."""
     started_by: str = ""
-    """The launcher that starts it on every node, whose options in the site file count."""
+    """The launcher that starts it on every node; the options of that launcher in the site file apply."""
     is_step: bool = False
-    """What it starts is a step of Slurm's: it gets Slurm's signals, and is told the type of MPI (``--mpi``)."""
+    """It starts a Slurm step, which gets Slurm's signals, and has the option ``--mpi`` for the type of MPI."""
     ranks_are_tasks: bool = False
-    """Each rank is a task of a step: Slurm itself gives it number, CPUs and GPU, and containers by options."""
+    """Each rank is a task of a Slurm step: Slurm gives it number, CPUs and GPUs, and may start it in a container."""
     places_ranks: bool = False
-    """It places ranks by itself: nobody can tell it how many CPUs each has."""
+    """It places ranks itself, and has no option for their number of CPUs."""
     over_ssh: bool = False
-    """It knows nothing of a scheduler's nodes: it needs their names in a file, and ssh to each but the first."""
+    """It does not ask the scheduler for nodes: it needs a file with their names, and ssh to all except the first."""
     command_is_text: bool = False
-    """It puts the ranks' command together as text for a shell: the command stands in a file with a plain path."""
+    """It passes the ranks' command to a shell as text, so the script writes the command to a file with a plain path."""
     names_variables: bool = False
-    """It carries variables to other nodes by name (-x), and complains of one that is not set."""
+    """It passes variables to other nodes by name (-x), and warns of one that is not set."""
     has_rendezvous: bool = False
-    """Its nodes meet at an address that the script tells them (PET_RDZV_*)."""
+    """Its nodes meet at an address that the script exports (PET_RDZV_*)."""
     trains_tensorflow: bool = True
-    """Its ranks can be Horovod's or those of a strategy of TensorFlow."""
+    """Its ranks can use Horovod, or a strategy of TensorFlow."""
     needs_mpi: bool = False
-    """Horovod's ranks find each other by MPI under it."""
+    """Under it, the ranks of Horovod find each other through MPI."""
     install_hint: str = "install it"
-    """What to do where its program is missing on this machine."""
+    """What to do if its program is missing on this machine."""
 
     @property
     def rank_number(self) -> str:
-        """Bash's expression for a rank's number, from what its launcher tells it; empty there, empty here."""
+        """The bash expression for a rank's number, from ``rank_variables``; empty if there are none."""
         text = ""
         for name in reversed(self.rank_variables):
             text = f"${{{name}:-{text}}}" if text else f"${{{name}-}}"
         return text
 
-    def passed(self, signal: str) -> str:
-        """Return what the launcher gets in a signal's place, so that the ranks hear of it: TERM always reaches them."""
+    def pass_on(self, signal: str) -> str:
+        """Return the signal to send to the launcher: ``signal`` if it passes that on, else TERM, which all pass on."""
         return signal if signal in self.signals else "TERM"
 
 
 NO_LAUNCHER = "direct"
-"""The row for one rank that the script starts by itself."""
+"""The row for a single rank that the script itself starts."""
 
 LAUNCHERS: Mapping[str, LauncherRow] = {
-    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signalled="group", starts_one_rank=True, everywhere=True),
+    NO_LAUNCHER: LauncherRow(argv=direct, programs=(), signal_to="group", starts_one_rank=True, everywhere=True),
     "srun": LauncherRow(
         argv=srun,
         programs=("srun",),
@@ -198,14 +202,14 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         signals=("TERM",),
         # It sends SIGTERM to the ranks' shells alone, not to the programs in them, and kills both 5 s later
         # (horovod/runner/common/util/safe_shell_exec.py).
-        signalled="ranks",
+        signal_to="ranks",
         over_ssh=True,
         install_hint="make setup in a checkout builds Horovod (README)",
     ),
     "ibrun": LauncherRow(
         argv=ibrun,
         programs=("ibrun",),
-        # TACC's takes the MPI library that is loaded: Intel's and MPICH, MVAPICH, Open MPI.
+        # It uses the loaded MPI library: Intel MPI or MPICH, MVAPICH, Open MPI.
         rank_variables=("PMI_RANK", "MV2_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"),
         scheduler="slurm",
         places_ranks=True,
@@ -227,7 +231,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
 
 
 def launcher_row(name: str) -> LauncherRow:
-    """Return the launcher of that name. Raises NotFound."""
+    """Return the row of a launcher. Raises NotFound."""
     if name not in LAUNCHERS:
         what = f"no launcher is called {name!r}{did_you_mean(name, LAUNCHERS)}"
         raise NotFound(Fault(what=what, allowed=", ".join(LAUNCHERS)))
@@ -235,4 +239,4 @@ def launcher_row(name: str) -> LauncherRow:
 
 
 VALUES = {"-np": 1, "--map-by": 1, "--bind-to": 1, "-mca": 2, "--hostfile": 1, "-H": 1, "-x": 1}
-"""How many words belong to an option that these launchers write without ``=``."""
+"""Option -> the number of its values, for options that these launchers write without ``=``."""

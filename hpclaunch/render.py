@@ -139,15 +139,15 @@ def quote(text: str) -> str:
     r"""Return text as one bash word on one line; a newline or another control character is written as in ``$'\n'``."""
     if not CONTROL.search(text):
         return shlex.quote(text)
-    return _escaped(text)
+    return _escape(text)
 
 
 def message(text: str) -> str:
     """Return text as one bash word without ``$`` or a backtick in single quotes, which ShellCheck reports (SC2016)."""
-    return _escaped(text) if "$" in text or "`" in text else quote(text)
+    return _escape(text) if "$" in text or "`" in text else quote(text)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     escaped = (_ESCAPES.get(c) or (f"\\x{ord(c) & 0xFF:02x}" if CONTROL.match(c) else c) for c in text)
     return "$'" + "".join(escaped) + "'"
 

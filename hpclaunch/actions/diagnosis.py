@@ -11,6 +11,7 @@ from hpclaunch.actions.probe_evidence import HINTS, Check, Facts, ProbeEvidence
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.launchers import LauncherRow, launcher_row
+from hpclaunch.schedulers import UNOPENED_LOG
 
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 15)
 """TensorFlow versions that Horovod 0.28.1 works with (see training/rank/placement.py)."""
@@ -67,8 +68,8 @@ def _step_check(evidence: ProbeEvidence) -> Check | None:
 
 
 def _has_no_log(evidence: ProbeEvidence) -> bool:
-    """Whether Slurm could not open the job's log; slurmd then ends the job with exit code 0:53."""
-    return "log could not be opened" in evidence.reason or evidence.exit_code == "0:53"
+    """Whether the scheduler could not open the job's log."""
+    return evidence.reason == UNOPENED_LOG
 
 
 def _has_not_begun(evidence: ProbeEvidence) -> bool:
@@ -134,7 +135,7 @@ def _launcher(evidence: ProbeEvidence) -> LauncherRow:
 
 def _mpi_type(evidence: ProbeEvidence) -> str:
     typed = [word.removeprefix("--mpi=") for word in evidence.spec["launch"] if word.startswith("--mpi=")]
-    seen = [rank.get("told", {}).get("SLURM_MPI_TYPE", "") for rank in evidence.ranks]
+    seen = [rank.get("assigned", {}).get("SLURM_MPI_TYPE", "") for rank in evidence.ranks]
     return next(filter(None, typed[:1] or seen), "")
 
 
@@ -198,7 +199,7 @@ def _cpu_checks(evidence: ProbeEvidence) -> list[Check]:
     binding = _binding_check(evidence, requested, tasks)
     if not _launcher(evidence).ranks_are_tasks:
         return [binding]  # Slurm's variable describes a task, and here a task is not a rank
-    variables = [rank["told"] for rank in evidence.ranks]
+    variables = [rank["assigned"] for rank in evidence.ranks]
     seen = {names["SLURM_CPUS_PER_TASK"] for names in variables if "SLURM_CPUS_PER_TASK" in names}
     if seen == {str(requested)}:
         what = f"{requested} for every task, as requested"

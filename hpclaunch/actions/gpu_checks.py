@@ -76,7 +76,7 @@ def _has_gpu(rank: Facts, stand_in: bool) -> bool:
 
 def _visible_gpus(rank: Facts) -> list[str] | None:
     """Return the GPUs that Slurm's variables give a rank; None if no variable is set."""
-    variables = rank.get("told", {})
+    variables = rank.get("assigned", {})
     devices = next((variables[name] for name in _GPU_VARIABLES if name in variables), None)
     if devices is None:
         return None

@@ -59,7 +59,7 @@ def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
     """Return the runs of an array to ask the scheduler about: those that were named, or all."""
     # For a while after a failure accounting may still add the exit codes of its runs.
     is_settled = array.state == "COMPLETED" or _age(array, runs.STATES) >= _PATIENCE_S
-    if is_settled and not runs.going_on(array):
+    if is_settled and not runs.is_unfinished(array):
         return []
     named = [run.index for run in found if run.home == array.path]
     return runs.tasks_of(array, None if -1 in named else named)  # -1: the whole array was named

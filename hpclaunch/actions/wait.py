@@ -70,7 +70,8 @@ def wait(
     several times in a row counts as ended. Stops early after ``seconds``. Raises SchedulerError.
     """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
-    runs, pause = list(found), 1.0
+    runs = list(found)
+    pause = max((scheduler_row(run.scheduler).first_pause_s for run in runs), default=0.0)
     retries_left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
     while True:
         runs = refreshed(runs)

@@ -90,7 +90,7 @@ AcceptUnverified = Annotated[
     bool,
     typer.Option(
         "--accept-unverified",
-        help="Accept what the site file does not know: names of partitions and QOS, Slurm's usual launcher.",
+        help="Accept values that are not in the site file: names of partitions and QOS, Slurm's usual launcher.",
     ),
 ]
 RunsDir = Annotated[str | None, typer.Option(help="The folder for run directories [default: the site's, else ./runs].")]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.detect import SiteDraft
+    from hpclaunch.config.catalog import Found
 
 app = typer.Typer(help="List and show clusters, or describe this one.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -120,7 +124,7 @@ def detect(
     console.write(f"{draft.path}\n")
 
 
-def _detection_values(known: Any, draft: Any) -> dict[str, Any]:
+def _detection_values(known: Found | None, draft: SiteDraft | None) -> dict[str, Any]:
     """Return the JSON of ``sites detect``."""
     site = {"name": known.name, "origin": known.origin, "path": str(known.path)} if known else None
     described = draft.described if draft else None

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from hpclaunch.runs import Run
 
 _MOST_NAMED = 5
 """The most runs that are named after Ctrl-C."""
 
 
-def watch(run: Any, json: bool) -> None:
+def watch(run: Run, json: bool) -> None:
     """Follow a run to its end. Ctrl-C detaches, and the run continues."""
     from hpclaunch.actions import wait as wait_actions
     from hpclaunch.cli.show import console
@@ -32,7 +35,7 @@ def watch(run: Any, json: bool) -> None:
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
 
 
-def watch_all(runs: Any, seconds: float | None, retries: int, json: bool) -> Any:
+def watch_all(runs: Sequence[Run], seconds: float | None, retries: int, json: bool) -> Sequence[Run]:
     """Follow runs to their end, show every change, and return them. Ctrl-C detaches, and the runs continue."""
     from hpclaunch.actions import states
     from hpclaunch.actions import wait as wait_actions
@@ -55,7 +58,7 @@ def watch_all(runs: Any, seconds: float | None, retries: int, json: bool) -> Any
     return found
 
 
-def _detach_message(unfinished: Sequence[Any]) -> str:
+def _detach_message(unfinished: Sequence[Run]) -> str:
     """Return the message after Ctrl-C, about the runs that had not ended when they were last seen."""
     from hpclaunch.schedulers import scheduler_of
 

@@ -195,7 +195,7 @@ class Place:
 
 
 def value_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
-    """Return ``value`` as ``kind``. If it is not valid, note the fault and return a placeholder, so reading goes on."""
+    """Return ``value`` as ``kind``. If it is invalid, note the fault and return a placeholder, so reading continues."""
     reader = _READERS.get(typing.get_origin(kind))
     if reader is None:
         reader = _read_record if dataclasses.is_dataclass(kind) else _read_plain

@@ -210,9 +210,9 @@ class Limits:
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
     note: str = field(default="", metadata=shown("{}"))
 
-    def of(self, kind: str) -> "Limits":
+    def of(self, node_type: str) -> "Limits":
         """Return the limits for a node type."""
-        override = self.by_node_type.get(kind)
+        override = self.by_node_type.get(node_type)
         if override is None:
             return self
         return replace(
@@ -374,16 +374,16 @@ class Site:
         return scheduler_row(self.scheduler)
 
     def _references(self) -> list[tuple[str, str, list[str]]]:
-        kinds, sources = list(self.node_types), [*self.sources, OURS]
-        found = [("defaults.node_type", self.defaults.node_type, kinds)]
+        node_types, sources = list(self.node_types), [*self.sources, OURS]
+        found = [("defaults.node_type", self.defaults.node_type, node_types)]
         for key, members in (("partition", self.partitions), ("qos", self.qos)):
             named = {f"defaults.{key}": getattr(self.defaults, key)}
-            named |= {f"node_types.{kind}.{key}": getattr(node, key) for kind, node in self.node_types.items()}
+            named |= {f"node_types.{name}.{key}": getattr(node, key) for name, node in self.node_types.items()}
             found += [(place, name, list(members)) for place, name in named.items() if name and members]
         for family, limits in (("partitions", self.partitions), ("qos", self.qos)):
             for name, one in limits.items():
-                named_kinds = [("node_types", one.node_types), ("by_node_type", tuple(one.by_node_type))]
-                found += [(f"{family}.{name}.{key}", kind, kinds) for key, all_ in named_kinds for kind in all_]
+                for key, named_types in (("node_types", one.node_types), ("by_node_type", tuple(one.by_node_type))):
+                    found += [(f"{family}.{name}.{key}", node_type, node_types) for node_type in named_types]
         found += [(f"origins.{key}", name, sources) for key, names in self.origins.items() for name in names]
         return found
 

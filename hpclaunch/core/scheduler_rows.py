@@ -1,6 +1,6 @@
-"""What the steps around a submission must know of each scheduler: one row a scheduler, and nothing that acts.
+"""The facts about each scheduler that every layer may use: one row per scheduler. It calls no scheduler.
 
-What a scheduler does is in ``schedulers/``, in the module that its row names; here is what can be known without it.
+The functions of a scheduler are in ``schedulers/``, in the module that its row names.
 """
 
 from __future__ import annotations
@@ -13,58 +13,58 @@ from hpclaunch.core.records import record
 
 @record
 class SchedulerRow:
-    """One scheduler. Texts may be empty where there is nothing of the kind."""
+    """One scheduler. An optional text is empty if the scheduler has nothing of the kind."""
 
     title: str
-    """How a sentence names it."""
+    """Its name in a sentence."""
     module: str
-    """Its functions (schedulers.Scheduler), a module below ``hpclaunch.schedulers``."""
+    """The module below ``hpclaunch.schedulers`` with its functions (the protocol ``schedulers.Scheduler``)."""
     template: str
     """The template of its scripts."""
     has_queue: bool
-    """It hands out the nodes of a cluster: account, partition, QOS and directives mean something, what a run takes is
-    limited and charged, and a job can be started again. Without a queue a run starts on this machine, at once."""
+    """Whether it assigns the nodes of a cluster: then a run has directives, an account, a partition and a QOS, has
+    limits and a cost, and can be started again by its script. Without a queue a run starts on this machine at once."""
     start_command: str
-    """The program that takes a script; a person types its name before the script's."""
+    """The program that submits a script: ``PROGRAM SCRIPT`` is the command by hand."""
     estimate_command: str = ""
-    """What tells when a script would start."""
+    """The command that estimates when a script would start."""
     programs: tuple[str, ...]
-    """What a machine has from which runs are started: all of it with ``needs_all_programs``, else one."""
+    """The programs of a machine that starts runs: all of them with ``needs_all_programs``, else at least one."""
     needs_all_programs: bool
     programs_hint: str
-    """What to do where programs are missing."""
+    """What to do if programs are missing."""
     usual_launcher: str
-    """The launcher of a site whose file names none."""
+    """The launcher of a site whose file names no launcher."""
     first_state: str
-    """The state of a run that was just submitted."""
+    """The state of a run after its submission."""
     log: str = "{}.out"
-    """What the log of a job is called in the run directory's ``logs``, with ``{}`` for the job's id."""
+    """The name of a job's log in the run directory's ``logs``, with ``{}`` for the job ID."""
     array_index: str = ""
-    """The variable that tells a task of an array its index; empty where there are no arrays."""
+    """The variable with the index of an array's task; empty if it has no job arrays."""
     array_option: str = ""
-    """What submits some tasks of an array only, with ``{}`` for their indices (0,5-9, and %4: so many at once)."""
+    """The option that submits some tasks of an array, with ``{}`` for their indices (``0,5-9%4``: four at once)."""
     exclude_option: str = ""
-    """What keeps a job from nodes, with ``{}`` for their list; empty where that cannot be asked for."""
+    """The option that excludes nodes from a job, with ``{}`` for their list; empty if there is none."""
     assigns_gpus: bool
-    """It tells each task which GPUs it has; else the script does."""
+    """Whether it gives each task its GPUs; else the script does."""
     binds_cpus: bool
-    """It can bind each task to CPUs of its own."""
+    """Whether it can bind each task to its own CPUs."""
     keeps_shell_out: bool
-    """It can start a script without the variables of the submitting shell."""
+    """Whether it can start a script without the variables of the submitting shell."""
     remembers_cancelled: bool
-    """It tells of a run that was cancelled that it was; else hpclaunch records it."""
+    """Whether it reports the state of a cancelled run as CANCELLED; else hpclaunch records it."""
     shell_choices: tuple[tuple[str, str], ...] = ()
-    """(key of the settings, variable of the shell that says the same)."""
+    """(key of the settings, shell variable that sets the same value)."""
     inside_job: str = ""
-    """The variable that shows that a shell is inside a job, where ``shell_choices`` are echoes of that job."""
+    """A variable that every job has. Inside a job the scheduler itself sets ``shell_choices``, to that job's values."""
     path_faults: tuple[tuple[str, str], ...] = ()
-    """(character that a run directory may not have, what would go wrong)."""
+    """(character that the path of a run directory may not contain, the reason)."""
     first_pause_s: float
     longest_pause_s: float
-    """Seconds between two questions after the states of runs that are waited for: they grow."""
+    """Seconds between two queries for the states of runs that a command waits for; the pause grows."""
 
     def excluding(self, nodes: str) -> list[str]:
-        """Return the options that keep a job from these nodes, if there are any."""
+        """Return the options that exclude these nodes from a job; none without nodes or without such an option."""
         return [self.exclude_option.format(nodes)] if nodes and self.exclude_option else []
 
 
@@ -91,19 +91,19 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         remembers_cancelled=True,
         shell_choices=(("account", "SBATCH_ACCOUNT"), ("partition", "SBATCH_PARTITION"), ("qos", "SBATCH_QOS")),
         inside_job="SLURM_JOB_ID",
-        path_faults=(("\\", "a backslash, after which Slurm expands no %j in the log's name"),),
+        path_faults=(("\\", "a backslash, which makes Slurm leave %j in the log's name as it is"),),
         first_pause_s=1.0,
         longest_pause_s=15.0,
     ),
     "local": SchedulerRow(
         title="this machine",
         module="local",
-        template="mpirun.sh.j2",
+        template="local.sh.j2",
         has_queue=False,
         start_command="bash",
         programs=("horovodrun", "mpirun"),
         needs_all_programs=False,
-        programs_hint="a Horovod in this environment brings horovodrun",
+        programs_hint="install Horovod in this environment: it includes horovodrun",
         usual_launcher="horovodrun",
         first_state="RUNNING",
         assigns_gpus=False,
@@ -117,7 +117,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
 
 
 def scheduler_row(name: str) -> SchedulerRow:
-    """Return what is known of the scheduler of that name. Raises NotFound."""
+    """Return the row of a scheduler. Raises NotFound."""
     if name not in SCHEDULERS:
         what = f"no scheduler is called {name!r}{did_you_mean(name, SCHEDULERS)}"
         raise NotFound(Fault(what=what, allowed=", ".join(SCHEDULERS)))
@@ -125,5 +125,5 @@ def scheduler_row(name: str) -> SchedulerRow:
 
 
 def longest_pause(names: Iterable[str]) -> float:
-    """Return the longest pause (seconds) between two questions after runs of these schedulers."""
+    """Return the longest pause (seconds) between two queries for the states of runs of these schedulers."""
     return max((scheduler_row(name).longest_pause_s for name in names), default=0.0)

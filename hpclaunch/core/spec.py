@@ -169,7 +169,7 @@ class Restarts:
     """How a script restarts after its program has saved its state: at most ``most`` times (0: never).
 
     ``by`` is ``requeue``, ``resubmit`` or ``none``. ``signal`` comes ``lead`` seconds before the end of the walltime.
-    ``passed`` is the signal that the script passes on instead of the received one (empty: the same). ``passed_to`` is
+    ``pass_on`` is the signal that the script passes on instead of the received one (empty: the same). ``signal_to`` is
     its receiver (empty: the launcher; the script's library knows ``group`` and ``ranks``).
     """
 
@@ -177,8 +177,8 @@ class Restarts:
     by: str = "none"
     signal: str = ""
     lead: int = 0
-    passed: str = ""
-    passed_to: str = ""
+    pass_on: str = ""
+    signal_to: str = ""
 
 
 @record
@@ -225,9 +225,9 @@ class JobSpec:
     that every rank runs before its command. ``unverified``: remarks on site values that the centre's own pages do not
     confirm. ``secrets``: names of variables whose values only the job sees; ``secrets_folder``: the absolute path of
     their files, because the job's environment may differ. ``run_dir``: with a ``sweep``, the folder that contains the
-    run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice; under multiworker
-    the script gives every rank the addresses of all ranks. ``parameters``: all parameters that are not swept, with
-    their values; ``command`` has only those that differ from the program's defaults, or were typed.
+    run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice.
+    ``before_launch``: calls of the script's library, one per line. ``parameters``: all parameters that are not swept,
+    with their values; ``command`` has only those that differ from the program's defaults, or were typed.
     ``calibration_key``: the key under which a later plan finds this run's measurements; empty if no plan would use it.
     """
 
@@ -258,6 +258,7 @@ class JobSpec:
     rank_number: str
     rank_setup: tuple[str, ...]
     command: tuple[str, ...]
+    before_launch: tuple[str, ...] = field(metadata=OWN)
     launch: tuple[str, ...]
     hosts: tuple[str, ...]
     secrets: tuple[str, ...]

@@ -83,6 +83,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         rank_number=lines.rank_number,
         rank_setup=lines.rank_setup,
         command=lines.command,
+        before_launch=lines.before_launch,
         launch=lines.launch,
         hosts=tuple(f"{host} slots={layout.tasks_per_node}" for host in context.hosts[: layout.nodes]),
         secrets=secrets,

@@ -1,4 +1,4 @@
-"""How a rank's command runs in a container: srun outside, the container inside. A table of small pure functions."""
+"""Runs a rank's command in a container, inside the launcher: one row per container runtime, with a pure function."""
 
 from __future__ import annotations
 
@@ -86,14 +86,24 @@ def _pyxis(site: Container, asked: ContainerRequest) -> ContainerCommand:
     return ContainerCommand(srun=(*image, *workdir, *variables, *site.options))
 
 
-RUNTIMES: dict[str, Callable[[Container, ContainerRequest], ContainerCommand]] = {
-    "shifter": _shifter,
-    "podman-hpc": _podman_hpc,
-    "apptainer": _apptainer,
-    "singularity": _apptainer,
-    "pyxis": _pyxis,
-}
+@record
+class RuntimeRow:
+    """One container runtime: what it adds to a script, and everything else that differs between runtimes."""
 
+    command: Callable[[Container, ContainerRequest], ContainerCommand]
+    needs_tasks: bool = False
+    """The container is an option of a Slurm step, so every rank must be a task of that step."""
+    splits_paths: bool = True
+    """Its option for folders separates paths by commas or colons."""
+
+
+RUNTIMES: dict[str, RuntimeRow] = {
+    "shifter": RuntimeRow(command=_shifter, splits_paths=False),
+    "podman-hpc": RuntimeRow(command=_podman_hpc),
+    "apptainer": RuntimeRow(command=_apptainer),
+    "singularity": RuntimeRow(command=_apptainer),
+    "pyxis": RuntimeRow(command=_pyxis, needs_tasks=True),
+}
 
 _TASK_LAUNCHER = next(name for name, row in LAUNCHERS.items() if row.ranks_are_tasks)
 
@@ -119,12 +129,13 @@ def container_of(site: Site, launcher: str, asked: ContainerRequest | None, deci
             next="write 'container: {runtime: …}' in a site file of your own (docs/site-files.md)",
         )
         return ContainerCommand()
-    if site.container.runtime == "pyxis" and not LAUNCHERS[launcher].ranks_are_tasks:
+    row = RUNTIMES[site.container.runtime]
+    if row.needs_tasks and not LAUNCHERS[launcher].ranks_are_tasks:
         decisions.fault(
             f"at {site.name} containers are an option of {_TASK_LAUNCHER}, but the launcher is {launcher}",
             next=f"--launcher {_TASK_LAUNCHER}",
         )
-    for folder in asked.folders if site.container.runtime != "shifter" else ():
+    for folder in asked.folders if row.splits_paths else ():
         if "," in folder or ":" in folder:
             decisions.fault(
                 f"{site.container.runtime} would split {folder!r} at a comma or a colon",
@@ -132,4 +143,4 @@ def container_of(site: Site, launcher: str, asked: ContainerRequest | None, deci
             )
     if asked.image.startswith("-"):
         decisions.fault(f"the image {asked.image!r} would be read as an option", where="environment.container")
-    return RUNTIMES[site.container.runtime](site.container, asked)
+    return row.command(site.container, asked)

@@ -34,7 +34,7 @@ def cost_of(site: Site, sizing: Sizing, runs: int = 1) -> Cost | None:
 
 
 def _is_plain_hour(charging: Charging, site: Site) -> bool:
-    """Whether the unit is the hour of what is counted, which needs no rate; not where a rate may be missing."""
+    """Whether the unit is the hour of the counted thing, which needs no rate; not if a rate may be missing."""
     may_be_missing = charging.rate is None and "charging.rate" in site.unverified
     return charging.unit.lower() == f"{charging.counts}-hour" and not may_be_missing
 
@@ -45,18 +45,18 @@ def _runs_in_words(sizing: Sizing, runs: int) -> str:
 
 
 def _left_out(site: Site, charging: Charging, placement: Placement) -> list[str]:
-    """Return what the amount does not hold because it is not known."""
+    """Return what the amount leaves out because it is unknown."""
     notes = []
     if charging.rate is None and not _is_plain_hour(charging, site):
-        notes.append(f"charged in {charging.unit}s, at a rate that the site file does not know")
+        notes.append(f"charged in {charging.unit}s, at a rate that is not in the site file")
     for family, name in (("partitions", placement.partition), ("qos", placement.qos)):
         if f"{family}.{name}.charge_factor" in site.unverified:
-            notes.append(f"without the charge factor of {name}, which the site file does not know")
+            notes.append(f"without the charge factor of {name}, which is not in the site file")
     return notes
 
 
 def _units_charged(counts: str, node: NodeType, layout: Layout) -> float:
-    """Return how many nodes, GPUs or cores the site charges for; a part of a shared node counts by its GPUs."""
+    """Return the number of charged nodes, GPUs or cores; a part of a shared node counts by its GPUs."""
     part = layout.gpus_per_node / node.gpus_per_node if node.gpus_per_node and not layout.whole_nodes else 1.0
     if counts == "gpu":
         return layout.nodes * (node.gpus_per_node if layout.whole_nodes else layout.gpus_per_node)

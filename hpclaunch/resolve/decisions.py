@@ -28,6 +28,10 @@ class Decisions:
                 return value
         return None
 
+    def origin_of(self, key: str) -> str:
+        """Return the origin of the last choice under a key; empty if there is none."""
+        return next((choice.origin for choice in reversed(self.choices) if choice.key == key), "")
+
     def fault(self, what: str, *, where: str = "", allowed: str = "", next: str = "", subject: Subject = "") -> None:
         """Note one reason for refusing."""
         self.faults.append(Fault(what=what, where=where, allowed=allowed, next=next, subject=subject))

@@ -53,7 +53,7 @@ def data_folder(case: Case, decisions: Decisions) -> tuple[str, str]:
         return "", ""
     place = folder if typed is not None else expanded(folder, context)
     known = typed is not None or not has_variables(place)
-    return normpath(join(context.cwd, place)) if known else "", decisions.choices[-1].origin
+    return normpath(join(context.cwd, place)) if known else "", decisions.origin_of("data")
 
 
 def is_synthetic(case: Case) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import MULTIWORKER, Pairs
+from hpclaunch.core.spec import Pairs
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import command_of
 from hpclaunch.resolve.containers import ContainerRequest, container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
 from hpclaunch.resolve.parts import Parts
-from hpclaunch.resolve.ranks import launch_of, rank_number_of, rank_setup_of
+from hpclaunch.resolve.ranks import before_launch_of, launch_of, rank_number_of, rank_setup_of
+from hpclaunch.resolve.strategies import needs_workers
 
 
 @record
@@ -23,6 +24,7 @@ class Lines:
     rank_number: str
     rank_setup: tuple[str, ...]
     command: tuple[str, ...]
+    before_launch: tuple[str, ...]
     launch: tuple[str, ...]
 
 
@@ -43,6 +45,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         rank_number=rank_number_of(case, launcher, sizing.layout, decisions),
         rank_setup=rank_setup_of(case, sizing, launcher, software.variables) if scheduler.assigns_gpus else (),
         command=(*container.prefix, *program),
+        before_launch=before_launch_of(case, sizing.layout, launcher, parts.strategy),
         launch=launch_of(case, sizing, launcher, container, exported),
     )
 
@@ -71,8 +74,8 @@ def _environment(parts: Parts) -> dict[str, str]:
 def _variables_of_the_job(parts: Parts) -> tuple[str, ...]:
     """Return the names of the variables whose values are known only inside the job."""
     swept = ("HPCLAUNCH_ARRAY_DIR", "HPCLAUNCH_SWEPT") if parts.sweep else ()
-    several = parts.strategy == MULTIWORKER and parts.sizing.layout.world_size > 1
-    return (*swept, *(("HPCLAUNCH_WORKERS",) if several else ()))
+    workers = ("HPCLAUNCH_WORKERS",) if needs_workers(parts.strategy, parts.sizing.layout) else ()
+    return (*swept, *workers)
 
 
 def _container_request(case: Case, parts: Parts, exported: tuple[str, ...]) -> ContainerRequest | None:

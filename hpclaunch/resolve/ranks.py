@@ -14,7 +14,7 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import Sizing
-from hpclaunch.resolve.strategies import takes_several_gpus
+from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
 
 _TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
@@ -202,6 +202,20 @@ def _gpu_bind_of(request: Request, layout: Layout, options: LauncherOptions) -> 
 
 
 def _hosts_file_of(case: Case, layout: Layout, row: LauncherRow) -> str:
-    """Return the list of hosts that a launcher over ssh needs: typed, or of the nodes that the queue gave."""
-    over_ssh = row.over_ssh and case.site.scheduler_row.has_queue and layout.nodes > 1
-    return f"{case.context.run_dir}/hosts" if case.request.hosts_file is not None or over_ssh else ""
+    """Return the list of hosts that a launcher over ssh needs: typed, or written by the script."""
+    given = case.request.hosts_file is not None
+    return f"{case.context.run_dir}/hosts" if given or _needs_host_list(case, layout, row) else ""
+
+
+def _needs_host_list(case: Case, layout: Layout, row: LauncherRow) -> bool:
+    """Whether the script must write the list of hosts, because only the job knows which nodes it has."""
+    return row.over_ssh and case.site.scheduler_row.has_queue and layout.nodes > 1
+
+
+def before_launch_of(case: Case, layout: Layout, launcher: str, strategy: str) -> tuple[str, ...]:
+    """Return the calls of the script's library before the launch, for what only the job knows about its hosts."""
+    row, tasks = LAUNCHERS[launcher], layout.tasks_per_node
+    calls = [f"set_workers {tasks}"] if needs_workers(strategy, layout) else []
+    calls += ["set_rendezvous"] if row.has_rendezvous else []
+    calls += [f"list_hosts {tasks}"] if _needs_host_list(case, layout, row) else []
+    return tuple(calls)

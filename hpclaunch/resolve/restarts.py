@@ -89,11 +89,12 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
             )
         return Restarts()
     name, lead = _read_signal(_chosen_signal(case, decisions), decisions)
-    is_default = decisions.choices[-1].origin == "default"
+    origin = decisions.origin_of("signal")
+    is_default = origin == "default"
     if walltime and lead >= walltime and not is_default:
         decisions.fault(
             f"the signal would come {lead} s before the end, but the whole walltime is only {walltime} s",
-            where=decisions.choices[-1].origin,
+            where=origin,
             next=f"--signal {name}@{walltime // 4}",
         )
     elif walltime and is_default:
@@ -105,15 +106,15 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
 def with_signals(restarts: Restarts, launcher: str, layout: Layout) -> Restarts:
     """Return the restarts, completed by how a signal to the script reaches the ranks."""
     row = LAUNCHERS[launcher]
-    if row.signalled and layout.nodes == 1:
-        return replace(restarts, passed=restarts.signal, passed_to=row.signalled)
+    if row.signal_to and layout.nodes == 1:
+        return replace(restarts, pass_on=restarts.signal, signal_to=row.signal_to)
     if restarts.signal:
-        return replace(restarts, passed=row.passed(restarts.signal))
-    return replace(restarts, passed="" if all(row.passed(name) == name for name in SIGNALS) else "TERM")
+        return replace(restarts, pass_on=row.pass_on(restarts.signal))
+    return replace(restarts, pass_on="" if all(row.pass_on(name) == name for name in SIGNALS) else "TERM")
 
 
 def _chosen_signal(case: Case, decisions: Decisions) -> str:
-    """Return the signal as it is spelled where it was chosen; the last choice in ``decisions`` names the origin."""
+    """Return the signal as it is spelled where it was chosen."""
     site, job = case.site, case.job
     chosen = decisions.pick(
         "signal",
@@ -136,7 +137,7 @@ def _read_signal(text: str, decisions: Decisions) -> tuple[str, int]:
         other = _ANY_SIGNAL.fullmatch(text)
         decisions.fault(
             f"{other[1] if other else text!r} cannot be the signal before the end of the walltime",
-            where=decisions.choices[-1].origin,
+            where=decisions.origin_of("signal"),
             allowed="USR1, USR2 or TERM, with the seconds before the end, as in USR2@120",
         )
         return "USR2", 120

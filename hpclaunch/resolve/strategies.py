@@ -60,6 +60,11 @@ def words_of(strategy: str) -> tuple[str, ...]:
     return () if strategy in ("", HOROVOD) else (f"--strategy={strategy}",)
 
 
+def needs_workers(strategy: str, layout: Layout) -> bool:
+    """Whether the script must give every rank the addresses of all ranks."""
+    return strategy == MULTIWORKER and layout.world_size > 1
+
+
 def _why_declined() -> str:
     from hpclaunch.guidelines.framework import choose_framework
 

@@ -220,7 +220,7 @@ def summary(found: Iterable[Run]) -> dict[str, Any]:
     return {"state": state, "exit_code": code, "reason": f"{count(len(runs), 'run')}: {counts}{why}"}
 
 
-def going_on(array: Run) -> bool:
+def is_unfinished(array: Run) -> bool:
     """Whether any run of an array may still change: if one part was refused, earlier jobs may still run."""
     return not array.final or (array.state == "NOT_SUBMITTED" and bool(array.earlier))
 

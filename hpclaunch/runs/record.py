@@ -267,7 +267,7 @@ def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
         changed = replace(current, **news)
         if changed == current:
             return current
-        # A line names the edition that it updates, so a record without an edition is written anew.
+        # A line names the edition that it updates, so a record without an edition is written again.
         line_is_enough = not durable and current.edition > 0 and news.keys() <= set(_SCHEDULER_FIELDS)
         return _add_to_history(changed) if line_is_enough else save(changed, durable)
 

@@ -1,4 +1,4 @@
-"""What every scheduler can do, and the module that does it for a name; nothing here knows a particular scheduler."""
+"""The protocol that every scheduler follows, and the function that finds a scheduler by its name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @record
 class Status:
-    """What is known of a run now. ``reason`` is why it waits; UNKNOWN means that nobody could say, never "failed".
+    """The present status of a run. ``reason`` is why it waits; UNKNOWN means that no source knows its state.
 
     ``nodes`` are those of its last start, as the scheduler lists them.
     """
@@ -32,16 +32,18 @@ class Status:
     nodes: str = ""
 
 
+UNOPENED_LOG = "its log could not be opened: the folder logs/ of its run directory was gone or not writable"
+"""The reason of a job that ended because the scheduler could not open its log; its script has not run."""
 NEVER_BEGUN = Status(state="CANCELLED", exit_code="0:0", reason="cancelled before it began")
-"""What a task of an array is that was cancelled alone while it waited: Slurm forgets it."""
+"""The status of a single task of an array that was cancelled while it waited; Slurm forgets such a task."""
 
 
 @record
 class Search:
-    """Which jobs carry which run directory, oldest first.
+    """The jobs of each run directory, oldest first.
 
-    ``answered``: the scheduler was there to be asked. ``certain``: so was its memory of jobs that have ended, so that a
-    run which is not in ``jobs`` was never queued. ``words`` say why not.
+    ``answered``: whether the scheduler answered. ``certain``: whether its accounting of ended jobs did too, so that a
+    run which is not in ``jobs`` was never queued. ``words``: why the scheduler did not answer.
     """
 
     jobs: Mapping[Path, tuple[str, ...]]
@@ -52,9 +54,9 @@ class Search:
 
 @record
 class Estimate:
-    """What a scheduler says of a script that it was shown: in its own ``words``, and when the script would ``start``.
+    """A scheduler's answer about a script that is not queued: its ``words``, and the estimated ``start``.
 
-    ``start`` is in local time; None where the words do not tell.
+    ``start`` is in local time; None if the words contain none.
     """
 
     words: str
@@ -62,54 +64,54 @@ class Estimate:
 
 
 class Scheduler(Protocol):
-    """The seam. ``states`` and ``search`` answer for many runs with one call to each of the scheduler's programs."""
+    """The functions of a scheduler. ``states`` and ``search`` answer for many runs with one call to each program."""
 
     def objections(self, spec: JobSpec) -> list[Fault]:
-        """Return why it would refuse the run or let it wait for ever, as far as it can tell."""
+        """Return the known reasons why it would refuse the run or never start it."""
 
     def estimate(self, text: str) -> Estimate:
-        """Return when a script would start; queues nothing. Raises SchedulerError."""
+        """Return the estimated start of a script; queues nothing. Raises SchedulerError."""
 
     def submit(self, run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
-        """Queue a script and return its job id.
+        """Queue a script (``walltime`` in seconds) with further ``options``, and return the job ID.
 
         Raises Unanswered if it is unknown whether the run was queued, another SchedulerError if it was not.
         """
 
     def search(self, runs: Sequence[Run]) -> Search:
-        """Return the jobs that carry these runs' directories."""
+        """Return the jobs of these runs, found by their run directories."""
 
     def states(self, runs: Sequence[Run]) -> dict[str, Status]:
-        """Return job id -> status."""
+        """Return job ID -> status."""
 
     def cancel(self, runs: Sequence[Run]) -> bool:
-        """End the runs and return whether there was anything to end. Raises SchedulerError."""
+        """Cancel the runs, and return whether there was anything to cancel. Raises SchedulerError."""
 
     def cancel_command(self, run: Run) -> str:
-        """Return what a person would type to end a run."""
+        """Return the command that cancels a run."""
 
     def explain(self, reason: str) -> str:
-        """Put a reason for waiting into words, with what to do; nothing for one that is not known."""
+        """Return a reason for waiting in words, and what to do; an empty text for an unknown reason."""
 
     def unwell(self, nodes: str) -> tuple[str, ...]:
-        """Return which nodes of a list it calls broken."""
+        """Return those of the nodes that it reports as broken."""
 
     def overriding(self, environment: Mapping[str, str]) -> list[str]:
-        """Return the variables of a shell that would override a script that a person starts from it."""
+        """Return the variables of a shell that would override the options of a script that is submitted from it."""
 
     def past_jobs(self, days: int) -> list[Past]:
-        """Return the jobs that have started within so many days; nothing where it keeps no history."""
+        """Return the jobs that started within the last ``days`` days; none if it keeps no history."""
 
     def gpu_types(self) -> list[str]:
-        """Return the types of GPUs that it hands out (an empty text: without a type); nothing if it does not say."""
+        """Return the types of its GPUs (an empty text: GPUs without a type); none if they are unknown."""
 
     def mpi_types(self) -> list[str]:
-        """Return the types of MPI that its steps can start with."""
+        """Return the types of MPI that its steps support."""
 
     def describe(self, here: Here) -> Described:
-        """Return the cluster that this machine belongs to. Raises SchedulerError where it does not tell."""
+        """Return a description of this machine's cluster. Raises SchedulerError if it has none."""
 
 
 def scheduler_of(name: str) -> Scheduler:
-    """Return the scheduler of that name; its module is imported only now. Raises NotFound."""
+    """Return a scheduler by its name; its module is imported only now. Raises NotFound."""
     return cast(Scheduler, import_module(f"{__name__}.{scheduler_row(name).module}"))

@@ -27,19 +27,19 @@ _SECONDS_TO_END = 45
 
 
 def objections(spec: JobSpec) -> list[Fault]:
-    """Return nothing: nobody but the person decides here."""
+    """Return nothing: no scheduler could refuse the run."""
     return []
 
 
 def estimate(text: str) -> Estimate:
-    """Return when it would start."""
+    """Return that it would start at once."""
     return Estimate(words="It would start at once: there is no scheduler.")
 
 
 def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
-    """Start the script and return the id of its controlling process. The script keeps its own walltime (``timeout``).
+    """Start the script, which limits its own walltime, and return the ID of its controller (submitit's process).
 
-    The controller gets a session of its own, so that a Ctrl-C or a closed terminal does not end the run.
+    The controller gets a session of its own, so that Ctrl-C or a closed terminal does not end the run.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -56,9 +56,10 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> s
 
 
 def _await_command_line(process: str) -> None:
-    """Wait until the process table shows the controller's command: for an instant after its start it shows none.
+    """Wait, for at most one second, until the process table shows the controller's command line.
 
-    A state that is asked in this instant would be UNKNOWN. One second at most: an ended process shows none either.
+    For a moment after its start a process has none, and the run's state would be UNKNOWN. An ended process has none
+    either.
     """
     for _ in range(100):
         try:
@@ -70,14 +71,14 @@ def _await_command_line(process: str) -> None:
 
 
 def _start_and_leave(run: Run, walltime: int, reader: int, writer: int) -> None:
-    """Run in the forked child: it must end here, whatever happens."""
+    """Start the run in the forked child, which ends in this function, whatever happens."""
     answer = "the local executor did not start"
     try:
         os.close(reader)
         os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDWR)
+        null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
-            os.dup2(nowhere, stream)
+            os.dup2(null, stream)
         answer = _start(run, walltime)
     except BaseException as error:
         answer = f"the local executor did not start: {error}"
@@ -97,13 +98,13 @@ def _start(run: Run, walltime: int) -> str:
 
 
 def search(runs: Sequence[Run]) -> Search:
-    """Return the processes that left a mark in these run directories; the process table remembers no others."""
+    """Return the processes that wrote markers into these run directories; no others are known."""
     jobs = {run.path: tuple(dict.fromkeys(name.rpartition(".")[0] for name in run.attempts())) for run in runs}
     return Search(jobs=jobs, answered=True, certain=False)
 
 
 def states(runs: Sequence[Run]) -> dict[str, Status]:
-    """Return job id -> status, from the script's own marks and the process table."""
+    """Return job ID -> status, from the script's markers and the process table."""
     return {run.job_id: _status(run) for run in runs if run.job_id}
 
 
@@ -114,18 +115,18 @@ def _status(run: Run) -> Status:
         return Status(state="CANCELLED" if run.state == "CANCELLED" else ended, exit_code=f"{code}:0")
     if run.host != os.uname().nodename:
         return Status(state="UNKNOWN", reason=f"it runs on {run.host}")
-    if _alive(run):
+    if _is_alive(run):
         return Status(state="RUNNING")
     return Status(state=run.state if run.final else "UNKNOWN")
 
 
-def _alive(run: Run) -> bool:
-    """Tell whether the run's controller, or anything that it started, lives."""
+def _is_alive(run: Run) -> bool:
+    """Whether the run's controller, or a process that it started, still runs."""
     return bool(_members(run))
 
 
 def _members(run: Run) -> list[int]:
-    """Return the processes of the run: its controller, and all that carry its job id in their environment."""
+    """Return the processes of the run: its controller, and all that have its job ID in their environment."""
     controller, mark = str(run.path / "logs").encode(), f"SUBMITIT_LOCAL_JOB_ID={run.job_id}".encode()
     found = []
     for folder in Path("/proc").iterdir():
@@ -143,9 +144,9 @@ def _members(run: Run) -> list[int]:
 
 
 def cancel(runs: Sequence[Run]) -> bool:
-    """Ask the runs to end, wait for them, and kill what is left. Return whether there was anything to end.
+    """End the runs, wait for them, and kill those that do not end. Return whether there was anything to end.
 
-    Raises SchedulerError for a run of another machine.
+    Raises SchedulerError for a run on another machine.
     """
     for run in runs:
         if run.host != os.uname().nodename:
@@ -157,7 +158,7 @@ def cancel(runs: Sequence[Run]) -> bool:
             [process for process in asked[run.path] if str(process) == run.job_id] or asked[run.path], signal.SIGTERM
         )
     deadline = time.monotonic() + _SECONDS_TO_END
-    while any(map(_alive, runs)) and time.monotonic() < deadline:
+    while any(map(_is_alive, runs)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for run in runs:
         _signal(_members(run), signal.SIGKILL)
@@ -171,32 +172,32 @@ def _signal(processes: list[int], number: signal.Signals) -> None:
 
 
 def cancel_command(run: Run) -> str:
-    """Return what a person would type."""
+    """Return the command that cancels a run."""
     return f"hpclaunch cancel {run.label}"
 
 
 def explain(reason: str) -> str:
-    """Return nothing: here nothing waits."""
+    """Return nothing: without a queue no run waits."""
     return ""
 
 
 def unwell(nodes: str) -> tuple[str, ...]:
-    """Return nothing: there is one machine, and it answered."""
+    """Return nothing: the only machine works, since it answers."""
     return ()
 
 
 def overriding(environment: Mapping[str, str]) -> list[str]:
-    """Return nothing: the script itself unsets what would mislead it."""
+    """Return nothing: the script itself unsets variables that would mislead it."""
     return []
 
 
 def past_jobs(days: int) -> list[Past]:
-    """Return nothing: here nothing waits."""
+    """Return nothing: without a queue no run waits."""
     return []
 
 
 def gpu_types() -> list[str]:
-    """Return nothing: nobody hands out GPUs."""
+    """Return nothing: no scheduler assigns GPUs."""
     return []
 
 
@@ -207,4 +208,4 @@ def mpi_types() -> list[str]:
 
 def describe(here: Here) -> Described:
     """Raise SchedulerError: there is no cluster."""
-    raise SchedulerError(Fault(what="there is no scheduler that could be asked what this cluster is"))
+    raise SchedulerError(Fault(what="this machine has no scheduler that could describe a cluster"))

@@ -1,4 +1,4 @@
-"""Names say what they stand for: private functions in the rooms of ``ROOMS``, and all classes of the launcher."""
+"""Names say what they stand for: private functions in all rooms of the package, and all classes of the launcher."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import hpclaunch
-
-PACKAGE = Path(hpclaunch.__file__).parent
-ROOMS = (
-    *("actions", "cli", "config", "core", "guidelines", "planner"),
-    *("reports", "resolve", "runs", "sites", "training"),
-)
+from tests.architecture.source_tree import PACKAGE, root_names
 
 PARTICIPLES = re.compile("[a-z]+(ed|ing)")
 IRREGULAR = {
@@ -70,15 +64,22 @@ def says_nothing(name: str) -> bool:
     return bool(PARTICIPLES.fullmatch(word)) or word in IRREGULAR | PREPOSITIONS | ADVERBS | ADJECTIVES
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", root_names())
 def test_no_private_function_is_named_by_a_bare_participle_preposition_or_adjective(room: str) -> None:
     found = [
         f"{path.relative_to(PACKAGE)}: {node.name}"
-        for path in sorted((PACKAGE / room).rglob("*.py"))
+        for path in _modules_of(room)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.FunctionDef) and re.match("_[a-z]", node.name) and says_nothing(node.name)
     ]
     assert not found, "\n".join(found)
+
+
+def _modules_of(room: str) -> list[Path]:
+    """A room is a folder, or a module at the root."""
+    modules = sorted((PACKAGE / room).rglob("*.py")) or [PACKAGE / f"{room}.py"]
+    assert all(path.is_file() for path in modules)
+    return modules
 
 
 @pytest.mark.parametrize("name", ["_told", "_heard", "_with", "_whole", "_settled", "_again", "_by_hand", "_not_taken"])

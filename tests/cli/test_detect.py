@@ -120,7 +120,7 @@ def test_without_slurm_it_says_so(desk: Desk) -> None:
     (Path(desk.root) / "bin" / "scontrol").unlink(missing_ok=True)
     done = desk.type("sites", "detect")
     assert (done.code, done.out) == (1, "")
-    assert "Slurm cannot be asked what this cluster is: scontrol is not on this machine" in done.err
+    assert "Slurm does not describe this cluster: scontrol is not on this machine" in done.err
 
 
 def test_a_slurm_that_does_not_answer_is_an_error_in_its_words_and_no_other_program_is_waited_for(

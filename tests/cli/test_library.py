@@ -98,8 +98,8 @@ def test_ones_own_library_takes_the_place_of_the_bundled_one_and_is_announced(lo
 
 def test_one_function_can_be_defined_again_in_a_template(local: Desk) -> None:
     mine = "stop() { echo 'so it ends' >&2; exit 79; }"
-    text = f'{{% extends "bundled/mpirun.sh.j2" %}}{{% block library %}}{{{{ super() }}}}{mine}\n{{% endblock %}}'
-    local.write("templates/mpirun.sh.j2", text)
+    text = f'{{% extends "bundled/local.sh.j2" %}}{{% block library %}}{{{{ super() }}}}{mine}\n{{% endblock %}}'
+    local.write("templates/local.sh.j2", text)
     rendered(local)
     assert started(local).returncode == 0
     done = started(local)

@@ -61,8 +61,8 @@ def test_ones_own_site_wins_over_the_bundled_one_and_is_announced(torn: Desk) ->
 
 def test_ones_own_template_wins_and_is_announced(desk: Desk) -> None:
     desk.write("train.py", "")
-    own = desk.config / "templates/mpirun.sh.j2"
-    desk.write(str(own), '{% extends "bundled/mpirun.sh.j2" %}{% block epilogue %}\n# mine\n{% endblock %}\n')
+    own = desk.config / "templates/local.sh.j2"
+    desk.write(str(own), '{% extends "bundled/local.sh.j2" %}{% block epilogue %}\n# mine\n{% endblock %}\n')
     done = desk.type("submit", "./train.py", "--dry-run", "--site", "local")
     assert f"warning: the template {own} replaces the bundled one" in done.err
     assert "\n# mine\n" in done.out
@@ -70,9 +70,9 @@ def test_ones_own_template_wins_and_is_announced(desk: Desk) -> None:
 
 def test_a_faulty_template_is_named(desk: Desk) -> None:
     desk.write("train.py", "")
-    desk.write("templates/mpirun.sh.j2", "{{ spec.nothing }}")
+    desk.write("templates/local.sh.j2", "{{ spec.nothing }}")
     done = desk.type("submit", "./train.py", "--dry-run", "--site", "local")
-    assert (done.code, "template mpirun.sh.j2" in done.err) == (1, True)
+    assert (done.code, "template local.sh.j2" in done.err) == (1, True)
 
 
 def test_a_faulty_settings_file_is_told_with_every_fault(desk: Desk) -> None:

@@ -316,9 +316,9 @@ def test_earlier_runs_beside_a_script_are_not_taken_along(desk: Desk) -> None:
 
 
 def test_a_template_that_extends_itself_is_told_how_to_extend_the_bundled_one(desk: Desk) -> None:
-    desk.write("templates/mpirun.sh.j2", '{% extends "mpirun.sh.j2" %}\n')
+    desk.write("templates/local.sh.j2", '{% extends "local.sh.j2" %}\n')
     done = desk.type("submit", "cifar", "--synthetic", "--dry-run", "--site", "local")
-    assert (done.code, "bundled/mpirun.sh.j2" in done.err) == (1, True)
+    assert (done.code, "bundled/local.sh.j2" in done.err) == (1, True)
 
 
 def test_a_list_of_runs_that_cannot_be_written_is_told_and_the_run_goes_on(desk: Desk) -> None:

@@ -361,7 +361,7 @@ def test_an_array_that_slurm_would_refuse_is_refused_with_its_limit(site: Desk) 
     assert site.type("submit", "tune", "--sweep", "seed=1..500").code == 0
     done = site.type("submit", "tune", "--sweep", "seed=1..1002")
     assert done.code == 1
-    assert "MaxArraySize: an array of 1002 runs is larger than Slurm takes here; allowed: at most 1001 runs" in done.err
+    assert "MaxArraySize: an array of 1002 runs is larger than this Slurm accepts; allowed: at most 1001" in done.err
     assert "MaxJobCount" in done.err
 
 

@@ -56,7 +56,7 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """What the flags come to; ``cpus`` of a rank as Slurm counts them (None: not said), GPUs by local rank."""
+    """What the flags come to; ``cpus`` of a rank as Slurm counts them (None: not given), GPUs by local rank."""
 
     nodes: int
     ranks: int
@@ -230,7 +230,7 @@ def taken(sees: tuple[tuple[int, ...], ...]) -> tuple[int, ...] | None:
 DERIVED: dict[str, Callable[[Placement], str]] = {
     "nodes of the job": lambda it: str(it.nodes),
     "ranks on a node": lambda it: str(it.ranks),
-    "CPUs of a rank": lambda it: str(it.cpus or "not said"),
+    "CPUs of a rank": lambda it: str(it.cpus or "not given"),
     "GPUs of a node": lambda it: str(it.gpus),
     "GPUs a rank sees": lambda it: _seen(it.sees),
     "GPU a rank takes": lambda it: " · ".join(map(str, it.takes)) if it.takes else "ranks would share",

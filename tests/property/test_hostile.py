@@ -1,6 +1,6 @@
 """Hostile input by every way in: a result or one clear error, no program started, nothing written elsewhere.
 
-A small, fixed share by default; HPCLAUNCH_FUZZ=100000 puts so many inputs through and writes what came of it to
+A small, fixed share by default; HPCLAUNCH_FUZZ=100000 tries that many inputs and writes the outcome to
 docs/reliability.md (make fuzz).
 """
 
@@ -465,10 +465,12 @@ def decoded(text: str) -> str:
 
 
 answers = st.builds(
-    lambda ok, rows, said: Answer(ok=ok, text=decoded("\n".join("|".join(row) for row in rows)), said=decoded(said)),
+    lambda ok, rows, messages: Answer(
+        ok=ok, text=decoded("\n".join("|".join(row) for row in rows)), messages=decoded(messages)
+    ),
     ok=st.booleans(),
     rows=st.lists(st.lists(tokens, max_size=5), max_size=5),
-    said=words,
+    messages=words,
 )
 
 

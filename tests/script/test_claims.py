@@ -67,7 +67,7 @@ def test_while_its_job_goes_on_another_start_is_refused_and_told_what_to_type(tm
 def test_while_slurm_is_silent_it_is_asked_again_and_then_the_start_is_refused(tmp_path: Path) -> None:
     left(tmp_path, "7.0", exit_code="1")
     code, said = claimed(tmp_path, "8.0", SILENT)
-    assert (code, said.count("once more in ")) == (78, 5)
+    assert (code, said.count("trying again in ")) == (78, 5)
     assert "it is not known whether it has ended" in said and f"rm -r {tmp_path}/claims" in said
     twice = "squeue() { [ -e x ] || { : > x; return 1; }; echo FAILED; }; sleep() { :; }"
     assert claimed(tmp_path, "8.0", f"cd {tmp_path}; {twice}")[0] == 0

@@ -53,8 +53,8 @@ def test_row_10_a_controller_that_is_down_for_a_moment_does_not_end_the_chain(tm
         *("squeue", "sleep 1", "squeue"),
         *("scontrol requeue 7", "sleep 1", "scontrol requeue 7", "sleep 2", "scontrol requeue 7"),
     ]
-    assert "saved; to be started again" in said
-    assert "scontrol did not work; once more in 2 s" in said
+    assert "saved; requeueing the job" in said
+    assert "the call of the scheduler failed; trying again in 2 s" in said
     assert "does not requeue this job" not in said
 
 
@@ -62,11 +62,11 @@ def test_row_10_slurm_is_asked_a_few_times_and_no_longer_than_the_lead(tmp_path:
     (tmp_path / "long").mkdir()
     asked, said = asked_of_slurm(tmp_path / "long", squeue=0, scontrol=99)
     assert asked.count("scontrol requeue 7\n") == 6
-    assert "the scheduler does not requeue this job. hpclaunch resume" in said
+    assert "the scheduler does not requeue this job. To continue: hpclaunch resume" in said
     (tmp_path / "short").mkdir()
     asked, said = asked_of_slurm(tmp_path / "short", squeue=0, scontrol=99, signal="USR2@1")
     assert asked.count("scontrol requeue 7\n") == 1 and "sleep" not in asked
-    assert "the scheduler does not requeue this job. hpclaunch resume" in said
+    assert "the scheduler does not requeue this job. To continue: hpclaunch resume" in said
 
 
 def test_row_10_a_job_that_was_cancelled_meanwhile_is_not_started_again(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ find() { echo one; }
 @pytest.mark.parametrize(
     ("way", "asked", "said"),
     [
-        ("requeue", "scontrol requeue 7\n", "to be started again"),
-        ("resubmit", "sbatch --parsable --dependency=afterany:7 /r/job.sh\n", "a job that goes on is submitted"),
-        ("none", "", "hpclaunch resume /r goes on"),
+        ("requeue", "scontrol requeue 7\n", "requeueing the job"),
+        ("resubmit", "sbatch --parsable --dependency=afterany:7 /r/job.sh\n", "submitting a successor"),
+        ("none", "", "To continue: hpclaunch resume /r"),
     ],
 )
 def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, said: str) -> None:

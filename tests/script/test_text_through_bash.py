@@ -186,7 +186,7 @@ def test_an_array_whose_file_of_values_was_damaged_stops_and_says_so(bench: Path
     variables = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_JOB_ID": "4711", "PATH": f"{bench}/bin:/usr/bin:/bin"}
     done = subprocess.run(["bash", bench / "array/job.sh"], env=variables, capture_output=True, text=True)
     assert done.returncode == 78
-    assert "values is not that of run 0000" in done.stderr
+    assert "values does not belong to run 0000" in done.stderr
 
 
 @given(script=file_names, folder=file_names, runs=file_names, suffix=st.sampled_from([".py", ".sh"]))

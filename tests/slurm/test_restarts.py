@@ -95,7 +95,7 @@ def went_on(run: Submitted, signal: str) -> None:
         assert f"rank {rank} saved {saved[0]} on {signal}" in text
         assert f"rank {rank} start 1 at {saved[0]}\n" in text
         assert f"rank {rank} done\n" in text
-    assert "saved; to be started again" in run.log()
+    assert "saved; requeueing the job" in run.log()
 
 
 def every_rank_is_heard(desk: Desk, run: Submitted) -> None:
@@ -214,7 +214,7 @@ def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor
     following = [subprocess.Popen([*follow, *rank], **pipes) for rank in ((), ("--rank", "2"))]
     counter.slurm("scancel", "--batch", "--signal=USR2", run.job_id)
     wait_for_note(run, "done", 4)
-    assert "saved; a job that goes on is submitted" in run.log()
+    assert "saved; submitting a successor" in run.log()
     assert counter.ended(run) == "FAILED 75:0"
     [mark] = run.path.glob("attempts/*/next-job")
     told = json.loads(counter.run("wait", run.path.name, "--json").stdout)

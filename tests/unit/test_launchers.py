@@ -105,7 +105,7 @@ def test_horovodrun(hosts_file: str, hosts: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("launcher", "signal", "passed"),
+    ("launcher", "signal", "pass_on"),
     [
         ("srun", "USR2", "USR2"),
         ("mpirun", "USR1", "USR1"),
@@ -114,8 +114,8 @@ def test_horovodrun(hosts_file: str, hosts: str) -> None:
         ("torchrun", "USR1", "TERM"),
     ],
 )
-def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, signal: str, passed: str) -> None:
-    assert launcher_row(launcher).passed(signal) == passed
+def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, signal: str, pass_on: str) -> None:
+    assert launcher_row(launcher).pass_on(signal) == pass_on
 
 
 def test_a_launcher_that_is_no_row_is_not_found() -> None:

@@ -1,4 +1,4 @@
-"""Job arrays in Slurm's words: which ids to ask for, how its answers name their tasks, and how large one may be."""
+"""Job arrays in Slurm: the IDs to query, the names of tasks in its answers, and the largest size of an array."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _MANY = re.compile(r"([0-9]{1,18})_\[([0-9,:%-]+)\]")
 _FIELD = re.compile(r"^(MaxArraySize|MaxJobCount)\s*=\s*([0-9]+)\s*$", re.MULTILINE)
 
 
-def asked_by(job_ids: Iterable[str]) -> list[str]:
-    """Return what to ask Slurm for: an array once, where several of its tasks are wanted."""
+def ids_to_query(job_ids: Iterable[str]) -> list[str]:
+    """Return the IDs for a query of these jobs: the array's once, if several of its tasks are among them."""
     wanted = list(job_ids)
     tasks = Counter(job_id.partition("_")[0] for job_id in wanted)
     return list(dict.fromkeys(base if tasks[base := job_id.partition("_")[0]] > 1 else job_id for job_id in wanted))
 
 
 def whole_arrays(job_ids: Iterable[str]) -> list[str]:
-    """Return what to ask sacct for: of a task its array, whose other tasks tell that accounting knows of it."""
+    """Return the IDs for sacct: of a task that of its array, whose other tasks show whether accounting knows it."""
     return list(dict.fromkeys(job_id.partition("_")[0] for job_id in job_ids))
 
 
-def named_by(text: str) -> Iterator[str]:
-    """Yield the job ids that a first column names: ``4711``, ``4711_7``, and each of ``4711_[3,5-9%4]``."""
+def ids_in(text: str) -> Iterator[str]:
+    """Yield the job IDs in a first column: ``4711``, ``4711_7``, or each of ``4711_[3,5-9%4]``."""
     many = _MANY.fullmatch(text)
     if many is None:
         yield text
@@ -39,11 +39,11 @@ def named_by(text: str) -> Iterator[str]:
 
 
 def cancelled_while_waiting(gone: Iterable[Run], accounted: Mapping[str, Status]) -> dict[str, Status]:
-    """Return job id -> NEVER_BEGUN for the tasks among ``gone`` that were cancelled alone while they waited.
+    """Return job ID -> NEVER_BEGUN for the tasks among ``gone`` that were cancelled singly while they waited.
 
-    Slurm takes such a task out of its array without a word (seen with 22.05): squeue and sacct name the others, and
-    never that one. ``accounted`` is what sacct named. A task that began has a line of its own there, and left its
-    marks. Accounting hears of the rest a little later: a task that only it calls PENDING waits no more.
+    Slurm removes such a task from its array (seen with 22.05): squeue and sacct list the other tasks only.
+    ``accounted`` is the answer of sacct, with a line for every task that began. Accounting is delayed: a task that is
+    PENDING only there no longer waits.
     """
     waited = [run for run in gone if run.index >= 0 and run.state in ("PENDING", "UNKNOWN")]
     silent = [run for run in waited if run.job_id not in accounted or accounted[run.job_id].state == "PENDING"]
@@ -53,7 +53,7 @@ def cancelled_while_waiting(gone: Iterable[Run], accounted: Mapping[str, Status]
 
 
 def objections(spec: JobSpec) -> list[Fault]:
-    """Return why Slurm would refuse an array of that size; nothing where it cannot be asked.
+    """Return why Slurm would refuse an array of this size; nothing if scontrol does not answer.
 
     The highest index is below MaxArraySize (1001 unless the site says otherwise), and every task counts towards
     MaxJobCount, above which sbatch waits instead of refusing (slurm.conf manual).
@@ -65,11 +65,11 @@ def objections(spec: JobSpec) -> list[Fault]:
     faults = []
     for name, number in limits.items():
         if 0 < number < spec.sweep.count:
-            what = f"an array of {spec.sweep.count} runs is larger than Slurm takes here"
+            what = f"an array of {spec.sweep.count} runs is larger than this Slurm accepts"
             next_step = "sweep fewer values, in several submissions"
             faults.append(Fault(where=name, what=what, allowed=f"at most {number} runs", next=next_step))
     if limits.get("MaxArraySize") == 0:
         faults.append(
-            Fault(where="MaxArraySize", what="this Slurm takes no job arrays", next="submit --set, one by one")
+            Fault(where="MaxArraySize", what="this Slurm accepts no job arrays", next="submit each run with --set")
         )
     return faults

@@ -1,4 +1,4 @@
-"""Asks Slurm's programs for all that tells what the cluster is: one call to each, however many nodes there are."""
+"""Asks Slurm's programs for the facts about the cluster: one call to each, for any number of nodes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from hpclaunch.sites.describe.answers import SINFO_FORMAT, settings
 
 
 def answers(user: str) -> Answers:
-    """Return what the programs wrote. Raises SchedulerError where there is no Slurm, or none that answers.
+    """Return the output of the programs. Raises SchedulerError if there is no Slurm, or if it does not answer.
 
-    A cluster without accounting, or one that does not show its nodes to everybody, leaves a program silent: its text is
-    empty then.
+    The output is empty for a program that fails, as without accounting, or where users may not see the nodes.
     """
     config = ask(["scontrol", "show", "config"])
     if not config.ok:
-        what = f"Slurm cannot be asked what this cluster is: scontrol {config.words}"
+        what = f"Slurm does not describe this cluster: scontrol {config.words}"
         raise SchedulerError(Fault(where="scontrol", what=what, next="log in to the cluster, or wait for slurmctld"))
     nodes = _text("scontrol", "show", "node", "--all", "--oneliner")
     sinfo = "" if nodes.strip() else _text("sinfo", "--noheader", "--Node", "--all", f"--format={SINFO_FORMAT}")
@@ -31,7 +30,7 @@ def answers(user: str) -> Answers:
         sinfo=sinfo,
         qos=_text("sacctmgr", "--parsable2", "show", "qos") if accounting else "",
         associations=_text("sacctmgr", "--parsable2", "show", "associations", f"user={user}") if accounting else "",
-        mpi=f"{mpi.text}\n{mpi.said}",  # before Slurm 21.08 srun lists them as messages
+        mpi=f"{mpi.text}\n{mpi.messages}",  # before Slurm 21.08 srun lists them as messages
         gres_conf=_gres_conf(config.text),
     )
 
@@ -42,7 +41,7 @@ def _text(*command: str) -> str:
 
 
 def _gres_conf(config: str) -> str:
-    """Return gres.conf, which lies beside slurm.conf on machines that have the files; nothing on others."""
+    """Return gres.conf, which is beside slurm.conf; an empty text on a machine without these files."""
     place = settings(config).get("SLURM_CONF", "")
     try:
         return Path(place).with_name("gres.conf").read_text(encoding="utf-8", errors="replace") if place else ""
@@ -51,5 +50,5 @@ def _gres_conf(config: str) -> str:
 
 
 def has_pyxis() -> bool:
-    """Whether this srun runs containers itself: the plug-in adds its option to srun's help."""
+    """Whether srun has the plug-in pyxis, which adds its option to srun's help."""
     return "--container-image" in _text("srun", "--help")

@@ -1,4 +1,4 @@
-"""How long jobs waited on this cluster, as sacct remembers, and when one would start, as sbatch guesses."""
+"""The waiting times of past jobs, from sacct, and the start that sbatch estimates."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _START = re.compile(r"to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
 
 
 def past_jobs(days: int) -> list[Past]:
-    """Return the jobs of the last so many days that have started: all users' where the site lets one see them.
+    """Return the jobs that started within the last ``days`` days: those of all users, if the site shows them.
 
-    Nothing where there is no accounting. A job waits from the time at which it may start: dependencies, and a time
-    before which it shall not, do not count.
+    Without accounting there are none. A job waits from the time when it may start: dependencies and ``--begin`` do
+    not count.
     """
     options = ["--allusers", "--allocations", "--noheader", "--parsable2", f"--format={_FIELDS}"]
     answer = ask(["sacct", *options, f"--starttime=now-{days}days", "--endtime=now"], without=("SLURM_TIME_FORMAT",))
-    return [job for line in answer.text.splitlines() if (job := _parsed(line.split("|"))) is not None]
+    return [job for line in answer.text.splitlines() if (job := _parse(line.split("|"))) is not None]
 
 
-def _parsed(words: list[str]) -> Past | None:
-    """None for a job that has not started, or that began without waiting for the scheduler to choose it."""
+def _parse(words: list[str]) -> Past | None:
+    """Return a line of sacct as a job; None if the job has not started, or if its waiting time is unknown."""
     if len(words) != 7 or not words[3].isdigit() or int(words[3]) < 1:
         return None
     submit, eligible, start = (_time(word) for word in words[:3])
@@ -53,6 +53,6 @@ def _walltime(word: str) -> int | None:
 
 
 def start_in(words: str) -> datetime | None:
-    """Return the start that ``sbatch --test-only`` names, in local time; None without."""
+    """Return the start in the answer of ``sbatch --test-only``, in local time; None if there is none."""
     found = _START.search(words)
     return _time(found[1]) if found else None

@@ -1,6 +1,7 @@
-"""What Slurm itself would let wait for ever: it accepts a walltime above the limit, too many nodes, an unknown account.
+"""Finds the reasons why Slurm would accept a job but never start it, in the live limits of partitions and accounts.
 
-(With ``EnforcePartLimits=NO``, the default: slurm.conf manual.) Where Slurm cannot tell, nothing is refused.
+With ``EnforcePartLimits=NO``, the default, Slurm accepts a walltime above the limit, too many nodes or an unknown
+account (slurm.conf manual). If Slurm does not answer, nothing is refused.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ _FIELD = re.compile(r"(\w+)=(\S*)")
 
 @record
 class Association:
-    """One account that the user may charge, with the QOS that it may use there (none: not said)."""
+    """An account of the user, and the QOS that the user may use with it (none: unknown)."""
 
     account: str
     qos: tuple[str, ...]
 
 
 def objections(spec: JobSpec) -> list[Fault]:
-    """Return why Slurm would let this job wait for ever, as its own programs tell.
+    """Return why Slurm would never start this job, according to its own programs.
 
-    scontrol and sshare have their answers from slurmctld within milliseconds. Who may use which QOS only slurmdbd
-    knows, by way of sacctmgr, which takes a quarter of a second; it is asked where it matters.
+    scontrol and sshare get their answers from slurmctld within milliseconds. Only sacctmgr knows who may use which QOS;
+    it asks slurmdbd, which takes a quarter of a second, so it is called only if needed.
     """
     user = pwd.getpwuid(os.geteuid()).pw_name
     commands = [["scontrol", "show", "partition", "--all", "--oneliner"]]  # hidden ones too
@@ -53,9 +54,9 @@ def objections(spec: JobSpec) -> list[Fault]:
     ]
     allowed = _associations(answers.get("sacctmgr", "")) or _shares(answers.get("sshare", ""), user)
     if spec.account and not spec.qos and not allowed:
-        # sshare told nothing, and accounting has not been asked yet.
+        # sshare showed no account, and accounting has not been asked yet.
         allowed = _associations(_ask_all(_associations_command(user))[0])
-    return [*_of_partition(spec, partitions), *_of_account(spec, allowed)]
+    return [*_partition_faults(spec, partitions), *_accounting_faults(spec, allowed)]
 
 
 def _associations_command(user: str) -> list[str]:
@@ -80,7 +81,7 @@ def _shares(text: str, user: str) -> list[Association]:
 
 
 def _ask_all(*commands: Sequence[str], seconds: float = _SECONDS) -> list[str]:
-    """Return the programs' answers, asked side by side; nothing for one that is missing, refuses or is silent."""
+    """Run the programs at the same time, and return their answers; an empty one for a program that fails."""
     running = [_start(command) for command in commands]
     deadline = time.monotonic() + seconds
     return [_answer(process, deadline) for process in running]
@@ -105,30 +106,31 @@ def _answer(process: subprocess.Popen[str] | None, deadline: float) -> str:
     if process is None:
         return ""
     try:
-        # What has answered by the deadline is still read after it.
+        # A program that has answered by the deadline is still read after it.
         text, _ = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # a wrapper's children, too: they would keep the pipe open
+        os.killpg(process.pid, signal.SIGKILL)  # children of a wrapper too: they would keep the pipe open
         process.communicate()
         return ""
     return text if process.returncode == 0 else ""
 
 
-def _of_partition(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault]:
-    """Return the faults of the named partition, else of the cluster's default one; of several the first one's.
+def _partition_faults(spec: JobSpec, partitions: list[dict[str, str]]) -> list[Fault]:
+    """Return the faults of the named partition, else of the cluster's default one.
 
-    A job that names several partitions waits for ever only if each of them refuses it.
+    A job that names several partitions never starts only if each of them refuses it; the faults of the first are
+    returned then.
     """
     known = {one["PartitionName"]: one for one in partitions}
     default = [name for name, one in known.items() if one.get("Default") == "YES"]
     names = spec.partition.split(",") if spec.partition else default
     if not known or not names:
         return []
-    found = [_of_one_partition(spec, name, known) for name in names]
+    found = [_faults_at_partition(spec, name, known) for name in names]
     return found[0] if all(found) else []
 
 
-def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> list[Fault]:
+def _faults_at_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> list[Fault]:
     typed = _alternative(spec, name, known)
     would = f"{typed} would be accepted" if typed else ""
     if name not in known:
@@ -148,7 +150,7 @@ def _of_one_partition(spec: JobSpec, name: str, known: dict[str, dict[str, str]]
     ]
     return faults + [
         Fault(where=where, what=f"{noun} {asked!r} may not use it", allowed=allowed, next=would, subject="account")
-        for noun, asked, allowed in _not_admitted(spec, known[name])
+        for noun, asked, allowed in _exclusions(spec, known[name])
     ]
 
 
@@ -159,10 +161,10 @@ def _ask(spec: JobSpec) -> Ask:
 
 
 def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> str:
-    """Return what to type for the nearest request that a partition takes, or nothing.
+    """Return the flags of the nearest request that a partition accepts, or an empty text.
 
-    Those are proposed that are up, open to everybody, and have GPUs where GPUs are asked for; of equally near ones the
-    named one, one of a like name, the default.
+    Only partitions are suggested that are up, open to all users, and have GPUs if GPUs are requested. Of equally near
+    ones the named partition comes first, then one with a similar name, then the default.
     """
     like = get_close_matches(name, known, n=1)
     order = sorted(known, key=lambda other: (other != name, other not in like, known[other].get("Default") != "YES"))
@@ -171,24 +173,24 @@ def _alternative(spec: JobSpec, name: str, known: dict[str, dict[str, str]]) -> 
     places = []
     for other in order:
         is_proposed = other == name or (other in needed and _is_open(known[other]))
-        if is_proposed and not _not_admitted(spec, known[other]):
+        if is_proposed and not _exclusions(spec, known[other]):
             places.append((f"--partition {other}", [limits_of(known[other])]))
     return suggestion(places, _ask(spec)) or ""
 
 
 def _is_open(partition: dict[str, str]) -> bool:
-    """Whether jobs of everybody start there; a field that an older Slurm does not show is no obstacle."""
+    """Whether every user's jobs start there; a field that an older Slurm does not show counts as usual."""
     usual = {"State": "UP", "AllowGroups": "ALL", "RootOnly": "NO", "Hidden": "NO"}
     return all(partition.get(key, value) == value for key, value in usual.items())
 
 
 def limits_of(partition: dict[str, str]) -> Limits:
-    """Return the limits that ``scontrol show partition`` tells (its fields of one line, by name)."""
+    """Return the limits in the fields of one line of ``scontrol show partition``."""
     numbers = [int(partition[key]) for key in ("MaxNodes", "TotalNodes") if partition.get(key, "").isdigit()]
     least = partition.get("MinNodes", "")
     try:
         longest = parse_walltime(partition.get("MaxTime", ""))
-    except ValueError:  # UNLIMITED, or not said
+    except ValueError:  # UNLIMITED, or missing
         longest = None
     return Limits(
         max_nodes=min((number for number in numbers if number), default=None),
@@ -197,8 +199,8 @@ def limits_of(partition: dict[str, str]) -> Limits:
     )
 
 
-def _not_admitted(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Return (noun, what was asked for, who may) where the partition's lists exclude the account or the QOS."""
+def _exclusions(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, str, str]]:
+    """Return (noun, requested name, allowed names) if the partition's lists exclude the account or the QOS."""
     found = []
     for key, noun, asked in (("Accounts", "account", spec.account), ("Qos", "QOS", spec.qos)):
         if not asked:
@@ -212,8 +214,8 @@ def _not_admitted(spec: JobSpec, partition: dict[str, str]) -> list[tuple[str, s
     return found
 
 
-def _of_account(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
-    """Return the faults of the account and of the QOS there. Slurm keeps the names of both in small letters."""
+def _accounting_faults(spec: JobSpec, allowed: list[Association]) -> list[Fault]:
+    """Return the faults of the account and of its QOS. Slurm stores the names of both in lower case."""
     if not allowed:
         return []
     faults = (_account_fault(spec, allowed), _qos_fault(spec, allowed))
@@ -224,19 +226,19 @@ def _account_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
     account, qos, accounts = spec.account.lower(), spec.qos.lower(), sorted({one.account for one in allowed})
     if not account or account in accounts:
         return None
-    # An account is proposed that may use the QOS; one without a list of QOS may use any.
+    # Suggest an account that may use the QOS; one without a list of QOS may use any.
     usable = sorted({one.account for one in allowed if not qos or not one.qos or qos in one.qos}) or accounts
     return Fault(
         where=_ACCOUNTING,
         what=f"you have no account {spec.account!r}{did_you_mean(account, accounts)}",
         allowed=", ".join(accounts),
-        next=f"--account {_like(account, usable)}",
+        next=f"--account {_most_similar(account, usable)}",
         subject="account",
     )
 
 
 def _qos_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
-    """Return the fault of a QOS that the account may not use; of an unknown account, that none of the user's may."""
+    """Return the fault of a QOS that the account may not use; for an unknown account, one that no account may use."""
     account, qos = spec.account.lower(), spec.qos.lower()
     mine = [one for one in allowed if one.account == account]
     names = sorted({name for one in mine or allowed for name in one.qos})
@@ -247,11 +249,11 @@ def _qos_fault(spec: JobSpec, allowed: list[Association]) -> Fault | None:
         where=_ACCOUNTING,
         what=f"{who} may not use QOS {spec.qos!r}{did_you_mean(qos, names)}",
         allowed=", ".join(names),
-        next=f"--qos {_like(qos, names)}",
+        next=f"--qos {_most_similar(qos, names)}",
         subject="account",
     )
 
 
-def _like(name: str, known: list[str]) -> str:
+def _most_similar(name: str, known: list[str]) -> str:
     """Return the most similar of the known names, else the first."""
     return (get_close_matches(name, known, n=1) or known)[0]

@@ -1,7 +1,4 @@
-"""Why a job waits, in words, and what a person can do: Slurm's reasons of squeue(1) and job_reason_codes.html.
-
-Also what a refusal of sbatch is about.
-"""
+"""Explains why a job waits and what to do (Slurm's reasons: squeue(1), job_reason_codes.html), and sorts refusals."""
 
 from __future__ import annotations
 
@@ -11,16 +8,16 @@ from hpclaunch.core.errors import Subject
 
 _WAIT = "nothing to do"
 _EXACT = {
-    "AccountNotAllowed": ("the partition does not take this account", "another --account or --partition"),
+    "AccountNotAllowed": ("the partition does not accept this account", "another --account or --partition"),
     "AccountingPolicy": ("a limit of the account or QOS is reached", _WAIT),
     "AssociationJobLimit": ("as many jobs of yours as the account allows are running", _WAIT),
     "AssociationResourceLimit": ("the account's limit on resources is reached", _WAIT),
     "AssociationTimeLimit": ("the account's limit on time is used up", "ask who manages the account"),
-    "BadConstraints": ("no node is as the request wants it", "cancel it, and ask for less or another --node-type"),
-    "BeginTime": ("its earliest start has not come: asked for, or a pause after it was requeued", _WAIT),
+    "BadConstraints": ("no node matches the request", "cancel it, and request less or another --node-type"),
+    "BeginTime": ("its earliest start time has not come: a requested one, or a pause after a requeue", _WAIT),
     "Cleaning": ("it was requeued, and its last start is still being cleaned up", _WAIT),
     "Dependency": ("it waits for another job", _WAIT),
-    "DependencyNeverSatisfied": ("the job that it waits for ended otherwise than it needs", "cancel it"),
+    "DependencyNeverSatisfied": ("the job it waits for ended in a state that the dependency excludes", "cancel it"),
     "InvalidAccount": ("Slurm does not know the account", "cancel it, and submit with another --account"),
     "InvalidQOS": ("Slurm does not know the QOS", "cancel it, and submit with another --qos"),
     "JobArrayTaskLimit": ("as many tasks of its array as allowed are running", _WAIT),
@@ -35,9 +32,9 @@ _EXACT = {
         "the nodes that it could use are down, drained, or kept for others",
         "wait, or another --partition",
     ),
-    "PartitionDown": ("the partition takes jobs and starts none now", "wait, or another --partition"),
+    "PartitionDown": ("the partition accepts jobs, but starts none now", "wait, or another --partition"),
     "PartitionInactive": ("the partition is closed", "wait, or another --partition"),
-    "PartitionNodeLimit": ("the partition allows no such number of nodes, or they are down", "other --nodes"),
+    "PartitionNodeLimit": ("the partition does not allow this number of nodes, or they are down", "other --nodes"),
     "PartitionTimeLimit": ("the walltime is above the partition's limit", "cancel it, and submit a shorter --walltime"),
     "Priority": ("jobs with a higher priority come first", _WAIT),
     "Prolog": ("its nodes are being prepared", _WAIT),
@@ -72,7 +69,7 @@ _FAMILIES = (
 
 
 def explain(reason: str) -> str:
-    """Return Slurm's reason for waiting in words, and what to do; nothing for one that is not known."""
+    """Return Slurm's reason for waiting in words, and what to do; an empty text for an unknown reason."""
     words = _EXACT.get(reason)
     if words is None:
         words = next(((meaning, advice) for form, meaning, advice in _FAMILIES if re.fullmatch(form, reason)), None)
@@ -83,7 +80,7 @@ def explain(reason: str) -> str:
 
 
 _SUBJECTS: tuple[tuple[str, Subject], ...] = (
-    (r"\bGPUs?\b|(?i:gres|generic resource)", "GPUs"),  # not "gpu": partitions are called so
+    (r"\bGPUs?\b|(?i:gres|generic resource)", "GPUs"),  # not "gpu", which is a common name of partitions
     (r"(?i:chdir|directory|folder|\blog\b)", "shared paths"),
     (r"(?i:mpi)", "MPI"),
     (r"(?i:account|qos)", "account"),
@@ -92,5 +89,5 @@ _SUBJECTS: tuple[tuple[str, Subject], ...] = (
 
 
 def subject_of(words: str) -> Subject:
-    """Return what sbatch's complaint is about; nothing where its words do not tell."""
+    """Return the topic of sbatch's message; an empty text if its words show none."""
     return next((subject for form, subject in _SUBJECTS if re.search(form, words)), "")

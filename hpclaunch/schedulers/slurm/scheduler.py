@@ -1,4 +1,4 @@
-"""Slurm as hpclaunch asks it: the functions of ``schedulers.Scheduler``, each through Slurm's own programs."""
+"""The functions of ``schedulers.Scheduler`` for Slurm, each through Slurm's own programs."""
 
 from __future__ import annotations
 
@@ -41,48 +41,48 @@ __all__ = [
 
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TROUBLE = "down,drain,drained,draining,fail,failing,no_respond"
-"""States of a node that is not to be used."""
+"""States of nodes that a run should not use."""
 
 
 def objections(spec: JobSpec) -> list[Fault]:
-    """Return why Slurm would let this job wait for ever; nothing where there is no Slurm to ask."""
+    """Return why Slurm would never start this job; nothing if Slurm does not answer."""
     from hpclaunch.schedulers.slurm.limits import objections as limit_objections
 
     return [*limit_objections(spec), *array_objections(spec)]
 
 
 def estimate(text: str) -> Estimate:
-    """Return what ``sbatch --test-only`` says of the script; nothing is queued. Raises SchedulerError if it refuses.
+    """Return the answer of ``sbatch --test-only``, which queues nothing. Raises SchedulerError if sbatch refuses.
 
-    Times in it are as Slurm writes them, whatever SLURM_TIME_FORMAT says: programs read them too.
+    SLURM_TIME_FORMAT is removed, so that times have the format that ``start_in`` reads.
     """
     from hpclaunch.schedulers.slurm.history import start_in
 
     unseen = (*leaking(os.environ), "SLURM_TIME_FORMAT")
     answer = ask(["sbatch", "--test-only"], without=unseen, text=text)
-    words = " ".join((answer.said + answer.text).replace("sbatch: error:", "").replace("sbatch:", "").split())
+    words = " ".join((answer.messages + answer.text).replace("sbatch: error:", "").replace("sbatch:", "").split())
     if not answer.ok:
-        raise SchedulerError(Fault(where="sbatch --test-only", what=words or "refused without a word"))
+        raise SchedulerError(Fault(where="sbatch --test-only", what=words or "refused without a message"))
     return Estimate(words=words, start=start_in(words))
 
 
 def cancel(runs: Sequence[Run]) -> bool:
-    """Cancel the jobs with one call and return that they were asked to end. Raises SchedulerError in Slurm's words."""
+    """Cancel the jobs with one call of scancel, and return True. Raises SchedulerError in Slurm's words."""
     answer = ask(["scancel", *(run.job_id for run in runs)])
     if not answer.ok:
         denied = "denied" in answer.words.lower()
-        next_step = "only its owner can cancel it" if denied else "try again: the run goes on meanwhile"
+        next_step = "only its owner can cancel it" if denied else "try again; until then the run continues"
         raise SchedulerError(Fault(where="scancel", what=answer.words, next=next_step))
     return True
 
 
 def cancel_command(run: Run) -> str:
-    """Return what a person would type."""
+    """Return the command that cancels a run."""
     return f"hpclaunch cancel {run.label} (or: scancel {run.job_id})"
 
 
 def unwell(nodes: str) -> tuple[str, ...]:
-    """Return which of the nodes Slurm calls down, drained or failing."""
+    """Return those of the nodes that Slurm reports as down, drained or failing."""
     if not nodes:
         return ()
     answer = ask(["sinfo", "--noheader", "--Node", f"--nodes={nodes}", f"--states={_TROUBLE}", "--format=%N"])
@@ -97,14 +97,14 @@ def overriding(environment: Mapping[str, str]) -> list[str]:
 
 
 def past_jobs(days: int) -> list[Past]:
-    """Return the jobs that accounting knows to have started within so many days."""
+    """Return the jobs in accounting that started within the last ``days`` days."""
     from hpclaunch.schedulers.slurm.history import past_jobs as recorded
 
     return recorded(days)
 
 
 def gpu_types() -> list[str]:
-    """Return the types of GPUs that Slurm hands out somewhere; nothing where it cannot be asked."""
+    """Return the types of GPUs on Slurm's nodes; none if sinfo does not answer."""
     from hpclaunch.sites.describe.answers import gpus_of
 
     answer = ask(["sinfo", "--noheader", "--all", "--format=%G"])
@@ -112,22 +112,22 @@ def gpu_types() -> list[str]:
 
 
 def mpi_types() -> list[str]:
-    """Return what ``srun --mpi=list`` shows; nothing where it cannot be asked."""
+    """Return the types that ``srun --mpi=list`` shows; none if srun does not answer."""
     from hpclaunch.sites.describe.answers import mpi_types as types_in
 
     answer = ask(["srun", "--mpi=list"])
-    return types_in(f"{answer.text}\n{answer.said}") if answer.ok else []
+    return types_in(f"{answer.text}\n{answer.messages}") if answer.ok else []
 
 
 def describe(here: Here) -> Described:
-    """Return what Slurm's programs and this machine tell of the cluster. Raises SchedulerError."""
+    """Return the cluster as Slurm's programs and this machine describe it. Raises SchedulerError."""
     from hpclaunch.schedulers.slurm.describe import answers, has_pyxis
     from hpclaunch.sites.describe import describe as description_of
 
-    told = answers(here.user)  # first: without a Slurm that answers nothing else is asked
+    found = answers(here.user)  # first: if Slurm does not answer, nothing else is asked
     runtimes = (*here.runtimes, *(["pyxis"] if has_pyxis() else []))
-    described = description_of(told, replace(here, runtimes=runtimes))
+    described = description_of(found, replace(here, runtimes=runtimes))
     if described is None:
-        what = "Slurm shows you no node in any partition, so that there is nothing to describe"
+        what = "Slurm shows you no node in any partition, so there is nothing to describe"
         raise SchedulerError(Fault(where="scontrol show node, sinfo", what=what, next="ask the site's staff"))
     return described

@@ -1,8 +1,7 @@
-"""The states of runs, in three steps: squeue, then sacct, then what the script left; it never guesses.
+"""The states of runs, in three steps: squeue, then sacct, then the markers in the run directory; it never guesses.
 
-squeue knows every job that waits or runs, and for some minutes those that have ended. sacct knows those that have
-ended, and may hear of an end later. What the script left in the run directory tells the rest. One call to each program
-answers for all runs.
+squeue knows every job that waits or runs, and for some minutes those that have ended. sacct knows ended jobs, perhaps
+with a delay. The markers that the script wrote decide the rest. One call to each program answers for all runs.
 """
 
 from __future__ import annotations
@@ -14,35 +13,35 @@ from itertools import islice
 
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
-from hpclaunch.schedulers import Status
-from hpclaunch.schedulers.slurm.arrays import asked_by, cancelled_while_waiting, named_by, whole_arrays
+from hpclaunch.schedulers import UNOPENED_LOG, Status
+from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query, whole_arrays
 from hpclaunch.schedulers.slurm.programs import ask
 
 _STATE = re.compile("[A-Z_]+")
 _REPEATABLE = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REQUEUED"})
-"""What accounting calls a job that Slurm may have queued again since: only squeue can tell."""
-_UNOPENED = "its log could not be opened: the folder logs/ of its run directory was gone or not writable"
-"""What slurmd means by exit code 0:53: nothing of the script has run."""
+"""States in accounting of jobs that Slurm may have queued again; only squeue knows."""
+_UNOPENED_CODE = "0:53"
+"""The exit code of slurmd if it could not open the job's log."""
 _MOST_IDS = 10_000
-"""A list of job ids is one argument of a program, which Linux limits to 128 KiB."""
+"""The most job IDs in one call: they are one argument, which Linux limits to 128 KiB."""
 
 
 @record
 class _Queue:
-    """What squeue told: job id -> status, and why it did not answer, if so."""
+    """The answer of squeue: job ID -> status, and (``silence``) why it did not answer, if it did not."""
 
     known: Mapping[str, Status]
     silence: str
 
 
 def states(runs: Sequence[Run]) -> dict[str, Status]:
-    """Return job id -> status for all runs that have a job id.
+    """Return job ID -> status for all runs that have a job ID.
 
-    Of an array with many runs the array is asked for, and every task is told on a line of its own.
+    For several runs of an array the query names the array; the answer has a line for each task.
     """
     wanted = {run.job_id: run for run in runs if run.job_id}
     found: dict[str, Status] = {}
-    for job_ids in _portions(asked_by(wanted)):
+    for job_ids in _portions(ids_to_query(wanted)):
         names = set(job_ids)
         mine = [run for run in wanted.values() if run.job_id in names or run.job_id.partition("_")[0] in names]
         found.update(_states_of(mine, _squeue(job_ids, wanted)))
@@ -50,36 +49,36 @@ def states(runs: Sequence[Run]) -> dict[str, Status]:
 
 
 def _portions(job_ids: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the ids in lists that fit into one argument."""
+    """Yield the job IDs in lists that fit into one argument."""
     rest = iter(job_ids)
     while portion := list(islice(rest, _MOST_IDS)):
         yield portion
 
 
 def _states_of(runs: Sequence[Run], queue: _Queue) -> dict[str, Status]:
-    """Return job id -> status, each from the first of the three that knows it: the queue, accounting, the marks."""
+    """Return job ID -> status, each from the first source that knows it: queue, accounting, markers."""
     waiting = {job_id: status for job_id, status in queue.known.items() if status.state not in FINAL}
     ended = [run for run in runs if run.job_id not in waiting]
     accounted = _sacct(whole_arrays(run.job_id for run in ended)) if ended else {}
     missing = [run for run in ended if run.job_id not in queue.known and not queue.silence]
-    told = {run.job_id: _status_of_ended(run, queue, accounted.get(run.job_id)) for run in ended}
-    return {**waiting, **told, **cancelled_while_waiting(missing, accounted)}
+    settled = {run.job_id: _status_of_ended(run, queue, accounted.get(run.job_id)) for run in ended}
+    return {**waiting, **settled, **cancelled_while_waiting(missing, accounted)}
 
 
 def _status_of_ended(run: Run, queue: _Queue, accounted: Status | None) -> Status:
-    """Return the status of a run that the queue does not hold, or not any more."""
+    """Return the status of a run that is not in the queue, or ended there."""
     queued_again = queue.silence and accounted is not None and accounted.state in _REPEATABLE
     if accounted is not None and not queued_again:
         return _restore_exit_code(run, accounted)
     in_queue = queue.known.get(run.job_id)
-    return _add_own_exit_code(run, in_queue) if in_queue else _read_marks(run, queue.silence)
+    return _add_own_exit_code(run, in_queue) if in_queue else _read_markers(run, queue.silence)
 
 
 # --- step 1: the queue
 
 
 def _squeue(job_ids: list[str], asked: Container[str]) -> _Queue:
-    """Ask once. squeue --json differs from version to version."""
+    """Call squeue once. Its --json differs between versions, so it is not used."""
     options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N"]
     answer = ask(["squeue", *options, f"--jobs={','.join(job_ids)}"])
     found: dict[str, Status] = {}
@@ -88,8 +87,8 @@ def _squeue(job_ids: list[str], asked: Container[str]) -> _Queue:
         waiting = state == "PENDING" and reason not in ("None", "")
         if _STATE.fullmatch(state):
             status = Status(state=state, reason=reason if waiting else "", nodes=nodes)
-            found.update({job_id: status for job_id in named_by(named) if job_id in asked})
-    refused = not answer.ok and "Invalid job id" not in answer.said
+            found.update({job_id: status for job_id in ids_in(named) if job_id in asked})
+    refused = not answer.ok and "Invalid job id" not in answer.messages
     return _Queue(known=found, silence=f"squeue: {answer.words}" if refused else "")
 
 
@@ -97,9 +96,10 @@ def _squeue(job_ids: list[str], asked: Container[str]) -> _Queue:
 
 
 def _sacct(job_ids: list[str]) -> dict[str, Status]:
-    """Ask once; without accounting sacct answers nothing, and nobody is surprised.
+    """Call sacct once; without accounting its answer is empty.
 
-    JobIDRaw would give the tasks of an array numbers that nobody else uses; those that never began share one line.
+    JobIDRaw is not used: it gives the tasks of an array numbers that squeue does not use. Tasks that never began share
+    one line.
     """
     options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,ExitCode,NodeList"]
     answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
@@ -108,24 +108,24 @@ def _sacct(job_ids: list[str]) -> dict[str, Status]:
         named, state, code, nodes = [*line.split("|"), "", "", ""][:4]
         word = state.split(" ")[0].rstrip("+")
         if _STATE.fullmatch(word):
-            found.update(dict.fromkeys(named_by(named), _status_of_line(word, code, nodes)))
+            found.update(dict.fromkeys(ids_in(named), _status_of_line(word, code, nodes)))
     return found
 
 
 def _status_of_line(state: str, code: str, nodes: str) -> Status:
     """Return a line of sacct as a status."""
     if (state, code) == ("FAILED", "0:0"):
-        code = ""  # accounting has heard of the end, not yet of the exit code (seen when slurmdbd had been down)
+        code = ""  # accounting knows the end, but not yet the exit code (seen after an outage of slurmdbd)
     return Status(
         state=state,
         exit_code=code,
         nodes="" if nodes == "None assigned" else nodes,
-        reason=_UNOPENED if code == "0:53" else "",
+        reason=UNOPENED_LOG if code == _UNOPENED_CODE else "",
     )
 
 
 def _restore_exit_code(run: Run, status: Status) -> Status:
-    """Return the exit code that the script ended with: sacct takes 128 from those above (seen with Slurm 22.05)."""
+    """Return the status with the script's exit code: sacct subtracts 128 from codes above (seen with Slurm 22.05)."""
     if not status.exit_code:
         return _add_own_exit_code(run, status)
     code = run.last_exit_code(run.job_id) if status.state == "FAILED" else None
@@ -134,22 +134,23 @@ def _restore_exit_code(run: Run, status: Status) -> Status:
     return status
 
 
-# --- step 3: what the script left in the run directory
+# --- step 3: the markers in the run directory
 
 
 def _add_own_exit_code(run: Run, status: Status) -> Status:
-    """Return how a job ended of which accounting has not heard yet: squeue tells no exit code, its own mark does."""
+    """Return the status with the exit code from the marker: squeue shows none, and accounting does not know it yet."""
     code = run.last_exit_code(run.job_id)
     if code is not None:
         return replace(status, exit_code=f"{code}:0")
     unopened = status.state == "FAILED" and not (run.home / "logs").is_dir()
-    return replace(status, reason=_UNOPENED) if unopened else status
+    return replace(status, reason=UNOPENED_LOG) if unopened else status
 
 
-def _read_marks(run: Run, silence: str) -> Status:
-    """Return the status that the run directory tells alone; ``silence`` is why Slurm said nothing.
+def _read_markers(run: Run, silence: str) -> Status:
+    """Return the status according to the markers alone; ``silence`` is why squeue did not answer.
 
-    While squeue is silent it is unknown whether a run that requeues itself, and did not end with 0, waits to continue.
+    If squeue does not answer, a run that requeues itself and did not end with 0 may wait in the queue: its state is
+    unknown.
     """
     code = run.last_exit_code(run.job_id)
     if code is not None and not (code and silence and _requeues(run)):

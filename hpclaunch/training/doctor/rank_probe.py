@@ -19,7 +19,7 @@ from typing import Any, Mapping, NoReturn, Sequence
 RANK = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK", "RANK")
 LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK", "LOCAL_RANK")
 GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
-TOLD = (*GPUS, "SLURM_CPUS_PER_TASK", "SLURM_MPI_TYPE", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "OMP_NUM_THREADS")
+ASSIGNED = (*GPUS, "SLURM_CPUS_PER_TASK", "SLURM_MPI_TYPE", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "OMP_NUM_THREADS")
 STRAYS = ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "HPCLAUNCH_DOCTOR_MARK")
 """Variables that no rank should see; the last one is only set in the submitting shell."""
 PATIENCE_S = 240
@@ -58,7 +58,7 @@ def place(environ: Mapping[str, str], promised: Sequence[str]) -> dict[str, Any]
         "cpus": sorted(os.sched_getaffinity(0)),
         "node_cpus": os.cpu_count(),
         "gpu_devices": sorted(name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+|kfd", name)),
-        "told": {name: environ[name] for name in TOLD if name in environ},
+        "assigned": {name: environ[name] for name in ASSIGNED if name in environ},
         "variables": {name: environ.get(name) for name in promised},
         "strays": [name for name in STRAYS if name in environ],
     }

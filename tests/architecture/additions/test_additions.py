@@ -282,7 +282,7 @@ def test_a_scheduler_continues_a_run_that_has_saved(queue: Desk) -> None:
     done = queue.type("submit", "./run.sh", "--restarts", "3", "--wait", "--json")
     assert (done.json["job_id"], done.json["state"]) == ("2", "COMPLETED"), done.err
     said = (Path(done.json["run_dir"]) / "logs/pbs.out").read_text()
-    assert said == "start 0\nhpclaunch: saved; a job that goes on is submitted\nstart 1\n"
+    assert said == "start 0\nhpclaunch: saved; submitting a successor\nstart 1\n"
 
 
 @pytest.mark.parametrize("what", ["launcher", "scheduler"])

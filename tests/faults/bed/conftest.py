@@ -1,4 +1,4 @@
-"""Trainings on two and four ranks that are disturbed, held against undisturbed ones; the table of what came of it."""
+"""Trainings on two and four ranks that are disturbed, held against undisturbed ones; the table of outcomes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ JOB: dict[str, Any] = {
         "variables": {"TF_DETERMINISTIC_OPS": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1"},
     },
 }
-HEADER = ("fault", "what came of it", "jobs", "steps made again", "2 ranks", "4 ranks", "seconds", "measured")
+HEADER = ("fault", "outcome", "jobs", "steps repeated", "2 ranks", "4 ranks", "seconds", "measured")
 ROWS: list[tuple[str, ...]] = []
 """Of the test that runs."""
 Pair = dict[int, Submitted]

@@ -40,10 +40,10 @@ def test_slurmctld_down_when_a_run_asks_for_its_requeue(faults: Faults) -> None:
     desk.wait_for_line(run, "begun")
     with faults.down("slurmctld"):
         (run.path / "saved").touch()
-        until(lambda: "squeue did not work; once more in" in run.log(), "the script asks again")
+        until(lambda: "the call of the scheduler failed; trying again in" in run.log(), "the script asks again")
     (run.path / "back").touch()
     assert desk.run("wait", str(run.path), seconds=300).returncode == 0, run.log()
-    assert "saved; to be started again" in run.log()
+    assert "saved; requeueing the job" in run.log()
     assert told(desk, run)["job_id"] == run.job_id
     assert sorted(path.name for path in (run.path / "attempts").iterdir()) == [f"{run.job_id}.{n}" for n in (0, 1)]
-    tell("slurmctld down when a run asks for its requeue", "the script asks again; requeued, completes", "1", began)
+    tell("slurmctld down when a run asks for its requeue", "the script tries again; requeued, completes", "1", began)

@@ -35,7 +35,7 @@ def test_newest_checkpoint_truncated(bed: Bed) -> None:
         newest = sorted((run.path / "checkpoints").glob("step-*"))[-1] / "rank-0001.npz"
         os.truncate(newest, newest.stat().st_size - 100)
         assert bed.desk.run("resume", str(run.path)).returncode == 0
-    bed.judge("newest checkpoint truncated", "said, and the one before it is taken", pair, jobs=2)
+    bed.judge("newest checkpoint truncated", "reported; the checkpoint before it is used", pair, jobs=2)
     assert all("is damaged (rank 1: rank-0001.npz has" in run.log() for run in pair.values())
 
 
@@ -51,7 +51,7 @@ def test_slurmd_killed_in_mid_run(bed: Bed) -> None:
     with bed.faults.node_daemon_down("node2"):
         bed.go(pair)
         bed.wait_for_step(pair, 9)
-    bed.judge("slurmd killed in mid-run", "the run goes on without it", pair)
+    bed.judge("slurmd killed in mid-run", "the run continues without it", pair)
 
 
 def test_node_lost_in_mid_run(bed: Bed) -> None:
@@ -59,15 +59,15 @@ def test_node_lost_in_mid_run(bed: Bed) -> None:
     with bed.faults.node_lost("node1"):
         pass
     # Slurm 22.05 starts the job under its old id, and on the same node slurmstepd finds the socket of the first start.
-    outcome = "requeued by Slurm, which cannot launch there again; `wait --retries` starts it anew and it goes on"
+    outcome = "requeued by Slurm, which cannot launch there again; `wait --retries` starts it again, and it continues"
     bed.judge("node lost: slurmd and all its processes killed", outcome, pair, jobs=2, retries=2)
 
 
 def test_preempted_with_grace(bed: Bed) -> None:
     pair = bed.start_held(3, typed=("--partition", "preempt", "--sbatch=--exclusive"))
     bed.desk.slurm("sbatch", "--nodes=4", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
-    bed.judge("preemption with 15 s of grace", "saved in the grace, requeued; goes on", pair)
-    assert all("saved; to be started again" in run.log() for run in pair.values())
+    bed.judge("preemption with 15 s of grace", "saved in the grace period, requeued; continues", pair)
+    assert all("saved; requeueing the job" in run.log() for run in pair.values())
 
 
 def test_walltime_reached(bed: Bed) -> None:
@@ -79,14 +79,14 @@ def test_walltime_reached(bed: Bed) -> None:
 
     def all_longer() -> bool:  # each as soon as it has saved: the other may be slower
         for run in pair.values():
-            if run.path not in longer and "saved; to be started again" in run.log():
+            if run.path not in longer and "saved; requeueing the job" in run.log():
                 bed.limit(run, 20)
                 longer.add(run.path)
         return len(longer) == len(pair)
 
     until(all_longer, "both saved at the signal", 300)
-    bed.judge("walltime reached", "saved at the signal, requeued; goes on", pair)
-    assert all(run.log().count("saved; to be started again") == 1 for run in pair.values())
+    bed.judge("walltime reached", "saved at the signal, requeued; continues", pair)
+    assert all(run.log().count("saved; requeueing the job") == 1 for run in pair.values())
 
 
 def test_disk_full_while_checkpointing(bed: Bed) -> None:
@@ -124,7 +124,7 @@ def test_log_folder_removed(bed: Bed) -> None:
     for run in pair.values():
         shutil.rmtree(run.path / "logs")
     bed.go(pair)
-    bed.judge("log folder removed in mid-run", "the run goes on; what was logged is gone", pair)
+    bed.judge("log folder removed in mid-run", "the run continues; the earlier log is lost", pair)
 
 
 def test_log_folder_removed_before_the_start(bed: Bed) -> None:
@@ -138,7 +138,8 @@ def test_log_folder_removed_before_the_start(bed: Bed) -> None:
         assert "log" in record["reason"]
         bed.hold_no_more(run)
         assert bed.desk.run("resume", str(run.path)).returncode == 0
-    bed.judge("log folder removed before the start", "FAILED with the reason; `resume` makes it anew", pair, jobs=2)
+    outcome = "FAILED with the reason; `resume` makes the folder again"
+    bed.judge("log folder removed before the start", outcome, pair, jobs=2)
 
 
 def test_slurmctld_down_during_submit(bed: Bed) -> None:
@@ -191,7 +192,8 @@ def test_slurmctld_down_during_status_and_cancel(bed: Bed) -> None:
     # Slurm's SIGTERM lets the ranks save; a job that was cancelled is not started again.
     bed.resumed(pair, {"state": "CANCELLED"})
     outcome = (
-        "status says UNKNOWN or the last known, cancel says that it did not; CANCELLED later, `resume` completes it"
+        "status shows UNKNOWN or the last known state, cancel reports that it failed; CANCELLED later, "
+        "`resume` completes it"
     )
     bed.judge("slurmctld down during status and cancel", outcome, pair, jobs=2)
 
@@ -199,4 +201,4 @@ def test_slurmctld_down_during_status_and_cancel(bed: Bed) -> None:
 def test_slurmdbd_down(bed: Bed) -> None:
     with bed.faults.down("slurmdbd"):
         pair = bed.start()
-        bed.judge("slurmdbd down", "submitted, followed and completed by squeue and the run's own marks", pair)
+        bed.judge("slurmdbd down", "submitted, followed and completed by squeue and the run's markers", pair)

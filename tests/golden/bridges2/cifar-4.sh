@@ -30,7 +30,7 @@ export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
 begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 
 # --- Environment
-export SLURM_EXPORT_ENV=ALL # --export=NONE kept the submitting shell out of this job; the ranks get all that is set here
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
 module load openmpi
 check 'module load openmpi'
 export PYTHONUNBUFFERED=1
@@ -38,7 +38,7 @@ export OMP_NUM_THREADS=5
 export HPCLAUNCH_WORLD_SIZE=32
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns of a variable that it shall pass on and that is not set
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns if a variable that it passes on is not set
 enter /home/ada/project/runs/train-20260102-030405-abcd
 need python mpirun
 

@@ -30,7 +30,7 @@ export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
 begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 
 # --- Environment
-export SLURM_EXPORT_ENV=ALL # --export=NONE kept the submitting shell out of this job; the ranks get all that is set here
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=72
 export HPCLAUNCH_WORLD_SIZE=16

@@ -23,7 +23,7 @@ export OMP_NUM_THREADS=4
 export CUDA_VISIBLE_DEVICES=''
 export HPCLAUNCH_WORLD_SIZE=2
 export HPCLAUNCH_EXPECT_GPU=0
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns of a variable that it shall pass on and that is not set
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns if a variable that it passes on is not set
 enter /home/ada/project/runs/train-20260102-030405-abcd
 need /opt/hpc/bin/python mpirun
 

@@ -27,7 +27,7 @@ enter /home/ada/project
 need /opt/hpc/bin/python
 
 rank() { # what every rank runs
-  # shellcheck disable=SC2016 # these words are typed text, and no code
+  # shellcheck disable=SC2016 # typed text, not code
   /opt/hpc/bin/python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py' --lr \
     0.1 'it'"'"'s' 'a b' '$HOME' '' $'two\nlines' END_OF_RANK '}' '#SBATCH --nodes=99'
 }

@@ -2,7 +2,7 @@
 # cifar at perlmutter (gpu40): 1 node x 4 tasks = 4 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# A job array of 40 runs, each in a folder of its own there; line by line their values stand in its file values:
+# A job array of 40 runs, each in its own folder there; the file values lists their parameters, one line per run:
 #   learning_rate: 0.1, 0.01
 #   seed: 1, 2, 3, 4, 5, 6, …, 10 (10 values)
 #   stage_to: "", /tmp/$USER
@@ -37,7 +37,7 @@ array_task 4 SLURM_ARRAY_TASK_ID
 begin slurm restarts=50 restart_by=requeue restart_lead=120 pass_on=USR2
 
 # --- Environment
-export SLURM_EXPORT_ENV=ALL # --export=NONE kept the submitting shell out of this job; the ranks get all that is set here
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
 module load tensorflow/2.9.0
 check 'module load tensorflow/2.9.0'
 export PYTHONUNBUFFERED=1

@@ -30,7 +30,7 @@ export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
 begin slurm pass_on=TERM
 
 # --- Environment
-export SLURM_EXPORT_ENV=ALL # --export=NONE kept the submitting shell out of this job; the ranks get all that is set here
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
 module load tensorflow/2.9.0
 check 'module load tensorflow/2.9.0'
 export PYTHONUNBUFFERED=1
@@ -45,7 +45,7 @@ need python srun torchrun
 rank() { # what every rank runs
   rank_log "${RANK-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
-  # shellcheck disable=SC2016 # these words are typed text, and no code
+  # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
 }
 

@@ -29,7 +29,7 @@ export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
 begin slurm pass_on=TERM
 
 # --- Environment
-export SLURM_EXPORT_ENV=ALL # --export=NONE kept the submitting shell out of this job; the ranks get all that is set here
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=18
 export HPCLAUNCH_WORLD_SIZE=16
@@ -39,7 +39,7 @@ need python srun torchrun
 
 rank() { # what every rank runs
   rank_log "${RANK-}"
-  # shellcheck disable=SC2016 # these words are typed text, and no code
+  # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.actions.diagnosis import Check, ProbeEvidence, diagnose
+from hpclaunch.schedulers import UNOPENED_LOG
 from tests.builders import a_job, planned
 
 
@@ -31,7 +32,7 @@ def a_rank(number: int, **changes: Any) -> dict[str, Any]:
         "cpus": list(range(16 * (number % 2), 16 * (number % 2) + 16)),
         "node_cpus": 32,
         "gpu_devices": [],
-        "told": {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])},
+        "assigned": {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])},
         "variables": PROMISED,
         "strays": [],
         "step": "done",
@@ -117,7 +118,7 @@ def test_ranks_that_never_reach_mpi_do_not_accuse_it() -> None:
 def test_no_gpu_from_slurm_is_named_as_the_gpu_request(stand_in: bool) -> None:
     told = {"SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])}
     tensorflow = {"version": "2.15.1", "cuda": True, "rocm": False, "gpus": 0}
-    found = evidence(spec=a_spec(stand_in_gpus=stand_in), ranks=with_ranks(told=told, tensorflow=tensorflow))
+    found = evidence(spec=a_spec(stand_in_gpus=stand_in), ranks=with_ranks(assigned=told, tensorflow=tensorflow))
     (check,) = failed(found)
     assert check.name == "GPUs"
     assert "4 of 4 ranks have no GPU (rank 0 on n0: Slurm gave none)" in check.what
@@ -134,7 +135,7 @@ def test_a_tensorflow_for_cpus_on_real_gpus_is_named() -> None:
 def test_ranks_that_would_share_a_gpu_are_named() -> None:
     told = {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_CPUS_PER_TASK": "16"}
     spec = a_spec(tasks_per_node=4, nodes=1)
-    ranks = [a_rank(n, host="n0", told=told) for n in range(4)]
+    ranks = [a_rank(n, host="n0", assigned=told) for n in range(4)]
     assert "4 ranks on n0 see 2 GPUs: they would share" in [
         check.what for check in failed(evidence(spec=spec, ranks=ranks))
     ]
@@ -144,7 +145,7 @@ def test_fewer_gpus_than_were_asked_for_are_a_warning_where_every_rank_has_one()
     spec = a_spec(tasks_per_node=1, nodes=4, gpus_per_node=4)
     for visible, verdict in (("0,1", "WARN"), ("0,1,2,3", "PASS")):
         told = {"CUDA_VISIBLE_DEVICES": visible, "SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])}
-        checks = diagnose(evidence(spec=spec, ranks=[a_rank(n, host=f"n{n}", told=told) for n in range(4)]))
+        checks = diagnose(evidence(spec=spec, ranks=[a_rank(n, host=f"n{n}", assigned=told) for n in range(4)]))
         (check,) = [check for check in checks if check.name == "GPUs"]
         assert check.verdict == verdict
         assert verdict == "PASS" or check.what == "n0 shows 2 GPUs, but 4 per node were requested"
@@ -153,17 +154,16 @@ def test_fewer_gpus_than_were_asked_for_are_a_warning_where_every_rank_has_one()
 def test_one_gpu_bound_to_every_rank_is_enough() -> None:
     told = {"CUDA_VISIBLE_DEVICES": "0", "SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])}
     build = {"version": "2.15.1", "cuda": True, "rocm": False, "gpus": 1}
-    assert not failed(evidence(ranks=with_ranks(told=told, tensorflow=build)))
+    assert not failed(evidence(ranks=with_ranks(assigned=told, tensorflow=build)))
 
 
 def test_gpus_without_a_variable_count_by_what_tensorflow_sees() -> None:
     told = {"SLURM_CPUS_PER_TASK": str(SPEC["layout"]["cpus_per_task"])}
-    assert not failed(evidence(ranks=with_ranks(told=told)))
+    assert not failed(evidence(ranks=with_ranks(assigned=told)))
 
 
-@pytest.mark.parametrize(("reason", "exit_code"), [("its log could not be opened: …", ""), ("", "0:53")])
-def test_a_log_folder_that_the_nodes_lack_is_named(reason: str, exit_code: str) -> None:
-    (check,) = failed(evidence(ranks=[], log=None, state="FAILED", reason=reason, exit_code=exit_code))
+def test_a_log_folder_that_the_nodes_lack_is_named() -> None:
+    (check,) = failed(evidence(ranks=[], log=None, state="FAILED", reason=UNOPENED_LOG, exit_code="0:53"))
     assert check.name == "shared paths"
     assert f"{SPEC['run_dir']}/logs does not exist on the nodes" in check.what
     assert "--runs-dir" in check.next
@@ -203,7 +203,7 @@ def test_too_few_ranks_and_wrong_nodes_are_named() -> None:
 
 def test_cpus_of_a_task_are_held_against_what_was_asked_for() -> None:
     told = {"CUDA_VISIBLE_DEVICES": "0,1", "SLURM_CPUS_PER_TASK": "1"}
-    (check,) = failed(evidence(ranks=with_ranks(told=told)))
+    (check,) = failed(evidence(ranks=with_ranks(assigned=told)))
     assert (check.name, check.verdict) == ("CPUs per task", "FAIL")
 
 

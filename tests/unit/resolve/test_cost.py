@@ -58,7 +58,7 @@ def test_a_rate_makes_units_of_the_hours() -> None:
     [("delta", {"node_type": "a100x8"}, "gpuA100x8"), ("delta", {"partition": "gpuA40x4-preempt"}, "gpuA40x4-preempt")],
 )
 def test_a_charge_factor_that_is_not_known_is_said(site: str, typed: dict[str, Any], place: str) -> None:
-    said = f"without the charge factor of {place}, which the site file does not know"
+    said = f"without the charge factor of {place}, which is not in the site file"
     assert cost(bundled_site(site), account="m1", **typed).note.endswith(said)
     assert "charge factor" not in cost(bundled_site(site), account="m1").note
 
@@ -74,13 +74,13 @@ def test_the_factors_of_partition_and_qos_multiply() -> None:
 def test_a_rate_that_is_not_known_is_said_and_hours_are_counted() -> None:
     found = cost(charging("core", unit="NERSC hour"))
     assert (found.amount, found.unit) == (96, "core-hour")
-    assert "NERSC hour" in found.note and "does not know" in found.note
+    assert "NERSC hour" in found.note and "rate that is not in the site file" in found.note
 
 
 def test_a_unit_that_is_the_hour_itself_needs_no_rate_unless_the_site_doubts_it() -> None:
-    assert "does not know" not in cost(charging("gpu", unit="GPU-hour")).note
+    assert "rate that is not in the site file" not in cost(charging("gpu", unit="GPU-hour")).note
     doubted = replace(charging("gpu", unit="GPU-hour"), unverified={"charging.rate": "one source"})
-    assert "does not know" in cost(doubted).note
+    assert "rate that is not in the site file" in cost(doubted).note
     assert cost(doubted).unit == "gpu-hour"
 
 

@@ -90,7 +90,7 @@ def test_a_fault_of_a_folder_is_about_shared_paths() -> None:
     private = a_site(folders=Folders(node_private=("/home/ada",)))
     assert {fault.subject for fault in refused(private)} == {"shared paths"}
     faults = refused(context=a_context(run_dir="/home/ada/a\\b"))
-    assert [(fault.subject, "a backslash, after which Slurm" in fault.what) for fault in faults] == [
+    assert [(fault.subject, "a backslash, which makes Slurm" in fault.what) for fault in faults] == [
         ("shared paths", True)
     ]
 

@@ -86,7 +86,7 @@ def test_a_signal_among_sbatch_options_is_the_one_that_the_program_is_told() -> 
 
 
 @pytest.mark.parametrize(
-    ("launcher", "nodes", "passed", "passed_to"),
+    ("launcher", "nodes", "pass_on", "signal_to"),
     [
         ("srun", 1, "USR2", ""),
         ("mpirun", 1, "USR2", ""),
@@ -95,12 +95,12 @@ def test_a_signal_among_sbatch_options_is_the_one_that_the_program_is_told() -> 
         ("horovodrun", 2, "TERM", ""),
     ],
 )
-def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, nodes: int, passed: str, passed_to: str) -> None:
+def test_a_launcher_gets_a_signal_that_it_passes_on(launcher: str, nodes: int, pass_on: str, signal_to: str) -> None:
     options = {"srun": LauncherOptions(), "mpirun": LauncherOptions(), "horovodrun": LauncherOptions(ssh=True)}
     site = a_site(launchers=Launchers(default="srun", options=options))
     spec = planned(site, RESUMES, launcher=launcher, nodes=nodes)
-    assert (spec.restarts.passed, spec.restarts.passed_to) == (passed, passed_to)
-    asked = f" pass_on={passed}" + (f" signal_to={passed_to}" if passed_to else "")
+    assert (spec.restarts.pass_on, spec.restarts.signal_to) == (pass_on, signal_to)
+    asked = f" pass_on={pass_on}" + (f" signal_to={signal_to}" if signal_to else "")
     assert f" restart_lead=120{asked}\n" in render(spec, ROOTS)
 
 

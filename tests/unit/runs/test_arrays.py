@@ -11,7 +11,7 @@ from hpclaunch import runs
 from hpclaunch.core.errors import NotFound
 from hpclaunch.runs import Run
 from hpclaunch.runs.arrays import summary
-from hpclaunch.schedulers.slurm.arrays import asked_by, named_by
+from hpclaunch.schedulers.slurm.arrays import ids_in, ids_to_query
 from tests.builders import a_run
 
 
@@ -43,14 +43,14 @@ def test_tasks_are_spelled_as_slurm_reads_them() -> None:
 
 
 def test_what_slurm_calls_tasks_are_job_ids() -> None:
-    assert list(named_by("4711")) == ["4711"]
-    assert list(named_by("4711_7")) == ["4711_7"]
-    assert list(named_by("4711_[3,5-6%2]")) == ["4711_3", "4711_5", "4711_6"]
-    assert list(named_by("4711_[x]")) == ["4711_[x]"]
+    assert list(ids_in("4711")) == ["4711"]
+    assert list(ids_in("4711_7")) == ["4711_7"]
+    assert list(ids_in("4711_[3,5-6%2]")) == ["4711_3", "4711_5", "4711_6"]
+    assert list(ids_in("4711_[x]")) == ["4711_[x]"]
 
 
 def test_an_array_is_asked_for_once_and_a_single_task_alone() -> None:
-    assert asked_by(["1", "4711_0", "4711_1", "4800_3", "2"]) == ["1", "4711", "4800_3", "2"]
+    assert ids_to_query(["1", "4711_0", "4711_1", "4800_3", "2"]) == ["1", "4711", "4800_3", "2"]
 
 
 def test_the_last_start_that_names_a_run_is_its_own(tmp_path: Path) -> None:
