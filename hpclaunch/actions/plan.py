@@ -31,7 +31,8 @@ def plan_job(
     """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError.
 
     It runs only two kinds of programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
-    for its queue, on the site's own machines. It writes only what it measured: the model's figures and those of finished runs.
+    for its queue, on the site's own machines. It writes only what it measured: the model's figures and those of
+    finished runs.
     """
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.calibration_file import read_evidence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hpclaunch.guidelines.parallelism import dataset_fits_node
 from hpclaunch.planner.prediction import Predictor
-from hpclaunch.planner.strategy import traffic_of
 from hpclaunch.planner.question import Question
+from hpclaunch.planner.strategy import traffic_of
 from hpclaunch.planner.values import PlanRow
 
 

@@ -165,9 +165,7 @@ def test_the_slurm_of_another_site_is_never_called(
         (["--site", "testcluster"], "hpctest", {}),
     ],
 )
-def test_the_sites_own_slurm_is_called(
-    recorded: Desk, words: list[str], named: str, variables: dict[str, str]
-) -> None:
+def test_the_sites_own_slurm_is_called(recorded: Desk, words: list[str], named: str, variables: dict[str, str]) -> None:
     slurm_of(recorded, named)
     done = recorded.type("plan", "cifar", "--json", "--account", "m1", *words, SCRATCH="/scratch", **variables)
     assert done.code == 0, done.err
