@@ -5,14 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from hpclaunch.guidelines.reasoning import Interval, Number, Reason
-from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, Split
+from hpclaunch.guidelines.reasoning import Number, Reason
+from hpclaunch.planner.amounts import range_of, time_range_of
+from hpclaunch.planner.values import Forecast, Headline, PlanRow, PlanSection, Split
 
 WIDTH = 80
 _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "marg.", "epochs", "time")
 _WIDTHS = (5, 5, 6, 11, 5, 5, 6, 13)
-_UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
-_SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def table_of(plan: Forecast) -> list[str]:
@@ -76,35 +75,13 @@ def _cells(row: PlanRow) -> tuple[str, ...]:
         str(row.nodes),
         str(row.ranks),
         batch,
-        _range(row.throughput.samples_per_s),
+        range_of(row.throughput.samples_per_s),
         f"{row.throughput.efficiency:.0%}",
         "-" if row.marginal is None else f"{row.marginal:.0%}",
         f"{row.candidate.epochs.middle:.3g}",
-        _time_range(row.candidate.time_s),
-        _range(row.candidate.cost),
+        time_range_of(row.candidate.time_s),
+        range_of(row.candidate.cost),
     )
-
-
-def _range(interval: Interval) -> str:
-    return f"{_shorten(interval.low)}-{_shorten(interval.high)}"
-
-
-def _shorten(value: float) -> str:
-    """Return two significant digits, or up to three digits before a suffix: 0.021, 5.2, 640, 12k."""
-    # From 99.5 on .2g would write an exponent: 1e+02.
-    for size, suffix in _SUFFIXES:
-        if value >= size:
-            scaled = value / size
-            return f"{scaled:.2g}{suffix}" if scaled < 99.5 else f"{scaled:.0f}{suffix}"
-    if value < 0.01:
-        return f"{value:.1g}"
-    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
-
-
-def _time_range(interval: Interval) -> str:
-    # From two of a unit on: 90 min reads better than 1.5 h.
-    size, unit = next(((size, unit) for size, unit in reversed(_UNITS) if interval.middle >= 2 * size), _UNITS[0])
-    return f"{_shorten(interval.low / size)}-{_shorten(interval.high / size)} {unit}"
 
 
 def _split_lines(split: Split) -> list[str]:
