@@ -13,14 +13,18 @@ from hpclaunch.guidelines.efficiency import CriticalBatch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide
+from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of
+from hpclaunch.planner.fit import strategy_of
+from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
-from hpclaunch.planner.prediction import Predictor, critical_batch_of, epochs_model_of, timing_of
-from hpclaunch.planner.proposal import command_of, length_of
+from hpclaunch.planner.prediction import Predictor, timing_of
+from hpclaunch.planner.proposal import command_of, length_of, measuring_command
 from hpclaunch.planner.question import Question, Trial, trials_of
+from hpclaunch.planner.recipe import Recipe, recipe_for
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
-from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, warnings_of
-from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of, strategy_of
-from hpclaunch.planner.values import Forecast, PlanRow, PlanSection
+from hpclaunch.planner.settings import precision_for, warnings_of
+from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
+from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 from hpclaunch.resolve.command import parameter_words
 from hpclaunch.resolve.decisions import Decisions
@@ -28,6 +32,11 @@ from hpclaunch.resolve.decisions import Decisions
 
 def forecast(question: Question) -> Forecast:
     """Return the plan of a job. Raises Refused for a request that the site accepts with no node count."""
+    plan = _plan(question)
+    return replace(plan, headlines=headlines_of(plan))
+
+
+def _plan(question: Question) -> Forecast:
     trials = trials_of(question)
     refuse_impossible(question, trials)
     first = next(trial for trial in trials if not trial.faults)
@@ -105,6 +114,7 @@ def _plan_without_model(question: Question, trials: Sequence[Trial], first: Tria
         node_type=first.sizing.node_type,
         nodes=nodes,
         typed=question.typed_nodes is not None,
+        gpus_per_node=gpus_of(first),
         known=False,
         summary=f"{count(nodes, 'node')}: {why}",
         rows=tuple(_row_of(trial) for trial in trials if trial.nodes == nodes),
@@ -156,14 +166,19 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         node_type=first.sizing.node_type,
         nodes=row.nodes,
         typed=question.typed_nodes is not None,
+        gpus_per_node=gpus_of(first),
+        trust=trust_of(question.evidence),
+        efficiency=_efficiency_of(predictor),
         known=True,
         summary=decision.summary,
         parallelism=predictor.strategy.parallelism,
         split=split,
         rows=tuple(add_marginals(outcome.rows, decision.choice)),
         unit=first.bill.unit,
-        settings=outcome.recipe.settings,
-        command=command_of(question, row.nodes, outcome.recipe.settings, length.walltime),
+        settings=outcome.recipe.settings if outcome.recipe else (),
+        recipe=outcome.recipe,
+        command=command_of(question, row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime),
+        measuring="" if question.evidence.points or split else measuring_command(question, work),
         jobs=length.jobs,
         sections=sections,
         precision=outcome.formats.name,
@@ -176,9 +191,27 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     )
 
 
-def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe:
+def gpus_of(trial: Trial) -> int:
+    """Return the GPUs of a node that compute; 0 if the ranks use CPUs."""
+    layout = trial.sizing.layout
+    return 0 if layout.stand_in_gpus else layout.gpus_per_node
+
+
+def _efficiency_of(predictor: Predictor) -> StatisticalEfficiency:
+    work = predictor.work
+    return StatisticalEfficiency(
+        samples=work.samples,
+        base=work.base_batch,
+        bound=batch_cap(work.samples, noise=predictor.question.evidence.noise).batch,
+        critical=predictor.critical,
+        noise=predictor.question.evidence.noise,
+        epochs_model=predictor.epochs_model,
+    )
+
+
+def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe | None:
     if row.batch is None:
-        return Recipe(settings=(), sections=())
+        return None
     epochs, noise = predictor.epochs_model.epochs(row.batch.total), predictor.question.evidence.noise
     return recipe_for(row.batch, predictor.work, predictor.critical, noise, epochs)
 

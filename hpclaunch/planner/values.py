@@ -16,6 +16,7 @@ from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.parallelism import Parallelism
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.guidelines.throughput import Throughput
+from hpclaunch.planner.recipe import Recipe
 
 Trust = Literal["guess", "one node measured", "measured at scale"]
 """What a figure rests on: published figures alone, a measurement on one node, or one on several."""
@@ -103,11 +104,13 @@ class Forecast:
     """The plan of a job at a site.
 
     ``nodes``: the node count to submit with; ``typed``: the request or the job gives it. ``known``: the model's figures
-    are known; if not, the count follows the guidelines' cap alone. ``settings``: parameters to set. ``jobs``: the jobs
-    of a chain, 1 if a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line
-    if the job uses another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known.
-    ``refusals``: why the request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: those of a
-    node that compute; 0 where the ranks use CPUs. ``trust``: what throughput, time and cost rest on.
+    are known; if not, the count follows the guidelines' cap alone. ``settings``: parameters to set, as in the
+    ``recipe``. ``measuring``: the command that measures the job first, if nothing was measured. ``jobs``: the jobs of a
+    chain, 1 if a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if
+    the job uses another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known.
+    ``refusals``: why the request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: the GPUs of a
+    node that compute; 0 where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: what throughput,
+    time and cost rest on.
     """
 
     job: str
@@ -122,7 +125,9 @@ class Forecast:
     rows: tuple[PlanRow, ...] = ()
     unit: str = "node-hour"
     settings: tuple[tuple[str, str], ...] = ()
+    recipe: Recipe | None = None
     command: str = ""
+    measuring: str = ""
     jobs: int = 1
     sections: tuple[PlanSection, ...] = ()
     precision: str = ""

@@ -1,4 +1,4 @@
-"""A forecast as lines of text: the table, and the reasoning rule by rule; 80 columns, no colour, no decision."""
+"""A forecast as lines of text: headlines, table, and the reasoning rule by rule; 80 columns, no colour."""
 
 from __future__ import annotations
 
@@ -14,35 +14,59 @@ _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "marg.", "epochs", "time"
 _WIDTHS = (5, 5, 6, 11, 5, 5, 6, 13)
 
 
+def text_of(plan: Forecast, explain: bool = False) -> list[str]:
+    """Return the whole plan: five lines, what to type, the table, and with ``explain`` the reasoning."""
+    lines = [*headline_lines(plan), "", *table_of(plan)]
+    return [*lines, "", *explanation_of(plan)] if explain else lines
+
+
+def headline_lines(plan: Forecast) -> list[str]:
+    """Return the first five lines, each with its range in brackets and its mark of trust at the end."""
+    return [line for headline in plan.headlines for line in _headline(headline)]
+
+
+def _headline(headline: Headline) -> list[str]:
+    words = f"{headline.name:<6} {headline.value}" + (f" ({headline.range})" if headline.range != headline.value else "")
+    gap = WIDTH - len(words) - len(headline.trust)
+    return [words + " " * gap + headline.trust] if gap > 1 else _wrap_text("", f"{words}  {headline.trust}", indent=7)
+
+
 def table_of(plan: Forecast) -> list[str]:
-    """Return the plan in short: choice and reason, table, settings, assumptions, warnings, and the command to type."""
-    lines = _wrap_text(f"{plan.job} at {plan.site} ({plan.node_type}): ", plan.summary)
+    """Return the rest: what to type, the choice and its reason, the table, settings, assumptions and warnings."""
+    lines = _to_type(plan)
+    lines += _wrap_text(f"{plan.job} at {plan.site} ({plan.node_type}): ", plan.summary)
     if plan.parallelism is not None:
         lines += _wrap_text("", plan.parallelism.reason.verdict)
     if plan.split is not None:
         lines += _split_lines(plan.split)
     if any(row.batch is not None for row in plan.rows):
-        lines += ["", *_rows(plan)]
+        lines += ["", *_rows(plan), ""]
     if plan.settings:
-        lines += ["", *_wrap_text("set: ", ", ".join(f"{key}={value}" for key, value in plan.settings))]
+        lines += _wrap_text("set: ", ", ".join(f"{key}={value}" for key, value in plan.settings))
     for label, text in _remarks(plan):
         lines += _wrap_text(f"{label}: ", text)
-    if plan.split is not None:
-        lines += ["", "submit refuses this plan: hpclaunch cannot split a job's model over GPUs yet"]
-    elif plan.feasible:
-        lines += ["", *_command(plan.command)]
     return lines
 
 
+def _to_type(plan: Forecast) -> list[str]:
+    """Return the warnings and the command that runs the plan, or why there is none."""
+    parts = [[line for text in plan.warnings for line in _wrap_text("warning: ", text)]]
+    if plan.split is not None:
+        parts.append(["submit refuses this plan: hpclaunch cannot split a job's model over GPUs yet"])
+    elif plan.feasible:
+        parts.append(_command(plan.command))
+    if plan.measuring:
+        parts.append(["to measure it first, in three short runs:", *_command(plan.measuring)])
+    return [line for part in parts if part for line in (*part, "")]
+
+
 def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of what the plan rests on, what it warns of, and how it is run."""
+    """Yield (label, text) of what the plan rests on, and how it is run."""
     for label, text in (("precision", plan.precision_words), ("measured", plan.measured), ("queue", plan.queue)):
         if text:
             yield label, text
     for text in plan.assumed:
         yield "assumed", text
-    for text in plan.warnings:
-        yield "warning", text
     if plan.jobs > 1:
         yield "chain", f"{plan.jobs} jobs in sequence, joined by checkpoints: a single job may not run that long"
 
