@@ -102,16 +102,20 @@ def _rate(plan: Forecast) -> Headline:
     if recipe is None or recipe.rate is None:
         return Headline(name="rate", value=UNKNOWN, range=UNKNOWN, trust="guess")
     low, high = _rates_to_try(recipe, recipe.rate, plan.efficiency)
-    warm_up = f", warm-up {recipe.warm_up.epochs:.2g} of {math.ceil(round(recipe.epochs, 6))} epochs" if recipe.warm_up.epochs else ""
     return Headline(
         name="rate",
-        value=f"{recipe.rate.scaled:.3g}, {recipe.optimizer.name}{warm_up}",
+        value=f"{recipe.rate.scaled:.3g}, {recipe.optimizer.name}{_warm_up(recipe)}",
         range="as tuned" if low == high else f"{low:.2g} to {high:.2g}",
         trust="guess",
         number=recipe.rate.scaled,
         low=low,
         high=high,
     )
+
+
+def _warm_up(recipe: Recipe) -> str:
+    climb, whole = recipe.warm_up.epochs, math.ceil(round(recipe.epochs, 6))
+    return f", warm-up {climb:.2g} of {whole} epochs" if climb else ""
 
 
 def _rates_to_try(recipe: Recipe, rate: Rate, efficiency: StatisticalEfficiency | None) -> tuple[float, float]:

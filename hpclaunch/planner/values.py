@@ -109,8 +109,8 @@ class Forecast:
     chain, 1 if a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if
     the job uses another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known.
     ``refusals``: why the request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: the GPUs of a
-    node that compute; 0 where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: what throughput,
-    time and cost rest on.
+    node that compute; 0 where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: the mark of
+    throughput, time and cost.
     """
 
     job: str

@@ -26,7 +26,8 @@ def headline_lines(plan: Forecast) -> list[str]:
 
 
 def _headline(headline: Headline) -> list[str]:
-    words = f"{headline.name:<6} {headline.value}" + (f" ({headline.range})" if headline.range != headline.value else "")
+    reach = "" if headline.range == headline.value else f" ({headline.range})"
+    words = f"{headline.name:<6} {headline.value}{reach}"
     gap = WIDTH - len(words) - len(headline.trust)
     return [words + " " * gap + headline.trust] if gap > 1 else _wrap_text("", f"{words}  {headline.trust}", indent=7)
 
