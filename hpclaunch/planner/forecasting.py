@@ -9,12 +9,12 @@ from dataclasses import replace
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import batch_cap, node_cap
-from hpclaunch.guidelines.efficiency import CriticalBatch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide
+from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, epochs_remark, facts_of
 from hpclaunch.planner.machine import node_of
-from hpclaunch.planner.prediction import Predictor, critical_batch_of, epochs_model_of, timing_of
+from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of
 from hpclaunch.planner.question import Question, Trial, trials_of
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
@@ -50,7 +50,7 @@ def forecast(question: Question) -> Forecast:
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
-    epochs_model, remark = epochs_model_of(work, critical.samples)
+    remark = epochs_remark(work, critical)
     predictor = Predictor(
         question=question,
         work=work,
@@ -58,8 +58,7 @@ def forecast(question: Question) -> Forecast:
         figures=question.figures,
         strategy=strategy,
         cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
-        critical=critical,
-        epochs_model=epochs_model,
+        facts=facts_of(work, critical, noise),
         timing=timing_of(question, work, node, question.figures),
     )
     rows = predictor.rows(tried)
@@ -128,9 +127,9 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
     if question.global_batch is None and own is None:
         return ()
-    critical = CriticalBatch(samples=work.critical_batch, origin=work.epochs_origin)
-    batch = question.global_batch or own
-    return (batch_cap(work.samples, typed=batch, noise=question.evidence.noise, critical=critical).reason,)
+    noise = question.evidence.noise
+    batch, critical = question.global_batch or own, critical_batch_of(work, noise)
+    return (batch_cap(work.samples, typed=batch, noise=noise, critical=critical).reason,)
 
 
 def _row_of(trial: Trial) -> PlanRow:
@@ -179,8 +178,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
 def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe:
     if row.batch is None:
         return Recipe(settings=(), sections=())
-    epochs, noise = predictor.epochs_model.epochs(row.batch.total), predictor.question.evidence.noise
-    return recipe_for(row.batch, predictor.work, predictor.critical, noise, epochs)
+    total, facts = row.batch.total, predictor.facts
+    epochs = epochs_law_of(predictor.work, total, facts).at(total).middle
+    return recipe_for(row.batch, predictor.work, facts.critical, predictor.question.evidence.noise, epochs)
 
 
 def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:

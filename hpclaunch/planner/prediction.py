@@ -10,13 +10,14 @@ from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate
-from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale, Pareto, pareto_from
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import unmeasured_compute
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.parallelism import replicas as replicas_on
+from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
+from hpclaunch.planner.epochs import epochs_law_of
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.strategy import Strategy, shared_timing
@@ -40,8 +41,7 @@ class Predictor:
     figures: ModelFigures
     strategy: Strategy
     cap: BatchCap
-    critical: CriticalBatch
-    epochs_model: Pareto
+    facts: TaskFacts
     timing: Timing | None
 
     @property
@@ -52,13 +52,11 @@ class Predictor:
             return floor
         return smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s)
 
-    @property
-    def length(self) -> TrainingLength:
-        """The length of the job's training."""
+    def length(self, batch: Batch) -> TrainingLength:
+        """Return the length of the job's training with a batch."""
         return TrainingLength(
-            epochs_model=self.epochs_model,
+            epochs=epochs_law_of(self.work, batch.total, self.facts).at(batch.total),
             samples=self.work.samples,
-            origin=self.work.epochs_origin,
             overhead_s=self.question.evidence.overhead_s or 0.0,
         )
 
@@ -142,7 +140,7 @@ class Predictor:
             trial.nodes,
             batch,
             predicted.samples_per_s,
-            self.length,
+            self.length(batch),
             trial.bill,
             wait_s=self.question.queue.wait_s(trial.nodes),
         )
@@ -169,27 +167,3 @@ def timing_of(question: Question, work: Workload, node: NodeModel, figures: Mode
     saved = figures.model(work.precision).saved_bytes
     arithmetic = work.arithmetic(node.gpu.tf32 > 0)
     return default_timing(unmeasured_compute(node.gpu, arithmetic, figures.flops_per_sample, saved), machine)
-
-
-def critical_batch_of(work: Workload, noise: NoiseScale | None) -> CriticalBatch:
-    """Return the critical batch size: the job's, else a trustworthy measured noise scale."""
-    measured = noise.value if noise and noise.trustworthy else None
-    return CriticalBatch(samples=work.critical_batch or measured, origin=work.epochs_origin)
-
-
-def epochs_model_of(work: Workload, critical: float | None) -> tuple[Pareto, str]:
-    """Return the epochs by batch size, and a remark if B_crit is not known: then epochs do not depend on the batch."""
-    epochs = work.epochs or 1.0
-    if work.epochs is None:
-        return _constant_epochs(1.0), "the job has no parameter for epochs: times are those of one epoch"
-    if "epochs" in work.typed:
-        return _constant_epochs(epochs), "epochs: as typed, for every batch"
-    if critical is None:
-        return _constant_epochs(epochs), "B_crit: not known; epochs do not grow with the batch"
-    if work.base_batch is None:
-        return _constant_epochs(epochs), "base_batch: not known; epochs do not grow with the batch"
-    return pareto_from(epochs, work.base_batch, critical), ""
-
-
-def _constant_epochs(epochs: float) -> Pareto:
-    return Pareto(fewest_epochs=epochs, critical_batch=math.inf)
