@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
+from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate
 from hpclaunch.guidelines.figures import ModelFigures
@@ -18,9 +18,11 @@ from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.planner.epochs import epochs_law_of
+from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.question import Question, Trial
-from hpclaunch.planner.strategy import Strategy, shared_timing
+from hpclaunch.planner.recipe import kept_batch
+from hpclaunch.planner.strategy import shared_timing
 from hpclaunch.planner.values import PlanRow
 from hpclaunch.planner.workload import Workload
 
@@ -102,12 +104,10 @@ class Predictor:
 
         Raises ValueError if a typed batch does not divide evenly.
         """
-        largest, typed = self.strategy.largest, self.question.global_batch
-        if typed is not None:
-            return typed_batch(typed, replicas, largest=largest)
-        if self.own_batch and self.work.per_rank:
-            whole = self.work.per_rank * self.work.accumulation
-            return typed_batch(whole * replicas, replicas, largest=min(largest, self.work.per_rank))
+        largest = self.strategy.largest
+        own = kept_batch(self.work, replicas, largest, total=self.question.global_batch, own=self.own_batch)
+        if own is not None:
+            return own
         found = share_out(self.cap.batch, replicas, largest=largest, smallest=self.smallest)
         if found is None and first:
             return share_out(self.cap.batch, replicas, largest=largest, smallest=1) or Batch(
