@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import batch_cap, node_cap
-from hpclaunch.guidelines.efficiency import CriticalBatch
+from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide
-from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
@@ -59,7 +58,7 @@ def _plan(question: Question) -> Forecast:
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
-    epochs_model, remark = epochs_model_of(work, critical.samples)
+    remark = epochs_remark(work, critical)
     predictor = Predictor(
         question=question,
         work=work,
@@ -67,8 +66,7 @@ def _plan(question: Question) -> Forecast:
         figures=question.figures,
         strategy=strategy,
         cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
-        critical=critical,
-        epochs_model=epochs_model,
+        facts=facts_of(work, critical, noise),
         timing=timing_of(question, work, node, question.figures),
     )
     rows = predictor.rows(tried)
@@ -138,9 +136,9 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
     if question.global_batch is None and own is None:
         return ()
-    critical = CriticalBatch(samples=work.critical_batch, origin=work.epochs_origin)
-    batch = question.global_batch or own
-    return (batch_cap(work.samples, typed=batch, noise=question.evidence.noise, critical=critical).reason,)
+    noise = question.evidence.noise
+    batch, critical = question.global_batch or own, critical_batch_of(work, noise)
+    return (batch_cap(work.samples, typed=batch, noise=noise, critical=critical).reason,)
 
 
 def _row_of(trial: Trial) -> PlanRow:
@@ -168,7 +166,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         typed=question.typed_nodes is not None,
         gpus_per_node=gpus_of(first),
         trust=trust_of(question.evidence),
-        efficiency=_efficiency_of(predictor),
+        efficiency=_efficiency_of(predictor, row),
         known=True,
         summary=decision.summary,
         parallelism=predictor.strategy.parallelism,
@@ -197,23 +195,26 @@ def gpus_of(trial: Trial) -> int:
     return 0 if layout.stand_in_gpus else layout.gpus_per_node
 
 
-def _efficiency_of(predictor: Predictor) -> StatisticalEfficiency:
-    work = predictor.work
+def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
+    """Return what a larger batch costs with the optimizer of the chosen ``row``."""
+    work, facts, noise = predictor.work, predictor.facts, predictor.question.evidence.noise
+    law = epochs_law_of(work, row.batch.total if row.batch else work.base_batch or 1, facts)
     return StatisticalEfficiency(
         samples=work.samples,
         base=work.base_batch,
-        bound=batch_cap(work.samples, noise=predictor.question.evidence.noise).batch,
-        critical=predictor.critical,
-        noise=predictor.question.evidence.noise,
-        epochs_model=predictor.epochs_model,
+        bound=bound_of(work.samples, noise),
+        critical=law.critical if facts.critical.samples is None else facts.critical,
+        noise=noise,
+        law=law,
     )
 
 
 def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe | None:
     if row.batch is None:
         return None
-    epochs, noise = predictor.epochs_model.epochs(row.batch.total), predictor.question.evidence.noise
-    return recipe_for(row.batch, predictor.work, predictor.critical, noise, epochs)
+    total, facts = row.batch.total, predictor.facts
+    epochs = epochs_law_of(predictor.work, total, facts).at(total).middle
+    return recipe_for(row.batch, predictor.work, facts.critical, predictor.question.evidence.noise, epochs)
 
 
 def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:

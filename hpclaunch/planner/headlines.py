@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.rates import Rate, factor
@@ -86,8 +87,10 @@ def _largest_useful(efficiency: StatisticalEfficiency | None) -> tuple[float | N
     noise = efficiency.noise
     if noise is not None and noise.trustworthy:
         return noise.low, noise.high
-    known = [float(efficiency.bound), *([efficiency.critical.samples] if efficiency.critical.samples else [])]
-    return min(known), max(known)
+    bound, critical = float(efficiency.bound), efficiency.critical
+    if critical.samples is None:
+        return bound, bound
+    return min(bound, critical.samples / critical.spread), max(bound, critical.samples * critical.spread)
 
 
 def _trust_of_batch(plan: Forecast) -> Trust:
@@ -133,8 +136,8 @@ def _time(plan: Forecast, row: PlanRow | None) -> Headline:
     if run is None:
         return Headline(name="time", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit="s")
     wait = f", after {time_of(run.wait_s)} in the queue" if run.wait_s else ""
-    value = f"{time_of(run.time_s.middle)}{wait}"
-    return _of_interval("time", value, time_range_of(run.time_s, " to "), run.time_s, plan, "s")
+    value, reach = f"{time_of(run.time_s.middle)}{wait}", time_range_of(run.time_s, " to ")
+    return _with_numbers(Headline(name="time", value=value, range=reach, trust=plan.trust, unit="s"), run.time_s)
 
 
 def _cost(plan: Forecast, row: PlanRow | None) -> Headline:
@@ -142,17 +145,9 @@ def _cost(plan: Forecast, row: PlanRow | None) -> Headline:
     unit = f"{plan.unit}s"
     if run is None:
         return Headline(name="cost", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit=unit)
-    return _of_interval("cost", f"{shorten(run.cost.middle)} {unit}", range_of(run.cost, " to "), run.cost, plan, unit)
+    value, reach = f"{shorten(run.cost.middle)} {unit}", range_of(run.cost, " to ")
+    return _with_numbers(Headline(name="cost", value=value, range=reach, trust=plan.trust, unit=unit), run.cost)
 
 
-def _of_interval(name: str, value: str, words: str, interval: Interval, plan: Forecast, unit: str) -> Headline:
-    return Headline(
-        name=name,
-        value=value,
-        range=words,
-        trust=plan.trust,
-        number=interval.middle,
-        low=interval.low,
-        high=interval.high,
-        unit=unit,
-    )
+def _with_numbers(headline: Headline, interval: Interval) -> Headline:
+    return replace(headline, number=interval.middle, low=interval.low, high=interval.high)

@@ -10,7 +10,8 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.choice import Candidate
-from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale, Pareto
+from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
+from hpclaunch.guidelines.epochs import EpochsLaw
 from hpclaunch.guidelines.framework import Passed
 from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.parallelism import Parallelism
@@ -43,7 +44,8 @@ class Headline:
 class StatisticalEfficiency:
     """What a larger global batch costs in epochs; all batches in samples, ``samples``: those of an epoch.
 
-    ``base``: the batch of the job's own epochs and rate. ``bound``: the largest batch of an automatic choice.
+    ``base``: the batch of the job's own epochs and rate. ``bound``: the largest batch of an automatic choice. ``law``:
+    epochs by batch, with the optimizer of this plan. ``critical``: what is known or presumed of B_crit.
     """
 
     samples: int
@@ -51,7 +53,7 @@ class StatisticalEfficiency:
     bound: int
     critical: CriticalBatch
     noise: NoiseScale | None
-    epochs_model: Pareto
+    law: EpochsLaw
 
 
 @record
@@ -154,13 +156,13 @@ class Forecast:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers; a number that is not finite, such as no B_crit, is None."""
-        return {**{name: _plain(value) for name, value in asdict(self).items()}, "feasible": self.feasible}
+        return {**{name: _json_value(value) for name, value in asdict(self).items()}, "feasible": self.feasible}
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """Return the value without numbers that JSON does not know."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _json_value(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_json_value(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

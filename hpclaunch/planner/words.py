@@ -34,7 +34,7 @@ def _headline(headline: Headline) -> list[str]:
 
 def table_of(plan: Forecast) -> list[str]:
     """Return the rest: what to type, the choice and its reason, the table, settings, assumptions and warnings."""
-    lines = _to_type(plan)
+    lines = _action_lines(plan)
     lines += _wrap_text(f"{plan.job} at {plan.site} ({plan.node_type}): ", plan.summary)
     if plan.parallelism is not None:
         lines += _wrap_text("", plan.parallelism.reason.verdict)
@@ -49,7 +49,7 @@ def table_of(plan: Forecast) -> list[str]:
     return lines
 
 
-def _to_type(plan: Forecast) -> list[str]:
+def _action_lines(plan: Forecast) -> list[str]:
     """Return the warnings and the command that runs the plan, or why there is none."""
     parts = [[line for text in plan.warnings for line in _wrap_text("warning: ", text)]]
     if plan.split is not None:

