@@ -9,8 +9,7 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.efficiency import Pareto
-from hpclaunch.guidelines.reasoning import Interval, Number, Origin, Reason, combined
+from hpclaunch.guidelines.reasoning import Interval, Number, Reason, combined
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
 WORTHWHILE = 0.6
@@ -72,14 +71,13 @@ class Candidate:
 
 @record
 class TrainingLength:
-    """The length of a training, for any node count: epochs by batch size, ``samples`` per epoch, and overhead.
+    """The length of a training: its epochs with one batch size, ``samples`` per epoch, and overhead.
 
-    ``origin`` is that of the epochs model. ``overhead_s``: seconds of start-up, staging and evaluation.
+    ``overhead_s``: seconds of start-up, staging and evaluation.
     """
 
-    epochs_model: Pareto
+    epochs: Interval
     samples: int
-    origin: Origin = "given"
     overhead_s: float = 0.0
 
 
@@ -90,14 +88,14 @@ def candidate(
 
     time = overhead + epochs x samples / throughput; cost = nodes x time x price.
     """
-    epochs, overhead_s = length.epochs_model.epochs(batch.total), length.overhead_s
-    training = epochs * length.samples / samples_per_s.middle
-    slow = samples_per_s.middle / samples_per_s.low - 1
-    half = combined(slow, EPOCHS_SPREAD)
+    epochs, overhead_s = _run_to_run(length.epochs), length.overhead_s
+    training = epochs.middle * length.samples / samples_per_s.middle
+    shorter = combined(samples_per_s.high / samples_per_s.middle - 1, epochs.middle / epochs.low - 1)
+    longer = combined(samples_per_s.middle / samples_per_s.low - 1, epochs.high / epochs.middle - 1)
     time_s = Interval(
-        low=overhead_s + training / (1 + half),
+        low=overhead_s + training / (1 + shorter),
         middle=overhead_s + training,
-        high=overhead_s + training * (1 + half),
+        high=overhead_s + training * (1 + longer),
         origin=samples_per_s.origin,
     )
     hours = _scale(time_s, nodes / HOUR)
@@ -107,7 +105,7 @@ def candidate(
         nodes=nodes,
         batch=batch,
         samples_per_s=samples_per_s,
-        epochs=_interval_around(epochs, EPOCHS_SPREAD, length.origin),
+        epochs=epochs,
         time_s=time_s,
         wait_s=wait_s,
         node_hours=hours,
@@ -119,7 +117,7 @@ def candidate(
             numbers=(
                 Number(name="B", value=batch.total, unit="samples"),
                 Number(name="throughput", value=samples_per_s.middle, unit="samples/s", origin=samples_per_s.origin),
-                Number(name="epochs", value=epochs, unit="epochs", origin=length.origin),
+                Number(name="epochs", value=epochs.middle, unit="epochs", origin=epochs.origin),
                 Number(name="N", value=length.samples, unit="samples", origin="given"),
             ),
             verdict=f"{count(nodes, 'node')}: {_spell(time_s.low)} to {_spell(time_s.high)}{chain}",
@@ -128,8 +126,16 @@ def candidate(
     )
 
 
-def _interval_around(middle: float, half: float, origin: Origin) -> Interval:
-    return Interval(low=middle / (1 + half), middle=middle, high=middle * (1 + half), origin=origin)
+def _run_to_run(epochs: Interval) -> Interval:
+    """Return the epochs with a range that also holds their variation from run to run."""
+    fewer = combined(epochs.middle / epochs.low - 1, EPOCHS_SPREAD)
+    more = combined(epochs.high / epochs.middle - 1, EPOCHS_SPREAD)
+    return Interval(
+        low=epochs.middle / (1 + fewer),
+        middle=epochs.middle,
+        high=epochs.middle * (1 + more),
+        origin=epochs.origin,
+    )
 
 
 def _scale(interval: Interval, by: float) -> Interval:

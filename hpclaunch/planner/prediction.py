@@ -10,13 +10,14 @@ from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate
-from hpclaunch.guidelines.efficiency import CriticalBatch, Pareto
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import unmeasured_compute
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.parallelism import replicas as replicas_on
+from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
+from hpclaunch.planner.epochs import epochs_law_of
 from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.question import Question, Trial
@@ -42,8 +43,7 @@ class Predictor:
     figures: ModelFigures
     strategy: Strategy
     cap: BatchCap
-    critical: CriticalBatch
-    epochs_model: Pareto
+    facts: TaskFacts
     timing: Timing | None
 
     @property
@@ -54,13 +54,11 @@ class Predictor:
             return floor
         return smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s)
 
-    @property
-    def length(self) -> TrainingLength:
-        """The length of the job's training."""
+    def length(self, batch: Batch) -> TrainingLength:
+        """Return the length of the job's training with a batch."""
         return TrainingLength(
-            epochs_model=self.epochs_model,
+            epochs=epochs_law_of(self.work, batch.total, self.facts).at(batch.total),
             samples=self.work.samples,
-            origin=self.work.epochs_origin,
             overhead_s=self.question.evidence.overhead_s or 0.0,
         )
 
@@ -142,7 +140,7 @@ class Predictor:
             trial.nodes,
             batch,
             predicted.samples_per_s,
-            self.length,
+            self.length(batch),
             trial.bill,
             wait_s=self.question.queue.wait_s(trial.nodes),
         )

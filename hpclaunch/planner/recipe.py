@@ -11,7 +11,8 @@ from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, typed_batch
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
-from hpclaunch.guidelines.optimizers import OptimizerAdvice, choose_optimizer
+from hpclaunch.guidelines.optimizers import OptimizerAdvice
+from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.rates import (
     BaseRate,
     Decay,
@@ -26,7 +27,7 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, facts_of, optimizer_of
 from hpclaunch.planner.workload import RULES, Workload
 
 Pairs = tuple[tuple[str, str], ...]
@@ -82,8 +83,8 @@ def kept_batch(work: Workload, replicas: int, largest: int, *, total: int | None
 def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
     """Return the recipe of a batch, with the epochs that the job needs at this batch."""
     critical = critical_batch_of(work, noise)
-    law, _ = epochs_model_of(work, critical.samples)
-    return recipe_for(batch, work, critical, noise, law.epochs(batch.total))
+    law = epochs_law_of(work, batch.total, facts_of(work, critical, noise))
+    return recipe_for(batch, work, critical, noise, law.at(batch.total).middle)
 
 
 def recipe_for(
@@ -95,17 +96,13 @@ def recipe_for(
 ) -> Recipe:
     """Return the recipe. A typed value is kept; a value for which the job has no parameter is only explained."""
     total, base = batch.total, work.base_batch or batch.total
-    name = "sgd" if work.optimizer == "momentum" else work.optimizer
-    optimizer = choose_optimizer(
-        name,
-        total,
-        critical=critical,
-        typed="optimizer" in work.typed,
-        offered=work.optimizers,
-    )
-    rate = _scaled_rate(total, work, optimizer, critical, noise)
-    climb = warm_up(base, total, optimizer.name, epochs=epochs)
-    decay = choose_decay(optimizer.name)
+    facts = facts_of(work, critical, noise)
+    optimizer = optimizer_of(work, total, facts)
+    rate = _scaled_rate(total, work, optimizer, facts, noise)
+    # The job's own schedule belongs to its own optimizer.
+    own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
+    climb = warm_up(base, total, optimizer.name, epochs=epochs, own=own_warmup)
+    decay = choose_decay(optimizer.name, own=own_decay)
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
     if "epochs" in work.names:
         wanted["epochs"] = str(max(1, math.ceil(round(epochs, 6))))
@@ -115,7 +112,8 @@ def recipe_for(
         # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
         wanted |= _rate_settings(rate, batch, base, optimizer.changed or work.global_batch is not None, work.rule)
     if total > base:
-        wanted |= {"warmup_epochs": f"{climb.epochs:.3g}", "decay": decay.name}
+        wanted["warmup_epochs"] = f"{climb.epochs:.3g}"
+        wanted |= {} if own_decay else {"decay": decay.name}
         wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
     possible = {role: text for role, value in wanted.items() if (text := _fitting(work.rows.get(role), value))}
     settings = {
@@ -139,7 +137,7 @@ def recipe_for(
 
 
 def _scaled_rate(
-    total: int, work: Workload, optimizer: OptimizerAdvice, critical: CriticalBatch, noise: NoiseScale | None
+    total: int, work: Workload, optimizer: OptimizerAdvice, facts: TaskFacts, noise: NoiseScale | None
 ) -> Rate | None:
     """Return the rate, or None if the job has no rate to scale, or measures the factor while it trains."""
     if optimizer.changed:
@@ -151,7 +149,7 @@ def _scaled_rate(
         total,
         optimizer.name,
         rule=work.rule,
-        critical=critical,
+        facts=facts,
         noise=noise.value if noise and work.rule == "adascale" else None,
     )
 
