@@ -61,7 +61,8 @@ class Context:
 
     ``python`` is the interpreter that runs hpclaunch. ``hosts`` are the names in the request's hosts file.
     ``user_folder`` is the folder of the user's own files. ``site_origin``: who chose the site. ``other_site``: the site
-    of this machine, if it is another one. ``notices``: remarks for the user on the files that were read.
+    of this machine, if it is another one. ``at_site``: this machine is known to be one of the site's. ``notices``:
+    remarks for the user on the files that were read.
     """
 
     now: str
@@ -74,6 +75,7 @@ class Context:
     user_folder: str = ""
     site_origin: str = ""
     other_site: str = ""
+    at_site: bool = False
     notices: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

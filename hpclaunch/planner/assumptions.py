@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hpclaunch.guidelines.parallelism import dataset_fits_node
 from hpclaunch.planner.prediction import Predictor
+from hpclaunch.planner.question import Question
 from hpclaunch.planner.strategy import traffic_of
 from hpclaunch.planner.values import PlanRow
 
@@ -23,7 +24,15 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
         found.append("fixed time of a step: not measured, and not counted; it makes small models much slower")
     if timing is not None and timing.straggling_origin == "default":
         found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's default)")
-    return (*found, *_reading_assumptions(predictor, row))
+    return (*found, *_reading_assumptions(predictor, row), *_queue_assumptions(predictor.question))
+
+
+def _queue_assumptions(question: Question) -> list[str]:
+    """Return the assumption about the queue, if the site has one and its waits are not known."""
+    if question.queue.waits or not question.case.site.scheduler_row.has_queue:
+        return []
+    why = f" ({question.queue.unknown})" if question.queue.unknown else ""
+    return [f"wait in the queue: not known{why}, and not counted"]
 
 
 def _reading_assumptions(predictor: Predictor, row: PlanRow) -> list[str]:

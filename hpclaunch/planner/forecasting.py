@@ -13,13 +13,16 @@ from hpclaunch.guidelines.efficiency import CriticalBatch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide
+from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of
+from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.machine import node_of
-from hpclaunch.planner.prediction import Predictor, critical_batch_of, epochs_model_of, timing_of
+from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of
 from hpclaunch.planner.question import Question, Trial, trials_of
+from hpclaunch.planner.recipe import Recipe, recipe_for
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
-from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, warnings_of
-from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of, strategy_of
+from hpclaunch.planner.settings import precision_for, warnings_of
+from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
 from hpclaunch.planner.values import Forecast, PlanRow, PlanSection
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 from hpclaunch.resolve.command import parameter_words
@@ -162,8 +165,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         split=split,
         rows=tuple(add_marginals(outcome.rows, decision.choice)),
         unit=first.bill.unit,
-        settings=outcome.recipe.settings,
-        command=command_of(question, row.nodes, outcome.recipe.settings, length.walltime),
+        settings=outcome.recipe.settings if outcome.recipe else (),
+        recipe=outcome.recipe,
+        command=command_of(question, row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime),
         jobs=length.jobs,
         sections=sections,
         precision=outcome.formats.name,
@@ -176,9 +180,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     )
 
 
-def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe:
+def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe | None:
     if row.batch is None:
-        return Recipe(settings=(), sections=())
+        return None
     epochs, noise = predictor.epochs_model.epochs(row.batch.total), predictor.question.evidence.noise
     return recipe_for(row.batch, predictor.work, predictor.critical, noise, epochs)
 

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
+from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate
-from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale, Pareto, pareto_from
+from hpclaunch.guidelines.efficiency import CriticalBatch, Pareto
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import unmeasured_compute
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.parallelism import replicas as replicas_on
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
+from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.question import Question, Trial
-from hpclaunch.planner.strategy import Strategy, shared_timing
+from hpclaunch.planner.recipe import kept_batch
+from hpclaunch.planner.strategy import shared_timing
 from hpclaunch.planner.values import PlanRow
 from hpclaunch.planner.workload import Workload
 
@@ -104,12 +106,10 @@ class Predictor:
 
         Raises ValueError if a typed batch does not divide evenly.
         """
-        largest, typed = self.strategy.largest, self.question.global_batch
-        if typed is not None:
-            return typed_batch(typed, replicas, largest=largest)
-        if self.own_batch and self.work.per_rank:
-            whole = self.work.per_rank * self.work.accumulation
-            return typed_batch(whole * replicas, replicas, largest=min(largest, self.work.per_rank))
+        largest = self.strategy.largest
+        own = kept_batch(self.work, replicas, largest, total=self.question.global_batch, own=self.own_batch)
+        if own is not None:
+            return own
         found = share_out(self.cap.batch, replicas, largest=largest, smallest=self.smallest)
         if found is None and first:
             return share_out(self.cap.batch, replicas, largest=largest, smallest=1) or Batch(
@@ -169,27 +169,3 @@ def timing_of(question: Question, work: Workload, node: NodeModel, figures: Mode
     saved = figures.model(work.precision).saved_bytes
     arithmetic = work.arithmetic(node.gpu.tf32 > 0)
     return default_timing(unmeasured_compute(node.gpu, arithmetic, figures.flops_per_sample, saved), machine)
-
-
-def critical_batch_of(work: Workload, noise: NoiseScale | None) -> CriticalBatch:
-    """Return the critical batch size: the job's, else a trustworthy measured noise scale."""
-    measured = noise.value if noise and noise.trustworthy else None
-    return CriticalBatch(samples=work.critical_batch or measured, origin=work.epochs_origin)
-
-
-def epochs_model_of(work: Workload, critical: float | None) -> tuple[Pareto, str]:
-    """Return the epochs by batch size, and a remark if B_crit is not known: then epochs do not depend on the batch."""
-    epochs = work.epochs or 1.0
-    if work.epochs is None:
-        return _constant_epochs(1.0), "the job has no parameter for epochs: times are those of one epoch"
-    if "epochs" in work.typed:
-        return _constant_epochs(epochs), "epochs: as typed, for every batch"
-    if critical is None:
-        return _constant_epochs(epochs), "B_crit: not known; epochs do not grow with the batch"
-    if work.base_batch is None:
-        return _constant_epochs(epochs), "base_batch: not known; epochs do not grow with the batch"
-    return pareto_from(epochs, work.base_batch, critical), ""
-
-
-def _constant_epochs(epochs: float) -> Pareto:
-    return Pareto(fewest_epochs=epochs, critical_batch=math.inf)

@@ -36,11 +36,15 @@ class Evidence:
 
 @record
 class Queue:
-    """``waits``: queue wait in seconds by node count, empty if not known; ``reasons`` and one line in ``words``."""
+    """``waits``: queue wait in seconds by node count, empty if not known; ``reasons`` and one line in ``words``.
+
+    ``unknown``: why nothing is known, in words.
+    """
 
     waits: Mapping[int, float] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     words: str = ""
+    unknown: str = ""
 
     def wait_s(self, nodes: int) -> float:
         """Return the wait (s) of a node count: that of the next larger known one, else of the largest; else 0."""

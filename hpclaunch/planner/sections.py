@@ -15,10 +15,11 @@ from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.decision import PlanDecision
+from hpclaunch.planner.fit import UNLIMITED
 from hpclaunch.planner.prediction import SMALLEST, Predictor
 from hpclaunch.planner.question import Question, Trial
-from hpclaunch.planner.settings import Recipe
-from hpclaunch.planner.strategy import UNLIMITED
+from hpclaunch.planner.recipe import Recipe
+from hpclaunch.planner.settings import recipe_sections
 from hpclaunch.planner.values import PlanRow, PlanSection
 
 
@@ -30,7 +31,7 @@ class Outcome:
     trials: tuple[Trial, ...]
     rows: tuple[PlanRow, ...]
     decision: PlanDecision
-    recipe: Recipe
+    recipe: Recipe | None
     formats: PrecisionAdvice
 
     @property
@@ -48,7 +49,7 @@ def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
         _dataset_section(outcome),
         framework_section(),
         _batch_section(outcome),
-        *outcome.recipe.sections,
+        *recipe_sections(outcome.recipe),
         PlanSection(title="precision", reasons=(outcome.formats.reason,)),
         *([PlanSection(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
         _nodes_section(outcome),

@@ -14,6 +14,7 @@ from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.parallelism import Parallelism
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.guidelines.throughput import Throughput
+from hpclaunch.planner.recipe import Recipe
 
 
 @record
@@ -65,10 +66,10 @@ class Forecast:
     """The plan of a job at a site.
 
     ``nodes``: the node count to submit with; ``typed``: the request or the job gives it. ``known``: the model's figures
-    are known; if not, the count follows the guidelines' cap alone. ``settings``: parameters to set. ``jobs``: the jobs
-    of a chain, 1 if a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line
-    if the job uses another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known.
-    ``refusals``: why the request is not feasible.
+    are known; if not, the count follows the guidelines' cap alone. ``settings``: parameters to set, as in the
+    ``recipe``. ``jobs``: the jobs of a chain, 1 if a single job is enough. ``precision``: the recommended number
+    format; ``precision_words``: one line if the job uses another. ``measured``: the measurements it is based on;
+    ``queue``: the queue wait, if known. ``refusals``: why the request is not feasible.
     """
 
     job: str
@@ -83,6 +84,7 @@ class Forecast:
     rows: tuple[PlanRow, ...] = ()
     unit: str = "node-hour"
     settings: tuple[tuple[str, str], ...] = ()
+    recipe: Recipe | None = None
     command: str = ""
     jobs: int = 1
     sections: tuple[PlanSection, ...] = ()

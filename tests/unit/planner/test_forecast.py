@@ -24,7 +24,7 @@ from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
 from hpclaunch.guidelines.figures import LayerFigures
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.question import Evidence, Queue
-from hpclaunch.planner.settings import recipe_for
+from hpclaunch.planner.recipe import recipe_for
 from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.words import WIDTH, explanation_of, table_of
 from hpclaunch.planner.workload import stored_figures, workload_of
