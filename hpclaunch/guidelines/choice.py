@@ -10,6 +10,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.efficiency import Pareto
+from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, added, scaled
 from hpclaunch.guidelines.reasoning import Interval, Number, Origin, Reason, combined
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
@@ -41,22 +42,37 @@ class Objective:
 
 @record
 class Bill:
-    """The price of a node-hour in ``unit``, and the longest walltime of one job in seconds (None: no limit)."""
+    """The price of a node-hour in ``unit``, and the longest walltime of one job in seconds (None: no limit).
+
+    A job counts for ``shortest_s`` seconds at least, and costs ``least`` at least. ``notes``: what is not known of it.
+    """
 
     per_node_hour: float = 1.0
     unit: str = "node-hour"
     walltime_s: float | None = None
+    shortest_s: float = 0.0
+    least: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def charge(self, nodes: int, seconds: float) -> float:
+        """Return what a job of so many nodes and seconds costs."""
+        return max(self.least, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour)
 
 
 @record
 class Candidate:
-    """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain."""
+    """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain.
+
+    ``once_s`` and ``between_s`` are parts of the time: start-up with staging, and evaluation with checkpoints.
+    """
 
     nodes: int
     batch: Batch
     samples_per_s: Interval
     epochs: Interval
     time_s: Interval
+    once_s: Interval
+    between_s: Interval
     wait_s: float
     node_hours: Interval
     cost: Interval
@@ -74,13 +90,13 @@ class Candidate:
 class TrainingLength:
     """The length of a training, for any node count: epochs by batch size, ``samples`` per epoch, and overhead.
 
-    ``origin`` is that of the epochs model. ``overhead_s``: seconds of start-up, staging and evaluation.
+    ``origin`` is that of the epochs model. ``overhead``: what the run does outside its steps.
     """
 
     epochs_model: Pareto
     samples: int
     origin: Origin = "given"
-    overhead_s: float = 0.0
+    overhead: Overhead = NO_OVERHEAD
 
 
 def candidate(
@@ -88,19 +104,15 @@ def candidate(
 ) -> Candidate:
     """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of throughput and of epochs.
 
-    time = overhead + epochs x samples / throughput; cost = nodes x time x price.
+    time = overhead + epochs x samples / throughput; cost = nodes x time x price, but at least that of a short job.
     """
-    epochs, overhead_s = length.epochs_model.epochs(batch.total), length.overhead_s
-    training = epochs * length.samples / samples_per_s.middle
+    epochs = length.epochs_model.epochs(batch.total)
     slow = samples_per_s.middle / samples_per_s.low - 1
     half = combined(slow, EPOCHS_SPREAD)
-    time_s = Interval(
-        low=overhead_s + training / (1 + half),
-        middle=overhead_s + training,
-        high=overhead_s + training * (1 + half),
-        origin=samples_per_s.origin,
-    )
-    hours = _scale(time_s, nodes / HOUR)
+    training = _interval_around(epochs * length.samples / samples_per_s.middle, half, samples_per_s.origin)
+    between_s = scaled(length.overhead.epoch_s, epochs)
+    time_s = replace(added(training, length.overhead.once_s, between_s), origin=samples_per_s.origin)
+    hours = scaled(time_s, nodes / HOUR)
     jobs = max(1, math.ceil(time_s.middle / bill.walltime_s)) if bill.walltime_s else 1
     chain = f"; longer than one job may run, so a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
     return Candidate(
@@ -109,9 +121,11 @@ def candidate(
         samples_per_s=samples_per_s,
         epochs=_interval_around(epochs, EPOCHS_SPREAD, length.origin),
         time_s=time_s,
+        once_s=length.overhead.once_s,
+        between_s=between_s,
         wait_s=wait_s,
         node_hours=hours,
-        cost=_scale(hours, bill.per_node_hour),
+        cost=_charged(nodes, time_s, bill),
         unit=bill.unit,
         jobs=jobs,
         reason=Reason(
@@ -121,6 +135,7 @@ def candidate(
                 Number(name="throughput", value=samples_per_s.middle, unit="samples/s", origin=samples_per_s.origin),
                 Number(name="epochs", value=epochs, unit="epochs", origin=length.origin),
                 Number(name="N", value=length.samples, unit="samples", origin="given"),
+                Number(name="overhead", value=length.overhead.total(epochs).middle, unit="s"),
             ),
             verdict=f"{count(nodes, 'node')}: {_spell(time_s.low)} to {_spell(time_s.high)}{chain}",
             source=SOURCE,
@@ -132,8 +147,9 @@ def _interval_around(middle: float, half: float, origin: Origin) -> Interval:
     return Interval(low=middle / (1 + half), middle=middle, high=middle * (1 + half), origin=origin)
 
 
-def _scale(interval: Interval, by: float) -> Interval:
-    return Interval(low=interval.low * by, middle=interval.middle * by, high=interval.high * by, origin=interval.origin)
+def _charged(nodes: int, time_s: Interval, bill: Bill) -> Interval:
+    low, middle, high = (bill.charge(nodes, seconds) for seconds in (time_s.low, time_s.middle, time_s.high))
+    return Interval(low=low, middle=middle, high=high, origin=time_s.origin)
 
 
 def _spell(seconds: float) -> str:
