@@ -48,15 +48,12 @@ class Series:
         ranks = self.ranks[index]
         nodes = max(1, ranks // self.ranks_per_node)
         accumulation = self.batches[index] / (ranks * self.per_rank) if self.batches else 1
-        return Shape(
-            nodes=nodes, ranks_per_node=ranks // nodes, per_rank=self.per_rank, accumulation=accumulation
-        )
+        return Shape(nodes=nodes, ranks_per_node=ranks // nodes, per_rank=self.per_rank, accumulation=accumulation)
 
     @property
     def calibrating(self) -> int:
         """How many of its sizes it is calibrated on: the smallest alone if it has only two."""
         return 1 if len(self.ranks) == 2 else 2
-
 
 
 @dataclass(frozen=True, kw_only=True)

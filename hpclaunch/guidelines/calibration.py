@@ -10,6 +10,7 @@ from statistics import median
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.hardware import Compute
 from hpclaunch.guidelines.least_squares import Fit, least_squares
+from hpclaunch.guidelines.overhead import JOINING_S, deviation, fixed_time
 from hpclaunch.guidelines.reasoning import Z90, Number, Reason, positive
 from hpclaunch.guidelines.stragglers import ASSUMED
 from hpclaunch.guidelines.throughput import Machine, Shape, Work, step_time
@@ -19,6 +20,8 @@ RESIDUAL = 0.015
 """Relative standard deviation of a measured throughput."""
 STRAINED = 0.05
 """Residuals above this are reported: the points contradict each other, or come from a disturbed run."""
+FAR, FAR_STRAIN = 3.0, 0.1
+"""Deviations from its prior at which a fitted quantity is implausible, and the error that is then added to a step."""
 FACTOR_2 = math.log(2) / Z90
 """Standard deviation of the logarithm of a quantity whose 80 % interval is a factor of 2 to each side."""
 BANDWIDTH_SPREAD = 0.7
@@ -31,6 +34,16 @@ FREE = 3.0
 """The same for the time of a sample if nothing but measurements tells it: a factor of 20 either way."""
 MEASURED_STRAGGLING = 0.2
 """The same for the spread of a rank's steps where it was measured."""
+WORDS: dict[str, str] = {
+    "per_sample_s": "time per sample",
+    "fixed_s": "fixed time",
+    "joining_s": "fixed time of several ranks",
+    "inside": "bandwidth inside a node",
+    "between": "bandwidth between nodes",
+    "slowdown": "slow-down on several nodes",
+    "straggling": "variation of a rank's steps",
+    "reading": "speed of the input",
+}
 SOURCE = "maximum a posteriori; priors from published TensorFlow + Horovod tables"
 
 
@@ -57,14 +70,16 @@ class Prior:
     """
 
     compute: Compute | None = None
-    fixed_s: float = 0.0
-    fixed_spread: float = FACTOR_2
-    joining_s: float = 0.003
+    fixed_s: float
+    fixed_spread: float
+    joining_s: float = JOINING_S
     reading: float = math.inf
     reasons: tuple[Reason, ...] = ()
 
 
-NOTHING = Prior()
+_UNKNOWN = fixed_time(None)
+NOTHING = Prior(fixed_s=_UNKNOWN.seconds, fixed_spread=deviation(_UNKNOWN.width))
+"""The prior of a job of which nothing but its measurements is known."""
 
 
 def default_timing(prior: Prior, machine: Machine) -> Timing:
@@ -126,14 +141,23 @@ def calibrate(points: Sequence[Measured], work: Work, machine: Machine, prior: P
         return [residual / RESIDUAL for residual in residuals_of(points, work, machine, timing)]
 
     fit: Fit = least_squares(misfits, len(QUANTITIES))
-    best = replace(
-        _timing_at(start, fit.place),
+    found = _timing_at(start, fit.place)
+    residuals = residuals_of(points, work, machine, found)
+    worst = max(abs(residual) for residual in residuals)
+    return replace(
+        found,
         covariance=fit.covariance,
         most_ranks=max(point.shape.group.ranks for point in points),
         batches=tuple(sorted({point.shape.per_rank for point in points})),
+        strain=max(worst if worst > STRAINED else 0.0, FAR_STRAIN if implausible(fit.place) else 0.0),
         origin="fitted",
+        reasons=(_reason(found, points, residuals, implausible(fit.place)),),
     )
-    return replace(best, reasons=(_reason(best, points, residuals_of(points, work, machine, best)),))
+
+
+def implausible(place: Sequence[float]) -> tuple[str, ...]:
+    """Return, in words, the quantities that are more than three deviations from their priors."""
+    return tuple(WORDS[name] for name, steps in zip(QUANTITIES, place, strict=True) if abs(steps) > FAR)
 
 
 def residuals_of(points: Sequence[Measured], work: Work, machine: Machine, timing: Timing) -> list[float]:
@@ -163,11 +187,17 @@ def _start(points: Sequence[Measured], machine: Machine, prior: Prior) -> Timing
     return replace(start, straggling=median(known), straggling_origin="profile", deviations=deviations)
 
 
-def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[float]) -> Reason:
-    """Return the reason: the fitted values, the points, and the residuals."""
+def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[float], far: Sequence[str]) -> Reason:
+    """Return the reason: the fitted values, the points, the residuals, and the quantities ``far`` from their priors."""
     worst = max(abs(residual) for residual in residuals)
     sizes = ", ".join(str(nodes) for nodes in sorted({point.shape.nodes for point in points}))
-    strained = f"the measured points differ by up to {worst:.1%} from the fitted model: predictions are less certain"
+    strained = ""
+    if worst > STRAINED:
+        strained = (
+            f"the measured points differ by up to {worst:.1%} from the fitted model: predictions are less certain"
+        )
+    elif far:
+        strained = f"the measured points need an implausible {' and '.join(far)}: repeat them, if a run was disturbed"
     return Reason(
         rule="most probable compute time, all-reduce bandwidth and slow-down, given the measured points",
         numbers=(
@@ -181,5 +211,5 @@ def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[floa
         ),
         verdict=f"fitted to {len(points)} points on {sizes} nodes",
         source=SOURCE,
-        warning=strained if worst > STRAINED else "",
+        warning=strained,
     )

@@ -50,7 +50,13 @@ def _nvidia(name: str, peaks: tuple[float, float, float], memory: float, year: i
     derate = HOPPER if name.startswith(("H", "GH")) else 1.0
     source = NVIDIA.format(name, year)
     return Gpu(
-        name=name, float32=float32, tf32=tf32, mixed=mixed, memory_gbytes_per_s=memory, derate=derate, spread=spread,
+        name=name,
+        float32=float32,
+        tf32=tf32,
+        mixed=mixed,
+        memory_gbytes_per_s=memory,
+        derate=derate,
+        spread=spread,
         source=source,
     )
 
@@ -98,12 +104,8 @@ GPUS = (
     ),
     _nvidia("GH200", (67, 495, 990), 4000, 2023),
     _nvidia("H200", (67, 495, 989), 4800, 2023),
-    Gpu(
-        name="MI100", float32=23.1, tf32=0, mixed=92.3, memory_gbytes_per_s=1229, source=AMD.format("MI100", 2020)
-    ),
-    Gpu(
-        name="MI210", float32=22.6, tf32=0, mixed=181, memory_gbytes_per_s=1638, source=AMD.format("MI210", 2022)
-    ),
+    Gpu(name="MI100", float32=23.1, tf32=0, mixed=92.3, memory_gbytes_per_s=1229, source=AMD.format("MI100", 2020)),
+    Gpu(name="MI210", float32=22.6, tf32=0, mixed=181, memory_gbytes_per_s=1638, source=AMD.format("MI210", 2022)),
     Gpu(
         name="MI250X",
         float32=23.9,

@@ -33,8 +33,10 @@ def least_squares(misfits: Callable[[Sequence[float]], Sequence[float]], unknown
     cost = _squares(found) + _squares(place)
     for _ in range(ROUNDS):
         normal, slope = _normal_equations(misfits, place, found)
-        damped = [[value * (1 + damping * (row == column)) for column, value in enumerate(line)]
-                  for row, line in enumerate(normal)]
+        damped = [
+            [value * (1 + damping * (row == column)) for column, value in enumerate(line)]
+            for row, line in enumerate(normal)
+        ]
         trial = [value + change for value, change in zip(place, solve(damped, slope), strict=True)]
         fresh = list(misfits(trial))
         new = _squares(fresh) + _squares(trial)

@@ -9,9 +9,7 @@ from typing import Literal
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.reasoning import Origin, Reason
 
-Quantity = Literal[
-    "per_sample_s", "fixed_s", "joining_s", "inside", "between", "slowdown", "straggling", "reading"
-]
+Quantity = Literal["per_sample_s", "fixed_s", "joining_s", "inside", "between", "slowdown", "straggling", "reading"]
 QUANTITIES: tuple[Quantity, ...] = Quantity.__args__  # type: ignore[attr-defined]
 """The uncertain quantities of a timing, in the order of its deviations and of its covariance."""
 
@@ -34,7 +32,8 @@ class Timing:
 
     ``deviations``: standard deviation of the logarithm of every quantity (in the order of ``QUANTITIES``) before
     anything was measured. ``covariance``: what is left of them after it, in units of these deviations.
-    ``most_ranks`` and ``batches``: what was measured (0 and none: nothing).
+    ``most_ranks`` and ``batches``: what was measured (0 and none: nothing). ``strain``: how far the measured points are
+    from this timing (relative), if that is more than their own error.
     """
 
     per_sample_s: float
@@ -50,6 +49,7 @@ class Timing:
     covariance: tuple[tuple[float, ...], ...]
     most_ranks: int = 0
     batches: tuple[float, ...] = ()
+    strain: float = 0.0
     origin: Origin
     reasons: tuple[Reason, ...] = ()
 
@@ -71,7 +71,7 @@ class Timing:
             return MODEL_ERROR
         doublings = max(0.0, math.log2(ranks / self.most_ranks))
         changes = min(abs(math.log2(per_rank / batch)) for batch in self.batches)
-        return math.sqrt(MODEL_ERROR**2 + (OF_A_DOUBLING * doublings) ** 2 + (OF_A_BATCH * changes) ** 2)
+        return math.hypot(MODEL_ERROR, OF_A_DOUBLING * doublings, OF_A_BATCH * changes, self.strain)
 
 
 def independent() -> tuple[tuple[float, ...], ...]:

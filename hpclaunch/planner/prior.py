@@ -67,7 +67,5 @@ def overhead_of(question: Question, work: Workload, figures: ModelFigures, nodes
     """Return the time outside the steps on so many nodes; ``epoch_s``: seconds of training in an epoch."""
     if question.evidence.overhead_s is not None:
         return measured_overhead(question.evidence.overhead_s)
-    staged = Staged(
-        dataset_bytes=work.dataset_bytes, parameters=figures.parameters, slots=SLOTS.get(work.optimizer, 2)
-    )
+    staged = Staged(dataset_bytes=work.dataset_bytes, parameters=figures.parameters, slots=SLOTS.get(work.optimizer, 2))
     return expected_overhead(nodes, staged, kept=keeps_samples(question), epoch_s=epoch_s)
