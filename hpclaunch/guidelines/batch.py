@@ -34,6 +34,13 @@ def below_square_root(samples: int) -> int:
     return max(1, math.isqrt(samples - 1))
 
 
+def bound_of(samples: int, noise: NoiseScale | None = None) -> int:
+    """Return the largest global batch size of an automatic choice: a trustworthy noise scale, else below sqrt(N)."""
+    if noise is not None and noise.trustworthy:
+        return max(1, int(noise.value))
+    return below_square_root(samples)
+
+
 def batch_cap(
     samples: int,
     *,
@@ -46,17 +53,15 @@ def batch_cap(
     ``critical`` is only shown. A typed batch is kept, with a warning if it breaks the rule.
     Source: guidelines; the noise scale roughly predicts the largest useful batch (McCandlish et al. 2018).
     """
-    root = below_square_root(samples)
     if typed is not None:
         return BatchCap(batch=typed, origin="typed", reason=_typed_reason(typed, samples, noise, critical))
+    measured = bound_of(samples, noise)
     if noise is not None and noise.trustworthy:
-        measured = max(1, int(noise.value))
         verdict = f"at most {measured} samples: the measured noise scale replaces sqrt(N) = {math.sqrt(samples):.0f}"
         rule, source = "a measured noise scale is the largest useful global batch size", f"{SOURCE}; {MCCANDLISH}"
         origin: Origin = "profile"
     else:
-        measured = root
-        verdict = f"at most {root} samples, the largest global batch size below sqrt(N)"
+        verdict = f"at most {measured} samples, the largest global batch size below sqrt(N)"
         rule, source, origin = "global batch size below sqrt(N)", SOURCE, "computed"
     numbers = _numbers(measured, samples, noise, critical)
     reason = Reason(rule=rule, numbers=numbers, verdict=verdict, source=source)
@@ -76,7 +81,7 @@ def _numbers(batch: int, samples: int, noise: NoiseScale | None, critical: Criti
 
 def _typed_reason(typed: int, samples: int, noise: NoiseScale | None, critical: CriticalBatch) -> Reason:
     positive(batch=typed)
-    allowed = int(noise.value) if noise is not None and noise.trustworthy else below_square_root(samples)
+    allowed = bound_of(samples, noise)
     above = typed > allowed
     known = f"{critical.samples:.0f}" if critical.samples is not None else "not known"
     warning = f"global batch size kept as typed: B = {typed}, sqrt(N) = {math.sqrt(samples):.0f}, B_crit = {known}"

@@ -9,9 +9,8 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.efficiency import Pareto
 from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, added, scaled
-from hpclaunch.guidelines.reasoning import Interval, Number, Origin, Reason, combined
+from hpclaunch.guidelines.reasoning import Interval, Number, Reason, combined
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
 WORTHWHILE = 0.6
@@ -88,14 +87,13 @@ class Candidate:
 
 @record
 class TrainingLength:
-    """The length of a training, for any node count: epochs by batch size, ``samples`` per epoch, and overhead.
+    """The length of a training: its epochs with one batch size, ``samples`` per epoch, and overhead.
 
-    ``origin`` is that of the epochs model. ``overhead``: what the run does outside its steps.
+    ``overhead``: what the run does outside its steps.
     """
 
-    epochs_model: Pareto
+    epochs: Interval
     samples: int
-    origin: Origin = "given"
     overhead: Overhead = NO_OVERHEAD
 
 
@@ -106,11 +104,12 @@ def candidate(
 
     time = overhead + epochs x samples / throughput; cost = nodes x time x price, but at least that of a short job.
     """
-    epochs = length.epochs_model.epochs(batch.total)
-    slow = samples_per_s.middle / samples_per_s.low - 1
-    half = combined(slow, EPOCHS_SPREAD)
-    training = _interval_around(epochs * length.samples / samples_per_s.middle, half, samples_per_s.origin)
-    between_s = scaled(length.overhead.epoch_s, epochs)
+    epochs = _run_to_run(length.epochs)
+    seconds = epochs.middle * length.samples / samples_per_s.middle
+    shorter = combined(samples_per_s.high / samples_per_s.middle - 1, epochs.middle / epochs.low - 1)
+    longer = combined(samples_per_s.middle / samples_per_s.low - 1, epochs.high / epochs.middle - 1)
+    training = Interval(low=seconds / (1 + shorter), middle=seconds, high=seconds * (1 + longer))
+    between_s = scaled(length.overhead.epoch_s, epochs.middle)
     time_s = replace(added(training, length.overhead.once_s, between_s), origin=samples_per_s.origin)
     hours = scaled(time_s, nodes / HOUR)
     jobs = max(1, math.ceil(time_s.middle / bill.walltime_s)) if bill.walltime_s else 1
@@ -119,7 +118,7 @@ def candidate(
         nodes=nodes,
         batch=batch,
         samples_per_s=samples_per_s,
-        epochs=_interval_around(epochs, EPOCHS_SPREAD, length.origin),
+        epochs=epochs,
         time_s=time_s,
         once_s=length.overhead.once_s,
         between_s=between_s,
@@ -133,9 +132,9 @@ def candidate(
             numbers=(
                 Number(name="B", value=batch.total, unit="samples"),
                 Number(name="throughput", value=samples_per_s.middle, unit="samples/s", origin=samples_per_s.origin),
-                Number(name="epochs", value=epochs, unit="epochs", origin=length.origin),
+                Number(name="epochs", value=epochs.middle, unit="epochs", origin=epochs.origin),
                 Number(name="N", value=length.samples, unit="samples", origin="given"),
-                Number(name="overhead", value=length.overhead.total(epochs).middle, unit="s"),
+                Number(name="overhead", value=length.overhead.total(epochs.middle).middle, unit="s"),
             ),
             verdict=f"{count(nodes, 'node')}: {_spell(time_s.low)} to {_spell(time_s.high)}{chain}",
             source=SOURCE,
@@ -143,8 +142,16 @@ def candidate(
     )
 
 
-def _interval_around(middle: float, half: float, origin: Origin) -> Interval:
-    return Interval(low=middle / (1 + half), middle=middle, high=middle * (1 + half), origin=origin)
+def _run_to_run(epochs: Interval) -> Interval:
+    """Return the epochs with a range that also holds their variation from run to run."""
+    fewer = combined(epochs.middle / epochs.low - 1, EPOCHS_SPREAD)
+    more = combined(epochs.high / epochs.middle - 1, EPOCHS_SPREAD)
+    return Interval(
+        low=epochs.middle / (1 + fewer),
+        middle=epochs.middle,
+        high=epochs.middle * (1 + more),
+        origin=epochs.origin,
+    )
 
 
 def _charged(nodes: int, time_s: Interval, bill: Bill) -> Interval:

@@ -101,11 +101,14 @@ def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice:
 
 
 def add_marginals(rows: Sequence[PlanRow], choice: NodeChoice | None) -> list[PlanRow]:
-    """Return the rows with their marginal efficiency, and with the obstacles that the choice found."""
+    """Return the rows with marginal efficiency and trade-off, and with the obstacles that the choice found."""
     appraised = {appraisal.candidate.nodes: appraisal for appraisal in choice.appraised} if choice else {}
     return [
         replace(
-            row, marginal=appraised[row.nodes].marginal, obstacles=(*row.obstacles, *appraised[row.nodes].obstacles)
+            row,
+            marginal=appraised[row.nodes].marginal,
+            trade_off=appraised[row.nodes].trade_off,
+            obstacles=(*row.obstacles, *appraised[row.nodes].obstacles),
         )
         if row.nodes in appraised
         else row

@@ -8,22 +8,22 @@ from dataclasses import replace
 
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import batch_cap, node_cap
-from hpclaunch.guidelines.efficiency import CriticalBatch
+from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide
-from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
+from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
-from hpclaunch.planner.proposal import command_of, length_of
+from hpclaunch.planner.proposal import command_of, length_of, measuring_command
 from hpclaunch.planner.question import Question, Trial, trials_of
 from hpclaunch.planner.recipe import Recipe, recipe_for
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
 from hpclaunch.planner.settings import precision_for, warnings_of
 from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
-from hpclaunch.planner.values import Forecast, PlanRow, PlanSection
+from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 from hpclaunch.resolve.command import parameter_words
 from hpclaunch.resolve.decisions import Decisions
@@ -31,6 +31,11 @@ from hpclaunch.resolve.decisions import Decisions
 
 def forecast(question: Question) -> Forecast:
     """Return the plan of a job. Raises Refused for a request that the site accepts with no node count."""
+    plan = _plan(question)
+    return replace(plan, headlines=headlines_of(plan))
+
+
+def _plan(question: Question) -> Forecast:
     trials = trials_of(question)
     refuse_impossible(question, trials)
     first = next(trial for trial in trials if not trial.faults)
@@ -53,7 +58,7 @@ def forecast(question: Question) -> Forecast:
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
-    epochs_model, remark = epochs_model_of(work, critical.samples)
+    remark = epochs_remark(work, critical)
     predictor = Predictor(
         question=question,
         work=work,
@@ -61,8 +66,7 @@ def forecast(question: Question) -> Forecast:
         figures=question.figures,
         strategy=strategy,
         cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
-        critical=critical,
-        epochs_model=epochs_model,
+        facts=facts_of(work, critical, noise),
         timing=timing_of(question, work, node, question.figures),
     )
     rows = predictor.rows(tried)
@@ -108,6 +112,7 @@ def _plan_without_model(question: Question, trials: Sequence[Trial], first: Tria
         node_type=first.sizing.node_type,
         nodes=nodes,
         typed=question.typed_nodes is not None,
+        gpus_per_node=gpus_of(first),
         known=False,
         summary=f"{count(nodes, 'node')}: {why}",
         rows=tuple(_row_of(trial) for trial in trials if trial.nodes == nodes),
@@ -131,9 +136,9 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
     if question.global_batch is None and own is None:
         return ()
-    critical = CriticalBatch(samples=work.critical_batch, origin=work.epochs_origin)
-    batch = question.global_batch or own
-    return (batch_cap(work.samples, typed=batch, noise=question.evidence.noise, critical=critical).reason,)
+    noise = question.evidence.noise
+    batch, critical = question.global_batch or own, critical_batch_of(work, noise)
+    return (batch_cap(work.samples, typed=batch, noise=noise, critical=critical).reason,)
 
 
 def _row_of(trial: Trial) -> PlanRow:
@@ -159,6 +164,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         node_type=first.sizing.node_type,
         nodes=row.nodes,
         typed=question.typed_nodes is not None,
+        gpus_per_node=gpus_of(first),
+        trust=trust_of(question.evidence),
+        efficiency=_efficiency_of(predictor, row),
         known=True,
         summary=decision.summary,
         parallelism=predictor.strategy.parallelism,
@@ -168,6 +176,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         settings=outcome.recipe.settings if outcome.recipe else (),
         recipe=outcome.recipe,
         command=command_of(question, row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime),
+        measuring="" if question.evidence.points or split else measuring_command(question, work),
         jobs=length.jobs,
         sections=sections,
         precision=outcome.formats.name,
@@ -180,11 +189,32 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     )
 
 
+def gpus_of(trial: Trial) -> int:
+    """Return the GPUs of a node that compute; 0 if the ranks use CPUs."""
+    layout = trial.sizing.layout
+    return 0 if layout.stand_in_gpus else layout.gpus_per_node
+
+
+def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
+    """Return what a larger batch costs with the optimizer of the chosen ``row``."""
+    work, facts, noise = predictor.work, predictor.facts, predictor.question.evidence.noise
+    law = epochs_law_of(work, row.batch.total if row.batch else work.base_batch or 1, facts)
+    return StatisticalEfficiency(
+        samples=work.samples,
+        base=work.base_batch,
+        bound=bound_of(work.samples, noise),
+        critical=law.critical if facts.critical.samples is None else facts.critical,
+        noise=noise,
+        law=law,
+    )
+
+
 def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe | None:
     if row.batch is None:
         return None
-    epochs, noise = predictor.epochs_model.epochs(row.batch.total), predictor.question.evidence.noise
-    return recipe_for(row.batch, predictor.work, predictor.critical, noise, epochs)
+    total, facts = row.batch.total, predictor.facts
+    epochs = epochs_law_of(predictor.work, total, facts).at(total).middle
+    return recipe_for(row.batch, predictor.work, facts.critical, predictor.question.evidence.noise, epochs)
 
 
 def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:

@@ -10,13 +10,14 @@ from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate
-from hpclaunch.guidelines.efficiency import CriticalBatch, Pareto
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.parallelism import replicas as replicas_on
+from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
+from hpclaunch.planner.epochs import epochs_law_of
 from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
@@ -45,8 +46,7 @@ class Predictor:
     figures: ModelFigures
     strategy: Strategy
     cap: BatchCap
-    critical: CriticalBatch
-    epochs_model: Pareto
+    facts: TaskFacts
     timing: Timing | None
 
     @property
@@ -57,13 +57,12 @@ class Predictor:
             return floor
         return smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s)
 
-    def length(self, nodes: int, samples_per_s: float) -> TrainingLength:
-        """Return the length of the job's training on so many nodes, with what it does outside its steps."""
+    def length(self, nodes: int, batch: Batch, samples_per_s: float) -> TrainingLength:
+        """Return the length of the job's training with a batch, with what it does outside its steps."""
         epoch_s = self.work.samples / samples_per_s
         return TrainingLength(
-            epochs_model=self.epochs_model,
+            epochs=epochs_law_of(self.work, batch.total, self.facts).at(batch.total),
             samples=self.work.samples,
-            origin=self.work.epochs_origin,
             overhead=overhead_of(self.question, self.work, self.figures, nodes, epoch_s),
         )
 
@@ -168,7 +167,7 @@ class Predictor:
             trial.nodes,
             batch,
             predicted.samples_per_s,
-            self.length(trial.nodes, predicted.samples_per_s.middle),
+            self.length(trial.nodes, batch, predicted.samples_per_s.middle),
             trial.bill,
             wait_s=self.question.queue.wait_s(trial.nodes),
         )

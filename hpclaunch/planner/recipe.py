@@ -9,7 +9,8 @@ from hpclaunch.config.job import Role
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, typed_batch
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
-from hpclaunch.guidelines.optimizers import OptimizerAdvice, choose_optimizer
+from hpclaunch.guidelines.optimizers import OptimizerAdvice
+from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.rates import (
     BaseRate,
     Decay,
@@ -24,6 +25,7 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.planner.epochs import facts_of, optimizer_of
 from hpclaunch.planner.workload import RULES, Workload
 
 Pairs = tuple[tuple[str, str], ...]
@@ -75,17 +77,13 @@ def recipe_for(
 ) -> Recipe:
     """Return the recipe. A typed value is kept; a value for which the job has no parameter is only explained."""
     total, base = batch.total, work.base_batch or batch.total
-    name = "sgd" if work.optimizer == "momentum" else work.optimizer
-    optimizer = choose_optimizer(
-        name,
-        total,
-        critical=critical,
-        typed="optimizer" in work.typed,
-        offered=work.optimizers,
-    )
-    rate = _scaled_rate(total, work, optimizer, critical, noise)
-    climb = warm_up(base, total, optimizer.name, epochs=epochs)
-    decay = choose_decay(optimizer.name)
+    facts = facts_of(work, critical, noise)
+    optimizer = optimizer_of(work, total, facts)
+    rate = _scaled_rate(total, work, optimizer, facts, noise)
+    # The job's own schedule belongs to its own optimizer.
+    own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
+    climb = warm_up(base, total, optimizer.name, epochs=epochs, own=own_warmup)
+    decay = choose_decay(optimizer.name, own=own_decay)
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
     if "epochs" in work.names:
         wanted["epochs"] = str(max(1, math.ceil(round(epochs, 6))))
@@ -95,7 +93,8 @@ def recipe_for(
         # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
         wanted |= _rate_settings(rate, batch, base, optimizer.changed or work.global_batch is not None, work.rule)
     if total > base:
-        wanted |= {"warmup_epochs": f"{climb.epochs:.3g}", "decay": decay.name}
+        wanted["warmup_epochs"] = f"{climb.epochs:.3g}"
+        wanted |= {} if own_decay else {"decay": decay.name}
         wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
     settings = {
         role: value
@@ -116,7 +115,7 @@ def recipe_for(
 
 
 def _scaled_rate(
-    total: int, work: Workload, optimizer: OptimizerAdvice, critical: CriticalBatch, noise: NoiseScale | None
+    total: int, work: Workload, optimizer: OptimizerAdvice, facts: TaskFacts, noise: NoiseScale | None
 ) -> Rate | None:
     """Return the rate, or None if the job has no rate to scale, or measures the factor while it trains."""
     if optimizer.changed:
@@ -128,7 +127,7 @@ def _scaled_rate(
         total,
         optimizer.name,
         rule=work.rule,
-        critical=critical,
+        facts=facts,
         noise=noise.value if noise and work.rule == "adascale" else None,
     )
 
@@ -176,6 +175,7 @@ def _default(work: Workload, role: Role) -> str:
         "epochs": None if work.epochs is None else math.ceil(work.epochs),
         "learning_rate": None if work.learning_rate is None else f"{work.learning_rate:.4g}",
         "scale_learning_rate": work.scaling,
+        "warmup_epochs": f"{work.warmup_epochs:.3g}",
         "decay_power": None if work.decay_power is None else f"{work.decay_power:g}",
         "optimizer": work.optimizer,
     }

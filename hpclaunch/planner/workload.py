@@ -36,7 +36,8 @@ class Workload:
     ``rule``: the typed scaling rule of the learning rate; ``scaling``: that or the job's own, as the job names it.
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
-    ``per_rank``.
+    ``per_rank``. ``task``: the name in hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
+    ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none.
     """
 
     samples: int
@@ -52,6 +53,9 @@ class Workload:
     rule: Rule | None
     scaling: str
     decay_power: float | None
+    task: str | None
+    warmup_epochs: float
+    decay: str
     optimizer: str
     optimizer_known: bool
     optimizers: tuple[str, ...] | None
@@ -64,11 +68,6 @@ class Workload:
     def dataset_bytes(self) -> float | None:
         """Bytes of the whole data set, in the form in which it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
-
-    @property
-    def epochs_origin(self) -> Origin:
-        """The origin of B_crit: the job, hpclaunch's table of tasks, or otherwise the measured noise scale."""
-        return self.critical_origin if self.critical_batch else "profile"
 
     def arithmetic(self, has_tf32: bool) -> Arithmetic:
         """Return which arithmetic a GPU uses: TensorFlow computes float32 in TF32 if the GPU has it."""
@@ -129,6 +128,9 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in typed_roles else None,
         scaling=str(values.get("scale_learning_rate", "none")),
         decay_power=_positive_number(values, "decay_power"),
+        task=training.task,
+        warmup_epochs=_positive_number(values, "warmup_epochs") or 0.0,
+        decay="" if values.get("decay") in (None, "constant") else str(values["decay"]),
         optimizer=_optimizer(values),
         optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
         optimizers=_optimizers(job, names["optimizer"]),

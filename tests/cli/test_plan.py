@@ -7,13 +7,25 @@ import pytest
 from tests.cli.conftest import Desk
 
 AT = ("--site", "perlmutter")
+FIRST = (
+    "hpclaunch submit cifar",
+    "hpclaunch profile cifar",
+    "cifar at perlmutter (gpu40): ",
+    "  nodes ranks",
+    "assumed: ",
+)
+"""How the parts of a plan begin, in their order."""
 
 
-def test_the_table_goes_to_stdout_and_fits_80_columns(desk: Desk) -> None:
+def test_five_lines_come_first_then_the_command_and_the_table_in_80_columns(desk: Desk) -> None:
     done = desk.type("plan", "cifar", *AT)
     assert done.code == 0
-    assert done.out.startswith("cifar at perlmutter (gpu40): 1 node")
-    assert max(map(len, done.out.splitlines())) <= 80
+    lines = done.out.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["nodes", "batch", "rate", "time", "cost"]
+    assert all("(" in line and line.endswith("  guess") for line in lines[:5])
+    first = [next(n for n, line in enumerate(lines) if line.startswith(begin)) for begin in FIRST]
+    assert first == sorted(first) and lines[5] == ""
+    assert max(map(len, lines)) <= 80
     assert "hpclaunch submit cifar --nodes 1" in done.out
 
 
@@ -27,6 +39,9 @@ def test_explain_tells_rules_numbers_and_sources(desk: Desk) -> None:
         "not      gRPC",
     ):
         assert word in out
+    assert out.startswith("nodes ") and out.index("hpclaunch submit cifar") < out.index("assumed: ") < out.index(
+        "BATCH"
+    )
 
 
 def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None:
@@ -50,7 +65,7 @@ def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None
         (["--nodes", "4000"], 1, "4000 nodes requested"),
         (["--calibration", "nowhere.json"], 1, "the calibration file does not exist"),
         (["--plot", "plan.gif"], 2, "has no known format; allowed: .png, .svg"),
-        (["--budget", "0.00001"], 1, "next: --budget 0.000159 is feasible"),
+        (["--budget", "0.00001"], 1, "is feasible"),
     ],
 )
 def test_bad_input_says_what_is_allowed(desk: Desk, words: list[str], code: int, reason: str) -> None:
@@ -71,6 +86,18 @@ def test_a_faulty_calibration_names_the_key(desk: Desk) -> None:
     done = desk.type("plan", "cifar", *AT, "--calibration", "c.json")
     assert done.code == 1
     assert "c.json: points.0.per_rank: 0 is too small" in done.err
+
+
+def test_the_json_has_the_five_lines_with_their_numbers(desk: Desk) -> None:
+    done = desk.type("plan", "cifar", *AT, "--json")
+    found = {line["name"]: line for line in done.json["headlines"]}
+    assert list(found) == ["nodes", "batch", "rate", "time", "cost"]
+    assert {line["trust"] for line in found.values()} == {"guess"}
+    run = next(row["candidate"] for row in done.json["rows"] if row["nodes"] == done.json["nodes"])
+    for name, interval in (("time", run["time_s"]), ("cost", run["cost"])):
+        line = found[name]
+        assert [line["low"], line["number"], line["high"]] == [interval[key] for key in ("low", "middle", "high")]
+    assert (found["time"]["unit"], found["cost"]["unit"]) == ("s", f"{done.json['unit']}s")
 
 
 def test_a_calibration_is_used(desk: Desk) -> None:

@@ -121,11 +121,10 @@ def show_advice(advice: str) -> None:
 
 
 def show_plan(forecast: Forecast, explain: bool) -> None:
-    """Write the plan's table, and with ``explain`` the reasoning before it."""
-    from hpclaunch.planner.words import explanation_of, table_of
+    """Write the plan: its five lines, its table, and with ``explain`` the reasoning."""
+    from hpclaunch.planner.words import text_of
 
-    lines = [*(explanation_of(forecast) if explain else []), *table_of(forecast)]
-    write("".join(_escape_controls(line) + "\n" for line in lines))
+    write("".join(_escape_controls(line) + "\n" for line in text_of(forecast, explain)))
 
 
 def _show_declined(spec: JobSpec) -> None:

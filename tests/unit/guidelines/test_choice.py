@@ -30,8 +30,10 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 def a_candidate(nodes: int, rate: float, *, per_rank: int = 32, law: Pareto = LAW, **more: Any) -> Candidate:
     bill = more.pop("bill", Bill())
-    length = TrainingLength(epochs_model=law, samples=360_000, overhead=more.pop("overhead", NO_OVERHEAD))
-    return candidate(nodes, Batch(per_rank=per_rank, replicas=nodes), spread(rate, 0.08), length, bill, **more)
+    batch = Batch(per_rank=per_rank, replicas=nodes)
+    epochs = spread(law.epochs(batch.total), more.pop("epochs_spread", 0.0))
+    length = TrainingLength(epochs=epochs, samples=360_000, overhead=more.pop("overhead", NO_OVERHEAD))
+    return candidate(nodes, batch, spread(rate, 0.08), length, bill, **more)
 
 
 def ideal(**more: Any) -> list[Candidate]:
@@ -73,6 +75,11 @@ def test_a_short_job_costs_what_the_site_charges_at_least() -> None:
     assert a_candidate(16, 16_000, bill=quarter).cost.middle == pytest.approx(3 * 16 * 0.25)  # 450 s
     assert a_candidate(1, 1000, bill=quarter).cost.middle > 3 * 0.25
     assert a_candidate(1, 1e9, bill=Bill(least=1)).cost.middle == 1
+def test_uncertain_epochs_widen_the_ranges() -> None:
+    known, uncertain = a_candidate(16, 16_000), a_candidate(16, 16_000, epochs_spread=1.0)
+    assert uncertain.epochs.high > 2 * uncertain.epochs.middle
+    assert uncertain.time_s.middle == known.time_s.middle
+    assert uncertain.time_s.low < 0.6 * known.time_s.low and uncertain.time_s.high > 1.8 * known.time_s.high
 
 
 @pytest.mark.parametrize(("weight", "nodes"), [(0.5, 16), (1 / 3, 8), (2 / 3, 32)])
