@@ -15,7 +15,7 @@ GB = 1e9
 
 @record
 class NodeModel:
-    """A node as the models describe it; ``speed`` is None if that of its device is not known, ``room`` if its memory is.
+    """A node as the models describe it; ``speed`` and ``room`` are None if those of its device are not known.
 
     ``on_gpus``: whether the ranks compute on GPUs, or else on CPUs; ``speed``: that of a rank's GPU, or of its share of
     the CPUs. ``cores``: those of a node, for decoding samples (None: not known). ``assumed``: lines on values that the

@@ -1,4 +1,4 @@
-"""What a run costs as the site charges it: the price of an hour, the least of a job, and the most that a run can cost."""
+"""What a run costs as the site charges it: the price of an hour, the least of a job, the most of a run."""
 
 from __future__ import annotations
 

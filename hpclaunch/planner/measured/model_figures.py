@@ -131,7 +131,7 @@ def _figures(job: Job, found: Any) -> ModelFigures:
             saved_bytes_per_sample=float(found["saved_bytes_per_sample"]),
             saved_at_most=bool(found["saved_at_most"]),
             largest_parameters=int(found["largest_layer"]),
-            operations=int(found["operations"]),
+            operations=None if found["operations"] is None else int(found["operations"]),
             layers=tuple(map(_layer, found["layers"])),
             origin=f"probed {job.training.model} with TensorFlow {found['tensorflow']} ({found['by']})",
         )

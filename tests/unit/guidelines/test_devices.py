@@ -7,7 +7,8 @@ import re
 import pytest
 
 from hpclaunch.config.catalog import SITE
-from hpclaunch.guidelines.devices import CPUS, GPUS, cpu_named, gpu_named
+from hpclaunch.config.site import NodeType
+from hpclaunch.guidelines.devices import CPUS, GPUS, Cpu, Gpu, cpu_named, gpu_named
 from hpclaunch.guidelines.hardware import device_of_cpu, device_of_gpu, unmeasured_compute
 from tests.builders import BUNDLED, bundled_site
 
@@ -19,18 +20,16 @@ NODE_TYPES = [
 
 
 @pytest.mark.parametrize("node", NODE_TYPES)
-def test_every_gpu_and_cpu_of_a_site_file_has_figures(node: object) -> None:
-    gpu, cpu = getattr(node, "gpu_model"), getattr(node, "cpu")
-    if gpu and not getattr(node, "stand_in_gpus"):
-        assert gpu_named(gpu, getattr(node, "gpu_memory_gb")) is not None, gpu
-    if cpu:
-        assert cpu_named(cpu) is not None, cpu
+def test_every_gpu_and_cpu_of_a_site_file_has_figures(node: NodeType) -> None:
+    if node.gpu_model and not node.stand_in_gpus:
+        assert gpu_named(node.gpu_model, node.gpu_memory_gb) is not None, node.gpu_model
+    if node.cpu:
+        assert cpu_named(node.cpu) is not None, node.cpu
 
 
 @pytest.mark.parametrize("one", [*GPUS, *CPUS], ids=lambda one: one.name)
-def test_every_figure_has_a_source_and_a_year_and_a_guess_says_so(one: object) -> None:
-    source = getattr(one, "source")
-    assert re.search(r"\b20\d\d\b", source), source
+def test_every_figure_has_a_source_and_a_year_and_a_guess_says_so(one: Gpu | Cpu) -> None:
+    assert re.search(r"\b20\d\d\b", one.source), one.source
 
 
 @pytest.mark.parametrize(
