@@ -19,7 +19,7 @@ from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
 from hpclaunch.planner.question import Question, Trial, trials_of
-from hpclaunch.planner.recipe import Recipe, recipe_for
+from hpclaunch.planner.recipe import Recipe, recipe_at
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
 from hpclaunch.planner.settings import precision_for, warnings_of
 from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
@@ -212,9 +212,7 @@ def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
 def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe | None:
     if row.batch is None:
         return None
-    total, facts = row.batch.total, predictor.facts
-    epochs = epochs_law_of(predictor.work, total, facts).at(total).middle
-    return recipe_for(row.batch, predictor.work, facts.critical, predictor.question.evidence.noise, epochs)
+    return recipe_at(row.batch, predictor.work, predictor.question.evidence.noise)
 
 
 def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:

@@ -187,7 +187,10 @@ def test_what_a_plan_proposes_for_a_divided_batch_can_be_submitted(desk: Desk) -
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize(("words", "own"), [([], 2048), (["--set", "batch_size_per_rank=48"], None)])
+@pytest.mark.parametrize(
+    ("words", "own"),
+    [(["--recipe", "job"], 2048), ([], None), (["--recipe", "job", "--set", "batch_size_per_rank=48"], None)],
+)
 def test_submit_says_which_batch_it_makes_where_the_plan_is_for_another(
     desk: Desk, words: list[str], own: int | None
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.core.errors import Fault, HpclaunchError
-from hpclaunch.core.spec import Cost, JobSpec, Sweep, digits_of
+from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 
 if TYPE_CHECKING:
@@ -118,6 +118,15 @@ def show_advice(advice: str) -> None:
     """Show why the planner chose the node count, if it did."""
     if advice:
         say(f"  planner: {advice}")
+
+
+def show_recipe(recipe: RunRecipe | None) -> None:
+    """Show in a few lines what the recipe of a run sets, and why."""
+    if recipe is None or not recipe.why:
+        return
+    say(f"  {f'recipe {recipe.name}':<15} {recipe.why[0]}")
+    for line in recipe.why[1:]:
+        say(f"  {'':<15} {line}")
 
 
 def show_plan(forecast: Forecast, explain: bool) -> None:
