@@ -16,10 +16,12 @@ from hpclaunch.core.spec import Context, Request
 class Advice:
     """The planner's advice where neither the request nor the job names a node count.
 
-    ``why`` is the reason in one line; ``objections`` are its reasons to refuse the request.
+    ``tasks_per_node``: those of a part of a shared node; None: as the request, the job or the site has it. ``why`` is
+    the reason in one line; ``objections`` are its reasons to refuse the request.
     """
 
     nodes: int | None = None
+    tasks_per_node: int | None = None
     why: str = ""
     objections: tuple[Fault, ...] = ()
 
