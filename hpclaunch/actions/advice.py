@@ -1,33 +1,49 @@
-"""Asks the planner for the node count where no one set it, and for the key under which measurements are stored."""
+"""Asks the planner for a run's recipe, for the node count where no one set it, and for the key of its measurements."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from hpclaunch.core.spec import HOROVOD
-from hpclaunch.planner.measured.calibrations import with_key
-from hpclaunch.resolve.case import Case
+from hpclaunch.config.job import AS_WRITTEN
+from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
+from hpclaunch.resolve.case import Advice, Case
+from hpclaunch.resolve.recipes import named_settings, recipe_faults, recipe_name_of
 
 
 def advised(case: Case) -> Case:
-    """Return the case with the planner's advice and the key of its measurements.
+    """Return the case with the planner's advice: the recipe's values are defaults of its job.
 
-    If the node count is given, the planner is asked only about large models. It plans only Horovod's runs: other
-    strategies run on the nodes that are typed. Only a job with a ``training`` section has measurements.
+    Precedence of a parameter, highest first: typed, swept, the recipe that the request names, the planner's, the job
+    file. With ``--recipe job`` the job file stays as it is, and the planner chooses only the node count, where none is
+    given. Only a job with a ``training`` section has a planned recipe and measurements.
     """
-    training, request = case.job.training, case.request
-    if training is not None:
-        case = with_key(case)
-    given = request.nodes is not None or case.job.resources.nodes != "auto"
-    if request.strategy not in (None, HOROVOD):
-        return case
-    if training is None or not (training.figures or training.model) or (given and not training.large):
-        return case
-    from hpclaunch.planner.measured.finished_runs import evidence_for
-    from hpclaunch.planner.measured.model_figures import known_figures
-    from hpclaunch.planner.submission import advice_for  # takes 100 ms, which a typed node count does not need
+    training, named = case.job.training, _free_settings(case)
+    faults = recipe_faults(case)
+    if faults:
+        return replace(case, advice=Advice(objections=faults))
+    if training is None:
+        recipe = RunRecipe(name=recipe_name_of(case), advised=named, applied=named) if named else None
+        return _with_recipe(case, named, Advice(recipe=recipe))
+    from hpclaunch.planner.measured.calibrations import with_key
 
-    figures = known_figures(case.job, case.context.environment)
-    if figures is None:
-        return case
-    return replace(case, advice=advice_for(case, figures, evidence_for(case)))
+    # The settings of a named recipe count like typed ones: the planner fills in what neither has.
+    asked = with_key(replace(case, request=replace(case.request, settings=(*named, *case.request.settings))))
+    case = replace(case, calibration_key=asked.calibration_key)
+    given = case.request.nodes is not None or case.job.resources.nodes != "auto"
+    decided = (given and not training.large) or case.request.strategy not in (None, HOROVOD)
+    if recipe_name_of(case) == AS_WRITTEN and decided:
+        return replace(case, advice=Advice(recipe=RunRecipe(name=AS_WRITTEN)))
+    from hpclaunch.planner.submission import advice_for
+
+    advice, settings = advice_for(asked, named, given=given)
+    return _with_recipe(case, settings, advice)
+
+
+def _free_settings(case: Case) -> Pairs:
+    """Return the settings of the named recipe that are neither typed nor swept."""
+    taken = {name for name, _ in (*case.request.settings, *case.request.sweep)}
+    return tuple((name, text) for name, text in named_settings(case) if name not in taken)
+
+
+def _with_recipe(case: Case, settings: Pairs, advice: Advice) -> Case:
+    return replace(case, job=case.job.with_defaults(settings), advice=advice)

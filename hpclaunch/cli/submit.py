@@ -38,6 +38,7 @@ def submit(
     memory: flags.Memory = None,
     restarts: flags.Restarts = None,
     signal: flags.Signal = None,
+    recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
     sweep: flags.Sweep = [],  # noqa: B006
     at_once: flags.AtOnce = None,
@@ -90,6 +91,7 @@ def submit(
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
+        recipe=recipe,
         settings=flags.settings_of(set_),
         sweep=flags.axes_of(sweep),
         at_once=at_once,
@@ -126,6 +128,7 @@ def render(
     memory: flags.Memory = None,
     restarts: flags.Restarts = None,
     signal: flags.Signal = None,
+    recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
     sweep: flags.Sweep = [],  # noqa: B006
     at_once: flags.AtOnce = None,
@@ -174,6 +177,7 @@ def render(
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
+        recipe=recipe,
         settings=flags.settings_of(set_),
         sweep=flags.axes_of(sweep),
         at_once=at_once,
@@ -210,6 +214,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
     notices = [*prepared.notices, *preflight.remarks(prepared.spec)]
     console.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     console.show_advice(prepared.case.advice.why)
+    console.show_recipe(prepared.spec.recipe)
     return prepared
 
 

@@ -114,7 +114,7 @@ def is_part_of_node(predictor: Predictor, row: PlanRow) -> bool:
 
 
 def add_marginals(rows: Sequence[PlanRow], choice: NodeChoice | None) -> list[PlanRow]:
-    """Return the rows with their marginal efficiency, and with the obstacles that the choice found."""
+    """Return the rows with marginal efficiency and trade-off, and with the obstacles that the choice found."""
     appraised = {appraisal.candidate.size: appraisal for appraisal in choice.appraised} if choice else {}
     return [_with_marginal(row, appraised.get(row.candidate.size) if row.candidate else None) for row in rows]
 
@@ -122,4 +122,5 @@ def add_marginals(rows: Sequence[PlanRow], choice: NodeChoice | None) -> list[Pl
 def _with_marginal(row: PlanRow, appraisal: Appraisal | None) -> PlanRow:
     if appraisal is None:
         return row
-    return replace(row, marginal=appraisal.marginal, obstacles=(*row.obstacles, *appraisal.obstacles))
+    obstacles = (*row.obstacles, *appraisal.obstacles)
+    return replace(row, marginal=appraisal.marginal, trade_off=appraisal.trade_off, obstacles=obstacles)

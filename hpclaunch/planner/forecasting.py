@@ -8,22 +8,23 @@ from dataclasses import replace
 
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import batch_cap, node_cap
+from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
 from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
+from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
-from hpclaunch.planner.proposal import command_of, length_of
+from hpclaunch.planner.proposal import command_of, length_of, measuring_command
 from hpclaunch.planner.question import Question, Trial, parts_of_a_node, trials_of
-from hpclaunch.planner.recipe import Recipe, recipe_for
+from hpclaunch.planner.recipe import Recipe, recipe_at
 from hpclaunch.planner.rows import rows_of
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
 from hpclaunch.planner.settings import precision_for, warnings_of
 from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
-from hpclaunch.planner.values import Forecast, PlanRow, PlanSection
+from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 from hpclaunch.resolve.command import parameter_words
 from hpclaunch.resolve.decisions import Decisions
@@ -31,6 +32,11 @@ from hpclaunch.resolve.decisions import Decisions
 
 def forecast(question: Question) -> Forecast:
     """Return the plan of a job. Raises Refused for a request that the site accepts with no node count."""
+    plan = _plan(question)
+    return replace(plan, headlines=headlines_of(plan))
+
+
+def _plan(question: Question) -> Forecast:
     trials = trials_of(question)
     refuse_impossible(question, trials)
     first = next(trial for trial in trials if not trial.faults)
@@ -108,6 +114,7 @@ def _plan_without_model(question: Question, trials: Sequence[Trial], first: Tria
         node_type=first.sizing.node_type,
         nodes=nodes,
         typed=question.typed_nodes is not None,
+        gpus_per_node=gpus_of(first),
         known=False,
         summary=f"{count(nodes, 'node')}: {why}",
         rows=tuple(_row_of(trial) for trial in trials if trial.nodes == nodes),
@@ -161,6 +168,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         nodes=row.nodes,
         ranks_per_node=part,
         typed=question.typed_nodes is not None,
+        gpus_per_node=gpus_of(first),
+        trust=trust_of(question.evidence),
+        efficiency=_efficiency_of(predictor, row),
         known=True,
         summary=decision.summary,
         parallelism=predictor.strategy.parallelism,
@@ -172,6 +182,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         command=command_of(
             question, row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime, part
         ),
+        measuring="" if question.evidence.points or split else measuring_command(question, work),
         jobs=length.jobs,
         sections=sections,
         precision=outcome.formats.name,
@@ -184,12 +195,30 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     )
 
 
+def gpus_of(trial: Trial) -> int:
+    """Return the GPUs of a node that compute; 0 if the ranks use CPUs."""
+    layout = trial.sizing.layout
+    return 0 if layout.stand_in_gpus else layout.gpus_per_node
+
+
+def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
+    """Return what a larger batch costs with the optimizer of the chosen ``row``."""
+    work, facts, noise = predictor.work, predictor.facts, predictor.question.evidence.noise
+    law = epochs_law_of(work, row.batch.total if row.batch else work.base_batch or 1, facts)
+    return StatisticalEfficiency(
+        samples=work.samples,
+        base=work.base_batch,
+        bound=bound_of(work.samples, noise),
+        critical=law.critical if facts.critical.samples is None else facts.critical,
+        noise=noise,
+        law=law,
+    )
+
+
 def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe | None:
     if row.batch is None:
         return None
-    total, facts = row.batch.total, predictor.facts
-    epochs = epochs_law_of(predictor.work, total, facts).at(total).middle
-    return recipe_for(row.batch, predictor.work, facts.critical, predictor.question.evidence.noise, epochs)
+    return recipe_at(row.batch, predictor.work, predictor.question.evidence.noise)
 
 
 def _trial_of_row(outcome: Outcome, row: PlanRow) -> Trial:

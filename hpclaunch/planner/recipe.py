@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from hpclaunch.config.job import Role
+from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, typed_batch
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
@@ -25,22 +27,32 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.epochs import facts_of, optimizer_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, facts_of, optimizer_of
 from hpclaunch.planner.workload import RULES, Workload
 
 Pairs = tuple[tuple[str, str], ...]
 _JOB_NAMES = {rule: word for word, rule in RULES.items()}
+ROLES: tuple[Role, ...] = (
+    *("epochs", "batch_size_per_rank", "accumulation", "optimizer", "learning_rate", "scale_learning_rate"),
+    *("warmup_epochs", "decay", "decay_power"),
+)
+"""The roles that a recipe decides."""
+CLOSE = 1e-3
 
 
 @record
 class Recipe:
     """The parameters to set for a batch, and the rules behind them; ``rate`` is None if the job has no rate to scale.
 
-    ``kept_rate``: the rate's reason, with a warning if a typed rate differs.
+    ``wanted``: the values of the recipe, by parameter name; ``settings``: those that are neither typed nor the job's
+    own already; ``decides``: the parameters that a recipe is about. ``kept_rate``: the rate's reason, with a warning if
+    a typed rate differs.
     """
 
     batch: Batch
     settings: Pairs
+    wanted: Pairs
+    decides: tuple[str, ...]
     optimizer: OptimizerAdvice
     rate: Rate | None
     kept_rate: Reason | None
@@ -66,6 +78,13 @@ def kept_batch(work: Workload, replicas: int, largest: int, *, total: int | None
         return None
     whole = work.per_rank * work.accumulation
     return typed_batch(whole * replicas, replicas, largest=min(largest, work.per_rank))
+
+
+def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
+    """Return the recipe of a batch, with the epochs that the job needs at this batch."""
+    critical = critical_batch_of(work, noise)
+    law = epochs_law_of(work, batch.total, facts_of(work, critical, noise))
+    return recipe_for(batch, work, critical, noise, law.at(batch.total).middle)
 
 
 def recipe_for(
@@ -96,15 +115,18 @@ def recipe_for(
         wanted["warmup_epochs"] = f"{climb.epochs:.3g}"
         wanted |= {} if own_decay else {"decay": decay.name}
         wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
+    possible = {role: text for role, value in wanted.items() if (text := _fitting(work.rows.get(role), value))}
     settings = {
-        role: value
-        for role, value in wanted.items()
-        if role in work.names and role not in work.typed and value != _default(work, role)
+        role: text
+        for role, text in possible.items()
+        if role not in work.typed and not same_value(work.rows[role], text, spell(work.rows[role].default))
     }
     scaling = settings.get("scale_learning_rate", work.scaling)
     return Recipe(
         batch=batch,
-        settings=tuple((work.names[role], value) for role, value in settings.items()),
+        settings=_named(work, settings),
+        wanted=_named(work, possible),
+        decides=tuple(work.names[role] for role in ROLES if role in work.names),
         optimizer=optimizer,
         rate=rate,
         kept_rate=None if rate is None else _kept_rate(rate, batch, work, scaling),
@@ -167,16 +189,28 @@ def _kept_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> Reason
     return replace(rate.reason, warning=warning)
 
 
-def _default(work: Workload, role: Role) -> str:
-    """Return the job's own value of a role, as text; empty for roles whose value the workload does not keep."""
-    known: dict[Role, object] = {
-        "batch_size_per_rank": work.per_rank,
-        "accumulation": work.accumulation,
-        "epochs": None if work.epochs is None else math.ceil(work.epochs),
-        "learning_rate": None if work.learning_rate is None else f"{work.learning_rate:.4g}",
-        "scale_learning_rate": work.scaling,
-        "warmup_epochs": f"{work.warmup_epochs:.3g}",
-        "decay_power": None if work.decay_power is None else f"{work.decay_power:g}",
-        "optimizer": work.optimizer,
-    }
-    return str(known.get(role, ""))
+def _named(work: Workload, values: Mapping[Role, str]) -> Pairs:
+    return tuple((work.names[role], text) for role, text in values.items())
+
+
+def _fitting(parameter: Parameter | None, value: str) -> str:
+    """Return a value as the parameter takes it, rounded if it takes whole numbers only; empty if it takes no such."""
+    if parameter is None:
+        return ""
+    whole = f"{round(float(value))}" if parameter.kind == "int" else value
+    try:
+        parameter.parse(whole)
+    except ValueError:
+        return ""
+    return whole
+
+
+def same_value(parameter: Parameter, one: str, other: str) -> bool:
+    """Whether two texts are the same value of a parameter, numbers up to 0.1 %: recipes have four digits.
+
+    Raises ValueError for a text that cannot be read.
+    """
+    first, second = parameter.parse(one), parameter.parse(other)
+    if isinstance(first, float) and isinstance(second, float):
+        return math.isclose(first, second, rel_tol=CLOSE)
+    return first == second

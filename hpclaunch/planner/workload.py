@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hpclaunch.config.job import Job, Role, Training
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
@@ -37,7 +39,8 @@ class Workload:
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
     ``per_rank``. ``task``: the name in hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
-    ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none.
+    ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``names`` and ``rows``: the
+    parameter of every role that the job has.
     """
 
     samples: int
@@ -63,6 +66,7 @@ class Workload:
     number_format: str
     typed: frozenset[Role]
     names: dict[Role, str]
+    rows: dict[Role, Parameter]
 
     @property
     def dataset_bytes(self) -> float | None:
@@ -135,9 +139,28 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         optimizers=_optimizers(job, names["optimizer"]),
         precision="mixed" if number_format != "float32" else "float32",
         number_format=number_format,
-        typed=frozenset(typed_roles),
+        typed=frozenset(typed_roles | _settled(typed)),
         names={role: name for role, name in names.items() if name in job.parameters},
+        rows={role: job.parameters[name] for role, name in names.items() if name in job.parameters},
     )
+
+
+SETTLED_BY: dict[str, tuple[Role, ...]] = {
+    "warmup_steps": ("warmup_epochs",),
+    "decay_epochs": ("decay", "decay_power"),
+    "decay_factor": ("decay", "decay_power"),
+}
+"""Parameters of the training techniques that decide a role as well: beside a typed one, a program refuses another."""
+UNSET = ("", "0", "0.0")
+
+
+def _settled(typed: Mapping[str, str]) -> set[Role]:
+    """Return the roles that typed parameters decide although they are not typed themselves.
+
+    AdaScale includes a warm-up (Johnson et al. 2020), so that it decides this role.
+    """
+    roles = {role for name, decided in SETTLED_BY.items() if typed.get(name, "") not in UNSET for role in decided}
+    return roles | ({"warmup_epochs"} if typed.get("scale_learning_rate") == "adascale" else set())
 
 
 def divided_batch(job: Job, request: Request) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.core.errors import Fault, HpclaunchError
-from hpclaunch.core.spec import Cost, JobSpec, Sweep, digits_of
+from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 
 if TYPE_CHECKING:
@@ -120,12 +120,20 @@ def show_advice(advice: str) -> None:
         say(f"  planner: {advice}")
 
 
-def show_plan(forecast: Forecast, explain: bool) -> None:
-    """Write the plan's table, and with ``explain`` the reasoning before it."""
-    from hpclaunch.planner.words import explanation_of, table_of
+def show_recipe(recipe: RunRecipe | None) -> None:
+    """Show in a few lines what the recipe of a run sets, and why."""
+    if recipe is None or not recipe.why:
+        return
+    say(f"  {f'recipe {recipe.name}':<15} {recipe.why[0]}")
+    for line in recipe.why[1:]:
+        say(f"  {'':<15} {line}")
 
-    lines = [*(explanation_of(forecast) if explain else []), *table_of(forecast)]
-    write("".join(_escape_controls(line) + "\n" for line in lines))
+
+def show_plan(forecast: Forecast, explain: bool) -> None:
+    """Write the plan: its five lines, its table, and with ``explain`` the reasoning."""
+    from hpclaunch.planner.words import text_of
+
+    write("".join(_escape_controls(line) + "\n" for line in text_of(forecast, explain)))
 
 
 def _show_declined(spec: JobSpec) -> None:
