@@ -80,7 +80,9 @@ Role = Literal[
     "train_samples",
 ]
 """The roles that a job's parameters can have for the planner."""
-Figure = Literal["parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer"]
+Figure = Literal[
+    "parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer", "operations"
+]
 LARGE_BYTES = 8e9
 NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
 

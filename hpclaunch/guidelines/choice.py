@@ -9,6 +9,7 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, added, scaled
 from hpclaunch.guidelines.reasoning import Interval, Number, Reason, combined
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
@@ -40,18 +41,29 @@ class Objective:
 
 @record
 class Bill:
-    """The price of a node-hour in ``unit``, and the longest walltime of one job in seconds (None: no limit)."""
+    """The price of a node-hour in ``unit``, and the longest walltime of one job in seconds (None: no limit).
+
+    A job counts for ``shortest_s`` seconds at least, and costs ``least`` at least. ``notes``: what is not known of it.
+    """
 
     per_node_hour: float = 1.0
     unit: str = "node-hour"
     walltime_s: float | None = None
+    shortest_s: float = 0.0
+    least: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def charge(self, nodes: int, seconds: float) -> float:
+        """Return what a job of so many nodes and seconds costs."""
+        return max(self.least, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour)
 
 
 @record
 class Candidate:
     """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain.
 
-    ``ranks_per_node``: fewer than those of a whole node where a part of a shared node is used.
+    ``ranks_per_node``: fewer than those of a whole node where a part of a shared node is used. ``once_s`` and
+    ``between_s`` are parts of the time: start-up with staging, and evaluation with checkpoints.
     """
 
     nodes: int
@@ -59,6 +71,8 @@ class Candidate:
     samples_per_s: Interval
     epochs: Interval
     time_s: Interval
+    once_s: Interval
+    between_s: Interval
     wait_s: float
     node_hours: Interval
     cost: Interval
@@ -87,12 +101,12 @@ class Candidate:
 class TrainingLength:
     """The length of a training: its epochs with one batch size, ``samples`` per epoch, and overhead.
 
-    ``overhead_s``: seconds of start-up, staging and evaluation.
+    ``overhead``: what the run does outside its steps.
     """
 
     epochs: Interval
     samples: int
-    overhead_s: float = 0.0
+    overhead: Overhead = NO_OVERHEAD
 
 
 def candidate(
@@ -100,19 +114,16 @@ def candidate(
 ) -> Candidate:
     """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of throughput and of epochs.
 
-    time = overhead + epochs x samples / throughput; cost = nodes x time x price.
+    time = overhead + epochs x samples / throughput; cost = nodes x time x price, but at least that of a short job.
     """
-    epochs, overhead_s = _run_to_run(length.epochs), length.overhead_s
-    training = epochs.middle * length.samples / samples_per_s.middle
+    epochs = _run_to_run(length.epochs)
+    seconds = epochs.middle * length.samples / samples_per_s.middle
     shorter = combined(samples_per_s.high / samples_per_s.middle - 1, epochs.middle / epochs.low - 1)
     longer = combined(samples_per_s.middle / samples_per_s.low - 1, epochs.high / epochs.middle - 1)
-    time_s = Interval(
-        low=overhead_s + training / (1 + shorter),
-        middle=overhead_s + training,
-        high=overhead_s + training * (1 + longer),
-        origin=samples_per_s.origin,
-    )
-    hours = _scale(time_s, nodes / HOUR)
+    training = Interval(low=seconds / (1 + shorter), middle=seconds, high=seconds * (1 + longer))
+    between_s = scaled(length.overhead.epoch_s, epochs.middle)
+    time_s = replace(added(training, length.overhead.once_s, between_s), origin=samples_per_s.origin)
+    hours = scaled(time_s, nodes / HOUR)
     jobs = max(1, math.ceil(time_s.middle / bill.walltime_s)) if bill.walltime_s else 1
     chain = f"; longer than one job may run, so a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
     return Candidate(
@@ -121,9 +132,11 @@ def candidate(
         samples_per_s=samples_per_s,
         epochs=epochs,
         time_s=time_s,
+        once_s=length.overhead.once_s,
+        between_s=between_s,
         wait_s=wait_s,
         node_hours=hours,
-        cost=_scale(hours, bill.per_node_hour),
+        cost=_charged(nodes, time_s, bill),
         unit=bill.unit,
         jobs=jobs,
         reason=Reason(
@@ -133,6 +146,7 @@ def candidate(
                 Number(name="throughput", value=samples_per_s.middle, unit="samples/s", origin=samples_per_s.origin),
                 Number(name="epochs", value=epochs.middle, unit="epochs", origin=epochs.origin),
                 Number(name="N", value=length.samples, unit="samples", origin="given"),
+                Number(name="overhead", value=length.overhead.total(epochs.middle).middle, unit="s"),
             ),
             verdict=f"{count(nodes, 'node')}: {_spell(time_s.low)} to {_spell(time_s.high)}{chain}",
             source=SOURCE,
@@ -152,8 +166,9 @@ def _run_to_run(epochs: Interval) -> Interval:
     )
 
 
-def _scale(interval: Interval, by: float) -> Interval:
-    return Interval(low=interval.low * by, middle=interval.middle * by, high=interval.high * by, origin=interval.origin)
+def _charged(nodes: int, time_s: Interval, bill: Bill) -> Interval:
+    low, middle, high = (bill.charge(nodes, seconds) for seconds in (time_s.low, time_s.middle, time_s.high))
+    return Interval(low=low, middle=middle, high=high, origin=time_s.origin)
 
 
 def _spell(seconds: float) -> str:

@@ -95,7 +95,7 @@ def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice:
     tried = [other for other in rows if other.batch is not None]
     batch = row.batch.total if row.batch else 0
     if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
-        return f"{nodes}, B = {batch}; more nodes are not possible: {rows[-1].obstacles[0]}"
+        return f"{nodes}, B = {batch}; more ranks are not possible: {rows[-1].obstacles[0]}"
     weight, parts = predictor.question.objective.weight, any(is_part_of_node(predictor, other) for other in tried)
     compared = f"{len(tried)} sizes" if parts else f"{len(tried)} node counts"
     return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {compared}"

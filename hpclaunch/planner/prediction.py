@@ -11,18 +11,21 @@ from hpclaunch.guidelines.batch import Batch, BatchCap, PerRank, possible_batche
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate, least_time
 from hpclaunch.guidelines.figures import ModelFigures
-from hpclaunch.guidelines.hardware import unmeasured_compute
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.published import TaskFacts
-from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
+from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
+from hpclaunch.guidelines.timing import Timing
 from hpclaunch.planner.epochs import epochs_law_of
 from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
+from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.strategy import shared_timing
 from hpclaunch.planner.workload import Workload
 
+TWO_BATCHES = 2
+"""Measured batch sizes that separate a step's fixed time from its time per sample."""
 SMALLEST = 32
 """The fewest samples per rank of an automatic batch, if a step's fixed time is not measured.
 
@@ -55,12 +58,13 @@ class Predictor:
             return floor
         return min(floor, smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s))
 
-    def length(self, batch: Batch) -> TrainingLength:
-        """Return the length of the job's training with a batch."""
+    def length(self, nodes: int, batch: Batch, samples_per_s: float) -> TrainingLength:
+        """Return the length of the job's training with a batch, with what it does outside its steps."""
+        epoch_s = self.work.samples / samples_per_s
         return TrainingLength(
             epochs=epochs_law_of(self.work, batch.total, self.facts).at(batch.total),
             samples=self.work.samples,
-            overhead_s=self.question.evidence.overhead_s or 0.0,
+            overhead=overhead_of(self.question, self.work, self.figures, nodes, epoch_s),
         )
 
     @property
@@ -80,12 +84,41 @@ class Predictor:
             per_rank=batch.per_rank,
             accumulation=batch.accumulation,
         )
-        timing = shared_timing(self.timing, self.figures, gpus, self.node)
-        return throughput(shape, self.moved(gpus), Machine(links=links), timing)
+        share = trial.ranks_per_node / self.node.ranks
+        timing = shared_timing(self.timing_on(used, share), self.figures, gpus, self.node)
+        return throughput(shape, self.moved(gpus), Machine(links=links), timing, self.single_rate(gpus))
+
+    def timing_on(self, nodes: int, share: float = 1.0) -> Timing:
+        """Return the timing on so many nodes: fewer hold less of the data set, and read the rest again and again.
+
+        ``share``: the part of each node that the job has; with it, it has this part of the cores that read.
+        """
+        assert self.timing is not None
+        if self.timing.most_ranks:
+            return self.timing  # a measured throughput contains the reading
+        return replace(self.timing, reading=share * reading_on(nodes, self.question, self.work, self.node))
+
+    def single_rate(self, gpus: int = 1) -> float | None:
+        """Return the samples/s of one rank alone at its own best batch; None if a replica needs several GPUs.
+
+        It has its share of the node, as a job on a shared node has. Its best batch is the largest that its memory and
+        the cap allow, or the job's own if that is larger.
+        """
+        if gpus > 1:
+            return None
+        shape = Shape(nodes=1, ranks_per_node=1, per_rank=self.best_batch_alone)
+        timing = self.timing_on(1, 1 / self.node.ranks)
+        step = step_time(shape, self.moved(), Machine(links=self.node.links), timing)
+        return shape.samples / step.total_s
+
+    @property
+    def best_batch_alone(self) -> int:
+        """The batch of one rank that trains alone."""
+        return max(1, min(max(self.cap.batch, self.work.per_rank or 1), self.strategy.largest))
 
     def moved(self, gpus: int = 1) -> Moved:
         """Return the bytes that a step of one rank moves."""
-        return Moved(gradient_bytes=GRADIENT_BYTES * self.figures.parameters / gpus)
+        return moved_by(self.work, self.figures, gpus)
 
     def candidate(self, trial: Trial, batch: Batch, predicted: Throughput) -> Candidate:
         """Return time and cost of a trial."""
@@ -93,7 +126,7 @@ class Predictor:
             trial.nodes,
             batch,
             predicted.samples_per_s,
-            self.length(batch),
+            self.length(trial.nodes, batch, predicted.samples_per_s.middle),
             trial.bill,
             wait_s=self.question.queue.wait_s(trial.nodes),
         )
@@ -115,16 +148,19 @@ class Predictor:
     def _of_one_rank(self, batch: Batch) -> Throughput:
         assert self.timing is not None
         shape = Shape(nodes=1, ranks_per_node=1, per_rank=batch.per_rank)
-        return throughput(shape, self.moved(), Machine(links=self.node.links), self.timing)
+        machine, timing = Machine(links=self.node.links), self.timing_on(1)
+        return throughput(shape, self.moved(), machine, timing, self.single_rate())
 
 
 def timing_of(question: Question, work: Workload, node: NodeModel, figures: ModelFigures) -> Timing | None:
-    """Return the timing: fitted to measurements, else from the GPU's defaults, else None."""
-    machine = Machine(links=node.links)
+    """Return the timing: fitted to measurements, else from the defaults of device and framework, else None."""
+    machine, prior = Machine(links=node.links), prior_of(question, work, node, figures)
     if question.evidence.points:
-        return calibrate(question.evidence.points, Moved(gradient_bytes=GRADIENT_BYTES * figures.parameters), machine)
-    if node.gpu is None:
-        return None
-    saved = figures.model(work.precision).saved_bytes
-    arithmetic = work.arithmetic(node.gpu.tf32 > 0)
-    return default_timing(unmeasured_compute(node.gpu, arithmetic, figures.flops_per_sample, saved), machine)
+        return calibrate(question.evidence.points, moved_by(work, figures), machine, prior)
+    return None if prior.compute is None else default_timing(prior, machine)
+
+
+def moved_by(work: Workload, figures: ModelFigures, gpus: int = 1) -> Moved:
+    """Return the bytes that a step of one rank moves, if so many GPUs hold a replica."""
+    gradient = GRADIENT_BYTES * figures.parameters / gpus
+    return Moved(gradient_bytes=gradient, sample_bytes=work.sample_bytes or 0.0)

@@ -9,12 +9,12 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import MOST_NODES
 from hpclaunch.guidelines.calibration import Measured
-from hpclaunch.guidelines.choice import HOUR, Bill, Objective
+from hpclaunch.guidelines.choice import Bill, Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.cost import cost_of
+from hpclaunch.resolve.cost import Price, price_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing, sizing_of
@@ -149,12 +149,22 @@ def trial_of(question: Question, nodes: int, *, ranks_per_node: int | None = Non
     if ranks_per_node is not None:
         request = replace(request, tasks_per_node=ranks_per_node)
     sizing = sizing_of(replace(question.case, request=request, needs_account=False), decisions)
-    cost = cost_of(question.case.site, sizing)
-    walltime = sizing.placement.walltime
     limits = [longest_walltime(place.of(sizing.node_type), nodes)[0] for place in sizing.placement.limits]
     longest = min((limit for limit in limits if limit is not None), default=None)
     if typed is not None:
         longest = min(typed, longest or typed)
-    per_hour = cost.amount / nodes / (walltime / HOUR) if cost and walltime else 1.0
-    bill = Bill(per_node_hour=per_hour, unit=cost.unit if cost else "node-hour", walltime_s=longest)
+    bill = _bill_of(price_of(question.case.site, sizing), nodes, longest)
     return Trial(nodes=nodes, sizing=sizing, bill=bill, faults=tuple(decisions.faults))
+
+
+def _bill_of(price: Price | None, nodes: int, longest: float | None) -> Bill:
+    if price is None:
+        return Bill(walltime_s=longest, notes=("the site's charging is not known",))
+    return Bill(
+        per_node_hour=price.per_hour / nodes,
+        unit=price.unit,
+        walltime_s=longest,
+        shortest_s=price.shortest_s,
+        least=price.least,
+        notes=price.notes,
+    )

@@ -40,11 +40,11 @@ def precision_for(work: Workload, node: NodeModel, figures: ModelFigures, allowe
     """
     name, _ = recommended(node.device, on_gpu=node.on_gpus)
     gain = None
-    if node.gpu is not None and name != "float32":
-        full: Arithmetic = "tf32" if node.gpu.tf32 else "float32"
+    if node.on_gpus and node.speed is not None and name != "float32":
+        full: Arithmetic = "tf32" if node.speed.tf32 else "float32"
         flops, saved = figures.flops_per_sample, figures.saved_bytes_per_sample
-        slow = unmeasured_compute(node.gpu, full, flops, saved).sample_s.middle
-        gain = slow / unmeasured_compute(node.gpu, "mixed", flops, figures.model("mixed").saved_bytes).sample_s.middle
+        slow = unmeasured_compute(node.speed, full, flops, saved).sample_s.middle
+        gain = slow / unmeasured_compute(node.speed, "mixed", flops, figures.model("mixed").saved_bytes).sample_s.middle
     typed = "precision" in work.typed
     found = choose_precision(node.device, work.number_format, on_gpu=node.on_gpus, typed=typed, gain=gain)
     if found.name not in allowed:

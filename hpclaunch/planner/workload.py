@@ -91,6 +91,7 @@ def stored_figures(job: Job) -> ModelFigures | None:
         flops_per_sample=figures["flops_per_sample"],
         saved_bytes_per_sample=figures["saved_bytes_per_sample"],
         largest_parameters=int(figures["largest_layer"]) if "largest_layer" in figures else None,
+        operations=int(figures["operations"]) if "operations" in figures else None,
         origin=f"stored with the job {job.name}",
     )
 

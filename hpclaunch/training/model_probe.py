@@ -10,7 +10,7 @@ import importlib
 import json
 import os
 import sys
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 FEW, MANY = 1, 8
 """Two batch sizes: the difference between their graphs belongs to the samples, the rest (such as weights) does not."""
@@ -55,6 +55,7 @@ def figures(model: Any) -> dict[str, Any]:
         "saved_bytes_per_sample": saved,
         "saved_at_most": at_most,
         "largest_layer": largest,
+        "operations": training_operations(model),
         "layers": [
             [layer.name, type(layer).__name__, sum(map(_values, layer.trainable_variables)), _outputs(layer)]
             for layer in _layers(model)
@@ -72,6 +73,27 @@ def saved_bytes(model: Any, few: Any, many: Any) -> tuple[float, bool]:
     except Exception:  # no public part of TensorFlow: a version without it, or what it does not know the size of
         found = 0.0
     return (found, False) if found > 0 else (float(FLOAT_BYTES * _layer_outputs(model)), True)
+
+
+def training_operations(model: Any) -> Optional[int]:
+    """The operations of the graph of one training step without its optimizer; None if the model has no gradient.
+
+    Each costs some microseconds of the framework's own time, however small the batch is.
+    """
+    import tensorflow as tf
+
+    specs = [tf.TensorSpec([MANY] + list(tensor.shape)[1:], tensor.dtype) for tensor in model.inputs]
+
+    def step(*inputs: Any) -> Any:
+        with tf.GradientTape() as tape:
+            outputs = model(inputs[0] if len(inputs) == 1 else list(inputs), training=True)
+            loss = tf.add_n([tf.reduce_sum(tf.cast(one, tf.float32)) for one in tf.nest.flatten(outputs)])
+        return [one for one in tape.gradient(loss, model.trainable_variables) if one is not None]
+
+    try:
+        return len(tf.function(step).get_concrete_function(*specs).graph.get_operations())
+    except Exception:  # an operation without a gradient: the fixed time is then estimated from the layers
+        return None
 
 
 def _trace(model: Any, batch: int) -> Any:

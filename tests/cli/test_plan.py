@@ -190,11 +190,11 @@ def test_what_a_plan_proposes_for_a_divided_batch_can_be_submitted(desk: Desk) -
 
 @pytest.mark.parametrize(
     ("words", "own"),
-    [(["--recipe", "job"], 2048), ([], None), (["--recipe", "job", "--set", "batch_size_per_rank=48"], None)],
+    [(["--recipe", "job"], 512), ([], None), (["--recipe", "job", "--set", "batch_size_per_rank=48"], None)],
 )
 def test_submit_says_which_batch_it_makes_where_the_plan_is_for_another(
     desk: Desk, words: list[str], own: int | None
 ) -> None:
     done = desk.type("submit", "cifar", *AT, "--account", "m1", *words, "--dry-run", SCRATCH="/scratch")
     line = next(line for line in done.err.splitlines() if line.startswith("  planner: "))
-    assert ("as submitted, with the job's own batch per rank, B = 2048;" in line) == (own is not None)
+    assert ("as submitted, with the job's own batch per rank, B = 512;" in line) == (own is not None)

@@ -22,6 +22,7 @@ from hpclaunch.guidelines.choice import (
     trade_off,
 )
 from hpclaunch.guidelines.efficiency import Pareto
+from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, measured_overhead
 from hpclaunch.guidelines.reasoning import Interval, combined, spread
 
 HOUR = 3600.0
@@ -33,7 +34,7 @@ def a_candidate(nodes: int, rate: float, *, per_rank: int = 32, law: Pareto = LA
     bill = more.pop("bill", Bill())
     batch = Batch(per_rank=per_rank, replicas=nodes)
     epochs = spread(law.epochs(batch.total), more.pop("epochs_spread", 0.0))
-    length = TrainingLength(epochs=epochs, samples=360_000, overhead_s=more.pop("overhead_s", 0.0))
+    length = TrainingLength(epochs=epochs, samples=360_000, overhead=more.pop("overhead", NO_OVERHEAD))
     return candidate(nodes, batch, spread(rate, 0.08), length, bill, **more)
 
 
@@ -49,7 +50,9 @@ def same_batch(rates: list[float]) -> list[Candidate]:
 
 
 def test_a_candidate_by_hand() -> None:
-    found = a_candidate(16, 16_000, overhead_s=100, bill=Bill(per_node_hour=2, unit="credit", walltime_s=300))
+    found = a_candidate(
+        16, 16_000, overhead=measured_overhead(100), bill=Bill(per_node_hour=2, unit="credit", walltime_s=300)
+    )
     # B = B_crit: 20 epochs of 360,000 samples at 16,000/s = 450 s
     assert found.epochs.middle == pytest.approx(20)
     assert found.time_s.middle == pytest.approx(550)
@@ -60,6 +63,20 @@ def test_a_candidate_by_hand() -> None:
     assert found.time_s.low < 550 < found.time_s.high < 550 * 1.12
 
 
+def test_the_time_outside_the_steps_is_part_of_time_and_range() -> None:
+    overhead = Overhead(once_s=spread(20, 1.0), epoch_s=spread(3, 1.0))
+    found = a_candidate(16, 16_000, overhead=overhead)  # 450 s of training in 20 epochs
+    assert found.time_s.middle == pytest.approx(450 + 20 + 60)
+    assert (found.once_s.middle, found.between_s.middle) == (20, pytest.approx(60))
+    assert found.time_s.high > a_candidate(16, 16_000).time_s.high + 80
+
+
+def test_a_short_job_costs_what_the_site_charges_at_least() -> None:
+    quarter = Bill(per_node_hour=3, unit="SU", shortest_s=900)
+    assert a_candidate(4, 1e9, bill=quarter).cost.middle == pytest.approx(3 * 4 * 0.25)
+    assert a_candidate(16, 16_000, bill=quarter).cost.middle == pytest.approx(3 * 16 * 0.25)  # 450 s
+    assert a_candidate(1, 1000, bill=quarter).cost.middle > 3 * 0.25
+    assert a_candidate(1, 1e9, bill=Bill(least=1)).cost.middle == 1
 def test_uncertain_epochs_widen_the_ranges() -> None:
     known, uncertain = a_candidate(16, 16_000), a_candidate(16, 16_000, epochs_spread=1.0)
     assert uncertain.epochs.high > 2 * uncertain.epochs.middle
