@@ -18,7 +18,7 @@ from hpclaunch.planner.values import Forecast
 from hpclaunch.reports import plan_chart
 from tests.builders import bundled_job
 from tests.cli.conftest import Desk
-from tests.unit.planner.questions import plan_of
+from tests.unit.planner.questions import a_trained_job, plan_of
 
 if importlib.util.find_spec("matplotlib") is None:
     pytest.skip("group plot: needs matplotlib (the extra plot)", allow_module_level=True)
@@ -30,18 +30,18 @@ def texts_of(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "unit", "line"),
-    [
-        ({}, "s", "chosen: 1"),
-        ({"nodes": 4}, "s", "typed: 4"),
-        ({"objective": Objective(budget=1e-9)}, "s", "nearest: 1"),
-        ({"settings": (("epochs", "200000"),)}, "h", "chosen: 1"),
-    ],
+    ("asked", "word"),
+    [({}, "chosen"), ({"nodes": 4}, "typed"), ({"objective": Objective(budget=1e-9)}, "nearest")],
 )
+@pytest.mark.parametrize("epochs", ["1", "1000", "30000"])
 def test_axes_have_units_and_the_line_says_why_it_is_there(
-    asked: dict[str, Any], unit: str, line: str, tmp_path: Path
+    asked: dict[str, Any], word: str, epochs: str, tmp_path: Path
 ) -> None:
-    plan_chart.draw(plan_of(bundled_job("cifar"), **asked), tmp_path / "plan.svg")
+    plan = plan_of(bundled_job("cifar"), settings=(("epochs", epochs),), **asked)
+    longest = max(row.candidate.time_s.middle for row in plan.rows if row.candidate)
+    unit = "days" if longest >= 2 * 86400 else "h" if longest >= 7200 else "min" if longest >= 120 else "s"
+    line = f"{word}: {plan.nodes}"
+    plan_chart.draw(plan, tmp_path / "plan.svg")
     texts = texts_of(tmp_path / "plan.svg")
     assert {"samples/s", "efficiency, %", f"time to the target, {unit}", "cost, node-hours"} <= set(texts)
     assert (texts.count(line), texts.count("nodes")) == (4, 4)
@@ -66,7 +66,7 @@ def test_png_is_png_and_every_node_count_is_on_the_axis(tmp_path: Path) -> None:
 
 def test_nothing_to_draw_and_a_place_that_cannot_be_written_say_what_next(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="nothing to draw") as refused:
-        plan_chart.draw(plan_of(bundled_job("cifar"), site="vista"), tmp_path / "plan.svg")
+        plan_chart.draw(plan_of(a_trained_job({})), tmp_path / "plan.svg")
     assert "leave --plot out" in refused.value.faults[0].next
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(Refused, match="cannot be written"):
