@@ -59,6 +59,9 @@ def plan(
     plot: Annotated[
         Path | None, typer.Option(help="Draw the plan into FILE.png or FILE.svg (needs matplotlib).")
     ] = None,
+    plot_kind: Annotated[
+        str, typer.Option(help="What --plot draws: nodes, frontier, gradient, steps, noise, or all (docs/planning.md).")
+    ] = "nodes",
     json: flags.Json = False,
 ) -> None:
     """Recommend a node count and training settings for a job.
@@ -73,7 +76,7 @@ def plan(
     if plot is not None:
         from hpclaunch.reports.plan_chart import check_plot
 
-        check_plot(plot)
+        check_plot(plot, plot_kind)
     request = Request(
         target=target,
         site=site,
@@ -96,7 +99,7 @@ def plan(
     if plot is not None:
         from hpclaunch.reports.plan_chart import draw
 
-        draw(forecast, plot)
+        draw(forecast, plot, plot_kind)
         console.say(f"the plan is drawn in {plot}")
     if json:
         console.write_json(forecast.to_json())

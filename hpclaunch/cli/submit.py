@@ -201,7 +201,7 @@ def render(
             f"unset these variables first, as they override the script with {start_command}: {', '.join(stray)}"
         )
     console.say(f"rendered; to submit it: {start_command} {output}")
-    console.show_run(run, json)
+    console.show_run(run, json, prepared.spec.recipe)
 
 
 def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared:
@@ -236,7 +236,7 @@ def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
 
     run = start(system, prepared)
     if not wait:
-        console.show_run(run, json)
+        console.show_run(run, json, prepared.spec.recipe)
         console.show_next(run)
         return
     console.say(f"submitted {run.label} as job {run.job_id} at {run.site}; run directory {run.path}")

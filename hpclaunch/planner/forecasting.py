@@ -9,6 +9,7 @@ from dataclasses import replace
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
+from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide
@@ -203,7 +204,7 @@ def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
         samples=work.samples,
         base=work.base_batch,
         bound=bound_of(work.samples, noise),
-        critical=law.critical if facts.critical.samples is None else facts.critical,
+        critical=presumed_critical_batch(work.samples) if facts.critical.samples is None else facts.critical,
         noise=noise,
         law=law,
     )

@@ -46,7 +46,7 @@ class Recipe:
 
     ``wanted``: the values of the recipe, by parameter name; ``settings``: those that are neither typed nor the job's
     own already; ``decides``: the parameters that a recipe is about. ``kept_rate``: the rate's reason, with a warning if
-    a typed rate differs.
+    a typed rate differs; ``other_rate``: what it is in training then.
     """
 
     batch: Batch
@@ -56,6 +56,7 @@ class Recipe:
     optimizer: OptimizerAdvice
     rate: Rate | None
     kept_rate: Reason | None
+    other_rate: float | None
     warm_up: Warmup
     decay: Decay
     epochs: float
@@ -122,6 +123,7 @@ def recipe_for(
         if role not in work.typed and not same_value(work.rows[role], text, spell(work.rows[role].default))
     }
     scaling = settings.get("scale_learning_rate", work.scaling)
+    other = None if rate is None else _other_rate(rate, batch, work, scaling)
     return Recipe(
         batch=batch,
         settings=_named(work, settings),
@@ -129,7 +131,8 @@ def recipe_for(
         decides=tuple(work.names[role] for role in ROLES if role in work.names),
         optimizer=optimizer,
         rate=rate,
-        kept_rate=None if rate is None else _kept_rate(rate, batch, work, scaling),
+        kept_rate=None if rate is None else _kept_rate(rate, other, total),
+        other_rate=other,
         warm_up=climb,
         decay=decay,
         epochs=epochs,
@@ -175,17 +178,23 @@ def _own_factor(rule: Rule, batch: Batch) -> float | None:
     return None if rule == "adascale" else factor(rule, batch.replicas * batch.accumulation)
 
 
-def _kept_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> Reason:
-    """Return the rate's reason, with a warning if a typed rate differs; ``scaling`` is the job's name for its rule."""
+def _other_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> float | None:
+    """Return the rate in training that follows from a typed one, if it differs from that of the rule.
+
+    ``scaling`` is the job's name for its rule.
+    """
     own = _own_factor(RULES.get(scaling, "none"), batch)
     if "learning_rate" not in work.typed or work.learning_rate is None or own is None:
-        return rate.reason
+        return None
     kept = work.learning_rate * own
-    if math.isclose(kept, rate.scaled, rel_tol=1e-3):
+    return None if math.isclose(kept, rate.scaled, rel_tol=CLOSE) else kept
+
+
+def _kept_rate(rate: Rate, kept: float | None, total: int) -> Reason:
+    """Return the rate's reason, with a warning if another rate is ``kept``."""
+    if kept is None:
         return rate.reason
-    warning = (
-        f"learning rate kept as typed: {kept:.4g} in training; the rule for B = {batch.total} gives {rate.scaled:.4g}"
-    )
+    warning = f"learning rate kept as typed: {kept:.4g} in training; the rule for B = {total} gives {rate.scaled:.4g}"
     return replace(rate.reason, warning=warning)
 
 

@@ -34,7 +34,7 @@ _SCHEDULE: tuple[Role, ...] = ("warmup_epochs", "decay", "epochs")
 
 @record
 class RunQuestion:
-    """What the recipe of a run depends on. ``name``: that of the recipe; ``named``: its settings in the job file.
+    """What the recipe of a run depends on. ``name``: that of the recipe; ``named``: all its settings in the job file.
 
     ``replicas``: the ranks that share a batch. ``planned``: the batch that the planner chose with the node count; None
     where the node count is given, so that the job's own batch per rank stays. ``node`` and ``figures`` tell how many
@@ -51,6 +51,16 @@ class RunQuestion:
     node: NodeModel | None = None
     figures: ModelFigures | None = None
     noise: NoiseScale | None = None
+
+    @property
+    def settings(self) -> Pairs:
+        """The typed settings, and those of the named recipe that are neither typed nor swept."""
+        return (*self.free(self.typed), *self.typed)
+
+    def free(self, typed: Pairs) -> Pairs:
+        """Return the settings of the named recipe that are neither ``typed`` nor swept."""
+        taken = {*dict(typed), *dict(self.axes)}
+        return tuple(pair for pair in self.named if pair[0] not in taken)
 
     def work(self, settings: Pairs) -> Workload:
         """Return the job's workload with these settings."""
@@ -95,7 +105,7 @@ class Applied:
 
 def applied(question: RunQuestion) -> Applied:
     """Return the recipe of a run; in a sweep every run has the recipe of its own values."""
-    typed = (*question.named, *question.typed)
+    typed = question.settings
     roles = set(question.work(typed).names.values())
     axes = tuple((name, values) for name, values in question.axes if name in roles)
     names = [name for name, _ in axes]
@@ -105,14 +115,21 @@ def applied(question: RunQuestion) -> Applied:
     if len(known) < len(recipes):
         return _without_batch(question)
     common, followers = _split(question.job, names, known)
-    return _explained(question, known, (*question.named, *common), followers)
+    rows = question.job.parameters
+    own = [
+        (name, text)
+        for name, text in question.free(question.typed)
+        if _differs(rows[name], text, spell(rows[name].default))
+    ]
+    return _explained(question, known, (*own, *common), followers)
 
 
 def _without_batch(question: RunQuestion) -> Applied:
     """Return a recipe that changes nothing but named settings: rates cannot follow a batch that is not known."""
     why = ("the global batch size is not known, so nothing follows it: see training.names in docs/job-files.md",)
-    recipe = RunRecipe(name=question.name, advised=question.named, applied=question.named, why=why)
-    return Applied(settings=question.named, recipe=recipe)
+    settings = question.free(question.typed)
+    recipe = RunRecipe(name=question.name, advised=question.named, applied=settings, why=why)
+    return Applied(settings=settings, recipe=recipe)
 
 
 def _split(job: Job, swept: Sequence[str], recipes: Sequence[Recipe]) -> tuple[Pairs, Followers | None]:
@@ -144,21 +161,31 @@ def _explained(
         applied=settings,
         typed=(*against, *((name, text) for name, text in swept.items() if name in advised)),
         global_batch=totals[0] if len(totals) == 1 else None,
-        why=(*_words(question, recipes, {**advised, **dict(decided)}), *_set_words(settings, followers)),
+        why=(
+            *_name_words(question),
+            *_words(question, recipes, _final_values(question, recipes[0])),
+            *_set_words(settings, followers),
+        ),
     )
     warnings = _warnings(question, recipes[0].batch, totals[-1], words)
     return Applied(settings=settings, recipe=record, followers=followers, warnings=warnings)
 
 
+def _final_values(question: RunQuestion, recipe: Recipe) -> dict[str, str]:
+    """Return the parameters of a run with their values."""
+    defaults = {name: spell(row.default) for name, row in question.job.parameters.items()}
+    return {**defaults, **dict(recipe.settings), **dict(question.settings)}
+
+
 def _advice(question: RunQuestion, recipe: Recipe) -> dict[str, str]:
     """Return all parameters that the recipe decides, with the values that it has if nothing but a batch is typed."""
-    work = question.work((*question.named, *question.typed))
+    work = question.work(question.settings)
     context = {work.names[role] for role in CONTEXT if role in work.names}
-    free = (*question.named, *(pair for pair in question.typed if pair[0] in context))
-    untyped = question.recipe(free) or recipe
+    batches = tuple(pair for pair in question.typed if pair[0] in context)
+    untyped = question.recipe((*question.free(batches), *batches)) or recipe
     rows = question.job.parameters
     decided = {name: spell(rows[name].default) for name in untyped.decides if name in rows}
-    return {**decided, **dict(question.named), **dict(untyped.wanted)}
+    return {**decided, **dict(untyped.wanted), **dict(question.free(batches))}
 
 
 def _differs(parameter: Parameter, typed: str, advised: str) -> bool:
@@ -169,9 +196,18 @@ def _differs(parameter: Parameter, typed: str, advised: str) -> bool:
         return False
 
 
+def _name_words(question: RunQuestion) -> tuple[str, ...]:
+    """Return what the named recipe is; nothing for the planner's."""
+    recipe = question.job.recipes.get(question.name)
+    if recipe is None:
+        return ()
+    batch = f"; for B = {recipe.global_batch}" if recipe.global_batch else ""
+    return (f"{recipe.summary}{batch}",)
+
+
 def _words(question: RunQuestion, recipes: Sequence[Recipe], values: Mapping[str, str]) -> tuple[str, ...]:
     """Return the batch with its bounds, then optimizer and rate, then warm-up, decay and epochs (``values``)."""
-    work = question.work((*question.named, *question.typed))
+    work = question.work(question.settings)
     critical = critical_batch_of(work, question.noise).samples
     bounds = (
         f"sqrt(N) = {math.sqrt(work.samples):.0f}, B_crit = {'not known' if critical is None else f'{critical:.0f}'}"
@@ -183,21 +219,28 @@ def _words(question: RunQuestion, recipes: Sequence[Recipe], values: Mapping[str
     recipe = recipes[0]
     batch = recipe.batch
     parts = f" x {batch.accumulation} micro-batches" if batch.accumulation > 1 else ""
-    rate = f"; learning rate {recipe.kept_rate.verdict}" if recipe.kept_rate else ""
     return (
         f"B = {batch.total} = {count(batch.replicas, 'rank')} x {count(batch.per_rank, 'sample')}{parts}; {bounds}",
-        f"{recipe.optimizer.reason.verdict}{rate}",
-        _schedule_words({role: values.get(name, "") for role, name in work.names.items()}),
+        recipe.optimizer.reason.verdict,
+        ", ".join([*_rate_words(recipe), *_schedule_words({role: values[name] for role, name in work.names.items()})]),
     )
 
 
-def _schedule_words(values: Mapping[Role, str]) -> str:
+def _rate_words(recipe: Recipe) -> list[str]:
+    """Return the rate in training, with the rule behind it; nothing for a job without a rate."""
+    if recipe.rate is None:
+        return []
+    if recipe.other_rate is not None:
+        return [f"learning rate {recipe.other_rate:.4g} (by the rule: {recipe.rate.scaled:.4g})"]
+    return [f"learning rate {recipe.rate.reason.verdict}"]
+
+
+def _schedule_words(values: Mapping[Role, str]) -> list[str]:
     """Return warm-up, decay and epochs in words, as far as the job has parameters for them."""
     climb, decay, epochs = (values.get(role, "") for role in _SCHEDULE)
-    words = [f"{climb} epochs of warm-up" if climb.strip("0.") else "no warm-up"] if climb else []
+    words = [f"{float(climb):g} epochs of warm-up" if climb.strip("0.") else "no warm-up"] if climb else []
     words += [f"{decay} decay" if decay != "constant" else "no decay"] if decay else []
-    words += [f"epochs: {epochs}"] if epochs else []
-    return ", ".join(words) or "the job has no parameters for warm-up, decay and epochs"
+    return [*words, f"epochs: {epochs}"] if epochs else words
 
 
 def _set_words(settings: Pairs, followers: Followers | None) -> tuple[str, ...]:
@@ -212,9 +255,12 @@ def _warnings(question: RunQuestion, batch: Batch, largest: int, against: Sequen
     """Return one warning of what was typed against the advice; none if nothing was."""
     found = []
     if batch != question.planned:
-        work = question.work((*question.named, *question.typed))
+        work = question.work(question.settings)
         critical = critical_batch_of(work, question.noise)
         found.append(batch_cap(work.samples, typed=largest, noise=question.noise, critical=critical).reason.warning)
+    own = question.job.recipes.get(question.name)
+    if own and own.global_batch not in (None, largest):
+        found.append(f"the recipe {question.name} is for B = {own.global_batch}")
     if against:
         found.append(f"typed against the advice: {', '.join(against)}")
     text = "; ".join(filter(None, found))

@@ -12,7 +12,7 @@ from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.communication import NO_CYCLE_S, ring_bytes, tensor_parallel_s
 from hpclaunch.guidelines.figures import LayerFigures, ModelFigures
 from hpclaunch.guidelines.memory import memory
-from hpclaunch.guidelines.throughput import Timing
+from hpclaunch.guidelines.timing import Timing
 from hpclaunch.planner.fit import Strategy, strategy_of
 from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.question import Question, trial_of

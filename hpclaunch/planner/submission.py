@@ -22,7 +22,7 @@ from hpclaunch.planner.run_recipe import RunQuestion, applied
 from hpclaunch.planner.workload import divided_batch, workload_of
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.recipes import recipe_name_of
+from hpclaunch.resolve.recipes import named_settings, recipe_name_of
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.resolve.strategies import replicas_of
 from hpclaunch.resolve.sweep import axes_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def advice_for(case: Case, named: Pairs, *, given: bool) -> tuple[Advice, Pairs]:
     """Return the planner's advice, and the parameters that it changes in the job.
 
-    ``named``: settings of the recipe that the request names; they stand among the typed ones of the ``case``, too.
+    ``named``: settings of the recipe that the request names; they stand before the typed ones of the ``case``, too.
     ``given``: the request or the job names a node count. The planner chooses one only for Horovod. A model that must be
     split is refused: hpclaunch cannot run such a job yet.
     """
@@ -112,8 +112,8 @@ def _with_recipe(
     question = RunQuestion(
         job=case.job,
         name=name,
-        named=named,
-        typed=tuple(pair for pair in request.settings if pair not in named),
+        named=named_settings(case),
+        typed=request.settings[len(named) :],
         axes=axes_of(case.job, request),
         replicas=planned.replicas if planned else replicas_of(request, sizing.layout),
         planned=planned,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from typing import Any
+
 import pytest
 
 from tests.cli.conftest import Desk
@@ -197,3 +201,50 @@ def test_submit_says_which_batch_it_makes_where_the_plan_is_for_another(
     done = desk.type("submit", "cifar", *AT, "--account", "m1", *words, "--dry-run", SCRATCH="/scratch")
     line = next(line for line in done.err.splitlines() if line.startswith("  planner: "))
     assert ("as submitted, with the job's own batch per rank, B = 2048;" in line) == (own is not None)
+
+
+def parameters_in(script: str) -> dict[str, float | str]:
+    """The parameters that a script gives to its ranks, whether a person or the recipe chose them."""
+    command = script.partition("/code/train.py")[2].partition("\n}")[0]
+    return {
+        name.replace("-", "_"): read(value) for name, value in re.findall(r"--(?:default=)?([a-z-]+)=(\S+)", command)
+    }
+
+
+def read(value: str) -> float | str:
+    """A number where it is one: 2 and 2.0 are the same epochs."""
+    return float(value) if re.fullmatch(r"[\d.e+-]*\d", value) else value
+
+
+def settings_of(plan: dict[str, Any]) -> dict[str, float | str]:
+    return {name: read(value) for name, value in plan["settings"]}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cifar"],
+        ["cifar", "--nodes", "4"],
+        ["cifar", "--nodes", "2", "--set", "optimizer=lamb", "--set", "batch_size_per_rank=128"],
+        ["mnist", "--prefer", "cost"],
+        ["cosmoflow"],
+        ["cosmoflow", "--nodes", "64", "--global-batch", "1024"],
+    ],
+)
+def test_the_printed_command_gives_exactly_this_plan(desk: Desk, words: list[str]) -> None:
+    plan = desk.type("plan", *words, *AT, "--account", "m1", "--json").json
+    done = desk.type(*shlex.split(plan["command"])[1:], "--synthetic", "--dry-run", SCRATCH="/scratch")
+    assert done.code == 0, done.err
+    assert f"#SBATCH --nodes={plan['nodes']}\n" in done.out
+    typed = {name: read(value) for name, value in (word.split("=") for word in words if "=" in word)}
+    batch = plan["recipe"]["batch"]
+    assert parameters_in(done.out) == {"synthetic": "true", **settings_of(plan), **typed}
+    assert ("typed against the advice" in done.err) == ("optimizer=lamb" in words)
+    assert f"B = {batch['per_rank'] * batch['replicas'] * batch['accumulation']} = " in done.err
+
+
+def test_submit_with_typed_nodes_trains_as_the_plan_says(desk: Desk) -> None:
+    words = ("cifar", *AT, "--account", "m1", "--nodes", "4")
+    plan = desk.type("plan", *words, "--json").json
+    done = desk.type("submit", *words, "--dry-run", SCRATCH="/scratch")
+    assert parameters_in(done.out) == settings_of(plan)

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.core.errors import Fault, HpclaunchError
@@ -169,10 +170,10 @@ def warn_missing(faults: Iterable[Fault]) -> None:
         warn(str(fault))
 
 
-def show_run(run: Run, as_json: bool) -> None:
-    """Show a run's job ID and its directory."""
+def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
+    """Show a run's job ID and its directory; as JSON its record, with the ``recipe`` of a new run."""
     if as_json:
-        write_json(run.to_json())
+        write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {})})
         return
     if run.job_id:
         say(f"submitted {run.label} as job {run.job_id} at {run.site}")
