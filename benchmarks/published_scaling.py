@@ -47,8 +47,7 @@ CHOSEN = (
     "60 MB/s decoded by a core: in sight of CosmoFlow on Cori GPU and Perlmutter (part 1); 2 GB/s read by a node: none",
     "30 % of error of a step that was not measured: in sight of notebooks 3 and 4",
     "slow-down on several nodes (median 5 %, a factor of e): in sight of T1, T3 and EfficientNet",
-    "3 % of error of the model, 3 % for every doubling beyond what was measured: in sight of all rows of part 2,"
-    " so that 75 to 90 % lie inside",
+    "3 % of error of the model, 3 % for every doubling beyond what was measured: in sight of all rows of part 2",
     "2 % variation of a rank's steps, and all factors of 2: hpclaunch's own, in sight of none",
 )
 

@@ -14,8 +14,8 @@ QUANTITIES: tuple[Quantity, ...] = Quantity.__args__  # type: ignore[attr-define
 """The uncertain quantities of a timing, in the order of its deviations and of its covariance."""
 
 UNMEASURED_ERROR = 0.3
-"""Standard deviation of the logarithm of a step's time that no quantity explains, if nothing was measured: the optimizer
-(LAMB takes 34 ms where Adam takes 19), the program, the version of the framework. Chosen in sight of notebooks 3 and 4."""
+"""Standard deviation of the logarithm of a step's time that no quantity explains, if nothing was measured: the program,
+the framework's version, the optimizer (LAMB takes 34 ms where Adam takes 19). In sight of notebooks 3 and 4."""
 MODEL_ERROR = 0.03
 """The same after a measurement."""
 OF_A_DOUBLING = 0.03
