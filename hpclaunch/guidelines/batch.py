@@ -122,21 +122,33 @@ class Batch:
         return self.per_rank * self.replicas * self.accumulation
 
 
-def share_out(cap: int, replicas: int, *, largest: int, smallest: int) -> Batch | None:
-    """Return the largest batch of ``replicas`` replicas within memory and cap, or None where scaling ends.
+@record
+class PerRank:
+    """Limits of the batch size per rank, in samples: from ``smallest`` (efficiency) to ``largest`` (memory)."""
 
-    The batch size per rank lies between ``smallest`` (efficiency) and ``largest`` (memory); it is a multiple of 8
-    where possible. None: even the smallest efficient one would break the cap, so more replicas cannot help.
+    smallest: int
+    largest: int
+
+    def __post_init__(self) -> None:
+        positive(smallest=self.smallest, largest=self.largest)
+
+
+def possible_batches(cap: int, replicas: int, limits: PerRank, *, at_least: int = 1) -> list[Batch]:
+    """Return the batches of ``replicas`` replicas to choose from, from ``at_least`` to ``cap`` samples in total.
+
+    A rank gets 2^n or 3 x 2^n samples, so that twice as many replicas can share the same global batch; where none of
+    these fits, the largest possible number. Empty: even the smallest efficient batch would break the cap, or more
+    replicas would need a smaller global batch than fewer ones.
     Source: guidelines, batch size and node number selection; "more nodes are not necessarily better".
     """
-    positive(cap=cap, replicas=replicas, largest=largest, smallest=smallest)
-    per_rank = min(largest, cap // replicas)
-    if per_rank < min(smallest, largest):
-        return None
-    rounded = per_rank // 8 * 8
-    if rounded >= smallest:
-        per_rank = rounded
-    return Batch(per_rank=per_rank, replicas=replicas) if per_rank else None
+    positive(cap=cap, replicas=replicas, at_least=at_least)
+    most = min(limits.largest, cap // replicas)
+    fewest = max(min(limits.smallest, limits.largest), math.ceil(at_least / replicas))
+    if most < fewest:
+        return []
+    powers = [1 << bit for bit in range(most.bit_length())]
+    sizes = sorted(size for size in (*powers, *(3 * power for power in powers)) if fewest <= size <= most)
+    return [Batch(per_rank=size, replicas=replicas) for size in sizes or [most]]
 
 
 def typed_batch(typed: int, replicas: int, *, largest: int) -> Batch:

@@ -62,8 +62,9 @@ class Bill:
 class Candidate:
     """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain.
 
-    ``once_s`` and ``between_s`` are parts of the time: start-up with staging, and evaluation with checkpoints.
-    ``charged``: what the cost consists of and lacks, in one line.
+    ``ranks_per_node``: fewer than those of a whole node where a part of a shared node is used. ``once_s`` and
+    ``between_s`` are parts of the time: start-up with staging, and evaluation with checkpoints. ``charged``: what the
+    cost consists of and lacks, in one line.
     """
 
     nodes: int
@@ -80,6 +81,17 @@ class Candidate:
     charged: str = ""
     jobs: int
     reason: Reason
+    ranks_per_node: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of all nodes."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Nodes and ranks per node, by which candidates are told apart and ordered."""
+        return self.nodes, self.ranks_per_node
 
     @property
     def done_s(self) -> float:
@@ -180,14 +192,14 @@ def trade_off(run: Candidate, weight: float) -> float:
 
 
 def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
-    """Return time(n/2) / (2 time(n)): throughput per node after a doubling, relative to that before.
+    """Return time(p/2) / (2 time(p)): throughput per rank after a doubling of the ranks, relative to that before.
 
-    Another ratio of nodes is converted to one doubling. Raises ValueError unless ``larger`` has more nodes.
+    Another ratio of ranks is converted to one doubling. Raises ValueError unless ``larger`` has more ranks.
     """
-    if larger.nodes <= smaller.nodes:
-        raise ValueError("marginal efficiency compares a candidate with one of fewer nodes")
-    kept = smaller.time_s.middle * smaller.nodes / (larger.time_s.middle * larger.nodes)
-    return float(kept ** (1 / math.log2(larger.nodes / smaller.nodes)))
+    if larger.ranks <= smaller.ranks:
+        raise ValueError("marginal efficiency compares a candidate with one of fewer ranks")
+    kept = smaller.time_s.middle * smaller.ranks / (larger.time_s.middle * larger.ranks)
+    return float(kept ** (1 / math.log2(larger.ranks / smaller.ranks)))
 
 
 @record
@@ -226,7 +238,7 @@ def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Can
     """
     if not candidates:
         raise ValueError("there is nothing to choose from")
-    appraised = _appraise(sorted(candidates, key=lambda run: run.nodes), objective)
+    appraised = _appraise(sorted(candidates, key=lambda run: run.size), objective)
     feasible = [appraisal for appraisal in appraised if not appraisal.obstacles]
     worth = [appraisal for appraisal in _worth_doubling(appraised) if not appraisal.obstacles]
     pool = worth or feasible
@@ -249,7 +261,7 @@ def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[App
         Appraisal(
             candidate=run,
             trade_off=trade_off(run, objective.weight),
-            marginal=None if before is None or before.nodes == run.nodes else marginal_efficiency(before, run),
+            marginal=None if before is None or before.ranks == run.ranks else marginal_efficiency(before, run),
             obstacles=tuple(_obstacles(run, objective)),
         )
         for before, run in zip(befores, candidates, strict=True)
@@ -314,8 +326,20 @@ def _least_trade_off(pool: Sequence[Appraisal]) -> Appraisal:
     return min(same, key=lambda appraisal: _preference(appraisal.candidate))
 
 
-def _preference(run: Candidate) -> tuple[int, bool, int]:
-    return run.nodes, run.batch.per_rank % 8 != 0, run.batch.total
+def _preference(run: Candidate) -> tuple[int, int, bool, int]:
+    return *run.size, run.batch.per_rank % 8 != 0, run.batch.total
+
+
+def least_time(candidates: Sequence[Candidate], base_batch: float) -> Candidate:
+    """Return the candidate of one node count that is done first.
+
+    Of equal ones: a multiple of 8 per rank, and the batch that is nearest to the job's own (``base_batch``, samples),
+    which its rate and epochs were tuned for. With the same nodes, the cost grows with the time, so that the least time
+    is also the least J.
+    """
+    least = min(run.time_s.middle for run in candidates)
+    same = [run for run in candidates if run.time_s.middle <= least * (1 + SAME)]
+    return min(same, key=lambda run: (run.batch.per_rank % 8 != 0, abs(math.log(run.batch.total / base_batch))))
 
 
 def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | None) -> list[str]:

@@ -12,15 +12,16 @@ from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
 from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
-from hpclaunch.planner.decision import add_marginals, decide
+from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
 from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
-from hpclaunch.planner.question import Question, Trial, trials_of
+from hpclaunch.planner.question import Question, Trial, parts_of_a_node, trials_of
 from hpclaunch.planner.recipe import Recipe, recipe_at
+from hpclaunch.planner.rows import rows_of
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
 from hpclaunch.planner.settings import precision_for, warnings_of
 from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
@@ -57,6 +58,8 @@ def _plan(question: Question) -> Forecast:
         )
     whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
+    if strategy.parallelism.gpus_per_replica == 1:
+        tried = [*parts_of_a_node(question, first), *tried]
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
     remark = epochs_remark(work, critical)
@@ -70,12 +73,11 @@ def _plan(question: Question) -> Forecast:
         facts=facts_of(work, critical, noise),
         timing=timing_of(question, work, node, question.figures),
     )
-    rows = predictor.rows(tried)
+    rows = rows_of(predictor, tried)
     decision = decide(predictor, first, rows)
-    known = {trial.nodes for trial in trials}
     outcome = Outcome(
         predictor=predictor,
-        trials=(*trials, *(trial for trial in tried if trial.nodes not in known)),
+        trials=(*trials, *(trial for trial in tried if trial not in trials)),
         rows=tuple(rows),
         decision=decision,
         recipe=_recipe_of(predictor, decision.row),
@@ -152,7 +154,8 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     predictor, row, decision = outcome.predictor, outcome.row, outcome.decision
     question, work = predictor.question, predictor.work
     sections = sections_of(outcome)
-    length = length_of(question, next(trial for trial in outcome.trials if trial.nodes == row.nodes), row.candidate)
+    part = row.ranks if is_part_of_node(predictor, row) else None
+    length = length_of(question, _trial_of_row(outcome, row), row.candidate)
     warnings = [text for section in sections for text in warnings_of(section.reasons)]
     warnings += [*(decision.choice.warnings if decision.choice else ()), *_batch_warnings(predictor, row)]
     warnings += [length.warning] if length.warning else []
@@ -164,6 +167,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         site=question.case.site.name,
         node_type=first.sizing.node_type,
         nodes=row.nodes,
+        ranks_per_node=part,
         typed=question.typed_nodes is not None,
         gpus_per_node=gpus_of(first),
         trust=trust_of(question.evidence),
@@ -176,7 +180,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         unit=first.bill.unit,
         settings=outcome.recipe.settings if outcome.recipe else (),
         recipe=outcome.recipe,
-        command=command_of(question, row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime),
+        command=command_of(
+            question, row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime, part
+        ),
         measuring="" if question.evidence.points or split else measuring_command(question, work),
         jobs=length.jobs,
         sections=sections,
@@ -214,6 +220,12 @@ def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe | None:
     if row.batch is None:
         return None
     return recipe_at(row.batch, predictor.work, predictor.question.evidence.noise)
+
+
+def _trial_of_row(outcome: Outcome, row: PlanRow) -> Trial:
+    """Return the trial of a row."""
+    same = [trial for trial in outcome.trials if trial.nodes == row.nodes]
+    return next((trial for trial in same if trial.nodes * trial.ranks_per_node == row.ranks), same[0])
 
 
 def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:

@@ -17,12 +17,23 @@ STEP = 300
 
 
 def command_of(
-    question: Question, nodes: int, settings: tuple[tuple[str, str], ...], walltime: int | None = None
+    question: Question,
+    nodes: int,
+    settings: tuple[tuple[str, str], ...],
+    walltime: int | None = None,
+    ranks_per_node: int | None = None,
 ) -> str:
-    """Return the command that runs the plan: the typed flags, node count, ``walltime`` (s), and parameters to set."""
+    """Return the command that runs the plan: the typed flags, node count, ``walltime`` (s), and parameters to set.
+
+    ``ranks_per_node``: those of a part of a shared node, if that is the plan's choice.
+    """
     request = question.case.request
     words = ["hpclaunch", "submit", request.target, "--nodes", str(nodes)]
-    flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
+    flags = {
+        "--site": request.site,
+        "--node-type": request.node_type,
+        "--tasks-per-node": request.tasks_per_node or ranks_per_node,
+    }
     flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
     flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}
     whole = request.walltime or walltime
@@ -86,9 +97,7 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
 def infeasible(choice: NodeChoice, objective: Objective) -> Fault:
     """Return why nothing is feasible, and the nearest deadline and budget that are, for the same request."""
     nearest = choice.nearest
-    obstacles = next(
-        appraisal.obstacles for appraisal in choice.appraised if appraisal.candidate.nodes == nearest.nodes
-    )
+    obstacles = next(appraisal.obstacles for appraisal in choice.appraised if appraisal.candidate.size == nearest.size)
     enough = relaxed(nearest, objective)
     words = []
     if enough.deadline_s is not None and enough.deadline_s != objective.deadline_s:

@@ -86,7 +86,7 @@ def _node_advice(plan: Forecast, case: Case) -> Advice:
         return Advice(objections=plan.refusals)
     measured = f"; measured: {plan.measured}" if plan.measured else ""
     why = f"{plan.summary}{_own_batch(plan, case)}{measured}; next: hpclaunch plan {target} --explain"
-    return Advice(nodes=plan.nodes, why=why, objections=plan.refusals)
+    return Advice(nodes=plan.nodes, tasks_per_node=plan.ranks_per_node, why=why, objections=plan.refusals)
 
 
 def _own_batch(plan: Forecast, case: Case) -> str:

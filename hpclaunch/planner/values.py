@@ -105,14 +105,15 @@ class Split:
 class Forecast:
     """The plan of a job at a site.
 
-    ``nodes``: the node count to submit with; ``typed``: the request or the job gives it. ``known``: the model's figures
-    are known; if not, the count follows the guidelines' cap alone. ``settings``: parameters to set, as in the
-    ``recipe``. ``measuring``: the command that measures the job first, if nothing was measured. ``jobs``: the jobs of a
-    chain, 1 if a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if
-    the job uses another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known.
-    ``refusals``: why the request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: the GPUs of a
-    node that compute; 0 where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: the mark of
-    throughput, time and cost.
+    ``nodes``: the node count to submit with; ``typed``: the request or the job gives it. ``ranks_per_node``: those of a
+    part of a shared node; None: as the request, the job or the site has it. ``known``: the model's figures are known;
+    if not, the count follows the guidelines' cap alone. ``settings``: parameters to set, as in the ``recipe``.
+    ``measuring``: the command that measures the job first, if nothing was measured. ``jobs``: the jobs of a chain, 1 if
+    a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if the job uses
+    another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known. ``refusals``: why the
+    request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: the GPUs of a node that compute; 0
+    where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and
+    cost.
     """
 
     job: str
@@ -124,6 +125,7 @@ class Forecast:
     summary: str
     parallelism: Parallelism | None = None
     split: Split | None = None
+    ranks_per_node: int | None = None
     rows: tuple[PlanRow, ...] = ()
     unit: str = "node-hour"
     settings: tuple[tuple[str, str], ...] = ()
@@ -151,8 +153,10 @@ class Forecast:
 
     @property
     def chosen(self) -> PlanRow | None:
-        """The row of the chosen node count."""
-        return next((row for row in self.rows if row.nodes == self.nodes), None)
+        """The row of the chosen node count; that of the whole node unless a part of one is chosen."""
+        ranks = self.ranks_per_node
+        found = [row for row in self.rows if row.nodes == self.nodes and ranks in (None, row.ranks)]
+        return found[-1] if found else None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers; a number that is not finite, such as no B_crit, is None."""

@@ -76,7 +76,7 @@ def _rows(plan: Forecast) -> list[str]:
     header = (*_HEADER, plan.unit + "s")
     lines = [_line("  ", header)]
     for row in plan.rows:
-        mark = "> " if row.nodes == plan.nodes else "  "
+        mark = "> " if row is plan.chosen else "  "
         lines.append(_line(mark, _cells(row)))
         lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
     if any(row.candidate for row in plan.rows):

@@ -97,7 +97,9 @@ def test_the_json_has_the_five_lines_with_their_numbers(desk: Desk) -> None:
     found = {line["name"]: line for line in done.json["headlines"]}
     assert list(found) == ["nodes", "batch", "rate", "time", "cost"]
     assert {line["trust"] for line in found.values()} == {"guess"}
-    run = next(row["candidate"] for row in done.json["rows"] if row["nodes"] == done.json["nodes"])
+    ranks = done.json["ranks_per_node"] or 4  # None: whole nodes
+    size = (done.json["nodes"], done.json["nodes"] * ranks)
+    run = next(row["candidate"] for row in done.json["rows"] if (row["nodes"], row["ranks"]) == size)
     for name, interval in (("time", run["time_s"]), ("cost", run["cost"])):
         line = found[name]
         assert [line["low"], line["number"], line["high"]] == [interval[key] for key in ("low", "middle", "high")]
@@ -172,13 +174,12 @@ def test_a_batch_that_the_job_divides_is_the_one_that_is_planned_for(desk: Desk)
     assert done.code == 0
     (line,) = [line for line in done.err.splitlines() if line.startswith("  planner: ")]
     assert "B = 64:" in line and "as submitted" not in line
-    odd = desk.type("submit", *words, "global_batch_size=63", "--dry-run", SCRATCH="/scratch")
+    odd = desk.type("submit", *words, "global_batch_size=63", "--tasks-per-node", "4", "--dry-run", SCRATCH="/scratch")
     assert odd.code == 1
     assert "next: --set global_batch_size=64 divides evenly" in odd.err
     assert "does not divide" not in odd.err  # that is the same once more
-    rest = desk.type(
-        "submit", *words, "global_batch_size=64", "--set", "accumulation=3", "--dry-run", SCRATCH="/scratch"
-    )
+    uneven = ("global_batch_size=64", "--set", "accumulation=3", "--tasks-per-node", "4")
+    rest = desk.type("submit", *words, *uneven, "--dry-run", SCRATCH="/scratch")
     assert rest.code == 1
     assert "64 does not divide among 4 ranks with 3 accumulation steps; allowed: a multiple of 12" in rest.err
 
@@ -193,14 +194,14 @@ def test_what_a_plan_proposes_for_a_divided_batch_can_be_submitted(desk: Desk) -
 
 @pytest.mark.parametrize(
     ("words", "own"),
-    [(["--recipe", "job"], 2048), ([], None), (["--recipe", "job", "--set", "batch_size_per_rank=48"], None)],
+    [(["--recipe", "job"], 512), ([], None), (["--recipe", "job", "--set", "batch_size_per_rank=48"], None)],
 )
 def test_submit_says_which_batch_it_makes_where_the_plan_is_for_another(
     desk: Desk, words: list[str], own: int | None
 ) -> None:
     done = desk.type("submit", "cifar", *AT, "--account", "m1", *words, "--dry-run", SCRATCH="/scratch")
     line = next(line for line in done.err.splitlines() if line.startswith("  planner: "))
-    assert ("as submitted, with the job's own batch per rank, B = 2048;" in line) == (own is not None)
+    assert ("as submitted, with the job's own batch per rank, B = 512;" in line) == (own is not None)
 
 
 def parameters_in(script: str) -> dict[str, float | str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from hpclaunch.guidelines.choice import (
     TrainingLength,
     candidate,
     choose,
+    least_time,
     marginal_efficiency,
     trade_off,
 )
@@ -112,8 +114,26 @@ def test_marginal_efficiency_is_what_a_doubling_leaves() -> None:
     )
     assert marginal_efficiency(one, two) == pytest.approx(0.8)
     assert marginal_efficiency(one, eight) == pytest.approx(0.8)  # 0.512 over three doublings
-    with pytest.raises(ValueError, match="with one of fewer nodes"):
+    with pytest.raises(ValueError, match="with one of fewer ranks"):
         marginal_efficiency(two, one)
+
+
+def test_a_part_of_a_shared_node_is_compared_by_its_ranks() -> None:
+    part, whole = (
+        replace(run, ranks_per_node=ranks) for ranks, run in zip((1, 4), same_batch([1000, 2560]), strict=True)
+    )
+    whole = replace(whole, nodes=1)
+    assert marginal_efficiency(part, whole) == pytest.approx(0.8)  # 0.64 over two doublings
+    found = choose([whole, part], Objective())
+    assert [appraisal.candidate.ranks for appraisal in found.appraised] == [1, 4]
+
+
+def test_of_the_batches_of_a_node_count_the_one_that_is_done_first() -> None:
+    runs = [a_candidate(2, rate, per_rank=size) for rate, size in ((1000, 8), (1990, 32), (2000, 64))]
+    assert least_time(runs, base_batch=256).batch.per_rank == 32  # 64 takes more epochs
+    flat = Pareto(fewest_epochs=10, critical_batch=1e12)
+    alike = [a_candidate(2, 2000, per_rank=size, law=flat) for size in (8, 12, 32, 64)]
+    assert [least_time(alike, base_batch=batch).batch.total for batch in (20, 48, 1024)] == [16, 64, 128]
 
 
 def test_nodes_beyond_a_wasteful_doubling_are_not_recommended() -> None:
