@@ -138,7 +138,11 @@ def _split(job: Job, swept: Sequence[str], recipes: Sequence[Recipe]) -> tuple[P
     names = list(dict.fromkeys(name for settings in each for name in settings))
     rows = {name: tuple(one.get(name, spell(job.parameters[name].default)) for one in each) for name in names}
     common = tuple((name, values[0]) for name, values in rows.items() if len(set(values)) == 1)
-    different = tuple((name, values) for name, values in rows.items() if len(set(values)) > 1)
+    different = tuple(
+        (name, tuple(spell(job.parameters[name].parse(text)) for text in values))
+        for name, values in rows.items()
+        if len(set(values)) > 1
+    )
     if not different:
         return common, None
     typed = tuple(name for name, _ in different if job.parameters[name].builtin is None)
