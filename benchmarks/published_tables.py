@@ -213,6 +213,133 @@ MLPERF = (
 
 SERIES = (*T1, *T3, *T6, *OTHERS, *EFFICIENTNET, *RESNETS, *MLPERF)
 
+
+@dataclass(frozen=True, kw_only=True)
+class Unmeasured:
+    """A published throughput of a bundled job, which a plan predicts from defaults alone.
+
+    ``rates``: samples/s; several where several were published for one machine and layout. ``gpus``: of a node.
+    """
+
+    name: str
+    job: str
+    site: str
+    node_type: str
+    nodes: int
+    gpus: int
+    per_rank: int
+    rates: tuple[float, ...]
+    precision: str = "float32"
+
+
+# Notebooks 3 and 4 of the Distributed Deep Learning bootcamp ("DGX-1"; V100 is a reading): steps of 13.7 ms on one GPU,
+# 19, 23 and 34 ms on eight (without batch norm, with it, with LAMB); MirroredStrategy on eight GPUs; 60,000 images by
+# the seconds of an epoch for Horovod, epochs 2 to 8. MLPerf HPC logs (v0.7, v1.0, v3.0), whose seconds include
+# validation; those of v1.0 and v3.0 are MXNet's.
+UNMEASURED = (
+    Unmeasured(
+        name="notebook 4, 1 V100",
+        job="cifar",
+        site="dgx1",
+        node_type="gpu",
+        nodes=1,
+        gpus=1,
+        per_rank=512,
+        rates=(37_400,),
+    ),
+    Unmeasured(
+        name="notebook 4, 8 V100",
+        job="cifar",
+        site="dgx1",
+        node_type="gpu",
+        nodes=1,
+        gpus=8,
+        per_rank=512,
+        rates=(119_767, 177_521, 222_000),
+    ),
+    Unmeasured(
+        name="notebook 3, 8 V100, Mirrored",
+        job="mnist",
+        site="dgx1",
+        node_type="gpu",
+        nodes=1,
+        gpus=8,
+        per_rank=512,
+        rates=(195_126, 222_244),
+    ),
+    Unmeasured(
+        name="notebook 3, 1 V100",
+        job="mnist",
+        site="dgx1",
+        node_type="gpu",
+        nodes=1,
+        gpus=1,
+        per_rank=1024,
+        rates=(66_176,),
+    ),
+    Unmeasured(
+        name="notebook 3, 8 V100",
+        job="mnist",
+        site="dgx1",
+        node_type="gpu",
+        nodes=1,
+        gpus=8,
+        per_rank=2048,
+        rates=(403_422, 486_914, 516_328),
+    ),
+    Unmeasured(
+        name="CosmoFlow v0.7, Cori GPU",
+        job="cosmoflow",
+        site="cori",
+        node_type="gpu",
+        nodes=8,
+        gpus=8,
+        per_rank=1,
+        rates=(678,),
+    ),
+    Unmeasured(
+        name="CosmoFlow, Perlmutter, TF32",
+        job="cosmoflow",
+        site="perlmutter",
+        node_type="gpu40",
+        nodes=128,
+        gpus=4,
+        per_rank=1,
+        rates=(25_300, 43_700),
+    ),
+    Unmeasured(
+        name="CosmoFlow v1.0, Perlmutter, bf16",
+        job="cosmoflow",
+        site="perlmutter",
+        node_type="gpu40",
+        nodes=256,
+        gpus=4,
+        per_rank=1,
+        rates=(51_000,),
+        precision="bfloat16",
+    ),
+)
+DGX_1_SITE = """
+title: a DGX-1 with eight V100
+scheduler: slurm
+defaults: {node_type: gpu, walltime: "01:00:00"}
+node_types:
+  gpu:
+    title: eight V100
+    cpu: Intel Xeon E5-2698 v4
+    sockets: 2
+    cores_per_node: 40
+    memory_gb: 512
+    gpus_per_node: 8
+    gpu_model: NVIDIA V100 (SXM2)
+    gpu_memory_gb: 16
+    gpu_links: {type: NVLink2, gpu_gbytes_per_s: 150}
+    nics: {count: 4, model: EDR, gbytes_per_s_each: 12.5}
+gpus: {directive: gpus-per-node}
+launchers: {default: srun, options: {srun: {}}}
+"""
+"""The machine of the notebooks, as a site file (NVIDIA, data sheet of the DGX-1, 2017)."""
+
 # mlcommons/hpc_results_v0.7 @3edadef, closed division: global batch size, median epochs of the successful runs.
 COSMOFLOW: dict[str, tuple[int, float]] = {
     "Cori GPU, 64 ranks": (64, 52.5),

@@ -63,7 +63,8 @@ class Candidate:
     """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain.
 
     ``ranks_per_node``: fewer than those of a whole node where a part of a shared node is used. ``once_s`` and
-    ``between_s`` are parts of the time: start-up with staging, and evaluation with checkpoints.
+    ``between_s`` are parts of the time: start-up with staging, and evaluation with checkpoints. ``charged``: what the
+    cost consists of and lacks, in one line.
     """
 
     nodes: int
@@ -77,6 +78,7 @@ class Candidate:
     node_hours: Interval
     cost: Interval
     unit: str
+    charged: str = ""
     jobs: int
     reason: Reason
     ranks_per_node: int = 1
@@ -138,6 +140,7 @@ def candidate(
         node_hours=hours,
         cost=_charged(nodes, time_s, bill),
         unit=bill.unit,
+        charged=_charge_in_words(time_s, length.overhead.once_s, bill),
         jobs=jobs,
         reason=Reason(
             rule="time = overhead + epochs x samples / throughput",
@@ -169,6 +172,14 @@ def _run_to_run(epochs: Interval) -> Interval:
 def _charged(nodes: int, time_s: Interval, bill: Bill) -> Interval:
     low, middle, high = (bill.charge(nodes, seconds) for seconds in (time_s.low, time_s.middle, time_s.high))
     return Interval(low=low, middle=middle, high=high, origin=time_s.origin)
+
+
+def _charge_in_words(time_s: Interval, once_s: Interval, bill: Bill) -> str:
+    """Return which part of the cost is start-up, what a short job is charged, and what is not known."""
+    words = [f"{once_s.middle / time_s.middle:.0%} of it is start-up and staging"]
+    if time_s.middle < bill.shortest_s:
+        words = [f"a job is charged for {format_walltime(math.ceil(bill.shortest_s))} at least; {words[0]}"]
+    return "; ".join([*words, *bill.notes])
 
 
 def _spell(seconds: float) -> str:

@@ -253,7 +253,7 @@ def choose_decay(optimizer: str, *, own: str = "") -> Decay:
         reason=Reason(
             rule="consider a decay schedule",
             numbers=(Number(name="power", value=power),) if power else (),
-            verdict=f"{name}: {DECAYS[name]}" + (", the job's own schedule" if own else ""),
+            verdict=": ".join(filter(None, (name, DECAYS.get(name)))) + (", the job's own schedule" if own else ""),
             source=SOURCE,
         ),
     )

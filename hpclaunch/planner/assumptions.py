@@ -22,7 +22,7 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
     if predictor.strategy.parallelism.gpus_per_replica > 1 and traffic_of(predictor.figures).guessed:
         found.append("layers of a split model: not known; every second saved value is exchanged, in both directions")
     if row.candidate is not None:
-        found += _time_assumptions(predictor, row.candidate)
+        found += [*_time_assumptions(predictor, row.candidate), f"cost: {row.candidate.charged}"]
     if timing is not None and timing.straggling_origin == "default":
         found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's default)")
     return (*found, *_reading_assumptions(predictor, row), *_queue_assumptions(predictor.question))

@@ -493,7 +493,7 @@ def test_measured_points_take_its_place() -> None:
     plan = plan_of(site="vista", settings=own, evidence=Evidence(points=points, overhead_s=100.0))
     row = plan.rows[0]
     assert row.throughput is not None and row.throughput.samples_per_s.middle == pytest.approx(1500, rel=0.05)
-    assert not any("start-up" in text for text in plan.assumed)
+    assert not any("outside the steps" in text for text in plan.assumed)
 
 
 def test_adascale_and_a_job_without_rates_get_no_rate() -> None:
