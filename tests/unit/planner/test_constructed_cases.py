@@ -129,3 +129,12 @@ def test_a_small_data_set_needs_one_gpu() -> None:
     assert (plan.nodes, chosen(plan).ranks) == (1, 1)
     assert 32 <= total_of(plan) <= 62
     assert "a global batch of at most 62 leaves each rank fewer than 32 samples" in plan.summary
+
+
+def test_where_nodes_are_charged_as_a_whole_one_process_may_still_be_faster() -> None:
+    plan = plan_of(bundled_job("mnist"), "juwels_booster")
+    row = chosen(plan)
+    assert (plan.nodes, row.ranks, row.whole_nodes) == (1, 1, True)
+    assert plan.summary.startswith("1 of the 4 GPUs of a node, B = ")
+    # For a model with more work, all four GPUs cost no more than one.
+    assert all(row.ranks % 4 == 0 for row in [chosen(plan_of(site="juwels_booster"))])
