@@ -35,30 +35,37 @@ def headlines_of(plan: Forecast) -> tuple[Headline, ...]:
 
 
 def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
-    ranks = row.ranks if row else plan.nodes
-    each = count(ranks // plan.nodes, "GPU" if plan.gpus_per_node else "CPU rank")
-    total = f" = {ranks} ranks" if plan.nodes > 1 or plan.gpus_per_node > 1 else ""
-    close = _close_counts(plan, row)
-    words = f"{min(close)} to {max(close)} are as good" if len(set(close)) > 1 else "no other is as good"
+    ranks, kind = row.ranks if row else plan.nodes, "GPU" if plan.gpus_per_node else "CPU rank"
+    value = f"{count(plan.nodes, 'node')} x {count(ranks // plan.nodes, kind)}"
+    value += f" = {ranks} ranks" if plan.nodes > 1 or (plan.gpus_per_node and ranks > 1) else ""
+    if plan.ranks_per_node is not None:
+        value = f"{count(ranks, kind)} of a shared node"
+    close = _close_rows(plan, row)
+    # Node counts alone do not tell the parts of a shared node apart.
+    whole = max(other.ranks / other.nodes for other in plan.rows)
+    parts = any(other.ranks / other.nodes < whole for other in close)
+    sizes = [other.ranks if parts else other.nodes for other in close]
+    extent = f"{min(sizes)} to {max(sizes)}" if len(set(sizes)) > 1 else ""
+    words = f"{extent}{' ranks' * parts} are as good" if extent else "no other is as good"
     return Headline(
         name="nodes",
-        value=f"{count(plan.nodes, 'node')} x {each}{total}",
+        value=value,
         range=words if close else UNKNOWN,
         trust=plan.trust,
-        number=plan.nodes,
-        low=min(close, default=None),
-        high=max(close, default=None),
-        unit="nodes",
+        number=ranks if parts else plan.nodes,
+        low=min(sizes, default=None),
+        high=max(sizes, default=None),
+        unit="ranks" if parts else "nodes",
     )
 
 
-def _close_counts(plan: Forecast, chosen: PlanRow | None) -> list[int]:
-    """Return the node counts that are about as good as the chosen one; none if it is not feasible, or no time known."""
+def _close_rows(plan: Forecast, chosen: PlanRow | None) -> list[PlanRow]:
+    """Return the rows that are about as good as the chosen one; none if it is not feasible, or no time is known."""
     if chosen is None or chosen.trade_off is None or chosen.obstacles:
         return []
     most = (1 + CLOSE) * chosen.trade_off
     close = [row for row in plan.rows if row.trade_off is not None and row.trade_off <= most and not row.obstacles]
-    return [row.nodes for row in (*close, chosen)]
+    return [*close, chosen]
 
 
 def _batch(plan: Forecast, row: PlanRow | None) -> Headline:

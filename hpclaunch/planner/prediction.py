@@ -70,7 +70,8 @@ class Predictor:
     @property
     def own_batch(self) -> bool:
         """Whether the job's own batch per rank is used: because it, or the node count, was typed."""
-        return "batch_size_per_rank" in self.work.typed or self.question.typed_nodes is not None
+        typed = not self.work.typed.isdisjoint(("batch_size_per_rank", "accumulation"))
+        return typed or self.question.typed_nodes is not None
 
     def throughput(self, trial: Trial, batch: Batch) -> Throughput:
         """Return the throughput of a trial."""

@@ -67,6 +67,11 @@ class Recipe:
         return (*([self.kept_rate] if self.kept_rate else []), self.warm_up.reason, self.decay.reason)
 
 
+def names_batch(work: Workload) -> bool:
+    """Whether a person typed the batch, or a part of it, so that no other is chosen."""
+    return not work.typed.isdisjoint(("batch_size_per_rank", "accumulation", "global_batch_size"))
+
+
 def kept_batch(work: Workload, replicas: int, largest: int, *, total: int | None, own: bool) -> Batch | None:
     """Return the batch of a typed global batch size ``total``, else with ``own`` the job's batch per rank, else None.
 

@@ -21,7 +21,7 @@ from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.planner.epochs import critical_batch_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.machine import NodeModel
-from hpclaunch.planner.recipe import Recipe, kept_batch, recipe_at, same_value
+from hpclaunch.planner.recipe import Recipe, kept_batch, names_batch, recipe_at, same_value
 from hpclaunch.planner.workload import Workload, workload_of
 
 Axes = tuple[tuple[str, tuple[str, ...]], ...]
@@ -73,9 +73,12 @@ class RunQuestion:
         batch = self._batch(work)
         return None if batch is None else recipe_at(batch, work, self.noise)
 
+    def is_planned(self, work: Workload) -> bool:
+        """Whether the planner chose the batch."""
+        return self.planned is not None and not names_batch(work)
+
     def _batch(self, work: Workload) -> Batch | None:
-        typed = {"batch_size_per_rank", "global_batch_size"} & work.typed
-        if self.planned is not None and not typed:
+        if self.is_planned(work):
             return self.planned
         try:
             return kept_batch(work, self.replicas, self._largest(work), total=work.global_batch, own=True)
@@ -171,7 +174,7 @@ def _explained(
             *_set_words(settings, followers),
         ),
     )
-    warnings = _warnings(question, recipes[0].batch, totals[-1], words)
+    warnings = _warnings(question, totals[-1], words)
     return Applied(settings=settings, recipe=record, followers=followers, warnings=warnings)
 
 
@@ -255,11 +258,10 @@ def _set_words(settings: Pairs, followers: Followers | None) -> tuple[str, ...]:
     return (f"set: {'; '.join(filter(None, (words, other)))} (--recipe job: none of this)",)
 
 
-def _warnings(question: RunQuestion, batch: Batch, largest: int, against: Sequence[str]) -> tuple[str, ...]:
+def _warnings(question: RunQuestion, largest: int, against: Sequence[str]) -> tuple[str, ...]:
     """Return one warning of what was typed against the advice; none if nothing was."""
-    found = []
-    if batch != question.planned:
-        work = question.work(question.settings)
+    found, work = [], question.work(question.settings)
+    if question.axes or not question.is_planned(work):
         critical = critical_batch_of(work, question.noise)
         found.append(batch_cap(work.samples, typed=largest, noise=question.noise, critical=critical).reason.warning)
     own = question.job.recipes.get(question.name)

@@ -9,7 +9,7 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.dataset import judge_dataset
 from hpclaunch.guidelines.efficiency import ENOUGH_STEPS
-from hpclaunch.guidelines.framework import choose_framework, choose_updates
+from hpclaunch.guidelines.framework import MESH_TENSORFLOW, choose_framework, choose_updates
 from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Reason
@@ -61,6 +61,7 @@ def _model_section(outcome: Outcome) -> PlanSection:
     return PlanSection(
         title="model",
         reasons=(predictor.strategy.parallelism.reason, *_memory_reasons(predictor, outcome.row)),
+        declined=(MESH_TENSORFLOW,),
         remarks=(f"figures: {predictor.figures.origin}", *_largest_batch_remarks(predictor)),
     )
 

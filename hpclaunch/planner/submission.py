@@ -17,9 +17,8 @@ from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.measured.calibrations import has_measurements
-from hpclaunch.planner.measured.model_figures import known_figures
 from hpclaunch.planner.run_recipe import RunQuestion, applied
-from hpclaunch.planner.workload import divided_batch, workload_of
+from hpclaunch.planner.workload import divided_batch, stored_figures, workload_of
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.recipes import named_settings, recipe_name_of
@@ -38,7 +37,7 @@ def advice_for(case: Case, named: Pairs, *, given: bool) -> tuple[Advice, Pairs]
     ``given``: the request or the job names a node count. The planner chooses one only for Horovod. A model that must be
     split is refused: hpclaunch cannot run such a job yet.
     """
-    figures = known_figures(case.job, case.context.environment)
+    figures = stored_figures(case.job) or _looked_up_figures(case)
     plans = figures is not None and case.request.strategy in (None, HOROVOD)
     if figures is None or not plans or (given and _fits_one_gpu(case, figures)):
         return _with_recipe(Advice(), case, named, figures)
@@ -54,6 +53,15 @@ def advice_for(case: Case, named: Pairs, *, given: bool) -> tuple[Advice, Pairs]
     advice = _node_advice(plan, case)
     row = plan.chosen
     return _with_recipe(advice, case, named, figures, planned=row.batch if row and not given else None)
+
+
+def _looked_up_figures(case: Case) -> ModelFigures | None:
+    """Return the figures of an earlier look at the model, if there was one."""
+    if case.job.training is None or case.job.training.model is None:
+        return None
+    from hpclaunch.planner.measured.model_figures import known_figures
+
+    return known_figures(case.job, case.context.environment)
 
 
 def _fits_one_gpu(case: Case, figures: ModelFigures) -> bool:

@@ -64,11 +64,19 @@ def test_time_and_cost_are_those_of_the_chosen_row_and_name_the_wait() -> None:
 
 def test_the_range_of_nodes_are_the_counts_that_are_about_as_good() -> None:
     plan = plan_of()
-    best = min(row.trade_off for row in plan.rows if row.trade_off is not None)
-    close = [row.nodes for row in plan.rows if row.trade_off is not None and row.trade_off <= 1.1 * best]
+    assert plan.chosen is not None and plan.chosen.trade_off is not None
+    most = 1.1 * plan.chosen.trade_off
+    close = [row.nodes for row in plan.rows if row.trade_off is not None and row.trade_off <= most]
     nodes = line(plan, "nodes")
-    assert (nodes.low, nodes.high) == (min(close), max(close))
+    assert (nodes.low, nodes.high, nodes.unit) == (min(close), max(close), "nodes")
     assert min(close) <= plan.nodes <= max(close)
+
+
+def test_the_sizes_of_a_shared_node_are_counted_in_ranks() -> None:
+    plan = plan_of(bundled_job("cifar"))
+    nodes = line(plan, "nodes")
+    assert plan.ranks_per_node == 1 and nodes.value == "1 GPU of a shared node"
+    assert (nodes.number, nodes.unit) == (1, "ranks")
 
 
 def test_counts_that_miss_the_deadline_are_in_no_range() -> None:
