@@ -55,7 +55,7 @@ class Bill:
 
     def charge(self, nodes: int, seconds: float) -> float:
         """Return what a job of so many nodes and seconds costs."""
-        return max(self.least, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour)
+        return max(self.least if self.per_node_hour else 0.0, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour)
 
 
 @record
@@ -192,29 +192,34 @@ def trade_off(run: Candidate, weight: float) -> float:
 
 
 def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
-    """Return time(p/2) / (2 time(p)): throughput per rank after a doubling of the ranks, relative to that before.
+    """Return time(p/2) / (2 time(p)): the share of the throughput per rank that a doubling of the ranks keeps.
 
-    Another ratio of ranks is converted to one doubling. Raises ValueError unless ``larger`` has more ranks.
+    It is at most 1: where more nodes hold the data set in their memory, a doubling may gain more than it costs. Another
+    ratio of ranks is converted to one doubling. Raises ValueError unless ``larger`` has more ranks.
     """
     if larger.ranks <= smaller.ranks:
         raise ValueError("marginal efficiency compares a candidate with one of fewer ranks")
     kept = smaller.time_s.middle * smaller.ranks / (larger.time_s.middle * larger.ranks)
-    return float(kept ** (1 / math.log2(larger.ranks / smaller.ranks)))
+    return min(1.0, float(kept ** (1 / math.log2(larger.ranks / smaller.ranks))))
 
 
 @record
 class Appraisal:
-    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles."""
+    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles.
+
+    ``dearer``: it costs more than the candidate with fewer ranks; on a node that is charged as a whole, it may not.
+    """
 
     candidate: Candidate
     trade_off: float
     marginal: float | None
     obstacles: tuple[str, ...]
+    dearer: bool = True
 
     @property
     def worthwhile(self) -> bool:
-        """Whether throughput per node stayed high enough at the last doubling."""
-        return self.marginal is None or self.marginal >= WORTHWHILE
+        """Whether throughput per rank stayed high enough at the last doubling, or the doubling costs nothing."""
+        return self.marginal is None or self.marginal >= WORTHWHILE or not self.dearer
 
 
 @record
@@ -263,6 +268,7 @@ def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[App
             trade_off=trade_off(run, objective.weight),
             marginal=None if before is None or before.ranks == run.ranks else marginal_efficiency(before, run),
             obstacles=tuple(_obstacles(run, objective)),
+            dearer=before is None or run.cost.middle > before.cost.middle,
         )
         for before, run in zip(befores, candidates, strict=True)
     ]
