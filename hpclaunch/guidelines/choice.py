@@ -55,7 +55,9 @@ class Bill:
 
     def charge(self, nodes: int, seconds: float) -> float:
         """Return what a job of so many nodes and seconds costs."""
-        return max(self.least, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour)
+        return max(
+            self.least if self.per_node_hour else 0.0, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour
+        )
 
 
 @record
@@ -192,14 +194,15 @@ def trade_off(run: Candidate, weight: float) -> float:
 
 
 def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
-    """Return time(p/2) / (2 time(p)): throughput per rank after a doubling of the ranks, relative to that before.
+    """Return time(p/2) / (2 time(p)): the share of the throughput per rank that a doubling of the ranks keeps.
 
-    Another ratio of ranks is converted to one doubling. Raises ValueError unless ``larger`` has more ranks.
+    It is at most 1: where more nodes hold the data set in their memory, a doubling may gain more than it costs. Another
+    ratio of ranks is converted to one doubling. Raises ValueError unless ``larger`` has more ranks.
     """
     if larger.ranks <= smaller.ranks:
         raise ValueError("marginal efficiency compares a candidate with one of fewer ranks")
     kept = smaller.time_s.middle * smaller.ranks / (larger.time_s.middle * larger.ranks)
-    return float(kept ** (1 / math.log2(larger.ranks / smaller.ranks)))
+    return min(1.0, float(kept ** (1 / math.log2(larger.ranks / smaller.ranks))))
 
 
 @record

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.batch import Batch, BatchCap, PerRank, possible_batches, smallest_efficient_batch
+from hpclaunch.guidelines.batch import MOST_NODES, Batch, BatchCap, PerRank, possible_batches, smallest_efficient_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
 from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate, least_time
 from hpclaunch.guidelines.figures import ModelFigures
@@ -102,13 +102,13 @@ class Predictor:
     def single_rate(self, gpus: int = 1) -> float | None:
         """Return the samples/s of one rank alone at its own best batch; None if a replica needs several GPUs.
 
-        It has its share of the node, as a job on a shared node has. Its best batch is the largest that its memory and
-        the cap allow, or the job's own if that is larger.
+        It has its share of a node whose memory holds its part of the data set, as with the most nodes. Its best batch
+        is the largest that its memory and the cap allow, or the job's own if that is larger.
         """
         if gpus > 1:
             return None
         shape = Shape(nodes=1, ranks_per_node=1, per_rank=self.best_batch_alone)
-        timing = self.timing_on(1, 1 / self.node.ranks)
+        timing = self.timing_on(MOST_NODES, 1 / self.node.ranks)
         step = step_time(shape, self.moved(), Machine(links=self.node.links), timing)
         return shape.samples / step.total_s
 

@@ -26,8 +26,8 @@ class Price:
     notes: tuple[str, ...] = ()
 
     def amount(self, seconds: float) -> float:
-        """Return the charge for a job of so many seconds."""
-        return max(self.least, self.per_hour * max(seconds, self.shortest_s) / _HOUR)
+        """Return the charge for a job of so many seconds; where hours are free, a short job is too."""
+        return max(self.least if self.per_hour else 0.0, self.per_hour * max(seconds, self.shortest_s) / _HOUR)
 
 
 def price_of(site: Site, sizing: Sizing) -> Price | None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Refused
-from hpclaunch.planner.continued import Kept, kept_recipe
+from hpclaunch.planner.continued import Kept, Worlds, kept_recipe
 from tests.builders import bundled_job
 
 FACTORS = {"none": 0.0, "linear": 1.0, "sqrt": 0.5, "power23": 2 / 3}
@@ -22,7 +22,7 @@ def parameters(job: str = "cifar", **changes: str) -> dict[str, str]:
 
 
 def kept(before: int, replicas: int, nodes: int = 1, **changes: str) -> Kept:
-    found = kept_recipe(bundled_job("cifar"), parameters(**changes), before, replicas, nodes)
+    found = kept_recipe(bundled_job("cifar"), parameters(**changes), Worlds(before=before, now=replicas, nodes=nodes))
     assert found is not None
     return found
 
@@ -70,12 +70,12 @@ def test_a_job_that_cannot_accumulate_is_told_so() -> None:
     job = bundled_job("cifar")
     rows = {name: row for name, row in job.parameters.items() if name != "accumulation"}
     with pytest.raises(Refused, match="no parameter for the micro-batches"):
-        kept_recipe(replace(job, parameters=rows), parameters(), 8, 4, 2)
+        kept_recipe(replace(job, parameters=rows), parameters(), Worlds(before=8, now=4, nodes=2))
 
 
 def test_a_job_that_divides_a_batch_itself_and_adascale_change_nothing_else() -> None:
     chips = bundled_job("chips")
-    assert kept_recipe(chips, parameters("chips", global_batch_size="64"), 8, 4, 1) is None
+    assert kept_recipe(chips, parameters("chips", global_batch_size="64"), Worlds(before=8, now=4, nodes=1)) is None
     measured = kept(8, 16, scale_learning_rate="adascale")
     assert dict(measured.settings) == {"batch_size_per_rank": "256"}
     assert "AdaScale measures its factor again" in measured.remark

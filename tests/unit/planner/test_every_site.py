@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpclaunch.config.catalog import SITE
+from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.devices import cpu_named, gpu_named
 from tests.builders import BUNDLED, bundled_job, bundled_site
 from tests.unit.planner.questions import a_trained_job, plan_of
@@ -76,3 +77,18 @@ def test_cifar_at_perlmutter_takes_seconds_to_a_minute_with_its_start_up() -> No
 def test_a_rate_that_is_not_known_is_said_in_the_plan_too() -> None:
     told = plan_of(bundled_job("cifar"), SITES["jupiter"]).assumed
     assert any(text.startswith("cost: ") and "rate" in text for text in told), told
+
+
+@pytest.mark.parametrize(
+    ("job", "site"), [("resnet50", "perlmutter"), ("cosmoflow", "perlmutter"), ("cosmoflow", "frontier")]
+)
+def test_who_prefers_cost_gets_fewer_nodes_and_who_prefers_time_gets_more(job: str, site: str) -> None:
+    found = {}
+    for word in ("cost", "time"):
+        objective = Objective(weight={"time": 2 / 3, "cost": 1 / 3}[word])
+        plan = plan_of(bundled_job(job), SITES[site], objective=objective, accept_unverified=True)
+        assert plan.chosen is not None and plan.chosen.candidate is not None
+        found[word] = plan.chosen.candidate
+    assert found["cost"].ranks < found["time"].ranks
+    assert found["cost"].cost.middle < found["time"].cost.middle
+    assert found["cost"].time_s.middle > found["time"].time_s.middle
