@@ -207,17 +207,21 @@ def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
 
 @record
 class Appraisal:
-    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles."""
+    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles.
+
+    ``dearer``: it costs more than the candidate with fewer ranks; on a node that is charged as a whole, it may not.
+    """
 
     candidate: Candidate
     trade_off: float
     marginal: float | None
     obstacles: tuple[str, ...]
+    dearer: bool = True
 
     @property
     def worthwhile(self) -> bool:
-        """Whether throughput per node stayed high enough at the last doubling."""
-        return self.marginal is None or self.marginal >= WORTHWHILE
+        """Whether throughput per rank stayed high enough at the last doubling, or the doubling costs nothing."""
+        return self.marginal is None or self.marginal >= WORTHWHILE or not self.dearer
 
 
 @record
@@ -266,6 +270,7 @@ def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[App
             trade_off=trade_off(run, objective.weight),
             marginal=None if before is None or before.ranks == run.ranks else marginal_efficiency(before, run),
             obstacles=tuple(_obstacles(run, objective)),
+            dearer=before is None or run.cost.middle > before.cost.middle,
         )
         for before, run in zip(befores, candidates, strict=True)
     ]

@@ -102,9 +102,9 @@ def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice:
 
 
 def _nodes_in_words(predictor: Predictor, row: PlanRow) -> str:
-    """Return the node count, or the part of a shared node."""
+    """Return the node count, or the part of one node."""
     if is_part_of_node(predictor, row):
-        return f"{row.ranks} of the {predictor.node.ranks} GPUs of a shared node"
+        return f"{row.ranks} of the {predictor.node.ranks} GPUs of {'a' if row.whole_nodes else 'a shared'} node"
     return count(row.nodes, "node")
 
 

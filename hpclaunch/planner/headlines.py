@@ -39,9 +39,9 @@ def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
     value = f"{count(plan.nodes, 'node')} x {count(ranks // plan.nodes, kind)}"
     value += f" = {ranks} ranks" if plan.nodes > 1 or (plan.gpus_per_node and ranks > 1) else ""
     if plan.ranks_per_node is not None:
-        value = f"{count(ranks, kind)} of a shared node"
+        value = f"{count(ranks, kind)} of a {'shared ' if row and not row.whole_nodes else ''}node"
     close = _close_rows(plan, row)
-    # Node counts alone do not tell the parts of a shared node apart.
+    # Node counts alone do not tell the parts of a node apart.
     whole = max(other.ranks / other.nodes for other in plan.rows)
     parts = any(other.ranks / other.nodes < whole for other in close)
     sizes = [other.ranks if parts else other.nodes for other in close]

@@ -78,7 +78,7 @@ class Question:
 class Trial:
     """One node count at the site: its placement, its price, the longest job, and the reasons to refuse it.
 
-    A trial may also be a part of one shared node: some of its GPUs.
+    A trial may also be a part of one node: some of its GPUs.
     """
 
     nodes: int
@@ -123,9 +123,10 @@ def trials_of(question: Question, whole: int = 1) -> list[Trial]:
 
 
 def parts_of_a_node(question: Question, whole: Trial) -> list[Trial]:
-    """Return the trials of 1, 2, 4, … GPUs of one node that the site shares among jobs; none if the layout is typed.
+    """Return the trials of 1, 2, 4, … GPUs of one node; none if the layout is typed.
 
-    ``whole``: the trial of one whole node.
+    Where the site shares nodes among jobs, they cost less. Elsewhere they may still be faster, because the ranks of
+    small models wait for each other. ``whole``: the trial of one whole node.
     """
     request, wants, layout = question.case.request, question.case.job.resources, whole.sizing.layout
     typed = (request.tasks_per_node, request.gpus_per_node, wants.tasks_per_node, wants.gpus_per_node)
@@ -135,8 +136,7 @@ def parts_of_a_node(question: Question, whole: Trial) -> list[Trial]:
         return []
     counts = [1 << bit for bit in range(layout.tasks_per_node.bit_length()) if 1 << bit < layout.tasks_per_node]
     trials = [trial_of(question, 1, ranks_per_node=ranks) for ranks in counts]
-    # Where nodes are not shared, the whole node is charged for one GPU too.
-    return [trial for trial in trials if not trial.faults and not trial.sizing.layout.whole_nodes]
+    return [trial for trial in trials if not trial.faults]
 
 
 def trial_of(question: Question, nodes: int, *, ranks_per_node: int | None = None) -> Trial:

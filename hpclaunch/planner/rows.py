@@ -34,7 +34,8 @@ def rows_of(predictor: Predictor, trials: Sequence[Trial]) -> list[PlanRow]:
 def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
     """Return the row of one trial; ``before``: the global batch of the trial with fewer ranks (0: the first one)."""
     ranks = trial.nodes * trial.ranks_per_node
-    empty = PlanRow(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
+    whole = trial.sizing.layout.whole_nodes
+    empty = PlanRow(nodes=trial.nodes, ranks=ranks, whole_nodes=whole, obstacles=trial.refused)
     if trial.faults:
         return empty
     gpus = predictor.strategy.parallelism.gpus_per_replica
