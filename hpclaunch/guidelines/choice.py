@@ -55,7 +55,9 @@ class Bill:
 
     def charge(self, nodes: int, seconds: float) -> float:
         """Return what a job of so many nodes and seconds costs."""
-        return max(self.least if self.per_node_hour else 0.0, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour)
+        return max(
+            self.least if self.per_node_hour else 0.0, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour
+        )
 
 
 @record
