@@ -58,7 +58,8 @@ def _plan(question: Question) -> Forecast:
         )
     whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
-    if strategy.parallelism.gpus_per_replica == 1:
+    timing = timing_of(question, work, node, question.figures)
+    if strategy.parallelism.gpus_per_replica == 1 and timing is not None:
         tried = [*parts_of_a_node(question, first), *tried]
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
@@ -71,7 +72,7 @@ def _plan(question: Question) -> Forecast:
         strategy=strategy,
         cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
         facts=facts_of(work, critical, noise),
-        timing=timing_of(question, work, node, question.figures),
+        timing=timing,
     )
     rows = rows_of(predictor, tried)
     decision = decide(predictor, first, rows)
