@@ -7,7 +7,7 @@ from dataclasses import replace
 from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
 from hpclaunch.resolve.case import Advice, Case
-from hpclaunch.resolve.recipes import named_settings, recipe_faults, recipe_name_of
+from hpclaunch.resolve.recipes import as_typed, free_settings, recipe_faults, recipe_name_of
 
 
 def advised(case: Case) -> Case:
@@ -17,33 +17,24 @@ def advised(case: Case) -> Case:
     file. With ``--recipe job`` the job file stays as it is, and the planner chooses only the node count, where none is
     given. Only a job with a ``training`` section has a planned recipe and measurements.
     """
-    training, named = case.job.training, _free_settings(case)
-    faults = recipe_faults(case)
+    training, faults = case.job.training, recipe_faults(case)
     if faults:
         return replace(case, advice=Advice(objections=faults))
     if training is None:
+        named = free_settings(case)
         recipe = RunRecipe(name=recipe_name_of(case), advised=named, applied=named) if named else None
-        return _with_recipe(case, named, Advice(recipe=recipe))
+        return _take_advice(case, Advice(recipe=recipe), named)
     from hpclaunch.planner.measured.calibrations import with_key
 
-    # The settings of a named recipe count like typed ones: the planner fills in what neither has.
-    asked = with_key(replace(case, request=replace(case.request, settings=(*named, *case.request.settings))))
-    case = replace(case, calibration_key=asked.calibration_key)
+    case = replace(case, calibration_key=with_key(as_typed(case)).calibration_key)
     given = case.request.nodes is not None or case.job.resources.nodes != "auto"
     decided = (given and not training.large) or case.request.strategy not in (None, HOROVOD)
     if recipe_name_of(case) == AS_WRITTEN and decided:
-        return replace(case, advice=Advice(recipe=RunRecipe(name=AS_WRITTEN)))
+        return _take_advice(case, Advice(recipe=RunRecipe(name=AS_WRITTEN)), ())
     from hpclaunch.planner.submission import advice_for
 
-    advice, settings = advice_for(asked, named, given=given)
-    return _with_recipe(case, settings, advice)
+    return _take_advice(case, *advice_for(case, given=given))
 
 
-def _free_settings(case: Case) -> Pairs:
-    """Return the settings of the named recipe that are neither typed nor swept."""
-    taken = {name for name, _ in (*case.request.settings, *case.request.sweep)}
-    return tuple((name, text) for name, text in named_settings(case) if name not in taken)
-
-
-def _with_recipe(case: Case, settings: Pairs, advice: Advice) -> Case:
+def _take_advice(case: Case, advice: Advice, settings: Pairs) -> Case:
     return replace(case, job=case.job.with_defaults(settings), advice=advice)

@@ -9,7 +9,7 @@ from typing import Any
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import Layout, Pairs, RunRecipe
-from hpclaunch.planner.continued import Kept, kept_recipe
+from hpclaunch.planner.continued import Kept, Worlds, kept_recipe
 from hpclaunch.planner.measured.calibrations import with_key
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
@@ -28,7 +28,8 @@ def keep_recipe(case: Case, run: Run) -> tuple[Case, str]:
     layout = sizing_of(replace(case, needs_account=False), Decisions()).layout
     before = _layout_of(run.spec().get("layout"), layout)
     now, then = replicas_of(case.request, layout), replicas_of(case.request, before)
-    kept = kept_recipe(case.job, parameters, then, now, layout.nodes) if now != then else None
+    worlds = Worlds(before=then, now=now, nodes=layout.nodes)
+    kept = kept_recipe(case.job, parameters, worlds) if now != then else None
     changed = kept.settings if kept else ()
     # What was typed at submission and must change with the ranks counts no longer as typed.
     settings = tuple(pair for pair in case.request.settings if pair[0] not in dict(changed))

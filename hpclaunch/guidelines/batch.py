@@ -35,9 +35,12 @@ def below_square_root(samples: int) -> int:
 
 
 def bound_of(samples: int, noise: NoiseScale | None = None) -> int:
-    """Return the largest global batch size of an automatic choice: a trustworthy noise scale, else below sqrt(N)."""
+    """Return the largest global batch size of an automatic choice: a trustworthy noise scale, else below sqrt(N).
+
+    A step cannot use more than all ``samples``.
+    """
     if noise is not None and noise.trustworthy:
-        return max(1, int(noise.value))
+        return max(1, min(int(noise.value), samples))
     return below_square_root(samples)
 
 

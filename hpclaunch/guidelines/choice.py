@@ -55,7 +55,9 @@ class Bill:
 
     def charge(self, nodes: int, seconds: float) -> float:
         """Return what a job of so many nodes and seconds costs."""
-        return max(self.least if self.per_node_hour else 0.0, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour)
+        return max(
+            self.least if self.per_node_hour else 0.0, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour
+        )
 
 
 @record
@@ -138,7 +140,7 @@ def candidate(
         between_s=between_s,
         wait_s=wait_s,
         node_hours=hours,
-        cost=_charged(nodes, time_s, bill),
+        cost=_cost_of(nodes, time_s, bill),
         unit=bill.unit,
         charged=_charge_in_words(time_s, length.overhead.once_s, bill),
         jobs=jobs,
@@ -169,7 +171,7 @@ def _run_to_run(epochs: Interval) -> Interval:
     )
 
 
-def _charged(nodes: int, time_s: Interval, bill: Bill) -> Interval:
+def _cost_of(nodes: int, time_s: Interval, bill: Bill) -> Interval:
     low, middle, high = (bill.charge(nodes, seconds) for seconds in (time_s.low, time_s.middle, time_s.high))
     return Interval(low=low, middle=middle, high=high, origin=time_s.origin)
 
@@ -205,17 +207,21 @@ def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
 
 @record
 class Appraisal:
-    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles."""
+    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles.
+
+    ``dearer``: it costs more than the candidate with fewer ranks; on a node that is charged as a whole, it may not.
+    """
 
     candidate: Candidate
     trade_off: float
     marginal: float | None
     obstacles: tuple[str, ...]
+    dearer: bool = True
 
     @property
     def worthwhile(self) -> bool:
-        """Whether throughput per node stayed high enough at the last doubling."""
-        return self.marginal is None or self.marginal >= WORTHWHILE
+        """Whether throughput per rank stayed high enough at the last doubling, or the doubling costs nothing."""
+        return self.marginal is None or self.marginal >= WORTHWHILE or not self.dearer
 
 
 @record
@@ -264,6 +270,7 @@ def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[App
             trade_off=trade_off(run, objective.weight),
             marginal=None if before is None or before.ranks == run.ranks else marginal_efficiency(before, run),
             obstacles=tuple(_obstacles(run, objective)),
+            dearer=before is None or run.cost.middle > before.cost.middle,
         )
         for before, run in zip(befores, candidates, strict=True)
     ]

@@ -23,14 +23,23 @@ class Kept:
     remark: str
 
 
-def kept_recipe(job: Job, parameters: Mapping[str, str], before: int, replicas: int, nodes: int) -> Kept | None:
-    """Return what keeps a run's global batch and rate on ``replicas`` instead of ``before``.
+@record
+class Worlds:
+    """The replicas of a run before and now, and its nodes now."""
+
+    before: int
+    now: int
+    nodes: int
+
+
+def kept_recipe(job: Job, parameters: Mapping[str, str], worlds: Worlds) -> Kept | None:
+    """Return what keeps a run's global batch and rate with another number of replicas.
 
     ``job`` has ``training``; ``parameters`` are those of the run. The batch per rank does not grow: more samples of a
     rank become micro-batches, because only this batch is known to fit its memory. None: the job divides a global batch
-    itself, or its batch is not known. Raises Refused, with the next node counts, if the batch cannot be divided;
-    ``nodes`` is the wanted count.
+    itself, or its batch is not known. Raises Refused, with the next node counts, if the batch cannot be divided.
     """
+    before, replicas = worlds.before, worlds.now
     assert job.training is not None
     known = tuple((name, text) for name, text in parameters.items() if name in job.parameters)
     work = workload_of(job, job.training, known)
@@ -38,7 +47,7 @@ def kept_recipe(job: Job, parameters: Mapping[str, str], before: int, replicas: 
         return None
     total = work.per_rank * work.accumulation * before
     if total % replicas:
-        raise Refused(_indivisible(total, replicas, nodes))
+        raise Refused(_indivisible(total, worlds))
     batch = typed_batch(total, replicas, largest=work.per_rank)
     if batch.accumulation > 1 and "accumulation" not in work.names:
         what = f"{job.name} has no parameter for the micro-batches of a step"
@@ -68,16 +77,16 @@ def _rate(work: Workload, before: int, after: int) -> tuple[str, str]:
     return f"{kept:.8g}", f"the learning rate stays as well ({work.names['learning_rate']}={kept:.4g} for its rule)"
 
 
-def _indivisible(total: int, replicas: int, nodes: int) -> Fault:
+def _indivisible(total: int, worlds: Worlds) -> Fault:
     """Return the fault of a batch that the ranks cannot share, with the next node counts that can."""
-    each = replicas // nodes
-    possible = [count_ for count_ in range(1, total // each + 1) if total % (count_ * each) == 0]
+    nodes, each = worlds.nodes, worlds.now // worlds.nodes
+    possible = [some for some in range(1, total // each + 1) if total % (some * each) == 0]
     below = [one for one in possible if one < nodes][-1:]
     above = [one for one in possible if one > nodes][:1]
     near = [f"--nodes {one}" for one in (*below, *above)]
     return Fault(
         where=f"--nodes {nodes}",
-        what=f"the run's global batch of {total} does not divide among {replicas} ranks",
+        what=f"the run's global batch of {total} does not divide among {worlds.now} ranks",
         allowed=" or ".join(near) or f"a number of ranks that divides {total}",
         next="choose one of these, or take a new recipe: --recipe plan",
     )

@@ -19,7 +19,7 @@ from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
-from hpclaunch.planner.question import Question, Trial, parts_of_a_node, trials_of
+from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trials_of
 from hpclaunch.planner.recipe import Recipe, recipe_at
 from hpclaunch.planner.rows import rows_of
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
@@ -181,7 +181,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         settings=outcome.recipe.settings if outcome.recipe else (),
         recipe=outcome.recipe,
         command=command_of(
-            question, row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime, part
+            question_for(question, part), row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime
         ),
         measuring="" if question.evidence.points or split else measuring_command(question, work),
         jobs=length.jobs,

@@ -39,9 +39,9 @@ def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
     value = f"{count(plan.nodes, 'node')} x {count(ranks // plan.nodes, kind)}"
     value += f" = {ranks} ranks" if plan.nodes > 1 or (plan.gpus_per_node and ranks > 1) else ""
     if plan.ranks_per_node is not None:
-        value = f"{count(ranks, kind)} of a shared node"
+        value = f"{count(ranks, kind)} of a {'shared ' if row and not row.whole_nodes else ''}node"
     close = _close_rows(plan, row)
-    # Node counts alone do not tell the parts of a shared node apart.
+    # Node counts alone do not tell the parts of a node apart.
     whole = max(other.ranks / other.nodes for other in plan.rows)
     parts = any(other.ranks / other.nodes < whole for other in close)
     sizes = [other.ranks if parts else other.nodes for other in close]
@@ -144,7 +144,7 @@ def _time(plan: Forecast, row: PlanRow | None) -> Headline:
         return Headline(name="time", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit="s")
     wait = f", after {time_of(run.wait_s)} in the queue" if run.wait_s else ""
     value, reach = f"{time_of(run.time_s.middle)}{wait}", time_range_of(run.time_s, " to ")
-    return _with_numbers(Headline(name="time", value=value, range=reach, trust=plan.trust, unit="s"), run.time_s)
+    return _add_numbers(Headline(name="time", value=value, range=reach, trust=plan.trust, unit="s"), run.time_s)
 
 
 def _cost(plan: Forecast, row: PlanRow | None) -> Headline:
@@ -153,8 +153,8 @@ def _cost(plan: Forecast, row: PlanRow | None) -> Headline:
     if run is None:
         return Headline(name="cost", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit=unit)
     value, reach = f"{shorten(run.cost.middle)} {unit}", range_of(run.cost, " to ")
-    return _with_numbers(Headline(name="cost", value=value, range=reach, trust=plan.trust, unit=unit), run.cost)
+    return _add_numbers(Headline(name="cost", value=value, range=reach, trust=plan.trust, unit=unit), run.cost)
 
 
-def _with_numbers(headline: Headline, interval: Interval) -> Headline:
+def _add_numbers(headline: Headline, interval: Interval) -> Headline:
     return replace(headline, number=interval.middle, low=interval.low, high=interval.high)

@@ -72,15 +72,12 @@ def names_batch(work: Workload) -> bool:
     return not work.typed.isdisjoint(("batch_size_per_rank", "accumulation", "global_batch_size"))
 
 
-def kept_batch(work: Workload, replicas: int, largest: int, *, total: int | None, own: bool) -> Batch | None:
-    """Return the batch of a typed global batch size ``total``, else with ``own`` the job's batch per rank, else None.
+def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
+    """Return the batch of the job's own batch per rank, or None if that is not known.
 
-    ``largest``: the samples of a replica that fit its memory; a larger batch per rank is accumulated. Raises ValueError
-    if a typed global batch size does not divide evenly.
+    ``largest``: the samples of a replica that fit its memory; a larger batch per rank is accumulated.
     """
-    if total is not None:
-        return typed_batch(total, replicas, largest=largest)
-    if not own or not work.per_rank:
+    if not work.per_rank:
         return None
     whole = work.per_rank * work.accumulation
     return typed_batch(whole * replicas, replicas, largest=min(largest, work.per_rank))
@@ -107,7 +104,7 @@ def recipe_for(
     rate = _scaled_rate(total, work, optimizer, facts, noise)
     # The job's own schedule belongs to its own optimizer.
     own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
-    climb = warm_up(base, total, optimizer.name, epochs=epochs, own=own_warmup)
+    climb = warm_up(total / base, optimizer.name, epochs=epochs, own=own_warmup)
     decay = choose_decay(optimizer.name, own=own_decay)
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
     if "epochs" in work.names:
@@ -121,7 +118,7 @@ def recipe_for(
         wanted["warmup_epochs"] = f"{climb.epochs:.3g}"
         wanted |= {} if own_decay else {"decay": decay.name}
         wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
-    possible = {role: text for role, value in wanted.items() if (text := _fitting(work.rows.get(role), value))}
+    possible = {role: text for role, value in wanted.items() if (text := _allowed_text(work.rows.get(role), value))}
     settings = {
         role: text
         for role, text in possible.items()
@@ -131,8 +128,8 @@ def recipe_for(
     other = None if rate is None else _other_rate(rate, batch, work, scaling)
     return Recipe(
         batch=batch,
-        settings=_named(work, settings),
-        wanted=_named(work, possible),
+        settings=_by_name(work, settings),
+        wanted=_by_name(work, possible),
         decides=tuple(work.names[role] for role in ROLES if role in work.names),
         optimizer=optimizer,
         rate=rate,
@@ -203,11 +200,11 @@ def _kept_rate(rate: Rate, kept: float | None, total: int) -> Reason:
     return replace(rate.reason, warning=warning)
 
 
-def _named(work: Workload, values: Mapping[Role, str]) -> Pairs:
+def _by_name(work: Workload, values: Mapping[Role, str]) -> Pairs:
     return tuple((work.names[role], text) for role, text in values.items())
 
 
-def _fitting(parameter: Parameter | None, value: str) -> str:
+def _allowed_text(parameter: Parameter | None, value: str) -> str:
     """Return a value as the parameter takes it, rounded if it takes whole numbers only; empty if it takes no such."""
     if parameter is None:
         return ""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import Batch, PerRank, possible_batches
+from hpclaunch.guidelines.batch import Batch, PerRank, possible_batches, typed_batch
 from hpclaunch.guidelines.parallelism import replicas as replicas_on
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.question import Trial
-from hpclaunch.planner.recipe import kept_batch
+from hpclaunch.planner.recipe import own_batch
 from hpclaunch.planner.values import PlanRow
 
 
@@ -34,7 +34,8 @@ def rows_of(predictor: Predictor, trials: Sequence[Trial]) -> list[PlanRow]:
 def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
     """Return the row of one trial; ``before``: the global batch of the trial with fewer ranks (0: the first one)."""
     ranks = trial.nodes * trial.ranks_per_node
-    empty = PlanRow(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
+    whole = trial.sizing.layout.whole_nodes
+    empty = PlanRow(nodes=trial.nodes, ranks=ranks, whole_nodes=whole, obstacles=trial.refused)
     if trial.faults:
         return empty
     gpus = predictor.strategy.parallelism.gpus_per_replica
@@ -65,7 +66,9 @@ def _batches(predictor: Predictor, replicas: int, before: int) -> list[Batch]:
     """
     largest, cap = predictor.strategy.largest, predictor.cap.batch
     total = predictor.question.global_batch
-    own = kept_batch(predictor.work, replicas, largest, total=total, own=predictor.own_batch)
+    if total is not None:
+        return [typed_batch(total, replicas, largest=largest)]
+    own = own_batch(predictor.work, replicas, largest) if predictor.own_batch else None
     if own is not None:
         return [own]
     limits = PerRank(smallest=predictor.smallest, largest=largest)

@@ -15,13 +15,13 @@ from hpclaunch.core.errors import Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Followers, Pairs, RunRecipe
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import Batch, batch_cap
+from hpclaunch.guidelines.batch import Batch, batch_cap, typed_batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.planner.epochs import critical_batch_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.machine import NodeModel
-from hpclaunch.planner.recipe import Recipe, kept_batch, names_batch, recipe_at, same_value
+from hpclaunch.planner.recipe import Recipe, names_batch, own_batch, recipe_at, same_value
 from hpclaunch.planner.workload import Workload, workload_of
 
 Axes = tuple[tuple[str, tuple[str, ...]], ...]
@@ -80,8 +80,10 @@ class RunQuestion:
     def _batch(self, work: Workload) -> Batch | None:
         if self.is_planned(work):
             return self.planned
+        if work.global_batch is None:
+            return own_batch(work, self.replicas, self._largest(work))
         try:
-            return kept_batch(work, self.replicas, self._largest(work), total=work.global_batch, own=True)
+            return typed_batch(work.global_batch, self.replicas, largest=self._largest(work))
         except ValueError:
             return None  # resolve.batch refuses it
 
@@ -106,7 +108,7 @@ class Applied:
     warnings: tuple[str, ...] = ()
 
 
-def applied(question: RunQuestion) -> Applied:
+def apply_recipe(question: RunQuestion) -> Applied:
     """Return the recipe of a run; in a sweep every run has the recipe of its own values."""
     typed = question.settings
     roles = set(question.work(typed).names.values())
@@ -116,7 +118,7 @@ def applied(question: RunQuestion) -> Applied:
     recipes = [question.recipe((*typed, *swept)) for swept in combined]
     known = [recipe for recipe in recipes if recipe is not None]
     if len(known) < len(recipes):
-        return _without_batch(question)
+        return _unknown_batch(question)
     common, followers = _split(question.job, names, known)
     rows = question.job.parameters
     own = [
@@ -124,10 +126,10 @@ def applied(question: RunQuestion) -> Applied:
         for name, text in question.free(question.typed)
         if _differs(rows[name], text, spell(rows[name].default))
     ]
-    return _explained(question, known, (*own, *common), followers)
+    return _explain(question, known, (*own, *common), followers)
 
 
-def _without_batch(question: RunQuestion) -> Applied:
+def _unknown_batch(question: RunQuestion) -> Applied:
     """Return a recipe that changes nothing but named settings: rates cannot follow a batch that is not known."""
     why = ("the global batch size is not known, so nothing follows it: see training.names in docs/job-files.md",)
     settings = question.free(question.typed)
@@ -152,9 +154,7 @@ def _split(job: Job, swept: Sequence[str], recipes: Sequence[Recipe]) -> tuple[P
     return common, Followers(by=tuple(swept), values=different, typed=typed)
 
 
-def _explained(
-    question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, followers: Followers | None
-) -> Applied:
+def _explain(question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, followers: Followers | None) -> Applied:
     """Return the recipe with its record, its words, and one warning of what was typed against it."""
     rows, swept = question.job.parameters, {name: ",".join(values) for name, values in question.axes}
     advised = _advice(question, recipes[0])

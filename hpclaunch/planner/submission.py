@@ -17,11 +17,11 @@ from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.measured.calibrations import has_measurements
-from hpclaunch.planner.run_recipe import RunQuestion, applied
+from hpclaunch.planner.run_recipe import RunQuestion, apply_recipe
 from hpclaunch.planner.workload import divided_batch, stored_figures, workload_of
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.recipes import named_settings, recipe_name_of
+from hpclaunch.resolve.recipes import as_typed, named_settings, recipe_name_of
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.resolve.strategies import replicas_of
 from hpclaunch.resolve.sweep import axes_of
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from hpclaunch.planner.values import Forecast
 
 
-def advice_for(case: Case, named: Pairs, *, given: bool) -> tuple[Advice, Pairs]:
+def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     """Return the planner's advice, and the parameters that it changes in the job.
 
-    ``named``: settings of the recipe that the request names; they stand before the typed ones of the ``case``, too.
     ``given``: the request or the job names a node count. The planner chooses one only for Horovod. A model that must be
     split is refused: hpclaunch cannot run such a job yet.
     """
     figures = stored_figures(case.job) or _looked_up_figures(case)
     plans = figures is not None and case.request.strategy in (None, HOROVOD)
-    if figures is None or not plans or (given and _fits_one_gpu(case, figures)):
-        return _with_recipe(Advice(), case, named, figures)
+    asked = as_typed(case)
+    if figures is None or not plans or (given and _fits_one_gpu(asked, figures)):
+        return _add_recipe(Advice(), case, figures)
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.finished_runs import evidence_for
     from hpclaunch.planner.question import Question
 
-    divided = divided_batch(case.job, case.request)
+    divided = divided_batch(case.job, asked.request)
     try:
-        plan = forecast(Question(case=case, figures=figures, evidence=evidence_for(case), global_batch=divided))
+        plan = forecast(Question(case=asked, figures=figures, evidence=evidence_for(asked), global_batch=divided))
     except Refused:  # resolve finds these limits of the site again, with every other reason
-        return _with_recipe(Advice(), case, named, figures)
-    advice = _node_advice(plan, case)
+        return _add_recipe(Advice(), case, figures)
+    advice = _node_advice(plan, asked)
     row = plan.chosen
-    return _with_recipe(advice, case, named, figures, planned=row.batch if row and not given else None)
+    return _add_recipe(advice, case, figures, planned=row.batch if row and not given else None)
 
 
 def _looked_up_figures(case: Case) -> ModelFigures | None:
@@ -109,8 +109,8 @@ def _own_batch(plan: Forecast, case: Case) -> str:
     return "" if own == row.batch.total else f"; as submitted, with the job's own batch per rank, B = {own}"
 
 
-def _with_recipe(
-    advice: Advice, case: Case, named: Pairs, figures: ModelFigures | None, planned: Batch | None = None
+def _add_recipe(
+    advice: Advice, case: Case, figures: ModelFigures | None, planned: Batch | None = None
 ) -> tuple[Advice, Pairs]:
     """Return the advice with the recipe, and the parameters that it changes; ``planned``: the batch of the plan."""
     name, request = recipe_name_of(case), case.request
@@ -121,7 +121,7 @@ def _with_recipe(
         job=case.job,
         name=name,
         named=named_settings(case),
-        typed=request.settings[len(named) :],
+        typed=request.settings,
         axes=axes_of(case.job, request),
         replicas=planned.replicas if planned else replicas_of(request, sizing.layout),
         planned=planned,
@@ -129,7 +129,7 @@ def _with_recipe(
         figures=figures,
         noise=_noise_of(case),
     )
-    found = applied(question)
+    found = apply_recipe(question)
     return replace(advice, recipe=found.recipe, followers=found.followers, warnings=found.warnings), found.settings
 
 

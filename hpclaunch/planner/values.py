@@ -60,12 +60,13 @@ class StatisticalEfficiency:
 class PlanRow:
     """One node count: its ranks, its batch, and its predicted throughput, time and cost, as far as they are known.
 
-    ``obstacles``: why it is not possible, or not feasible. ``marginal``: throughput per node, relative to that before
-    the last doubling. ``trade_off``: of time and cost; smaller is better.
+    ``obstacles``: why it is not possible, or not feasible. ``marginal``: throughput per rank, relative to that before
+    the last doubling. ``trade_off``: of time and cost; smaller is better. ``whole_nodes``: no other job runs on them.
     """
 
     nodes: int
     ranks: int
+    whole_nodes: bool = True
     batch: Batch | None = None
     throughput: Throughput | None = None
     candidate: Candidate | None = None

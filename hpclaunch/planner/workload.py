@@ -140,7 +140,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         optimizers=_optimizers(job, names["optimizer"]),
         precision="mixed" if number_format != "float32" else "float32",
         number_format=number_format,
-        typed=frozenset(typed_roles | _settled(typed)),
+        typed=frozenset(typed_roles | _roles_decided_by(typed)),
         names={role: name for role, name in names.items() if name in job.parameters},
         rows={role: job.parameters[name] for role, name in names.items() if name in job.parameters},
     )
@@ -155,7 +155,7 @@ SETTLED_BY: dict[str, tuple[Role, ...]] = {
 UNSET = ("", "0", "0.0")
 
 
-def _settled(typed: Mapping[str, str]) -> set[Role]:
+def _roles_decided_by(typed: Mapping[str, str]) -> set[Role]:
     """Return the roles that typed parameters decide although they are not typed themselves.
 
     AdaScale includes a warm-up (Johnson et al. 2020), so that it decides this role.

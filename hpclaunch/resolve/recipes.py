@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hpclaunch.config.job import AS_WRITTEN, PLAN
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import Fault, did_you_mean
@@ -21,6 +23,18 @@ def named_settings(case: Case) -> Pairs:
         return ()
     rows = case.job.parameters
     return tuple((name, spell(rows[name].with_default(value).default)) for name, value in recipe.settings.items())
+
+
+def free_settings(case: Case) -> Pairs:
+    """Return the settings of the named recipe that are neither typed nor swept."""
+    taken = {name for name, _ in (*case.request.settings, *case.request.sweep)}
+    return tuple((name, text) for name, text in named_settings(case) if name not in taken)
+
+
+def as_typed(case: Case) -> Case:
+    """Return the case with the settings of the named recipe as typed ones: the planner fills in what neither has."""
+    settings = (*free_settings(case), *case.request.settings)
+    return replace(case, request=replace(case.request, settings=settings))
 
 
 def recipe_faults(case: Case) -> tuple[Fault, ...]:
