@@ -146,7 +146,8 @@ def _kept_words(current: str, batch: int, row: Published | None) -> str:
         return f"keep {current}"
     if batch <= row.batch:
         return f"keep {current}: it was used for {row.task} with batch sizes up to {row.batch}"
-    return f"keep {current}: no other optimizer was published for {row.task} with a larger batch"
+    beyond = f"beyond the {row.batch} samples that were measured for {row.task}"
+    return f"keep {current}, {beyond}: no other optimizer was published for more"
 
 
 def _warn_beyond_published(name: str, batch: int, row: Published | None) -> str:
