@@ -144,7 +144,7 @@ def _time(plan: Forecast, row: PlanRow | None) -> Headline:
         return Headline(name="time", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit="s")
     wait = f", after {time_of(run.wait_s)} in the queue" if run.wait_s else ""
     value, reach = f"{time_of(run.time_s.middle)}{wait}", time_range_of(run.time_s, " to ")
-    return _with_numbers(Headline(name="time", value=value, range=reach, trust=plan.trust, unit="s"), run.time_s)
+    return _add_numbers(Headline(name="time", value=value, range=reach, trust=plan.trust, unit="s"), run.time_s)
 
 
 def _cost(plan: Forecast, row: PlanRow | None) -> Headline:
@@ -153,8 +153,8 @@ def _cost(plan: Forecast, row: PlanRow | None) -> Headline:
     if run is None:
         return Headline(name="cost", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit=unit)
     value, reach = f"{shorten(run.cost.middle)} {unit}", range_of(run.cost, " to ")
-    return _with_numbers(Headline(name="cost", value=value, range=reach, trust=plan.trust, unit=unit), run.cost)
+    return _add_numbers(Headline(name="cost", value=value, range=reach, trust=plan.trust, unit=unit), run.cost)
 
 
-def _with_numbers(headline: Headline, interval: Interval) -> Headline:
+def _add_numbers(headline: Headline, interval: Interval) -> Headline:
     return replace(headline, number=interval.middle, low=interval.low, high=interval.high)

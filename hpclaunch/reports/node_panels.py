@@ -47,12 +47,10 @@ def points_of(plan: Forecast) -> list[Point]:
 
 def throughput(axes: Any, plan: Forecast) -> None:
     """Draw samples/s against nodes."""
-    from matplotlib.ticker import EngFormatter
-
     rates = [point.rate.samples_per_s for point in points_of(plan)]
     _curve(axes, plan, [bounds(rate) for rate in rates], "samples/s")
     if max(rate.high for rate in rates) >= LARGE:
-        axes.yaxis.set_major_formatter(EngFormatter(sep=""))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
 
 
 def efficiency(axes: Any, plan: Forecast) -> None:

@@ -244,8 +244,9 @@ def test_the_printed_command_gives_exactly_this_plan(desk: Desk, words: list[str
     assert f"B = {batch['per_rank'] * batch['replicas'] * batch['accumulation']} = " in done.err
 
 
-def test_submit_with_typed_nodes_trains_as_the_plan_says(desk: Desk) -> None:
-    words = ("cifar", *AT, "--account", "m1", "--nodes", "4")
+@pytest.mark.parametrize("nodes", [[], ["--nodes", "4"]])
+def test_submit_trains_as_the_plan_says_without_its_command(desk: Desk, nodes: list[str]) -> None:
+    words = ("cifar", *AT, "--account", "m1", *nodes)
     plan = desk.type("plan", *words, "--json").json
     done = desk.type("submit", *words, "--dry-run", SCRATCH="/scratch")
     assert parameters_in(done.out) == settings_of(plan)
