@@ -4,8 +4,8 @@
 
 1. Plans from defaults alone, against what notebooks and MLPerf logs published (`hpclaunch plan` itself).
 2. Scaling: T1 and T3 are calibrated on their two smallest sizes, all other series on the smallest alone if they have
-   two sizes and on two otherwise; then every larger size is predicted (in T1 and T3, those of 8 nodes and more), next to
-   the straight line through the same two sizes.
+   two sizes and on two otherwise; then every larger size is predicted (in T1 and T3, from 8 nodes on), beside the
+   straight line through the same two sizes.
 3. Epochs: the Pareto law, leaving out one CosmoFlow system at a time.
 
 No constant is chosen for a single row. `CHOSEN` says in sight of which tables constants were chosen. Ends with 1 if a

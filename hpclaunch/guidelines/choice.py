@@ -140,7 +140,7 @@ def candidate(
         between_s=between_s,
         wait_s=wait_s,
         node_hours=hours,
-        cost=_charged(nodes, time_s, bill),
+        cost=_cost_of(nodes, time_s, bill),
         unit=bill.unit,
         charged=_charge_in_words(time_s, length.overhead.once_s, bill),
         jobs=jobs,
@@ -171,7 +171,7 @@ def _run_to_run(epochs: Interval) -> Interval:
     )
 
 
-def _charged(nodes: int, time_s: Interval, bill: Bill) -> Interval:
+def _cost_of(nodes: int, time_s: Interval, bill: Bill) -> Interval:
     low, middle, high = (bill.charge(nodes, seconds) for seconds in (time_s.low, time_s.middle, time_s.high))
     return Interval(low=low, middle=middle, high=high, origin=time_s.origin)
 

@@ -41,10 +41,10 @@ class EpochsLaw:
         middle, spread = self.critical.samples, self.critical.spread
         if batch <= self.flat or middle is None:
             return Interval(low=self.epochs, middle=self.epochs, high=self.epochs, origin="given")
-        low, centre, high = (self._by_law(batch, middle * factor) for factor in (spread, 1.0, 1 / spread))
+        low, centre, high = (self._law_epochs(batch, middle * factor) for factor in (spread, 1.0, 1 / spread))
         return Interval(low=low, middle=centre, high=high, origin=self.critical.origin)
 
-    def _by_law(self, batch: float, critical: float) -> float:
+    def _law_epochs(self, batch: float, critical: float) -> float:
         return pareto_from(self.epochs, self.flat, critical).epochs(batch)
 
     @property

@@ -113,7 +113,7 @@ def choose_optimizer(
             numbers=_numbers(batch, rules, row, facts),
             verdict=verdict,
             source=f"{SOURCE}; {row.source}" if row else SOURCE,
-            warning=warning or _beyond_published(name, batch, published_for(facts.name, name)),
+            warning=warning or _warn_beyond_published(name, batch, published_for(facts.name, name)),
         ),
     )
 
@@ -146,10 +146,11 @@ def _kept_words(current: str, batch: int, row: Published | None) -> str:
         return f"keep {current}"
     if batch <= row.batch:
         return f"keep {current}: it was used for {row.task} with batch sizes up to {row.batch}"
-    return f"keep {current}: no other optimizer was published for {row.task} with a larger batch"
+    beyond = f"beyond the {row.batch} samples that were measured for {row.task}"
+    return f"keep {current}, {beyond}: no other optimizer was published for more"
 
 
-def _beyond_published(name: str, batch: int, row: Published | None) -> str:
+def _warn_beyond_published(name: str, batch: int, row: Published | None) -> str:
     """Return the warning about a batch larger than any that was published for the optimizer, or empty text."""
     if row is None or batch <= row.batch:
         return ""

@@ -16,9 +16,9 @@ KERAS_S, OPERATION_S, JOINING_S = 1e-3, 10e-6, 3e-3
 the published step times of notebooks 3 and 4 within 0.8 to 1.8; Horovod's 3 ms was chosen in sight of them."""
 FACTOR = 1.0
 """Relative half-width of every prior here: a factor of 2."""
-OPERATIONS_OF_A_LAYER, SOME_OPERATIONS = 31, 1000
-"""Operations of a training graph for every layer (cifar 961 for 31 layers, mnist 248 for 8); and of a model of which
-not even the layers are known."""
+OPERATIONS_OF_A_LAYER, SOME_OPERATIONS = 27, 1000
+"""Operations of a training graph for every layer (18 to 28 for the bundled models, cifar 961 for 35 layers); and of a
+model of which not even the layers are known."""
 WIDER = 3.0
 """Relative half-width of the fixed time if the operations were not counted: a factor of 4."""
 DECODED_BYTES_PER_S = 60e6

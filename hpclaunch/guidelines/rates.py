@@ -192,19 +192,17 @@ class Warmup:
     reason: Reason
 
 
-def warm_up(
-    base_batch: float, batch: float, optimizer: str, *, epochs: float | None = None, own: float = 0.0
-) -> Warmup:
+def warm_up(growth: float, optimizer: str, *, epochs: float | None = None, own: float = 0.0) -> Warmup:
     """Return the warm-up: none if the batch does not grow, 2 epochs, or 5 beyond 8 times the base batch.
 
-    The job's ``own`` warm-up (epochs; 0: none) is kept: CosmoFlow's runs in MLPerf HPC used the same one at every
-    batch size. For LARS and LAMB it grows in proportion to the batch. It is at most a fifth of a run of ``epochs``, the
-    share of LAMB at its largest batch (You et al. 2020), and at most 10 epochs.
+    ``growth``: the global batch size relative to the base batch. The job's ``own`` warm-up (epochs; 0: none) is kept:
+    CosmoFlow's runs in MLPerf HPC used the same one at every batch size. For LARS and LAMB it grows in proportion to
+    the batch. It is at most a fifth of a run of ``epochs``, the share of LAMB at its largest batch (You et al. 2020),
+    and at most 10 epochs.
     Source: guidelines ("start with single worker/rank/node LR and scale up to desired value linearly over a couple of
     epochs"); Goyal et al. 2017 (5 epochs); LEGW, You et al. 2019 (epochs in proportion to the batch).
     """
-    positive(base_batch=base_batch, batch=batch)
-    growth = batch / base_batch
+    positive(growth=growth)
     climb = 0.0 if growth <= 1 else WARMUP_EPOCHS if growth <= LARGE_STEP else LONG_WARMUP_EPOCHS
     source, verdict = f"{SOURCE}; Goyal et al. 2017", ""
     if own:

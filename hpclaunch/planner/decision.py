@@ -116,10 +116,10 @@ def is_part_of_node(predictor: Predictor, row: PlanRow) -> bool:
 def add_marginals(rows: Sequence[PlanRow], choice: NodeChoice | None) -> list[PlanRow]:
     """Return the rows with marginal efficiency and trade-off, and with the obstacles that the choice found."""
     appraised = {appraisal.candidate.size: appraisal for appraisal in choice.appraised} if choice else {}
-    return [_with_marginal(row, appraised.get(row.candidate.size) if row.candidate else None) for row in rows]
+    return [_add_marginal(row, appraised.get(row.candidate.size) if row.candidate else None) for row in rows]
 
 
-def _with_marginal(row: PlanRow, appraisal: Appraisal | None) -> PlanRow:
+def _add_marginal(row: PlanRow, appraisal: Appraisal | None) -> PlanRow:
     if appraisal is None:
         return row
     obstacles = (*row.obstacles, *appraisal.obstacles)

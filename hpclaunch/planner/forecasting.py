@@ -19,7 +19,7 @@ from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
-from hpclaunch.planner.question import Question, Trial, parts_of_a_node, trials_of
+from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trials_of
 from hpclaunch.planner.recipe import Recipe, recipe_at
 from hpclaunch.planner.rows import rows_of
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
@@ -58,7 +58,8 @@ def _plan(question: Question) -> Forecast:
         )
     whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
-    if strategy.parallelism.gpus_per_replica == 1:
+    timing = timing_of(question, work, node, question.figures)
+    if strategy.parallelism.gpus_per_replica == 1 and timing is not None:
         tried = [*parts_of_a_node(question, first), *tried]
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
@@ -71,7 +72,7 @@ def _plan(question: Question) -> Forecast:
         strategy=strategy,
         cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
         facts=facts_of(work, critical, noise),
-        timing=timing_of(question, work, node, question.figures),
+        timing=timing,
     )
     rows = rows_of(predictor, tried)
     decision = decide(predictor, first, rows)
@@ -181,7 +182,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         settings=outcome.recipe.settings if outcome.recipe else (),
         recipe=outcome.recipe,
         command=command_of(
-            question, row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime, part
+            question_for(question, part), row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime
         ),
         measuring="" if question.evidence.points or split else measuring_command(question, work),
         jobs=length.jobs,

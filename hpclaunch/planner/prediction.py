@@ -144,9 +144,9 @@ class Predictor:
         own, limits = self.work.per_rank if self.own_batch else None, PerRank(smallest=1, largest=self.strategy.largest)
         cap = min(own or self.cap.batch, self.strategy.largest)
         batches = possible_batches(max(1, cap), 1, limits, at_least=cap if own else 1)
-        return self.best([self.candidate(trial, batch, self._of_one_rank(batch)) for batch in batches])
+        return self.best([self.candidate(trial, batch, self._single_throughput(batch)) for batch in batches])
 
-    def _of_one_rank(self, batch: Batch) -> Throughput:
+    def _single_throughput(self, batch: Batch) -> Throughput:
         assert self.timing is not None
         shape = Shape(nodes=1, ranks_per_node=1, per_rank=batch.per_rank)
         machine, timing = Machine(links=self.node.links), self.timing_on(1)

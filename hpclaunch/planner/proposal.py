@@ -21,18 +21,14 @@ def command_of(
     nodes: int,
     settings: tuple[tuple[str, str], ...],
     walltime: int | None = None,
-    ranks_per_node: int | None = None,
 ) -> str:
-    """Return the command that runs the plan: the typed flags, node count, ``walltime`` (s), and parameters to set.
-
-    ``ranks_per_node``: those of a part of a shared node, if that is the plan's choice.
-    """
+    """Return the command that runs the plan: the typed flags, node count, ``walltime`` (s), and parameters to set."""
     request = question.case.request
     words = ["hpclaunch", "submit", request.target, "--nodes", str(nodes)]
     flags = {
         "--site": request.site,
         "--node-type": request.node_type,
-        "--tasks-per-node": request.tasks_per_node or ranks_per_node,
+        "--tasks-per-node": request.tasks_per_node,
     }
     flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
     flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}

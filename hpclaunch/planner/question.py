@@ -135,19 +135,22 @@ def parts_of_a_node(question: Question, whole: Trial) -> list[Trial]:
     if not layout.gpus_per_node or layout.stand_in_gpus:
         return []
     counts = [1 << bit for bit in range(layout.tasks_per_node.bit_length()) if 1 << bit < layout.tasks_per_node]
-    trials = [trial_of(question, 1, ranks_per_node=ranks) for ranks in counts]
+    trials = [trial_of(question_for(question, ranks), 1) for ranks in counts]
     return [trial for trial in trials if not trial.faults]
 
 
-def trial_of(question: Question, nodes: int, *, ranks_per_node: int | None = None) -> Trial:
-    """Return the trial of one node count. It needs no account, which changes neither placement nor price.
+def question_for(question: Question, ranks_per_node: int | None) -> Question:
+    """Return the question with these ranks of each node as if they were typed; None: unchanged."""
+    if ranks_per_node is None:
+        return question
+    request = replace(question.case.request, tasks_per_node=ranks_per_node)
+    return replace(question, case=replace(question.case, request=request))
 
-    ``ranks_per_node``: those of a part of a node; None: as the request, the job or the site has it.
-    """
+
+def trial_of(question: Question, nodes: int) -> Trial:
+    """Return the trial of one node count. It needs no account, which changes neither placement nor price."""
     decisions, typed = Decisions(), question.case.request.walltime
     request = replace(question.case.request, nodes=nodes)
-    if ranks_per_node is not None:
-        request = replace(request, tasks_per_node=ranks_per_node)
     sizing = sizing_of(replace(question.case, request=request, needs_account=False), decisions)
     limits = [longest_walltime(place.of(sizing.node_type), nodes)[0] for place in sizing.placement.limits]
     longest = min((limit for limit in limits if limit is not None), default=None)

@@ -104,7 +104,7 @@ def recipe_for(
     rate = _scaled_rate(total, work, optimizer, facts, noise)
     # The job's own schedule belongs to its own optimizer.
     own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
-    climb = warm_up(base, total, optimizer.name, epochs=epochs, own=own_warmup)
+    climb = warm_up(total / base, optimizer.name, epochs=epochs, own=own_warmup)
     decay = choose_decay(optimizer.name, own=own_decay)
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
     if "epochs" in work.names:

@@ -70,7 +70,9 @@ def _batches(predictor: Predictor, replicas: int, before: int) -> list[Batch]:
         return [typed_batch(total, replicas, largest=largest)]
     own = own_batch(predictor.work, replicas, largest) if predictor.own_batch else None
     if own is not None:
-        return [own]
+        # With a typed batch per rank, the node count is still hpclaunch's choice: it ends where B reaches the bound.
+        is_free = predictor.question.typed_nodes is None
+        return [] if is_free and before and own.total > cap else [own]
     limits = PerRank(smallest=predictor.smallest, largest=largest)
     found = possible_batches(cap, replicas, limits, at_least=max(1, before))
     if found or before:
@@ -81,7 +83,9 @@ def _batches(predictor: Predictor, replicas: int, before: int) -> list[Batch]:
 
 def _why_none(predictor: Predictor, replicas: int, before: int) -> str:
     """Return why more ranks cannot share a global batch."""
-    cap = f"a global batch of at most {predictor.cap.batch}"
+    cap, own = f"a global batch of at most {predictor.cap.batch}", predictor.work.per_rank
+    if predictor.own_batch and own:
+        return f"{cap} leaves each rank fewer than the {count(own, 'sample')} that were typed"
     if before <= predictor.strategy.largest * replicas and predictor.cap.batch // replicas >= predictor.smallest:
         return f"{cap} leaves {count(replicas, 'rank')} less than the {before} samples of fewer ranks"
     return f"{cap} leaves each rank fewer than {predictor.smallest} samples"

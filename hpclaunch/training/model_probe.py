@@ -18,6 +18,10 @@ FIXED = ("Const", "ReadVariableOp")
 LOOPS = ("While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall")
 """Operations with inner operations, which TensorFlow's profiler counts once, or not at all."""
 FLOAT_BYTES = 4
+BOOKKEEPING = ("Const", "Placeholder", "ReadVariableOp", "Identity", "NoOp")
+"""Operations of a graph that launch nothing."""
+OPERATIONS_OF_AN_UPDATE, OPERATIONS_OF_KERAS = 21, 20
+"""Operations with which Keras 2.15's Adam updates one variable, and those of its loss and metrics in a step."""
 
 
 class ProbeError(Exception):
@@ -76,7 +80,7 @@ def saved_bytes(model: Any, few: Any, many: Any) -> tuple[float, bool]:
 
 
 def training_operations(model: Any) -> Optional[int]:
-    """The operations of the graph of one training step without its optimizer; None if the model has no gradient.
+    """The operations of one training step: forward, backward, and Adam's update; None if the model has no gradient.
 
     Each costs some microseconds of the framework's own time, however small the batch is.
     """
@@ -91,9 +95,11 @@ def training_operations(model: Any) -> Optional[int]:
         return [one for one in tape.gradient(loss, model.trainable_variables) if one is not None]
 
     try:
-        return len(tf.function(step).get_concrete_function(*specs).graph.get_operations())
+        graph = tf.function(step).get_concrete_function(*specs).graph
     except Exception:  # an operation without a gradient: the fixed time is then estimated from the layers
         return None
+    launched = sum(one.type not in BOOKKEEPING for one in graph.get_operations())
+    return launched + OPERATIONS_OF_AN_UPDATE * len(model.trainable_variables) + OPERATIONS_OF_KERAS
 
 
 def _trace(model: Any, batch: int) -> Any:

@@ -77,6 +77,8 @@ def test_a_short_job_costs_what_the_site_charges_at_least() -> None:
     assert a_candidate(16, 16_000, bill=quarter).cost.middle == pytest.approx(3 * 16 * 0.25)  # 450 s
     assert a_candidate(1, 1000, bill=quarter).cost.middle > 3 * 0.25
     assert a_candidate(1, 1e9, bill=Bill(least=1)).cost.middle == 1
+
+
 def test_uncertain_epochs_widen_the_ranges() -> None:
     known, uncertain = a_candidate(16, 16_000), a_candidate(16, 16_000, epochs_spread=1.0)
     assert uncertain.epochs.high > 2 * uncertain.epochs.middle

@@ -124,11 +124,12 @@ def test_an_unknown_sample_size_counts_as_data_that_no_node_holds() -> None:
     assert giant.parallelism is not None and giant.parallelism.strategy == "model-data"
 
 
-def test_a_small_data_set_needs_one_gpu() -> None:
+def test_a_small_data_set_needs_a_part_of_a_node() -> None:
     plan = plan_of(bundled_job("chips"))  # 3,924 photographs: a global batch of at most 62
-    assert (plan.nodes, chosen(plan).ranks) == (1, 1)
+    assert plan.nodes == 1 and chosen(plan).ranks <= 2
     assert 32 <= total_of(plan) <= 62
-    assert "a global batch of at most 62 leaves each rank fewer than 32 samples" in plan.summary
+    refused = [text for row in plan.rows for text in row.obstacles]
+    assert any(text.startswith("a global batch of at most 62 leaves each rank fewer than") for text in refused)
 
 
 def test_where_nodes_are_charged_as_a_whole_one_process_may_still_be_faster() -> None:

@@ -79,9 +79,7 @@ def test_a_rate_that_is_not_known_is_said_in_the_plan_too() -> None:
     assert any(text.startswith("cost: ") and "rate" in text for text in told), told
 
 
-@pytest.mark.parametrize(
-    ("job", "site"), [("resnet50", "perlmutter"), ("cosmoflow", "perlmutter"), ("cosmoflow", "frontier")]
-)
+@pytest.mark.parametrize(("job", "site"), [("resnet50", "perlmutter"), ("resnet50", "vista"), ("chips", "perlmutter")])
 def test_who_prefers_cost_gets_fewer_nodes_and_who_prefers_time_gets_more(job: str, site: str) -> None:
     found = {}
     for word in ("cost", "time"):

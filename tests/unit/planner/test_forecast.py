@@ -213,12 +213,22 @@ def test_a_job_that_cannot_be_told_its_batch_must_take_it_itself() -> None:
 
 
 def test_a_typed_batch_and_a_typed_optimizer_are_kept() -> None:
-    plan = plan_of(settings=(("batch_size_per_rank", "300"), ("optimizer", "sgd")))
+    plan = plan_of(nodes=8, settings=(("batch_size_per_rank", "300"), ("optimizer", "sgd")))
     assert all(row.batch.per_rank == 300 for row in plan.rows if row.batch)
     assert plan.nodes == 8
     assert any("B = 9600, sqrt(N) = 1132, B_crit = 15000" in warning for warning in plan.warnings)
     assert any("sgd kept as typed" in warning for warning in plan.warnings)
     assert not {"batch_size_per_rank", "optimizer"} & set(dict(plan.settings))
+
+
+@pytest.mark.parametrize(("per_rank", "most"), [(300, 900), (64, 1131), (2000, 2000)])
+def test_a_typed_batch_per_rank_bounds_the_node_count(per_rank: int, most: int) -> None:
+    plan = plan_of(settings=(("batch_size_per_rank", str(per_rank)),))
+    totals = [row.batch.total for row in plan.rows if row.batch]
+    assert max(totals) <= most and plan.feasible
+    said = f"leaves each rank fewer than the {per_rank} samples that were typed"
+    assert plan.rows[-1].obstacles[-1].endswith(said)
+    assert any("kept as typed: B = 2000" in warning for warning in plan.warnings) == (per_rank == 2000)
 
 
 def test_a_typed_global_batch_is_shared_out_or_said_not_to_be() -> None:
