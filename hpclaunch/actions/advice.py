@@ -1,33 +1,40 @@
-"""Asks the planner for the node count where no one set it, and for the key under which measurements are stored."""
+"""Asks the planner for a run's recipe, for the node count where no one set it, and for the key of its measurements."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from hpclaunch.core.spec import HOROVOD
-from hpclaunch.planner.measured.calibrations import with_key
-from hpclaunch.resolve.case import Case
+from hpclaunch.config.job import AS_WRITTEN
+from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
+from hpclaunch.resolve.case import Advice, Case
+from hpclaunch.resolve.recipes import as_typed, free_settings, recipe_faults, recipe_name_of
 
 
 def advised(case: Case) -> Case:
-    """Return the case with the planner's advice and the key of its measurements.
+    """Return the case with the planner's advice: the recipe's values are defaults of its job.
 
-    If the node count is given, the planner is asked only about large models. It plans only Horovod's runs: other
-    strategies run on the nodes that are typed. Only a job with a ``training`` section has measurements.
+    Precedence of a parameter, highest first: typed, swept, the recipe that the request names, the planner's, the job
+    file. With ``--recipe job`` the job file stays as it is, and the planner chooses only the node count, where none is
+    given. Only a job with a ``training`` section has a planned recipe and measurements.
     """
-    training, request = case.job.training, case.request
-    if training is not None:
-        case = with_key(case)
-    given = request.nodes is not None or case.job.resources.nodes != "auto"
-    if request.strategy not in (None, HOROVOD):
-        return case
-    if training is None or not (training.figures or training.model) or (given and not training.large):
-        return case
-    from hpclaunch.planner.measured.finished_runs import evidence_for
-    from hpclaunch.planner.measured.model_figures import known_figures
-    from hpclaunch.planner.submission import advice_for  # takes 100 ms, which a typed node count does not need
+    training, faults = case.job.training, recipe_faults(case)
+    if faults:
+        return replace(case, advice=Advice(objections=faults))
+    if training is None:
+        named = free_settings(case)
+        recipe = RunRecipe(name=recipe_name_of(case), advised=named, applied=named) if named else None
+        return _take_advice(case, Advice(recipe=recipe), named)
+    from hpclaunch.planner.measured.calibrations import with_key
 
-    figures = known_figures(case.job, case.context.environment)
-    if figures is None:
-        return case
-    return replace(case, advice=advice_for(case, figures, evidence_for(case)))
+    case = replace(case, calibration_key=with_key(as_typed(case)).calibration_key)
+    given = case.request.nodes is not None or case.job.resources.nodes != "auto"
+    decided = (given and not training.large) or case.request.strategy not in (None, HOROVOD)
+    if recipe_name_of(case) == AS_WRITTEN and decided:
+        return _take_advice(case, Advice(recipe=RunRecipe(name=AS_WRITTEN)), ())
+    from hpclaunch.planner.submission import advice_for
+
+    return _take_advice(case, *advice_for(case, given=given))
+
+
+def _take_advice(case: Case, advice: Advice, settings: Pairs) -> Case:
+    return replace(case, job=case.job.with_defaults(settings), advice=advice)

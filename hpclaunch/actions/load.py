@@ -35,6 +35,7 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
         context_of(system, request),
         site_origin=chosen.origin,
         other_site=chosen.elsewhere,
+        at_site=chosen.here,
         notices=tuple(_own_files(system, request, chosen.site)),
     )
     case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context)

@@ -15,6 +15,7 @@ from hpclaunch.core.spec import Request
 if TYPE_CHECKING:
     from hpclaunch.guidelines.choice import Objective
     from hpclaunch.guidelines.figures import ModelFigures
+    from hpclaunch.planner.question import Question, Queue
     from hpclaunch.planner.values import Forecast
     from hpclaunch.resolve.case import Case
 
@@ -30,7 +31,8 @@ def plan_job(
     """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError.
 
     It runs only two kinds of programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
-    for its queue. It writes only what it measured: the model's figures and those of finished runs.
+    for its queue, on the site's own machines. It writes only what it measured: the model's figures and those of
+    finished runs.
     """
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.calibration_file import read_evidence
@@ -50,10 +52,8 @@ def plan_job(
         objective=objective,
         global_batch=global_batch or divided_batch(case.job, request),
     )
-    if figures is not None and _has_a_queue_here(case):
-        from hpclaunch.actions.queue import queue_of
-
-        question = replace(question, queue=queue_of(system, question))
+    if figures is not None and case.site.scheduler_row.has_queue:
+        question = replace(question, queue=_queue(system, question))
     plan = forecast(question)
     if site.status != "retired":
         return plan
@@ -61,11 +61,27 @@ def plan_job(
     return replace(plan, warnings=(*plan.warnings, warning))
 
 
-def _has_a_queue_here(case: Case) -> bool:
-    """Whether the site's own scheduler can be asked from this machine."""
-    row = case.site.scheduler_row
-    foreign = is_foreign(case.site.status, case.context.other_site)
-    return row.has_queue and not foreign and which(row.start_command) is not None
+def _queue(system: System, question: Question) -> Queue:
+    """Return the waits in the site's queue. A scheduler is asked only on a machine that is known to be the site's."""
+    from hpclaunch.planner.question import Queue
+
+    unknown = _why_not_asked(question.case)
+    if unknown:
+        return Queue(unknown=unknown)
+    from hpclaunch.actions.queue import queue_of
+
+    return queue_of(system, question)
+
+
+def _why_not_asked(case: Case) -> str:
+    """Return why the scheduler of this machine cannot know the site's queue; empty if it can."""
+    site, context = case.site, case.context
+    if is_foreign(site.status, context.other_site):
+        return f"this machine is {context.other_site}'s" if context.other_site else f"{site.name} is retired"
+    if not context.at_site:
+        return f"this machine is not known to be one of {site.name}'s"
+    command = site.scheduler_row.start_command
+    return "" if which(command) else f"this machine has no {command}"
 
 
 def _figures(system: System, case: Case) -> tuple[ModelFigures | None, str]:

@@ -40,6 +40,7 @@ def queue_of(system: System, question: Question) -> Queue:
         waits=waits,
         reasons=tuple(reasons),
         words=_queue_words(row, by_history, estimated, len(past)),
+        unknown="" if waits else f"{row.title} gives no estimate",
     )
 
 

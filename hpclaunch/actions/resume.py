@@ -19,42 +19,58 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import LIBRARY, Request
 from hpclaunch.runs import Run
 from hpclaunch.runs.create import REQUEST
 
 
-def resume(system: System, run: Run, nodes: int | None = None, walltime: int | None = None) -> tuple[Run, list[str]]:
+@record
+class Changes:
+    """What a resumed run gets instead of what it had; None: the same. ``walltime`` is in seconds."""
+
+    nodes: int | None = None
+    walltime: int | None = None
+    recipe: str | None = None
+
+    @property
+    def none(self) -> bool:
+        """Whether nothing changes, so that the run's own script is used."""
+        return self.nodes is None and self.walltime is None and self.recipe is None
+
+
+def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
     """Submit an ended run again; its program continues from its checkpoints. Returns the run and warnings.
 
-    With ``nodes`` or ``walltime`` (seconds) the script is planned and rendered again, from the request and the code in
-    the run directory. Raises Refused for a run that has not ended or that completed.
+    With changes the script is planned and rendered again, from the request and the code in the run directory. The run
+    keeps its global batch, optimizer, schedule and rate, unless a ``recipe`` is named. Raises Refused for a run that
+    has not ended or that completed, and for a number of ranks that cannot share its batch.
     """
     if run.tasks or run.index >= 0:
-        return _resume_in_array(run, nodes, walltime), []
+        return _resume_in_array(run, changes), []
     _refuse_unended(run)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     options = scheduler_row(run.scheduler).excluding(run.excluded)
-    if nodes is None and walltime is None:
+    if changes.none:
         text = read_text(run.script)
         if not text:
             raise Refused(Fault(where=str(run.script), what="cannot be read", next="hpclaunch submit"))
         os.utime(run.script)  # the script counts its restarts from here
         recorded = run.spec().get("walltime")
         return hand_over(run, text, recorded if isinstance(recorded, int) else 0, options, earlier=earlier), []
-    prepared = _prepare_resumed(system, run, nodes, walltime)
+    prepared, remarks = _prepare_resumed(system, run, changes)
     check(prepared)
     _write(run, prepared, len(earlier))
-    warnings = [*prepared.notices, *_changes(run, prepared, len(earlier))]
+    warnings = [*prepared.notices, *remarks]
     return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), warnings
 
 
-def _resume_in_array(run: Run, nodes: int | None, walltime: int | None) -> Run:
+def _resume_in_array(run: Run, changes: Changes) -> Run:
     """Submit one run of an array again, or all its runs that ended without completing, as one array."""
-    if nodes is not None or walltime is not None:
+    if not changes.none:
         what = f"{run.label} belongs to a job array, whose runs share one script"
-        raise Refused(Fault(what=what, next="resume it without --nodes and --walltime"))
+        raise Refused(Fault(what=what, next="resume it without --nodes, --walltime and --recipe"))
     if run.index >= 0:
         _refuse_unended(run)
         ended = [run]
@@ -82,23 +98,33 @@ def _refuse_unended(run: Run) -> None:
         raise Refused(Fault(what=what, next=f"hpclaunch wait {name}, or hpclaunch cancel {name}"))
 
 
-def _prepare_resumed(system: System, run: Run, nodes: int | None, walltime: int | None) -> Prepared:
-    """Plan and render the run's recorded request again, with other nodes or another walltime."""
+def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepared, list[str]]:
+    """Plan and render the run's recorded request again, with the changes; returns remarks on the batch, too."""
     recorded = json_object(read_text(run.path / REQUEST))
     known = {field.name for field in fields(Request)}
     typed = {key: _tuples(value) for key, value in recorded.items() if key in known}
     if "target" not in typed or not isinstance(recorded.get("cwd"), str):
         what = "the file with the run's request is missing or damaged"
-        raise Refused(Fault(where=str(run.path / REQUEST), what=what, next="resume it without --nodes and --walltime"))
+        after = "resume it without --nodes, --walltime and --recipe"
+        raise Refused(Fault(where=str(run.path / REQUEST), what=what, next=after))
     request = Request(**{**typed, "site": run.site})
     # The same node count as before, unless another is typed: the planner might choose another one now.
-    request = replace(
-        request, nodes=nodes or _nodes_before(run) or request.nodes, walltime=walltime or request.walltime
-    )
+    nodes, walltime = changes.nodes or _nodes_before(run) or request.nodes, changes.walltime or request.walltime
+    request = replace(request, nodes=nodes, walltime=walltime, recipe=changes.recipe or request.recipe)
     there = replace(system, cwd=Path(recorded["cwd"]))
     case = load(there, request, job=_job_of(run))
     case = replace(case, context=replace(case.context, run_dir=str(run.path)))
-    return prepare_case(there, advised(case))
+    if changes.recipe is None and case.job.training is not None:
+        from hpclaunch.actions.resumed_recipe import keep_recipe
+
+        case, remark = keep_recipe(case, run)
+        return prepare_case(there, case), [remark] if remark else []
+    prepared = prepare_case(there, advised(case))
+    if changes.recipe is None:
+        return prepared, _other_world(run, prepared)
+    from hpclaunch.actions.resumed_recipe import new_recipe
+
+    return prepared, new_recipe(run, prepared)
 
 
 def _nodes_before(run: Run) -> int | None:
@@ -135,16 +161,15 @@ def _write(run: Run, prepared: Prepared, number: int) -> None:
         raise Refused(Fault(where=str(run.path), what=f"cannot be written: {error.strerror}")) from None
 
 
-def _changes(run: Run, prepared: Prepared, number: int) -> list[str]:
-    before = json_object(read_text(run.path / f"spec.{number}.json")).get("layout")
-    layout = prepared.spec.layout
+def _other_world(run: Run, prepared: Prepared) -> list[str]:
+    """Return a remark on another number of ranks, for a job whose batch hpclaunch does not know."""
+    before, layout = run.spec().get("layout"), prepared.spec.layout
     if not isinstance(before, dict):
         return []
     ranks = int(before.get("nodes", 0)) * int(before.get("tasks_per_node", 0))
     if ranks == layout.world_size:
         return []
     what = (
-        f"world size {layout.world_size} instead of {ranks}: the batch size per rank stays the same, so the global "
-        "batch size changes, and the learning rate follows the job's rule (docs/training.md); the log shows both"
+        f"world size {layout.world_size} instead of {ranks}: the batch size of every rank stays as its program has it"
     )
-    return [what]
+    return [f"{what}, so the global batch size changes with the ranks"]

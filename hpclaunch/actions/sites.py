@@ -79,5 +79,5 @@ def usual_site(system: System) -> tuple[str, str]:
     from hpclaunch.actions.load import choose_site
     from hpclaunch.config.settings import load_settings
 
-    site, origin, _ = choose_site(system, None, load_settings(user_folder(system.environment), system.cwd))
-    return site.name, origin
+    choice = choose_site(system, None, load_settings(user_folder(system.environment), system.cwd))
+    return choice.site.name, choice.origin

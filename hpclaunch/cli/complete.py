@@ -1,4 +1,4 @@
-"""Names that the shell can complete: jobs, sites, runs, strategies. A faulty file adds no name, and no error."""
+"""Names that the shell can complete: jobs, sites, runs, strategies, recipes. A faulty file adds no name."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def strategies(incomplete: str) -> list[str]:
     from hpclaunch.core.spec import STRATEGIES
 
     return [name for name in STRATEGIES if name.startswith(incomplete)]
+
+
+def recipes(incomplete: str) -> list[str]:
+    """Return the recipes that every job has and begin with ``incomplete``."""
+    return [name for name in ("plan", "job") if name.startswith(incomplete)]
 
 
 def _names(family: Kind, incomplete: str) -> list[str]:

@@ -110,6 +110,14 @@ Set = Annotated[
     list[str],
     typer.Option("--set", metavar="KEY=VALUE", help="A hyper-parameter of the job. Repeatable. See: jobs show."),
 ]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        autocompletion=complete.recipes,
+        help="The source of batch, optimizer, rates and epochs: plan (the planner), job (the job file as it is), or a "
+        "recipe of the job; see: jobs show. [default: plan]",
+    ),
+]
 Sweep = Annotated[
     list[str],
     typer.Option(

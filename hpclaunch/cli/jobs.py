@@ -11,6 +11,7 @@ import typer
 from hpclaunch.cli import flags
 
 if TYPE_CHECKING:
+    from hpclaunch.config.job import Job
     from hpclaunch.config.parameters import Parameter
 
 app = typer.Typer(help="List and show jobs, or make a new one.", no_args_is_help=True, rich_markup_mode=None)
@@ -43,8 +44,24 @@ def show(job: flags.Job, json: flags.Json = False) -> None:
         console.write_json({"path": str(found.path), "origin": found.origin, **asdict(loaded)})
         return
     offered = f"--strategy {', '.join((HOROVOD, *loaded.strategies))}\n" if loaded.strategies else ""
-    console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n{offered}\n")
+    console.write(f"{loaded.name}: {loaded.summary}\n{found.path} ({found.origin})\n{offered}")
+    console.write("".join(f"{line}\n" for line in (*_recipe_lines(loaded), "")))
     console.table(("--set", "type", "default", "meaning"), _rows(loaded.parameters))
+
+
+def _recipe_lines(job: Job) -> list[str]:
+    """Return the named recipes: what each is, the global batch that it is for, its source and its settings."""
+    from hpclaunch.config.job import AS_WRITTEN, PLAN
+    from hpclaunch.config.parameters import spell
+
+    known = (*([PLAN] if job.training else []), AS_WRITTEN, *job.recipes)
+    lines = [f"--recipe {', '.join(known)}"] if len(known) > 1 else []
+    for name, recipe in job.recipes.items():
+        batch = f", for B = {recipe.global_batch}" if recipe.global_batch else ""
+        source = f" ({recipe.source})" if recipe.source else ""
+        lines.append(f"  {name}: {recipe.summary}{batch}{source}")
+        lines.append(f"    {' '.join(f'{key}={spell(value)}' for key, value in recipe.settings.items())}")
+    return lines
 
 
 def _rows(parameters: Mapping[str, Parameter]) -> list[tuple[str, ...]]:

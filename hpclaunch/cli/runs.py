@@ -152,11 +152,14 @@ def resume(
     run: flags.OneRun,
     nodes: Annotated[int | None, typer.Option(min=1, help="Continue with this number of nodes.")] = None,
     walltime: Annotated[str | None, typer.Option(help=f"The time limit of each job: {WALLTIME_FORMS}.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="Take a new recipe: plan, job, or one of the job [default: the run's own].")
+    ] = None,
     json: flags.Json = False,
 ) -> None:
     """Continue an ended run from its last checkpoint.
 
-    The run keeps its run directory.
+    The run keeps its run directory, and with another number of nodes its global batch, optimizer, schedule and rate.
     """
     from hpclaunch.actions import resume, states
     from hpclaunch.actions.system import System
@@ -164,7 +167,8 @@ def resume(
 
     system = System(warn=console.warn)
     (found,) = states.find(system, [run])
-    resumed, warnings = resume.resume(system, found, nodes, flags.seconds_of(walltime))
+    changes = resume.Changes(nodes=nodes, walltime=flags.seconds_of(walltime), recipe=recipe)
+    resumed, warnings = resume.resume(system, found, changes)
     for text in warnings:
         console.warn(text)
     console.show_run(resumed, json)

@@ -38,6 +38,7 @@ def submit(
     memory: flags.Memory = None,
     restarts: flags.Restarts = None,
     signal: flags.Signal = None,
+    recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
     sweep: flags.Sweep = [],  # noqa: B006
     at_once: flags.AtOnce = None,
@@ -90,6 +91,7 @@ def submit(
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
+        recipe=recipe,
         settings=flags.settings_of(set_),
         sweep=flags.axes_of(sweep),
         at_once=at_once,
@@ -126,6 +128,7 @@ def render(
     memory: flags.Memory = None,
     restarts: flags.Restarts = None,
     signal: flags.Signal = None,
+    recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
     sweep: flags.Sweep = [],  # noqa: B006
     at_once: flags.AtOnce = None,
@@ -174,6 +177,7 @@ def render(
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
+        recipe=recipe,
         settings=flags.settings_of(set_),
         sweep=flags.axes_of(sweep),
         at_once=at_once,
@@ -197,7 +201,7 @@ def render(
             f"unset these variables first, as they override the script with {start_command}: {', '.join(stray)}"
         )
     console.say(f"rendered; to submit it: {start_command} {output}")
-    console.show_run(run, json)
+    console.show_run(run, json, prepared.spec.recipe)
 
 
 def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared:
@@ -210,6 +214,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
     notices = [*prepared.notices, *preflight.remarks(prepared.spec)]
     console.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     console.show_advice(prepared.case.advice.why)
+    console.show_recipe(prepared.spec.recipe)
     return prepared
 
 
@@ -231,7 +236,7 @@ def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
 
     run = start(system, prepared)
     if not wait:
-        console.show_run(run, json)
+        console.show_run(run, json, prepared.spec.recipe)
         console.show_next(run)
         return
     console.say(f"submitted {run.label} as job {run.job_id} at {run.site}; run directory {run.path}")

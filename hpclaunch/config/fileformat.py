@@ -4,7 +4,7 @@ import dataclasses
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -194,6 +194,23 @@ class Place:
         return Fault(where=where, what=what, allowed=allowed)
 
 
+@record
+class KeyFault:
+    """A fault that a record finds at a key below it, after its values were read one by one."""
+
+    keys: tuple[str, ...]
+    what: str
+    allowed: str = ""
+
+
+class KeyFaults(ValueError):
+    """All faults of a record, each with its keys."""
+
+    def __init__(self, faults: Sequence[KeyFault]) -> None:
+        super().__init__("; ".join(f"{'.'.join(fault.keys)}: {fault.what}" for fault in faults))
+        self.faults = faults
+
+
 def value_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     """Return ``value`` as ``kind``. If it is invalid, note the fault and return a placeholder, so reading continues."""
     reader = _READERS.get(typing.get_origin(kind))
@@ -332,6 +349,11 @@ def _read_record(kind: Any, value: Any, place: Place, faults: Faults, extra: Map
         return _FAULTY
     try:
         return kind(**given)
+    except KeyFaults as errors:
+        for fault in errors.faults:
+            where = Place(place.file, (*place.keys, *fault.keys))
+            faults.append(where.fault(fault.what, allowed=fault.allowed))
+        return _FAULTY
     except ValueError as error:
         faults.append(place.fault(str(error)))
         return _FAULTY

@@ -1,8 +1,8 @@
 """The keys of a job file, and how one is loaded; a person's own script becomes a job without a job file."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Iterable, Sequence
+from dataclasses import field, replace
 from glob import iglob
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,6 +12,8 @@ from hpclaunch.config.fileformat import (
     INTERNAL,
     AtLeast,
     Environment,
+    KeyFault,
+    KeyFaults,
     LauncherName,
     Line,
     Matching,
@@ -24,6 +26,7 @@ from hpclaunch.config.fileformat import (
 )
 from hpclaunch.config.parameter_files import read_parameters
 from hpclaunch.config.parameters import Parameter, ParameterName
+from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
 
 
@@ -77,7 +80,9 @@ Role = Literal[
     "train_samples",
 ]
 """The roles that a job's parameters can have for the planner."""
-Figure = Literal["parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer"]
+Figure = Literal[
+    "parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer", "operations"
+]
 LARGE_BYTES = 8e9
 NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
 
@@ -112,13 +117,33 @@ class Training:
             raise ValueError(f"'figures' needs {', '.join(lacking)} above zero; add them, or leave 'figures' out")
 
 
+PLAN, AS_WRITTEN = "plan", "job"
+"""The recipes that every job has: the planner's, and the settings of the job file as they are."""
+
+
+RecipeName = Annotated[str, Matching(re.compile(r"[A-Za-z0-9][\w.-]*"), "letters, digits, '_', '.' and '-'")]
+
+
+@record
+class NamedRecipe:
+    """Settings of a job under one name, by parameter name. ``global_batch``: the samples of a step that they are for.
+
+    ``source``: where they were measured or published.
+    """
+
+    summary: Line
+    settings: Annotated[dict[ParameterName, bool | int | float | str], AtLeast(1)]
+    global_batch: PositiveInt | None = None
+    source: Line | None = None
+
+
 @record
 class Job:
     """A job: a script with hyper-parameters (config/parameter_files.py), or any command, and what it needs.
 
     ``restarts``: how often its script may be restarted after it has saved its state; ``signal`` asks it to save.
     ``rank_logs``: the most ranks that each get a log file of their own. ``strategies``: TensorFlow strategies that the
-    program offers instead of Horovod, with the option --strategy=NAME.
+    program offers instead of Horovod, with the option --strategy=NAME. ``recipes``: settings that belong together.
     """
 
     name: str = field(metadata=INTERNAL)
@@ -130,6 +155,7 @@ class Job:
     resources: Resources = field(default_factory=Resources)
     data: DataSet | None = None
     training: Training | None = None
+    recipes: dict[RecipeName, NamedRecipe] = field(default_factory=dict)
     environment: Environment = field(default_factory=Environment)
     launcher: LauncherName | None = None
     restarts: Annotated[int, AtLeast(0)] | None = None
@@ -156,6 +182,34 @@ class Job:
         ]
         if astray:
             raise ValueError(f"training.names contains {', '.join(astray)}, but the job has no such parameter")
+        faults = [fault for name, recipe in self.recipes.items() for fault in _recipe_faults(self, name, recipe)]
+        if faults:
+            raise KeyFaults(faults)
+
+    def with_defaults(self, settings: Iterable[tuple[str, str]]) -> "Job":
+        """Return the job with other defaults, by parameter name, as a command line spells them. Raises ValueError."""
+        rows = self.parameters
+        changed = {name: replace(rows[name], default=rows[name].parse(text)) for name, text in settings}
+        return replace(self, parameters={**rows, **changed}) if changed else self
+
+
+def _recipe_faults(job: Job, name: str, recipe: NamedRecipe) -> list[KeyFault]:
+    """Return why a named recipe cannot be used with the job's parameters."""
+    keys = ("recipes", name)
+    if name in (PLAN, AS_WRITTEN):
+        what = f"every job has a recipe of the name {name!r} already"
+        return [KeyFault(keys=keys, what=what, allowed="another name")]
+    faults = []
+    for key, value in recipe.settings.items():
+        where = (*keys, "settings", key)
+        try:
+            job.parameters[key].with_default(value)
+        except KeyError:
+            what = f"the job has no such parameter{did_you_mean(key, job.parameters)}"
+            faults.append(KeyFault(keys=where, what=what, allowed=", ".join(job.parameters) or "none"))
+        except ValueError as error:
+            faults.append(KeyFault(keys=where, what=str(error)))
+    return faults
 
 
 def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:

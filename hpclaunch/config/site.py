@@ -88,12 +88,15 @@ class Charging:
     """The cost of a run: ``rate`` in ``unit`` per hour of every counted node, GPU or core, times the charge factors.
 
     A whole node counts with all its GPUs or cores. Without ``rate`` the cost is not known, unless the unit is the
-    counted hour itself (such as the GPU-hour).
+    counted hour itself (such as the GPU-hour). ``shortest``: a job is charged for so many seconds at least; ``least``:
+    for so many units at least.
     """
 
     unit: str = field(metadata=shown("{}", row="unit"))
     counts: Literal["node", "gpu", "core"] = field(metadata=shown("for every {} and hour", row="unit"))
     rate: NotNegative | None = field(default=None, metadata=shown("x {}", row="unit"))
+    shortest: Walltime | None = field(default=None, metadata=shown("every job counts for {} at least", row="unit"))
+    least: NotNegative | None = field(default=None, metadata=shown("a job costs {} at least", row="unit"))
     note: str = field(default="", metadata=shown("{}"))
 
 

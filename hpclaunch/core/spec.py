@@ -49,6 +49,7 @@ class Request:
     signal: str | None = None
     settings: Pairs = ()
     sweep: Pairs = ()
+    recipe: str | None = None
     at_once: int | None = None
     sbatch: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
     arguments: tuple[str, ...] = ()
@@ -61,7 +62,8 @@ class Context:
 
     ``python`` is the interpreter that runs hpclaunch. ``hosts`` are the names in the request's hosts file.
     ``user_folder`` is the folder of the user's own files. ``site_origin``: who chose the site. ``other_site``: the site
-    of this machine, if it is another one. ``notices``: remarks for the user on the files that were read.
+    of this machine, if it is another one. ``at_site``: this machine is known to be one of the site's. ``notices``:
+    remarks for the user on the files that were read.
     """
 
     now: str
@@ -74,6 +76,7 @@ class Context:
     user_folder: str = ""
     site_origin: str = ""
     other_site: str = ""
+    at_site: bool = False
     notices: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -181,17 +184,39 @@ class Restarts:
     signal_to: str = ""
 
 
+def parameter_word(name: str, text: str, *, default: bool = False) -> str:
+    """Return the word that gives a program the value of a parameter; as a ``default``, typed options override it."""
+    option = name.replace("_", "-")
+    return f"--default={option}={text}" if default else f"--{option}={text}"
+
+
+@record
+class Followers:
+    """Parameters of a sweep that follow swept ones, because every run has the recipe of its own values.
+
+    ``by``: the swept parameters that they follow, in the order of the axes. ``values``: (parameter, its value for every
+    combination of ``by``; the last one varies fastest). ``typed``: those that the program gets like typed options,
+    because it knows no --default.
+    """
+
+    by: tuple[str, ...]
+    values: tuple[tuple[str, tuple[str, ...]], ...]
+    typed: tuple[str, ...] = ()
+
+
 @record
 class Sweep:
     """The runs of a job array: one for each combination of values; the last parameter varies fastest.
 
     ``axes`` are (parameter, its values as the command line spells them). ``at_once``: how many may run at a time (0: no
-    limit). ``position``: the place of a run's own words in the command.
+    limit). ``position``: the place of a run's own words in the command. ``followers``: parameters that depend on swept
+    ones.
     """
 
     axes: tuple[tuple[str, tuple[str, ...]], ...]
     at_once: int = 0
     position: int = 0
+    followers: Followers | None = None
 
     @property
     def count(self) -> int:
@@ -202,6 +227,24 @@ class Sweep:
     def digits(self) -> int:
         """The number of digits in the name of a run."""
         return digits_of(self.count)
+
+
+@record
+class RunRecipe:
+    """The recipe of a run: what was advised, and what was typed or swept instead.
+
+    ``name``: ``plan``, ``job`` (the job file as it is), or that of a recipe in the job file. ``advised``: all
+    parameters that the recipe decides, with its values; ``applied``: those of them that the run has and the job file
+    has not; ``typed``: those that were swept, or typed with another value, and this value. ``global_batch`` is in
+    samples (None: not known, or not the same for all runs of a sweep). ``why``: the reasons in three to five lines.
+    """
+
+    name: str
+    advised: Pairs = ()
+    applied: Pairs = ()
+    typed: Pairs = ()
+    global_batch: int | None = None
+    why: tuple[str, ...] = ()
 
 
 MOST_RUNS = 100_000
@@ -228,6 +271,7 @@ class JobSpec:
     run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice.
     ``before_launch``: calls of the script's library, one per line. ``parameters``: all parameters that are not swept,
     with their values; ``command`` has only those that differ from the program's defaults, or were typed.
+    ``recipe``: None for a job without ``training`` and without recipes of its own.
     ``calibration_key``: the key under which a later plan finds this run's measurements; empty if no plan would use it.
     """
 
@@ -270,6 +314,7 @@ class JobSpec:
     sweep: Sweep | None = field(default=None, metadata=OWN)
     strategy: str = ""
     parameters: Pairs = field(default=(), metadata=OWN)
+    recipe: RunRecipe | None = field(default=None, metadata=OWN)
     calibration_key: str = field(default="", metadata=OWN)
     choices: tuple[Choice, ...] = field(default=(), metadata=OWN)
     declined: tuple[Declined, ...] = field(default=(), metadata=OWN)

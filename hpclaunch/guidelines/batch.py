@@ -34,6 +34,16 @@ def below_square_root(samples: int) -> int:
     return max(1, math.isqrt(samples - 1))
 
 
+def bound_of(samples: int, noise: NoiseScale | None = None) -> int:
+    """Return the largest global batch size of an automatic choice: a trustworthy noise scale, else below sqrt(N).
+
+    A step cannot use more than all ``samples``.
+    """
+    if noise is not None and noise.trustworthy:
+        return max(1, min(int(noise.value), samples))
+    return below_square_root(samples)
+
+
 def batch_cap(
     samples: int,
     *,
@@ -46,17 +56,15 @@ def batch_cap(
     ``critical`` is only shown. A typed batch is kept, with a warning if it breaks the rule.
     Source: guidelines; the noise scale roughly predicts the largest useful batch (McCandlish et al. 2018).
     """
-    root = below_square_root(samples)
     if typed is not None:
         return BatchCap(batch=typed, origin="typed", reason=_typed_reason(typed, samples, noise, critical))
+    measured = bound_of(samples, noise)
     if noise is not None and noise.trustworthy:
-        measured = max(1, int(noise.value))
         verdict = f"at most {measured} samples: the measured noise scale replaces sqrt(N) = {math.sqrt(samples):.0f}"
         rule, source = "a measured noise scale is the largest useful global batch size", f"{SOURCE}; {MCCANDLISH}"
         origin: Origin = "profile"
     else:
-        measured = root
-        verdict = f"at most {root} samples, the largest global batch size below sqrt(N)"
+        verdict = f"at most {measured} samples, the largest global batch size below sqrt(N)"
         rule, source, origin = "global batch size below sqrt(N)", SOURCE, "computed"
     numbers = _numbers(measured, samples, noise, critical)
     reason = Reason(rule=rule, numbers=numbers, verdict=verdict, source=source)
@@ -76,7 +84,7 @@ def _numbers(batch: int, samples: int, noise: NoiseScale | None, critical: Criti
 
 def _typed_reason(typed: int, samples: int, noise: NoiseScale | None, critical: CriticalBatch) -> Reason:
     positive(batch=typed)
-    allowed = int(noise.value) if noise is not None and noise.trustworthy else below_square_root(samples)
+    allowed = bound_of(samples, noise)
     above = typed > allowed
     known = f"{critical.samples:.0f}" if critical.samples is not None else "not known"
     warning = f"global batch size kept as typed: B = {typed}, sqrt(N) = {math.sqrt(samples):.0f}, B_crit = {known}"
@@ -117,21 +125,33 @@ class Batch:
         return self.per_rank * self.replicas * self.accumulation
 
 
-def share_out(cap: int, replicas: int, *, largest: int, smallest: int) -> Batch | None:
-    """Return the largest batch of ``replicas`` replicas within memory and cap, or None where scaling ends.
+@record
+class PerRank:
+    """Limits of the batch size per rank, in samples: from ``smallest`` (efficiency) to ``largest`` (memory)."""
 
-    The batch size per rank lies between ``smallest`` (efficiency) and ``largest`` (memory); it is a multiple of 8
-    where possible. None: even the smallest efficient one would break the cap, so more replicas cannot help.
+    smallest: int
+    largest: int
+
+    def __post_init__(self) -> None:
+        positive(smallest=self.smallest, largest=self.largest)
+
+
+def possible_batches(cap: int, replicas: int, limits: PerRank, *, at_least: int = 1) -> list[Batch]:
+    """Return the batches of ``replicas`` replicas to choose from, from ``at_least`` to ``cap`` samples in total.
+
+    A rank gets 2^n or 3 x 2^n samples, so that twice as many replicas can share the same global batch; where none of
+    these fits, the largest possible number. Empty: even the smallest efficient batch would break the cap, or more
+    replicas would need a smaller global batch than fewer ones.
     Source: guidelines, batch size and node number selection; "more nodes are not necessarily better".
     """
-    positive(cap=cap, replicas=replicas, largest=largest, smallest=smallest)
-    per_rank = min(largest, cap // replicas)
-    if per_rank < min(smallest, largest):
-        return None
-    rounded = per_rank // 8 * 8
-    if rounded >= smallest:
-        per_rank = rounded
-    return Batch(per_rank=per_rank, replicas=replicas) if per_rank else None
+    positive(cap=cap, replicas=replicas, at_least=at_least)
+    most = min(limits.largest, cap // replicas)
+    fewest = max(min(limits.smallest, limits.largest), math.ceil(at_least / replicas))
+    if most < fewest:
+        return []
+    powers = [1 << bit for bit in range(most.bit_length())]
+    sizes = sorted(size for size in (*powers, *(3 * power for power in powers)) if fewest <= size <= most)
+    return [Batch(per_rank=size, replicas=replicas) for size in sizes or [most]]
 
 
 def typed_batch(typed: int, replicas: int, *, largest: int) -> Batch:

@@ -8,27 +8,42 @@ from dataclasses import replace
 from statistics import median
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.hardware import UNMEASURED, Compute
-from hpclaunch.guidelines.reasoning import Number, Reason, combined, positive
+from hpclaunch.guidelines.hardware import Compute
+from hpclaunch.guidelines.least_squares import Fit, least_squares
+from hpclaunch.guidelines.overhead import JOINING_S, deviation, fixed_time
+from hpclaunch.guidelines.reasoning import Z90, Number, Reason, positive
 from hpclaunch.guidelines.stragglers import ASSUMED
-from hpclaunch.guidelines.throughput import Machine, Shape, Timing, Work, step_time
+from hpclaunch.guidelines.throughput import Machine, Shape, Work, step_time
+from hpclaunch.guidelines.timing import QUANTITIES, Timing, independent
 
 RESIDUAL = 0.015
 """Relative standard deviation of a measured throughput."""
+STRAINED = 0.05
+"""Residuals above this are reported: the points contradict each other, or come from a disturbed run."""
+FAR, FAR_STRAIN = 3.0, 0.1
+"""Deviations from its prior at which a fitted quantity is implausible, and the error that is then added to a step."""
+FACTOR_2 = math.log(2) / Z90
+"""Standard deviation of the logarithm of a quantity whose 80 % interval is a factor of 2 to each side."""
 BANDWIDTH_SPREAD = 0.7
 """Standard deviation of the logarithm of the all-reduce bandwidth around its default."""
 UNKNOWN_SPREAD = math.log(10)
 """The same where the links are not known: the default may be ten times too high or too low."""
-SLOWDOWN_SPREAD = 0.04
-"""Standard deviation of the slow-down on several nodes; the slow-down is never negative."""
-ONE_NODE, SEVERAL_NODES = 0.15, 0.08
-"""Relative half-width (80 %) of predictions after measuring one node, and several (published tables to 32 nodes)."""
-REACH = 3.0
-"""The search ends this many standard deviations from the priors."""
-COARSE, FINE = 0.25, 0.025
-"""Steps of the search in standard deviations: coarse over the whole range, then fine around the best place."""
-SOLVING = 4
-"""How often the compute time is corrected, until the residuals have no common part."""
+SLOWDOWN, SLOWDOWN_SPREAD = 0.05, 1.0
+"""Slow-down of a step on several nodes: its median, and the standard deviation of its logarithm."""
+FREE = 3.0
+"""The same for the time of a sample if nothing but measurements tells it: a factor of 20 either way."""
+MEASURED_STRAGGLING = 0.2
+"""The same for the spread of a rank's steps where it was measured."""
+WORDS: dict[str, str] = {
+    "per_sample_s": "time per sample",
+    "fixed_s": "fixed time",
+    "joining_s": "fixed time of several ranks",
+    "inside": "bandwidth inside a node",
+    "between": "bandwidth between nodes",
+    "slowdown": "slow-down on several nodes",
+    "straggling": "variation of a rank's steps",
+    "reading": "speed of the input",
+}
 SOURCE = "maximum a posteriori; priors from published TensorFlow + Horovod tables"
 
 
@@ -46,145 +61,149 @@ class Measured:
         return self.shape.samples / self.samples_per_s
 
 
-def default_timing(compute: Compute, machine: Machine) -> Timing:
-    """Return the timing without measurements, from the defaults of GPU and links, which name their sources."""
+@record
+class Prior:
+    """What is known of a job before it is measured: its fixed times, and how fast a node reads samples (bytes/s).
+
+    ``compute``: the time of a sample; None: not known. ``fixed_spread``: the standard deviation of the logarithm of
+    ``fixed_s``.
+    """
+
+    compute: Compute | None = None
+    fixed_s: float
+    fixed_spread: float
+    joining_s: float = JOINING_S
+    reading: float = math.inf
+    reasons: tuple[Reason, ...] = ()
+
+
+_UNKNOWN = fixed_time(None)
+NOTHING = Prior(fixed_s=_UNKNOWN.seconds, fixed_spread=deviation(_UNKNOWN.width))
+"""The prior of a job of which nothing but its measurements is known."""
+
+
+def default_timing(prior: Prior, machine: Machine) -> Timing:
+    """Return the timing without measurements, from the defaults of GPU, framework and links, which name their sources.
+
+    Raises ValueError if the time of a sample is not known.
+    """
+    if prior.compute is None:
+        raise ValueError("without a measurement the time of a sample must be known")
+    return _prior_timing(prior, machine, prior.compute.sample_s.middle)
+
+
+def _prior_timing(prior: Prior, machine: Machine, per_sample_s: float) -> Timing:
+    links, sample = machine.links, FREE
+    if prior.compute is not None:
+        sample = math.log(prior.compute.sample_s.high / prior.compute.sample_s.middle) / Z90
+    spreads = {
+        "per_sample_s": sample,
+        "fixed_s": prior.fixed_spread,
+        "joining_s": FACTOR_2,
+        "inside": BANDWIDTH_SPREAD if links.gpu_gbytes_per_s is not None else UNKNOWN_SPREAD,
+        "between": BANDWIDTH_SPREAD if links.node_known else UNKNOWN_SPREAD,
+        "slowdown": SLOWDOWN_SPREAD,
+        "straggling": FACTOR_2,
+        "reading": FACTOR_2,
+    }
     return Timing(
-        fixed_s=0.0,
-        per_sample_s=compute.sample_s.middle,
-        inside=machine.links.inside_bytes_per_s,
-        between=machine.links.between_bytes_per_s,
-        uncertainty=UNMEASURED,
+        per_sample_s=per_sample_s,
+        fixed_s=prior.fixed_s,
+        joining_s=prior.joining_s,
+        inside=links.inside_bytes_per_s,
+        between=links.between_bytes_per_s,
+        slowdown=SLOWDOWN,
+        straggling=ASSUMED,
+        reading=prior.reading,
+        deviations=tuple(spreads[name] for name in QUANTITIES),
+        covariance=independent(),
         origin="default",
-        reasons=(compute.reason,),
+        reasons=((prior.compute.reason,) if prior.compute else ()) + prior.reasons,
     )
 
 
-def calibrate(points: Sequence[Measured], work: Work, machine: Machine) -> Timing:
+def calibrate(points: Sequence[Measured], work: Work, machine: Machine, prior: Prior = NOTHING) -> Timing:
     """Return the most probable timing, given measured throughputs of one job on one node type.
 
-    Fitted are the compute time, the all-reduce bandwidth (between nodes, or inside a node if nothing else was
-    measured) and the slow-down on several nodes. Points with two batch sizes per rank separate a step's fixed time
-    from its time per sample. The priors keep the bandwidth plausible where there are only two points.
-    Raises ValueError without a point. Source: ``SOURCE``.
+    Every quantity of the timing has a prior, and moves as far from it as the points require. Two batch sizes per rank
+    separate a step's fixed time from its time per sample; several nodes show bandwidth and slow-down. What the points
+    leave open keeps the prior's uncertainty (``Timing.covariance``). Raises ValueError without a point.
+    Source: ``SOURCE``; Gauss-Newton with the Laplace approximation of the posterior.
     """
     if not points:
         raise ValueError("calibrating needs at least one measured point")
     for point in points:
         positive(samples_per_s=point.samples_per_s)
-    start = _start(points, machine)
-    search = _Search(start=start, points=tuple(points), work=work, machine=machine)
-    place = search.nearest((0.0, 0.0), reach=REACH, step=COARSE) if search.free else (0.0, 0.0)
-    place = search.nearest(place, reach=COARSE, step=FINE) if search.free else place
-    best = search.timing(place)
-    residuals = search.residuals(best)
+    start = _start(points, machine, prior)
+
+    def misfits(place: Sequence[float]) -> list[float]:
+        timing = _timing_at(start, place)
+        return [residual / RESIDUAL for residual in residuals_of(points, work, machine, timing)]
+
+    fit: Fit = least_squares(misfits, len(QUANTITIES))
+    found = _timing_at(start, fit.place)
+    residuals = residuals_of(points, work, machine, found)
     worst = max(abs(residual) for residual in residuals)
-    base = SEVERAL_NODES if search.several else ONE_NODE
-    uncertainty = combined(base, worst) if worst > 2 * RESIDUAL else base
-    reason = _reason(best, points, residuals)
-    return replace(best, uncertainty=uncertainty, origin="fitted", reasons=(reason,))
-
-
-@record
-class _Search:
-    """Search for the most probable place: (log bandwidth, slow-down), in standard deviations from their priors."""
-
-    start: Timing
-    points: tuple[Measured, ...]
-    work: Work
-    machine: Machine
-
-    @property
-    def several(self) -> bool:
-        return any(point.shape.nodes > 1 for point in self.points)
-
-    @property
-    def free(self) -> bool:
-        """Whether any point had more than one rank, and so says something about bandwidth."""
-        return any(point.shape.group.ranks > 1 for point in self.points)
-
-    def nearest(self, centre: tuple[float, float], *, reach: float, step: float) -> tuple[float, float]:
-        """Return the most probable place of a grid around ``centre``."""
-        offsets = [step * index for index in range(-round(reach / step), round(reach / step) + 1)]
-        slowdowns = [centre[1] + offset for offset in offsets if centre[1] + offset >= 0] if self.several else [0.0]
-        places = [(centre[0] + offset, slowdown) for offset in offsets for slowdown in slowdowns]
-        return min(places, key=self.improbability)
-
-    def improbability(self, place: tuple[float, float]) -> float:
-        """Return minus twice the logarithm of the posterior density, without its constant."""
-        misfit = sum((residual / RESIDUAL) ** 2 for residual in self.residuals(self.timing(place)))
-        return misfit + place[0] ** 2 + place[1] ** 2
-
-    def timing(self, place: tuple[float, float]) -> Timing:
-        """Return the timing at a place, with the compute time that leaves the residuals no common part."""
-        links = self.machine.links
-        known = links.node_known if self.several else links.gpu_gbytes_per_s is not None
-        faster = math.exp(place[0] * (BANDWIDTH_SPREAD if known else UNKNOWN_SPREAD))
-        timing = replace(self.start, slowdown=place[1] * SLOWDOWN_SPREAD)
-        if self.several:
-            timing = replace(timing, between=timing.between * faster)
-        else:
-            timing = replace(timing, inside=timing.inside * faster)
-        for _ in range(SOLVING):
-            residuals = self.residuals(timing)
-            longer = math.exp(sum(residuals) / len(residuals))
-            timing = replace(timing, fixed_s=timing.fixed_s * longer, per_sample_s=timing.per_sample_s * longer)
-        return timing
-
-    def residuals(self, timing: Timing) -> list[float]:
-        """Return the logarithm of measured over predicted step time of every point."""
-        return [
-            math.log(point.step_s / step_time(point.shape, self.work, self.machine, timing).total_s)
-            for point in self.points
-        ]
-
-
-def _start(points: Sequence[Measured], machine: Machine) -> Timing:
-    """Return the timing before the search: default bandwidths, and the compute time without any waiting."""
-    fixed_s, per_sample_s = _fixed_and_per_sample(points)
-    measured = [point.straggling for point in points if point.straggling is not None]
-    return Timing(
-        fixed_s=fixed_s,
-        per_sample_s=per_sample_s,
-        inside=machine.links.inside_bytes_per_s,
-        between=machine.links.between_bytes_per_s,
-        straggling=median(measured) if measured else ASSUMED,
-        straggling_origin="profile" if measured else "default",
-        uncertainty=ONE_NODE,
-        origin="profile",
+    return replace(
+        found,
+        covariance=fit.covariance,
+        most_ranks=max(point.shape.group.ranks for point in points),
+        batches=tuple(sorted({point.shape.per_rank for point in points})),
+        strain=max(worst if worst > STRAINED else 0.0, FAR_STRAIN if implausible(fit.place) else 0.0),
+        origin="fitted",
+        reasons=(_reason(found, points, residuals, implausible(fit.place)),),
     )
 
 
-def _fixed_and_per_sample(points: Sequence[Measured]) -> tuple[float, float]:
-    """Return seconds of a micro-batch in the smallest layout: the fixed part, and the part of each sample.
+def implausible(place: Sequence[float]) -> tuple[str, ...]:
+    """Return, in words, the quantities that are more than three deviations from their priors."""
+    return tuple(WORDS[name] for name, steps in zip(QUANTITIES, place, strict=True) if abs(steps) > FAR)
 
-    With only one batch size their sum alone is known.
-    """
-    fewest = min(point.shape.group.ranks for point in points)
-    micro = {
-        point.shape.per_rank: point.step_s / point.shape.accumulation
-        for point in points
-        if point.shape.group.ranks == fewest
+
+def residuals_of(points: Sequence[Measured], work: Work, machine: Machine, timing: Timing) -> list[float]:
+    """Return the logarithm of measured over predicted step time of every point."""
+    return [math.log(point.step_s / step_time(point.shape, work, machine, timing).total_s) for point in points]
+
+
+def _timing_at(start: Timing, place: Sequence[float]) -> Timing:
+    moved = {
+        name: getattr(start, name) * math.exp(steps * deviation)
+        for name, steps, deviation in zip(QUANTITIES, place, start.deviations, strict=True)
     }
-    small, large = min(micro), max(micro)
-    if small == large:
-        return 0.0, micro[small] / small
-    per_sample_s = (micro[large] - micro[small]) / (large - small)
-    fixed_s = micro[small] - per_sample_s * small
-    if per_sample_s <= 0 or fixed_s <= 0:
-        return 0.0, micro[large] / large
-    return fixed_s, per_sample_s
+    return replace(start, **moved)
 
 
-def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[float]) -> Reason:
-    """Return the reason: the fitted values, the points, and the residuals."""
+def _start(points: Sequence[Measured], machine: Machine, prior: Prior) -> Timing:
+    """Return the prior's timing; if the time of a sample is not known, that of the point with the fewest ranks."""
+    smallest = min(points, key=lambda point: (point.shape.group.ranks, -point.shape.per_rank))
+    left_s = smallest.step_s / smallest.shape.accumulation - prior.fixed_s
+    per_sample_s = max(left_s, 0.1 * smallest.step_s / smallest.shape.accumulation) / smallest.shape.per_rank
+    start = _prior_timing(prior, machine, prior.compute.sample_s.middle if prior.compute else per_sample_s)
+    known = [point.straggling for point in points if point.straggling]
+    if not known:
+        return start
+    index = QUANTITIES.index("straggling")
+    deviations = (*start.deviations[:index], MEASURED_STRAGGLING, *start.deviations[index + 1 :])
+    return replace(start, straggling=median(known), straggling_origin="profile", deviations=deviations)
+
+
+def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[float], far: Sequence[str]) -> Reason:
+    """Return the reason: the fitted values, the points, the residuals, and the quantities ``far`` from their priors."""
     worst = max(abs(residual) for residual in residuals)
     sizes = ", ".join(str(nodes) for nodes in sorted({point.shape.nodes for point in points}))
-    strained = f"the measured points differ by up to {worst:.1%} from the fitted model: predictions are less certain"
+    strained = ""
+    if worst > STRAINED:
+        strained = (
+            f"the measured points differ by up to {worst:.1%} from the fitted model: predictions are less certain"
+        )
+    elif far:
+        strained = f"the measured points need an implausible {' and '.join(far)}: repeat them, if a run was disturbed"
     return Reason(
         rule="most probable compute time, all-reduce bandwidth and slow-down, given the measured points",
         numbers=(
             Number(name="fixed time of a micro-batch", value=timing.fixed_s, unit="s", origin="fitted"),
             Number(name="time per sample", value=timing.per_sample_s, unit="s", origin="fitted"),
+            Number(name="fixed time of several ranks", value=timing.joining_s, unit="s", origin="fitted"),
             Number(name="bandwidth inside a node", value=timing.inside / 1e9, unit="GB/s", origin="fitted"),
             Number(name="bandwidth between nodes", value=timing.between / 1e9, unit="GB/s", origin="fitted"),
             Number(name="slow-down on several nodes", value=timing.slowdown, origin="fitted"),
@@ -192,5 +211,5 @@ def _reason(timing: Timing, points: Sequence[Measured], residuals: Sequence[floa
         ),
         verdict=f"fitted to {len(points)} points on {sizes} nodes",
         source=SOURCE,
-        warning=strained if worst > 2 * RESIDUAL else "",
+        warning=strained,
     )

@@ -9,8 +9,8 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.efficiency import Pareto
-from hpclaunch.guidelines.reasoning import Interval, Number, Origin, Reason, combined
+from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, added, scaled
+from hpclaunch.guidelines.reasoning import Interval, Number, Reason, combined
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
 WORTHWHILE = 0.6
@@ -41,28 +41,59 @@ class Objective:
 
 @record
 class Bill:
-    """The price of a node-hour in ``unit``, and the longest walltime of one job in seconds (None: no limit)."""
+    """The price of a node-hour in ``unit``, and the longest walltime of one job in seconds (None: no limit).
+
+    A job counts for ``shortest_s`` seconds at least, and costs ``least`` at least. ``notes``: what is not known of it.
+    """
 
     per_node_hour: float = 1.0
     unit: str = "node-hour"
     walltime_s: float | None = None
+    shortest_s: float = 0.0
+    least: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def charge(self, nodes: int, seconds: float) -> float:
+        """Return what a job of so many nodes and seconds costs."""
+        return max(
+            self.least if self.per_node_hour else 0.0, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour
+        )
 
 
 @record
 class Candidate:
-    """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain."""
+    """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain.
+
+    ``ranks_per_node``: fewer than those of a whole node where a part of a shared node is used. ``once_s`` and
+    ``between_s`` are parts of the time: start-up with staging, and evaluation with checkpoints. ``charged``: what the
+    cost consists of and lacks, in one line.
+    """
 
     nodes: int
     batch: Batch
     samples_per_s: Interval
     epochs: Interval
     time_s: Interval
+    once_s: Interval
+    between_s: Interval
     wait_s: float
     node_hours: Interval
     cost: Interval
     unit: str
+    charged: str = ""
     jobs: int
     reason: Reason
+    ranks_per_node: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """The ranks of all nodes."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Nodes and ranks per node, by which candidates are told apart and ordered."""
+        return self.nodes, self.ranks_per_node
 
     @property
     def done_s(self) -> float:
@@ -72,15 +103,14 @@ class Candidate:
 
 @record
 class TrainingLength:
-    """The length of a training, for any node count: epochs by batch size, ``samples`` per epoch, and overhead.
+    """The length of a training: its epochs with one batch size, ``samples`` per epoch, and overhead.
 
-    ``origin`` is that of the epochs model. ``overhead_s``: seconds of start-up, staging and evaluation.
+    ``overhead``: what the run does outside its steps.
     """
 
-    epochs_model: Pareto
+    epochs: Interval
     samples: int
-    origin: Origin = "given"
-    overhead_s: float = 0.0
+    overhead: Overhead = NO_OVERHEAD
 
 
 def candidate(
@@ -88,39 +118,40 @@ def candidate(
 ) -> Candidate:
     """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of throughput and of epochs.
 
-    time = overhead + epochs x samples / throughput; cost = nodes x time x price.
+    time = overhead + epochs x samples / throughput; cost = nodes x time x price, but at least that of a short job.
     """
-    epochs, overhead_s = length.epochs_model.epochs(batch.total), length.overhead_s
-    training = epochs * length.samples / samples_per_s.middle
-    slow = samples_per_s.middle / samples_per_s.low - 1
-    half = combined(slow, EPOCHS_SPREAD)
-    time_s = Interval(
-        low=overhead_s + training / (1 + half),
-        middle=overhead_s + training,
-        high=overhead_s + training * (1 + half),
-        origin=samples_per_s.origin,
-    )
-    hours = _scale(time_s, nodes / HOUR)
+    epochs = _run_to_run(length.epochs)
+    seconds = epochs.middle * length.samples / samples_per_s.middle
+    shorter = combined(samples_per_s.high / samples_per_s.middle - 1, epochs.middle / epochs.low - 1)
+    longer = combined(samples_per_s.middle / samples_per_s.low - 1, epochs.high / epochs.middle - 1)
+    training = Interval(low=seconds / (1 + shorter), middle=seconds, high=seconds * (1 + longer))
+    between_s = scaled(length.overhead.epoch_s, epochs.middle)
+    time_s = replace(added(training, length.overhead.once_s, between_s), origin=samples_per_s.origin)
+    hours = scaled(time_s, nodes / HOUR)
     jobs = max(1, math.ceil(time_s.middle / bill.walltime_s)) if bill.walltime_s else 1
     chain = f"; longer than one job may run, so a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
     return Candidate(
         nodes=nodes,
         batch=batch,
         samples_per_s=samples_per_s,
-        epochs=_interval_around(epochs, EPOCHS_SPREAD, length.origin),
+        epochs=epochs,
         time_s=time_s,
+        once_s=length.overhead.once_s,
+        between_s=between_s,
         wait_s=wait_s,
         node_hours=hours,
-        cost=_scale(hours, bill.per_node_hour),
+        cost=_cost_of(nodes, time_s, bill),
         unit=bill.unit,
+        charged=_charge_in_words(time_s, length.overhead.once_s, bill),
         jobs=jobs,
         reason=Reason(
             rule="time = overhead + epochs x samples / throughput",
             numbers=(
                 Number(name="B", value=batch.total, unit="samples"),
                 Number(name="throughput", value=samples_per_s.middle, unit="samples/s", origin=samples_per_s.origin),
-                Number(name="epochs", value=epochs, unit="epochs", origin=length.origin),
+                Number(name="epochs", value=epochs.middle, unit="epochs", origin=epochs.origin),
                 Number(name="N", value=length.samples, unit="samples", origin="given"),
+                Number(name="overhead", value=length.overhead.total(epochs.middle).middle, unit="s"),
             ),
             verdict=f"{count(nodes, 'node')}: {_spell(time_s.low)} to {_spell(time_s.high)}{chain}",
             source=SOURCE,
@@ -128,12 +159,29 @@ def candidate(
     )
 
 
-def _interval_around(middle: float, half: float, origin: Origin) -> Interval:
-    return Interval(low=middle / (1 + half), middle=middle, high=middle * (1 + half), origin=origin)
+def _run_to_run(epochs: Interval) -> Interval:
+    """Return the epochs with a range that also holds their variation from run to run."""
+    fewer = combined(epochs.middle / epochs.low - 1, EPOCHS_SPREAD)
+    more = combined(epochs.high / epochs.middle - 1, EPOCHS_SPREAD)
+    return Interval(
+        low=epochs.middle / (1 + fewer),
+        middle=epochs.middle,
+        high=epochs.middle * (1 + more),
+        origin=epochs.origin,
+    )
 
 
-def _scale(interval: Interval, by: float) -> Interval:
-    return Interval(low=interval.low * by, middle=interval.middle * by, high=interval.high * by, origin=interval.origin)
+def _cost_of(nodes: int, time_s: Interval, bill: Bill) -> Interval:
+    low, middle, high = (bill.charge(nodes, seconds) for seconds in (time_s.low, time_s.middle, time_s.high))
+    return Interval(low=low, middle=middle, high=high, origin=time_s.origin)
+
+
+def _charge_in_words(time_s: Interval, once_s: Interval, bill: Bill) -> str:
+    """Return which part of the cost is start-up, what a short job is charged, and what is not known."""
+    words = [f"{once_s.middle / time_s.middle:.0%} of it is start-up and staging"]
+    if time_s.middle < bill.shortest_s:
+        words = [f"a job is charged for {format_walltime(math.ceil(bill.shortest_s))} at least; {words[0]}"]
+    return "; ".join([*words, *bill.notes])
 
 
 def _spell(seconds: float) -> str:
@@ -146,29 +194,34 @@ def trade_off(run: Candidate, weight: float) -> float:
 
 
 def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
-    """Return time(n/2) / (2 time(n)): throughput per node after a doubling, relative to that before.
+    """Return time(p/2) / (2 time(p)): the share of the throughput per rank that a doubling of the ranks keeps.
 
-    Another ratio of nodes is converted to one doubling. Raises ValueError unless ``larger`` has more nodes.
+    It is at most 1: where more nodes hold the data set in their memory, a doubling may gain more than it costs. Another
+    ratio of ranks is converted to one doubling. Raises ValueError unless ``larger`` has more ranks.
     """
-    if larger.nodes <= smaller.nodes:
-        raise ValueError("marginal efficiency compares a candidate with one of fewer nodes")
-    kept = smaller.time_s.middle * smaller.nodes / (larger.time_s.middle * larger.nodes)
-    return float(kept ** (1 / math.log2(larger.nodes / smaller.nodes)))
+    if larger.ranks <= smaller.ranks:
+        raise ValueError("marginal efficiency compares a candidate with one of fewer ranks")
+    kept = smaller.time_s.middle * smaller.ranks / (larger.time_s.middle * larger.ranks)
+    return min(1.0, float(kept ** (1 / math.log2(larger.ranks / smaller.ranks))))
 
 
 @record
 class Appraisal:
-    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles."""
+    """A candidate with its trade-off (smaller is better), marginal efficiency (None: the first) and obstacles.
+
+    ``dearer``: it costs more than the candidate with fewer ranks; on a node that is charged as a whole, it may not.
+    """
 
     candidate: Candidate
     trade_off: float
     marginal: float | None
     obstacles: tuple[str, ...]
+    dearer: bool = True
 
     @property
     def worthwhile(self) -> bool:
-        """Whether throughput per node stayed high enough at the last doubling."""
-        return self.marginal is None or self.marginal >= WORTHWHILE
+        """Whether throughput per rank stayed high enough at the last doubling, or the doubling costs nothing."""
+        return self.marginal is None or self.marginal >= WORTHWHILE or not self.dearer
 
 
 @record
@@ -192,7 +245,7 @@ def choose(candidates: Sequence[Candidate], objective: Objective, *, single: Can
     """
     if not candidates:
         raise ValueError("there is nothing to choose from")
-    appraised = _appraise(sorted(candidates, key=lambda run: run.nodes), objective)
+    appraised = _appraise(sorted(candidates, key=lambda run: run.size), objective)
     feasible = [appraisal for appraisal in appraised if not appraisal.obstacles]
     worth = [appraisal for appraisal in _worth_doubling(appraised) if not appraisal.obstacles]
     pool = worth or feasible
@@ -215,8 +268,9 @@ def _appraise(candidates: Sequence[Candidate], objective: Objective) -> list[App
         Appraisal(
             candidate=run,
             trade_off=trade_off(run, objective.weight),
-            marginal=None if before is None or before.nodes == run.nodes else marginal_efficiency(before, run),
+            marginal=None if before is None or before.ranks == run.ranks else marginal_efficiency(before, run),
             obstacles=tuple(_obstacles(run, objective)),
+            dearer=before is None or run.cost.middle > before.cost.middle,
         )
         for before, run in zip(befores, candidates, strict=True)
     ]
@@ -280,8 +334,20 @@ def _least_trade_off(pool: Sequence[Appraisal]) -> Appraisal:
     return min(same, key=lambda appraisal: _preference(appraisal.candidate))
 
 
-def _preference(run: Candidate) -> tuple[int, bool, int]:
-    return run.nodes, run.batch.per_rank % 8 != 0, run.batch.total
+def _preference(run: Candidate) -> tuple[int, int, bool, int]:
+    return *run.size, run.batch.per_rank % 8 != 0, run.batch.total
+
+
+def least_time(candidates: Sequence[Candidate], base_batch: float) -> Candidate:
+    """Return the candidate of one node count that is done first.
+
+    Of equal ones: a multiple of 8 per rank, and the batch that is nearest to the job's own (``base_batch``, samples),
+    which its rate and epochs were tuned for. With the same nodes, the cost grows with the time, so that the least time
+    is also the least J.
+    """
+    least = min(run.time_s.middle for run in candidates)
+    same = [run for run in candidates if run.time_s.middle <= least * (1 + SAME)]
+    return min(same, key=lambda run: (run.batch.per_rank % 8 != 0, abs(math.log(run.batch.total / base_batch))))
 
 
 def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | None) -> list[str]:

@@ -30,7 +30,8 @@ class ModelFigures:
     ``saved_bytes_per_sample``: bytes of one sample that the forward pass saves for the backward pass;
     ``saved_at_most``: this is an upper bound (the sum of all layers' outputs, up to 1.8 times too high), because the
     graph could not be read. ``layers``: in the order of the forward pass; empty if not known, and then
-    ``largest_parameters`` may give the size of the largest one. ``origin``: how the figures were obtained, in words.
+    ``largest_parameters`` may give the size of the largest one. ``operations``: those of the graph of a training step
+    (None: not counted), on which a step's fixed time depends. ``origin``: how the figures were obtained, in words.
     """
 
     parameters: int
@@ -41,6 +42,7 @@ class ModelFigures:
     flops_at_least: bool = False
     layers: tuple[LayerFigures, ...] = ()
     largest_parameters: int | None = None
+    operations: int | None = None
     origin: str
 
     def __post_init__(self) -> None:

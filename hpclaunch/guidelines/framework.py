@@ -18,6 +18,15 @@ class Passed:
     source: str
 
 
+MESH_TENSORFLOW = Passed(
+    name="Mesh-TensorFlow",
+    why="for a split model the guidelines suggest it; its last version, 0.1.21, cannot be imported with TensorFlow 2.14"
+    " or newer, needs the model rewritten without Keras, and connects nodes with gRPC",
+    source=f"{GUIDELINES}, data parallel or model parallel; tried by this project",
+)
+"""The guidelines' tool for model and model-data parallel training."""
+
+
 @record
 class Selection:
     """The choice, its reason, and every declined alternative."""

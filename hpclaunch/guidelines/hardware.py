@@ -1,10 +1,11 @@
-"""Peaks of GPUs, and the training speed of a model on one GPU without any measurement; it queries no GPU."""
+"""The training speed of a model on one GPU, or on a rank's share of a CPU, without any measurement."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.devices import CPU_GUESSED, GUESSED, Cpu, Gpu
 from hpclaunch.guidelines.reasoning import Interval, Number, Reason, positive, spread
 
 Arithmetic = Literal["float32", "tf32", "mixed"]
@@ -15,86 +16,105 @@ ACHIEVED = 0.97
 SWEEPS = 12.3
 """How often the activations cross the GPU's memory in a step. This and the share of the peak are fitted to 20
 published single-GPU throughputs (rms factor 1.24). A constant share of the peak alone is wrong by a factor of 3.4."""
-UNMEASURED = 0.5
-"""Relative half-width of a prediction from defaults alone."""
+CPU_ACHIEVED = 0.08
+"""Share of its peak that a CPU reaches. CosmoFlow on Cori KNL and Fugaku (MLPerf HPC v0.7) reached 2 and 4 %, chips on
+a POWER9 node 7 %, cifar on a core with AVX2 24 %: the range of a factor of 4 holds them."""
 SOURCE = "vendors' dense peaks; fit of 20 published single-GPU throughputs"
+DEFAULTS: dict[Arithmetic, str] = {
+    "float32": "float32",
+    "tf32": "TF32, TensorFlow's default for float32 on this GPU",
+    "mixed": "16 bits, with weights in float32",
+}
+"""The arithmetic in words."""
 
 
 @record
-class Gpu:
-    """Dense peaks in TFLOP/s (0: none), memory bandwidth in GB/s; ``derate`` corrects a fit that is too fast."""
+class Device:
+    """What one rank computes on: dense peaks in TFLOP/s (0: none), memory bandwidth in GB/s.
+
+    ``achieved``: the share of the peak that training reaches. ``derate`` corrects an estimate that is too fast.
+    ``spread``: relative half-width (80 %) of an estimate; ``source``: where the peaks are from, and from when.
+    """
 
     name: str
     float32: float
-    tf32: float
-    mixed: float
+    tf32: float = 0.0
+    mixed: float = 0.0
     memory_gbytes_per_s: float
+    achieved: float = ACHIEVED
     derate: float = 1.0
+    spread: float
+    source: str
 
     def peak(self, arithmetic: Arithmetic) -> float:
-        """Return TFLOP/s of an arithmetic; those of float32 if the GPU has no unit for it."""
+        """Return TFLOP/s of an arithmetic; those of float32 if the device has no unit for it."""
         return {"float32": self.float32, "tf32": self.tf32, "mixed": self.mixed}[arithmetic] or self.float32
 
-
-GPUS = (
-    Gpu(name="K80", float32=2.8, tf32=0, mixed=0, memory_gbytes_per_s=240),
-    Gpu(name="P100", float32=10.6, tf32=0, mixed=21.2, memory_gbytes_per_s=732),
-    Gpu(name="V100", float32=15.7, tf32=0, mixed=125, memory_gbytes_per_s=900),
-    Gpu(name="A100", float32=19.5, tf32=156, mixed=312, memory_gbytes_per_s=1555),
-    Gpu(name="A100 80", float32=19.5, tf32=156, mixed=312, memory_gbytes_per_s=2039),
-    Gpu(name="H100", float32=67, tf32=495, mixed=989, memory_gbytes_per_s=3350, derate=0.7),
-    Gpu(name="H200", float32=67, tf32=495, mixed=989, memory_gbytes_per_s=4800, derate=0.7),
-    Gpu(name="MI250X", float32=23.9, tf32=0, mixed=191.5, memory_gbytes_per_s=1600),
-)
-"""SXM versions; an MI250X entry is one of its two dies. The derate of H100 and H200 is from MPT-1B (40 % too fast)."""
-LARGE_A100_GB = 80
-_OTHER_H100 = {"PCIe", "GH200", "HBM2"}
-"""Words that mark variants of a GPU with another clock or memory, whose peaks are not in the table."""
+    @property
+    def is_guess(self) -> bool:
+        """Whether no published throughput of it was compared with the estimate."""
+        return self.spread >= GUESSED
 
 
-def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
-    """Return the GPU whose name is part of the site's description ("NVIDIA A100 (SXM4)"), or None.
+def device_of_gpu(gpu: Gpu) -> Device:
+    """Return a GPU as the device of a rank."""
+    return Device(
+        name=gpu.name,
+        float32=gpu.float32,
+        tf32=gpu.tf32,
+        mixed=gpu.mixed,
+        memory_gbytes_per_s=gpu.memory_gbytes_per_s,
+        derate=gpu.derate,
+        spread=gpu.spread,
+        source=gpu.source,
+    )
 
-    ``memory_gb`` identifies the A100 with 80 GB. A GH200 does not count as an H100, since it has not been measured.
-    """
-    words = (model or "").replace("-", " ").replace("(", " ").replace(")", " ").split()
-    named = next((gpu for gpu in GPUS if gpu.name in words), None)
-    if named is not None and named.name == "H100" and _OTHER_H100 & set(words):
-        return None
-    if named is not None and named.name == "A100" and (memory_gb or 0) >= LARGE_A100_GB:
-        return next(gpu for gpu in GPUS if gpu.name == "A100 80")
-    return named
+
+def device_of_cpu(cpu: Cpu, cores: int, sockets: int, ranks: int) -> Device:
+    """Return the share that each of ``ranks`` has of a node with so many cores and sockets."""
+    positive(cores=cores, sockets=sockets, ranks=ranks)
+    return Device(
+        name=cpu.name,
+        float32=cores * cpu.gigahertz * cpu.per_cycle / 1e3 / ranks,
+        memory_gbytes_per_s=sockets * cpu.socket_gbytes_per_s / ranks,
+        achieved=CPU_ACHIEVED,
+        spread=CPU_GUESSED,
+        source=cpu.source,
+    )
 
 
 @record
 class Compute:
-    """Seconds of one sample on one GPU, forward and backward, and why."""
+    """Seconds of one sample on one device, forward and backward, and why."""
 
     sample_s: Interval
     reason: Reason
 
 
-def unmeasured_compute(gpu: Gpu, arithmetic: Arithmetic, flops: float, saved_bytes: float) -> Compute:
+def unmeasured_compute(device: Device, arithmetic: Arithmetic, flops: float, saved_bytes: float) -> Compute:
     """Return seconds per sample: 3 x ``flops`` (forward, one sample) at the peak, plus ``saved_bytes`` through memory.
 
-    The uncertainty is +-50 %: in leave-one-out tests, the worst of 20 models was wrong by a factor of 1.9.
+    The uncertainty is that of the device: +-50 % where published throughputs were compared (in leave-one-out tests, the
+    worst of 20 models was wrong by a factor of 1.9), else a guess.
     Raises ValueError for no operations. Source: the fit named at ``SWEEPS``.
     """
     positive(flops=flops)
-    operations = FORWARD_AND_BACKWARD * flops / (ACHIEVED * gpu.peak(arithmetic) * 1e12)
-    traffic = SWEEPS * saved_bytes / (gpu.memory_gbytes_per_s * 1e9)
-    seconds = (operations + traffic) / gpu.derate
+    operations = FORWARD_AND_BACKWARD * flops / (device.achieved * device.peak(arithmetic) * 1e12)
+    traffic = SWEEPS * saved_bytes / (device.memory_gbytes_per_s * 1e9)
+    seconds = (operations + traffic) / device.derate
+    width = f"a guess within a factor of {1 + device.spread:g}" if device.is_guess else f"+-{device.spread:.0%}"
     return Compute(
-        sample_s=spread(seconds, UNMEASURED, "default"),
+        sample_s=spread(seconds, device.spread, "default"),
         reason=Reason(
-            rule="3 x FLOPs / (0.97 x peak) + 12.3 x saved bytes / memory bandwidth",
+            rule=f"3 x FLOPs / ({device.achieved:g} x peak) + {SWEEPS:g} x saved bytes / memory bandwidth",
             numbers=(
                 Number(name="forward FLOPs", value=flops, unit="FLOP", origin="given"),
                 Number(name="saved for backward", value=saved_bytes, unit="bytes", origin="given"),
-                Number(name="peak", value=gpu.peak(arithmetic), unit="TFLOP/s", origin="default"),
-                Number(name="memory bandwidth", value=gpu.memory_gbytes_per_s, unit="GB/s", origin="default"),
+                Number(name="peak", value=device.peak(arithmetic), unit="TFLOP/s", origin="default"),
+                Number(name="memory bandwidth", value=device.memory_gbytes_per_s, unit="GB/s", origin="default"),
             ),
-            verdict=f"{1 / seconds:.4g} samples/s on one {gpu.name}, not measured: +-{UNMEASURED:.0%}",
-            source=SOURCE,
+            verdict=f"{1 / seconds:.4g} samples/s on one {device.name} in {DEFAULTS[arithmetic]}, without its fixed"
+            f" time; not measured: {width}",
+            source=f"{SOURCE}; {device.source}",
         ),
     )

@@ -6,8 +6,8 @@ import math
 from typing import Literal
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.efficiency import NOT_KNOWN, CriticalBatch
-from hpclaunch.guidelines.optimizers import rules_of
+from hpclaunch.guidelines.optimizers import NOTHING_KNOWN, rules_of
+from hpclaunch.guidelines.published import TaskFacts, published_for
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Origin, Reason, positive
 
 Rule = Literal["none", "linear", "sqrt", "power 2/3", "adascale"]
@@ -25,7 +25,8 @@ LARGE_STEP = 8.0
 """If the batch grows by this factor or more, the warm-up is long."""
 WARMUP_EPOCHS, LONG_WARMUP_EPOCHS = 2.0, 5.0
 """Guidelines: "over a couple of epochs"; Goyal et al. 2017: five, for batches 32 times as large."""
-LONGEST_SHARE = 0.2
+LONGEST_SHARE, MOST_EPOCHS = 0.2, 10.0
+"""The longest warm-up: a share of the run (LAMB at its largest batch), and epochs (twice those of Goyal et al.)."""
 
 DECAYS: dict[str, str] = {
     "step": "times a factor at chosen epochs",
@@ -88,20 +89,23 @@ def scale_rate(
     optimizer: str,
     *,
     rule: Rule | None = None,
-    critical: CriticalBatch = NOT_KNOWN,
+    facts: TaskFacts = NOTHING_KNOWN,
     noise: float | None = None,
 ) -> Rate:
     """Return the learning rate at global batch size ``batch`` (samples), scaled from the base rate.
 
-    ``rule`` is the typed one, else that of the optimizer. Linear scaling stops at the ``critical`` batch size, if that
-    is known: beyond it a larger step gains nothing (McCandlish et al. 2018: the best step is
-    eps_max / (1 + B_noise / B)).
+    ``rule`` is the typed one, else that of the optimizer. Linear scaling stops at the critical batch size, if that is
+    known: beyond it a larger step gains nothing (McCandlish et al. 2018: the best step is eps_max / (1 + B_noise / B)).
+    Where a larger batch was published for the optimizer and the task, it stops there.
     """
     positive(batch=batch)
-    chosen = rule or rule_for(optimizer)
-    useful = batch
+    chosen, critical = rule or rule_for(optimizer), facts.critical
+    row = published_for(facts.name, optimizer)
+    useful, last = batch, ""
     if chosen == "linear" and critical.samples is not None and batch > base.batch:
-        useful = min(batch, max(critical.samples, base.batch))
+        largest = max(critical.samples, base.batch, row.batch if row else 0)
+        useful = min(batch, largest)
+        last = f"B_crit = {largest:.0f}" if largest == critical.samples else f"the published {largest:.0f} samples"
     grown = factor(chosen, useful / base.batch, noise_to_base=None if noise is None else noise / base.batch)
     numbers = (
         Number(name="base learning rate", value=base.rate, origin="given"),
@@ -110,7 +114,7 @@ def scale_rate(
         Number(name="factor", value=grown),
         *critical.numbers,
     )
-    stops = f", which stops at B_crit = {critical.samples:.0f}" if useful < batch else ""
+    stops = f", which stops at {last}" if useful < batch else ""
     return Rate(
         base=base.rate,
         scaled=base.rate * grown,
@@ -188,29 +192,33 @@ class Warmup:
     reason: Reason
 
 
-def warm_up(base_batch: float, batch: float, optimizer: str, *, epochs: float | None = None) -> Warmup:
+def warm_up(growth: float, optimizer: str, *, epochs: float | None = None, own: float = 0.0) -> Warmup:
     """Return the warm-up: none if the batch does not grow, 2 epochs, or 5 beyond 8 times the base batch.
 
-    For LARS and LAMB it grows in proportion to the batch. It is at most a fifth of a run of ``epochs``, the share of
-    LAMB at its largest batch (You et al. 2020).
+    ``growth``: the global batch size relative to the base batch. The job's ``own`` warm-up (epochs; 0: none) is kept:
+    CosmoFlow's runs in MLPerf HPC used the same one at every batch size. For LARS and LAMB it grows in proportion to
+    the batch. It is at most a fifth of a run of ``epochs``, the share of LAMB at its largest batch (You et al. 2020),
+    and at most 10 epochs.
     Source: guidelines ("start with single worker/rank/node LR and scale up to desired value linearly over a couple of
     epochs"); Goyal et al. 2017 (5 epochs); LEGW, You et al. 2019 (epochs in proportion to the batch).
     """
-    positive(base_batch=base_batch, batch=batch)
-    growth = batch / base_batch
+    positive(growth=growth)
     climb = 0.0 if growth <= 1 else WARMUP_EPOCHS if growth <= LARGE_STEP else LONG_WARMUP_EPOCHS
-    source = f"{SOURCE}; Goyal et al. 2017"
-    if rules_of(optimizer).long_warmup and growth > LARGE_STEP:
+    source, verdict = f"{SOURCE}; Goyal et al. 2017", ""
+    if own:
+        climb, verdict = own, ", the job's own"
+    elif rules_of(optimizer).long_warmup and growth > LARGE_STEP:
         # LEGW needs a warm-up of the base batch. Two epochs at 8 x the base batch agree with the rule below 8 x.
         climb, source = WARMUP_EPOCHS * growth / LARGE_STEP, "LEGW, You et al. 2019, arXiv 1901.08256"
-    if epochs is not None:
+    if epochs is not None and not own:
         climb = min(climb, LONGEST_SHARE * epochs)
+    climb = min(climb, MOST_EPOCHS)
     return Warmup(
         epochs=climb,
         reason=Reason(
             rule="raise the rate linearly from the base to the scaled one over a couple of epochs",
             numbers=(Number(name="B / B0", value=growth), Number(name="warm-up", value=climb, unit="epochs")),
-            verdict=f"{climb:g} epochs of warm-up" if climb else "no warm-up: the batch does not grow",
+            verdict=f"{climb:g} epochs of warm-up{verdict}" if climb else "no warm-up: the batch does not grow",
             source=source,
         ),
     )
@@ -226,14 +234,16 @@ class Decay:
     reason: Reason
 
 
-def choose_decay(optimizer: str) -> Decay:
+def choose_decay(optimizer: str, *, own: str = "") -> Decay:
     """Return polynomial decay for LARS (power 2) and LAMB (power 1), otherwise cosine decay, which needs no tuning.
 
+    ``own``: the decay that the job has already, which is kept; empty: none. Its parameters are the job's too.
     Source: guidelines ("try step decay, exponential decay, 1/t decay, polynomial decay, cosine decay"). The powers are
     those of LARS and BERT in MLPerf; cosine decay as the first choice is hpclaunch's own.
     """
-    power = rules_of(optimizer).decay_power
-    name = "polynomial" if power else "cosine"
+    power = 0.0 if own else rules_of(optimizer).decay_power
+    name = own or ("polynomial" if power else "cosine")
+    name = {"inverse": "1/t"}.get(name, name)
     return Decay(
         name=name,
         power=power,
@@ -241,7 +251,7 @@ def choose_decay(optimizer: str) -> Decay:
         reason=Reason(
             rule="consider a decay schedule",
             numbers=(Number(name="power", value=power),) if power else (),
-            verdict=f"{name}: {DECAYS[name]}",
+            verdict=": ".join(filter(None, (name, DECAYS.get(name)))) + (", the job's own schedule" if own else ""),
             source=SOURCE,
         ),
     )

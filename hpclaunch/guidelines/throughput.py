@@ -6,12 +6,14 @@ import math
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.communication import Group, Links, latency_s, ring_bytes
-from hpclaunch.guidelines.reasoning import Interval, Number, Origin, Reason, positive, spread
-from hpclaunch.guidelines.stragglers import ASSUMED
+from hpclaunch.guidelines.reasoning import Z90, Interval, Number, Origin, Reason, positive, spread
+from hpclaunch.guidelines.timing import QUANTITIES, Timing
 
 SOURCE = "Pollux's form of the step time (Qiao et al. 2021) with a physical network term"
 OVERLAPPED, ADDED = 2.0, 1.0
 """The norm that adds compute and all-reduce: 2 where they overlap, 1 with accumulation (one all-reduce at the end)."""
+NUDGE = 0.5
+"""Standard deviations by which a quantity is moved to see how much a step's time depends on it."""
 
 
 @record
@@ -24,11 +26,9 @@ class Work:
 
 @record
 class Machine:
-    """The hardware of the ranks; file system bandwidths in GB/s, per node and in total (infinite: never a limit)."""
+    """The hardware of the ranks: its links. How fast a node reads samples is part of the timing."""
 
     links: Links
-    file_node_gbytes_per_s: float = math.inf
-    file_total_gbytes_per_s: float = math.inf
 
 
 @record
@@ -57,38 +57,18 @@ class Shape:
 
 
 @record
-class Timing:
-    """What a step's time depends on: a micro-batch takes ``fixed_s`` + b x ``per_sample_s``; bandwidths in bytes/s.
-
-    ``slowdown``: relative, of every step on more than one node. ``straggling``: relative standard deviation of a rank's
-    step time, with its origin. ``uncertainty``: relative half-width of the 80 % interval of a prediction from it.
-    """
-
-    fixed_s: float
-    per_sample_s: float
-    inside: float
-    between: float
-    slowdown: float = 0.0
-    straggling: float = ASSUMED
-    straggling_origin: Origin = "default"
-    uncertainty: float
-    origin: Origin
-    reasons: tuple[Reason, ...] = ()
-
-    def micro_batch_s(self, per_rank: float) -> float:
-        """Return the seconds of one micro-batch, forward and backward."""
-        return self.fixed_s + self.per_sample_s * per_rank
-
-
-@record
 class StepTime:
-    """Seconds of one step: its compute time, and its waiting times."""
+    """Seconds of one step: its compute time, and its waiting times. ``fixed_s``: the part of both that no batch moves.
+
+    ``fixed_s`` is contained in the others: the framework's time for its operations, and Horovod's for every step.
+    """
 
     compute_s: float
     communication_s: float
     straggler_s: float
     slowdown_s: float
     input_s: float
+    fixed_s: float = 0.0
 
     @property
     def total_s(self) -> float:
@@ -109,15 +89,18 @@ def network_s(shape: Shape, work: Work, machine: Machine, timing: Timing) -> flo
 def step_time(shape: Shape, work: Work, machine: Machine, timing: Timing) -> StepTime:
     """Return the time of one step.
 
-    It is (k - 1) T_micro + (T_micro^g + T_net^g)^(1/g), times 1 + cv sqrt(2 ln p) for the slowest of p ranks, times
-    1 + slowdown on several nodes, but at least the time of reading the samples. Source: ``SOURCE``. The straggler term
-    is an upper bound of the expected distance between the largest of p normal values and their mean.
+    It is (k - 1) T_micro + (T_micro^g + T_net^g)^(1/g) + T_join, times 1 + cv sqrt(2 ln p) for the slowest of p ranks,
+    times 1 + slowdown on several nodes, but at least the time of reading the samples. T_join is Horovod's own time for
+    every step of several ranks. Source: ``SOURCE``. The straggler term is an upper bound of the expected distance
+    between the largest of p normal values and their mean.
     """
+    ranks = shape.group.ranks
     micro, network = timing.micro_batch_s(shape.per_rank), network_s(shape, work, machine, timing)
     norm = OVERLAPPED if shape.accumulation == 1 else ADDED
+    joining = timing.joining_s if ranks > 1 else 0.0
     compute = shape.accumulation * micro
-    communication = (micro**norm + network**norm) ** (1 / norm) - micro
-    straggler = (compute + communication) * timing.straggling * math.sqrt(2 * math.log(shape.group.ranks))
+    communication = (micro**norm + network**norm) ** (1 / norm) - micro + joining
+    straggler = (compute + communication) * timing.straggling * math.sqrt(2 * math.log(ranks))
     busy = compute + communication + straggler
     slowdown = busy * timing.slowdown if shape.nodes > 1 else 0.0
     return StepTime(
@@ -125,17 +108,37 @@ def step_time(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Ste
         communication_s=communication,
         straggler_s=straggler,
         slowdown_s=slowdown,
-        input_s=max(0.0, _reading_s(shape, work, machine) - busy - slowdown),
+        input_s=max(0.0, _reading_s(shape, work, timing) - busy - slowdown),
+        fixed_s=shape.accumulation * timing.fixed_s + joining,
     )
 
 
-def _reading_s(shape: Shape, work: Work, machine: Machine) -> float:
-    """Return the seconds in which a node can read its samples of one step while all other nodes read too."""
+def _reading_s(shape: Shape, work: Work, timing: Timing) -> float:
+    """Return the seconds in which a node reads and decodes its samples of one step."""
     if not work.sample_bytes:
         return 0.0
-    of_node = shape.ranks_per_node * shape.per_rank * shape.accumulation * work.sample_bytes
-    share = min(machine.file_node_gbytes_per_s, machine.file_total_gbytes_per_s / shape.nodes)
-    return of_node / (share * 1e9)
+    return shape.ranks_per_node * shape.per_rank * shape.accumulation * work.sample_bytes / timing.reading
+
+
+def log_deviation(shape: Shape, work: Work, machine: Machine, timing: Timing) -> float:
+    """Return the standard deviation of the logarithm of a step's time, as ``timing`` knows it.
+
+    The uncertain quantities and their correlations are propagated to the first order; the error of the model itself is
+    added (``Timing.model_error``).
+    """
+    gradient = []
+    for index in range(len(QUANTITIES)):
+        longer, shorter = (
+            step_time(shape, work, machine, timing.moved(index, sign * NUDGE)).total_s for sign in (1, -1)
+        )
+        gradient.append(math.log(longer / shorter) / (2 * NUDGE))
+    variance = sum(
+        one * other * timing.covariance[row][column]
+        for row, one in enumerate(gradient)
+        for column, other in enumerate(gradient)
+        if one and other
+    )
+    return math.sqrt(max(0.0, variance) + timing.model_error(shape.group.ranks, shape.per_rank) ** 2)
 
 
 @record
@@ -148,13 +151,28 @@ class Throughput:
     reason: Reason
 
 
-def throughput(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Throughput:
-    """Return the samples/s of all ranks, with the uncertainty of ``timing``. Source: ``step_time``."""
+def throughput(shape: Shape, work: Work, machine: Machine, timing: Timing, single: float | None = None) -> Throughput:
+    """Return the samples/s of all ranks, with the uncertainty of ``timing``. Source: ``step_time``.
+
+    ``single``: samples/s of one rank alone at its own best batch, with which the efficiency is compared; None: one
+    rank with the same batch.
+    """
     step = step_time(shape, work, machine, timing)
-    alone = Shape(nodes=1, ranks_per_node=1, per_rank=shape.per_rank, accumulation=shape.accumulation)
-    single = step_time(alone, work, machine, timing)
     rate = shape.samples / step.total_s
-    efficiency = rate / (shape.group.ranks * alone.samples / single.total_s)
+    if single is None:
+        alone = Shape(nodes=1, ranks_per_node=1, per_rank=shape.per_rank, accumulation=shape.accumulation)
+        single = alone.samples / step_time(alone, work, machine, timing).total_s
+    efficiency = rate / (shape.group.ranks * single)
+    half = math.expm1(Z90 * log_deviation(shape, work, machine, timing))
+    return Throughput(
+        samples_per_s=spread(rate, half, timing.origin),
+        efficiency=efficiency,
+        step=step,
+        reason=_reason(step, timing, rate, efficiency),
+    )
+
+
+def _reason(step: StepTime, timing: Timing, rate: float, efficiency: float) -> Reason:
     parts = {
         "compute": step.compute_s,
         "all-reduce": step.communication_s,
@@ -165,21 +183,17 @@ def throughput(shape: Shape, work: Work, machine: Machine, timing: Timing) -> Th
     origins: dict[str, Origin] = {"stragglers": timing.straggling_origin}
     slow = max((name for name in parts if name != "compute"), key=lambda name: parts[name])
     bound = "the input pipeline is too slow: the ranks wait for samples" if step.input_s > 0 else ""
-    return Throughput(
-        samples_per_s=spread(rate, timing.uncertainty, timing.origin),
-        efficiency=efficiency,
-        step=step,
-        reason=Reason(
-            rule="step = compute + all-reduce beyond the overlap + stragglers + slow-down + waiting for input",
-            numbers=(
-                *(
-                    Number(name=name, value=value, unit="s", origin=origins.get(name, timing.origin))
-                    for name, value in parts.items()
-                ),
-                Number(name="spread of a rank's steps", value=timing.straggling, origin=timing.straggling_origin),
+    return Reason(
+        rule="step = compute + all-reduce beyond the overlap + stragglers + slow-down + waiting for input",
+        numbers=(
+            *(
+                Number(name=name, value=value, unit="s", origin=origins.get(name, timing.origin))
+                for name, value in parts.items()
             ),
-            verdict=f"{rate:.4g} samples/s at {efficiency:.0%} efficiency; the largest loss is {slow}",
-            source=SOURCE,
-            warning=bound,
+            Number(name="fixed time in it", value=step.fixed_s, unit="s", origin=timing.origin),
+            Number(name="spread of a rank's steps", value=timing.straggling, origin=timing.straggling_origin),
         ),
+        verdict=f"{rate:.4g} samples/s at {efficiency:.0%} efficiency; the largest loss is {slow}",
+        source=SOURCE,
+        warning=bound,
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from hpclaunch.guidelines.parallelism import dataset_fits_node
-from hpclaunch.planner.prediction import Predictor
+from hpclaunch.guidelines.choice import Candidate
+from hpclaunch.planner.prediction import TWO_BATCHES, Predictor
+from hpclaunch.planner.question import Question
 from hpclaunch.planner.strategy import traffic_of
 from hpclaunch.planner.values import PlanRow
+
+NEARLY = 0.5
+"""Share of the bytes that a node can read from which on the reading may slow a run."""
 
 
 def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> tuple[str, ...]:
@@ -17,26 +21,47 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
         found.append("optimizer: not given, or not known; memory and rates are those of Adam")
     if predictor.strategy.parallelism.gpus_per_replica > 1 and traffic_of(predictor.figures).guessed:
         found.append("layers of a split model: not known; every second saved value is exchanged, in both directions")
-    if predictor.question.evidence.overhead_s is None:
-        found.append("start-up, staging and evaluation: not measured, and not counted")
-    if timing is not None and not timing.fixed_s:
-        found.append("fixed time of a step: not measured, and not counted; it makes small models much slower")
+    if row.candidate is not None:
+        found += [*_time_assumptions(predictor, row.candidate), f"cost: {row.candidate.charged}"]
     if timing is not None and timing.straggling_origin == "default":
         found.append(f"stragglers: not measured; a rank's steps vary by {timing.straggling:.0%} (hpclaunch's default)")
-    return (*found, *_reading_assumptions(predictor, row))
+    return (*found, *_reading_assumptions(predictor, row), *_queue_assumptions(predictor.question))
+
+
+def _time_assumptions(predictor: Predictor, run: Candidate) -> list[str]:
+    """Return what was not measured of the time, with the values that are counted instead."""
+    timing, found = predictor.timing, []
+    if predictor.question.evidence.overhead_s is None:
+        found.append(
+            f"outside the steps: not measured; start-up and staging take {run.once_s.middle:.2g} s, evaluation and"
+            f" checkpoints {run.between_s.middle:.2g} s in all, within a factor of 2"
+        )
+    if timing is not None and len(timing.batches) < TWO_BATCHES:
+        found.append(
+            f"fixed time of a step: not measured; {timing.fixed_s * 1e3:.2g} ms, and {timing.joining_s * 1e3:.2g} ms"
+            " for the all-reduce of several ranks"
+        )
+    return found
+
+
+def _queue_assumptions(question: Question) -> list[str]:
+    """Return the assumption about the queue, if the site has one and its waits are not known."""
+    if question.queue.waits or not question.case.site.scheduler_row.has_queue:
+        return []
+    why = f" ({question.queue.unknown})" if question.queue.unknown else ""
+    return [f"wait in the queue: not known{why}, and not counted"]
 
 
 def _reading_assumptions(predictor: Predictor, row: PlanRow) -> list[str]:
-    """Return the assumption about reading, if a node cannot hold the data set and nothing was measured.
-
-    No site file gives the bandwidth of its file systems. A measured throughput includes the reading.
-    """
-    work, room = predictor.work, predictor.node.room
+    """Return the assumption about reading, if nothing was measured: a measured throughput contains the reading."""
+    work = predictor.work
     if row.throughput is None or predictor.question.evidence.points:
-        return []
-    if room is not None and dataset_fits_node(work.dataset_bytes, room):
         return []
     if work.sample_bytes is None:
         return ["reading samples: not counted; the size of a sample is not known (training.sample_bytes)"]
-    rate = row.throughput.samples_per_s.middle * work.sample_bytes / 1e9
-    return [f"reading samples: not counted; it needs {rate:.2g} GB/s, and the file system's bandwidth is not known"]
+    needed = row.throughput.samples_per_s.middle * work.sample_bytes / row.nodes
+    offered = predictor.timing_on(row.nodes).reading
+    if needed < NEARLY * offered:
+        return []
+    rates = f"needs {needed / 1e9:.2g} GB/s of a node, which can read and decode about {offered / 1e9:.2g} GB/s"
+    return [f"reading samples: {rates}, within a factor of 2"]

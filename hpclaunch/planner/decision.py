@@ -9,7 +9,7 @@ from dataclasses import replace
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.choice import Candidate, NodeChoice, choose
+from hpclaunch.guidelines.choice import Appraisal, Candidate, NodeChoice, choose
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.proposal import enough_for, infeasible, shared_evenly
 from hpclaunch.planner.question import Trial
@@ -60,7 +60,7 @@ def _choose(predictor: Predictor, first: Trial, rows: list[PlanRow], possible: l
     objective = predictor.question.objective
     choice = choose(_candidates(possible), objective, single=predictor.alone(first))
     overall = choose(_candidates(rows), objective)
-    row = next(row for row in possible if row.nodes == choice.nearest.nodes)
+    row = next(row for row in possible if row.candidate is choice.nearest)
     return PlanDecision(
         row=row,
         choice=replace(choice, appraised=overall.appraised),
@@ -87,7 +87,7 @@ def _enough_nodes(predictor: Predictor, row: PlanRow) -> str:
 
 
 def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice: NodeChoice) -> str:
-    nodes = count(row.nodes, "node")
+    nodes = _nodes_in_words(predictor, row)
     if predictor.question.typed_nodes is not None:
         return f"{nodes}, as typed"
     if choice.best is None:
@@ -95,19 +95,32 @@ def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice:
     tried = [other for other in rows if other.batch is not None]
     batch = row.batch.total if row.batch else 0
     if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
-        return f"{nodes}, B = {batch}; more nodes are not possible: {rows[-1].obstacles[0]}"
-    weight = predictor.question.objective.weight
-    return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {len(tried)} node counts"
+        return f"{nodes}, B = {batch}; more ranks are not possible: {rows[-1].obstacles[0]}"
+    weight, parts = predictor.question.objective.weight, any(is_part_of_node(predictor, other) for other in tried)
+    compared = f"{len(tried)} sizes" if parts else f"{len(tried)} node counts"
+    return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {compared}"
+
+
+def _nodes_in_words(predictor: Predictor, row: PlanRow) -> str:
+    """Return the node count, or the part of one node."""
+    if is_part_of_node(predictor, row):
+        return f"{row.ranks} of the {predictor.node.ranks} GPUs of {'a' if row.whole_nodes else 'a shared'} node"
+    return count(row.nodes, "node")
+
+
+def is_part_of_node(predictor: Predictor, row: PlanRow) -> bool:
+    """Whether a row uses a part of one node."""
+    return row.ranks < row.nodes * predictor.node.ranks
 
 
 def add_marginals(rows: Sequence[PlanRow], choice: NodeChoice | None) -> list[PlanRow]:
-    """Return the rows with their marginal efficiency, and with the obstacles that the choice found."""
-    appraised = {appraisal.candidate.nodes: appraisal for appraisal in choice.appraised} if choice else {}
-    return [
-        replace(
-            row, marginal=appraised[row.nodes].marginal, obstacles=(*row.obstacles, *appraised[row.nodes].obstacles)
-        )
-        if row.nodes in appraised
-        else row
-        for row in rows
-    ]
+    """Return the rows with marginal efficiency and trade-off, and with the obstacles that the choice found."""
+    appraised = {appraisal.candidate.size: appraisal for appraisal in choice.appraised} if choice else {}
+    return [_add_marginal(row, appraised.get(row.candidate.size) if row.candidate else None) for row in rows]
+
+
+def _add_marginal(row: PlanRow, appraisal: Appraisal | None) -> PlanRow:
+    if appraisal is None:
+        return row
+    obstacles = (*row.obstacles, *appraisal.obstacles)
+    return replace(row, marginal=appraisal.marginal, trade_off=appraisal.trade_off, obstacles=obstacles)

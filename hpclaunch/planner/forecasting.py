@@ -8,19 +8,24 @@ from dataclasses import replace
 
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import batch_cap, node_cap
-from hpclaunch.guidelines.efficiency import CriticalBatch
+from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
+from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
-from hpclaunch.planner.decision import add_marginals, decide
+from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
+from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, epochs_remark, facts_of
+from hpclaunch.planner.fit import strategy_of
+from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
-from hpclaunch.planner.prediction import Predictor, critical_batch_of, epochs_model_of, timing_of
-from hpclaunch.planner.proposal import command_of, length_of
-from hpclaunch.planner.question import Question, Trial, trials_of
+from hpclaunch.planner.prediction import Predictor, timing_of
+from hpclaunch.planner.proposal import command_of, length_of, measuring_command
+from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trials_of
+from hpclaunch.planner.recipe import Recipe, recipe_at
+from hpclaunch.planner.rows import rows_of
 from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
-from hpclaunch.planner.settings import Recipe, precision_for, recipe_for, warnings_of
-from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of, strategy_of
-from hpclaunch.planner.values import Forecast, PlanRow, PlanSection
+from hpclaunch.planner.settings import precision_for, warnings_of
+from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
+from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 from hpclaunch.resolve.command import parameter_words
 from hpclaunch.resolve.decisions import Decisions
@@ -28,6 +33,11 @@ from hpclaunch.resolve.decisions import Decisions
 
 def forecast(question: Question) -> Forecast:
     """Return the plan of a job. Raises Refused for a request that the site accepts with no node count."""
+    plan = _plan(question)
+    return replace(plan, headlines=headlines_of(plan))
+
+
+def _plan(question: Question) -> Forecast:
     trials = trials_of(question)
     refuse_impossible(question, trials)
     first = next(trial for trial in trials if not trial.faults)
@@ -48,9 +58,12 @@ def forecast(question: Question) -> Forecast:
         )
     whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
     tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
+    timing = timing_of(question, work, node, question.figures)
+    if strategy.parallelism.gpus_per_replica == 1 and timing is not None:
+        tried = [*parts_of_a_node(question, first), *tried]
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
-    epochs_model, remark = epochs_model_of(work, critical.samples)
+    remark = epochs_remark(work, critical)
     predictor = Predictor(
         question=question,
         work=work,
@@ -58,16 +71,14 @@ def forecast(question: Question) -> Forecast:
         figures=question.figures,
         strategy=strategy,
         cap=batch_cap(work.samples, typed=question.global_batch, noise=noise, critical=critical),
-        critical=critical,
-        epochs_model=epochs_model,
-        timing=timing_of(question, work, node, question.figures),
+        facts=facts_of(work, critical, noise),
+        timing=timing,
     )
-    rows = predictor.rows(tried)
+    rows = rows_of(predictor, tried)
     decision = decide(predictor, first, rows)
-    known = {trial.nodes for trial in trials}
     outcome = Outcome(
         predictor=predictor,
-        trials=(*trials, *(trial for trial in tried if trial.nodes not in known)),
+        trials=(*trials, *(trial for trial in tried if trial not in trials)),
         rows=tuple(rows),
         decision=decision,
         recipe=_recipe_of(predictor, decision.row),
@@ -105,6 +116,7 @@ def _plan_without_model(question: Question, trials: Sequence[Trial], first: Tria
         node_type=first.sizing.node_type,
         nodes=nodes,
         typed=question.typed_nodes is not None,
+        gpus_per_node=gpus_of(first),
         known=False,
         summary=f"{count(nodes, 'node')}: {why}",
         rows=tuple(_row_of(trial) for trial in trials if trial.nodes == nodes),
@@ -128,9 +140,9 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
     if question.global_batch is None and own is None:
         return ()
-    critical = CriticalBatch(samples=work.critical_batch, origin=work.epochs_origin)
-    batch = question.global_batch or own
-    return (batch_cap(work.samples, typed=batch, noise=question.evidence.noise, critical=critical).reason,)
+    noise = question.evidence.noise
+    batch, critical = question.global_batch or own, critical_batch_of(work, noise)
+    return (batch_cap(work.samples, typed=batch, noise=noise, critical=critical).reason,)
 
 
 def _row_of(trial: Trial) -> PlanRow:
@@ -143,7 +155,8 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     predictor, row, decision = outcome.predictor, outcome.row, outcome.decision
     question, work = predictor.question, predictor.work
     sections = sections_of(outcome)
-    length = length_of(question, next(trial for trial in outcome.trials if trial.nodes == row.nodes), row.candidate)
+    part = row.ranks if is_part_of_node(predictor, row) else None
+    length = length_of(question, _trial_of_row(outcome, row), row.candidate)
     warnings = [text for section in sections for text in warnings_of(section.reasons)]
     warnings += [*(decision.choice.warnings if decision.choice else ()), *_batch_warnings(predictor, row)]
     warnings += [length.warning] if length.warning else []
@@ -155,15 +168,23 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         site=question.case.site.name,
         node_type=first.sizing.node_type,
         nodes=row.nodes,
+        ranks_per_node=part,
         typed=question.typed_nodes is not None,
+        gpus_per_node=gpus_of(first),
+        trust=trust_of(question.evidence),
+        efficiency=_efficiency_of(predictor, row),
         known=True,
         summary=decision.summary,
         parallelism=predictor.strategy.parallelism,
         split=split,
         rows=tuple(add_marginals(outcome.rows, decision.choice)),
         unit=first.bill.unit,
-        settings=outcome.recipe.settings,
-        command=command_of(question, row.nodes, outcome.recipe.settings, length.walltime),
+        settings=outcome.recipe.settings if outcome.recipe else (),
+        recipe=outcome.recipe,
+        command=command_of(
+            question_for(question, part), row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime
+        ),
+        measuring="" if question.evidence.points or split else measuring_command(question, work),
         jobs=length.jobs,
         sections=sections,
         precision=outcome.formats.name,
@@ -176,11 +197,36 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     )
 
 
-def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe:
+def gpus_of(trial: Trial) -> int:
+    """Return the GPUs of a node that compute; 0 if the ranks use CPUs."""
+    layout = trial.sizing.layout
+    return 0 if layout.stand_in_gpus else layout.gpus_per_node
+
+
+def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
+    """Return what a larger batch costs with the optimizer of the chosen ``row``."""
+    work, facts, noise = predictor.work, predictor.facts, predictor.question.evidence.noise
+    law = epochs_law_of(work, row.batch.total if row.batch else work.base_batch or 1, facts)
+    return StatisticalEfficiency(
+        samples=work.samples,
+        base=work.base_batch,
+        bound=bound_of(work.samples, noise),
+        critical=presumed_critical_batch(work.samples) if facts.critical.samples is None else facts.critical,
+        noise=noise,
+        law=law,
+    )
+
+
+def _recipe_of(predictor: Predictor, row: PlanRow) -> Recipe | None:
     if row.batch is None:
-        return Recipe(settings=(), sections=())
-    epochs, noise = predictor.epochs_model.epochs(row.batch.total), predictor.question.evidence.noise
-    return recipe_for(row.batch, predictor.work, predictor.critical, noise, epochs)
+        return None
+    return recipe_at(row.batch, predictor.work, predictor.question.evidence.noise)
+
+
+def _trial_of_row(outcome: Outcome, row: PlanRow) -> Trial:
+    """Return the trial of a row."""
+    same = [trial for trial in outcome.trials if trial.nodes == row.nodes]
+    return next((trial for trial in same if trial.nodes * trial.ranks_per_node == row.ranks), same[0])
 
 
 def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:

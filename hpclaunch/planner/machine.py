@@ -6,7 +6,8 @@ from hpclaunch.config.site import NodeType
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
 from hpclaunch.guidelines.communication import HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links
-from hpclaunch.guidelines.hardware import Gpu, gpu_named
+from hpclaunch.guidelines.devices import cpu_named, gpu_named
+from hpclaunch.guidelines.hardware import Device, device_of_cpu, device_of_gpu
 from hpclaunch.guidelines.parallelism import Room
 
 GB = 1e9
@@ -14,16 +15,18 @@ GB = 1e9
 
 @record
 class NodeModel:
-    """A node as the models describe it; ``gpu`` is None if its speed is not known, ``room`` if its memory is not.
+    """A node as the models describe it; ``speed`` and ``room`` are None if those of its device are not known.
 
-    ``on_gpus``: whether the ranks compute on GPUs, or else on CPUs. ``assumed``: lines on values that the site file
-    lacks, and on the values used instead.
+    ``on_gpus``: whether the ranks compute on GPUs, or else on CPUs; ``speed``: that of a rank's GPU, or of its share of
+    the CPUs. ``cores``: those of a node, for decoding samples (None: not known). ``assumed``: lines on values that the
+    site file lacks, and on the values used instead.
     """
 
     ranks: int
     on_gpus: bool
-    gpu: Gpu | None
+    speed: Device | None
     device: str
+    cores: int | None
     links: Links
     room: Room | None
     assumed: tuple[str, ...]
@@ -34,16 +37,30 @@ def node_of(node: NodeType, layout: Layout) -> NodeModel:
     assumed: list[str] = []
     on_gpus = layout.gpus_per_node > 0 and not layout.stand_in_gpus
     model = (node.gpu_model or "a GPU") if on_gpus else (node.cpu or "CPUs")
-    gpu = gpu_named(node.gpu_model, node.gpu_memory_gb) if on_gpus else None
     return NodeModel(
         ranks=layout.tasks_per_node,
         on_gpus=on_gpus,
-        gpu=gpu,
+        speed=_speed(node, layout, on_gpus, assumed),
         device=model,
+        cores=node.cores,
         links=_links(node, on_gpus, assumed),
         room=_room(node, layout, on_gpus, assumed),
         assumed=tuple(assumed),
     )
+
+
+def _speed(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Device | None:
+    """Return the device of a rank, with a line if no published throughput of it was compared with its estimate."""
+    if on_gpus:
+        gpu = gpu_named(node.gpu_model, node.gpu_memory_gb)
+        device = device_of_gpu(gpu) if gpu else None
+    else:
+        cpu, cores = cpu_named(node.cpu), node.cores
+        device = device_of_cpu(cpu, cores, node.sockets or 1, layout.tasks_per_node) if cpu and cores else None
+    if device is not None and device.is_guess:
+        width = f"a factor of {1 + device.spread:g}"
+        assumed.append(f"speed of {device.name}: a guess within {width}, from its peaks ({device.source})")
+    return device
 
 
 def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:

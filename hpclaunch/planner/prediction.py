@@ -1,4 +1,4 @@
-"""Predicts batch, throughput, time and cost of every node count that the site accepts; it chooses none."""
+"""Predicts throughput, time and cost of a trial with a batch; it chooses none."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.batch import Batch, BatchCap, share_out, smallest_efficient_batch, typed_batch
+from hpclaunch.guidelines.batch import MOST_NODES, Batch, BatchCap, PerRank, possible_batches, smallest_efficient_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
-from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate
-from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale, Pareto, pareto_from
+from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate, least_time
 from hpclaunch.guidelines.figures import ModelFigures
-from hpclaunch.guidelines.hardware import unmeasured_compute
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
-from hpclaunch.guidelines.parallelism import replicas as replicas_on
-from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, Timing, throughput
+from hpclaunch.guidelines.published import TaskFacts
+from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
+from hpclaunch.guidelines.timing import Timing
+from hpclaunch.planner.epochs import epochs_law_of
+from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
+from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
 from hpclaunch.planner.question import Question, Trial
-from hpclaunch.planner.strategy import Strategy, shared_timing
-from hpclaunch.planner.values import PlanRow
+from hpclaunch.planner.strategy import shared_timing
 from hpclaunch.planner.workload import Workload
 
+TWO_BATCHES = 2
+"""Measured batch sizes that separate a step's fixed time from its time per sample."""
 SMALLEST = 32
 """The fewest samples per rank of an automatic batch, if a step's fixed time is not measured.
 
@@ -40,156 +43,125 @@ class Predictor:
     figures: ModelFigures
     strategy: Strategy
     cap: BatchCap
-    critical: CriticalBatch
-    epochs_model: Pareto
+    facts: TaskFacts
     timing: Timing | None
 
     @property
     def smallest(self) -> int:
-        """The smallest batch per rank of an automatic choice."""
+        """The smallest batch per rank of an automatic choice.
+
+        It is lower for models whose few samples are work enough. A model that is too small for 32 samples to be
+        enough gets no higher limit: the time of its steps shows what more ranks gain.
+        """
         floor = min(SMALLEST, self.work.per_rank or SMALLEST)
         if self.timing is None or not self.timing.fixed_s:
             return floor
-        return smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s)
+        return min(floor, smallest_efficient_batch(self.timing.fixed_s, self.timing.per_sample_s))
 
-    @property
-    def length(self) -> TrainingLength:
-        """The length of the job's training."""
+    def length(self, nodes: int, batch: Batch, samples_per_s: float) -> TrainingLength:
+        """Return the length of the job's training with a batch, with what it does outside its steps."""
+        epoch_s = self.work.samples / samples_per_s
         return TrainingLength(
-            epochs_model=self.epochs_model,
+            epochs=epochs_law_of(self.work, batch.total, self.facts).at(batch.total),
             samples=self.work.samples,
-            origin=self.work.epochs_origin,
-            overhead_s=self.question.evidence.overhead_s or 0.0,
+            overhead=overhead_of(self.question, self.work, self.figures, nodes, epoch_s),
         )
 
     @property
     def own_batch(self) -> bool:
         """Whether the job's own batch per rank is used: because it, or the node count, was typed."""
-        return "batch_size_per_rank" in self.work.typed or self.question.typed_nodes is not None
+        typed = not self.work.typed.isdisjoint(("batch_size_per_rank", "accumulation"))
+        return typed or self.question.typed_nodes is not None
 
-    def rows(self, trials: Sequence[Trial]) -> list[PlanRow]:
-        """Return a row for every trial, up to the node count where the batch cannot be divided any further."""
-        rows: list[PlanRow] = []
-        for trial in trials:
-            row = self.row(trial, first=not any(earlier.batch for earlier in rows))
-            rows.append(row)
-            if row.batch is None and any(earlier.batch for earlier in rows):
-                break  # strong scaling ends here, or the site's limit is reached: more nodes cannot help
-        return rows
-
-    def row(self, trial: Trial, *, first: bool = True) -> PlanRow:
-        """Return the prediction for one trial; the ``first`` one may use a batch below the smallest."""
-        ranks = trial.nodes * self.node.ranks
-        empty = PlanRow(nodes=trial.nodes, ranks=ranks, obstacles=trial.refused)
-        if trial.faults:
-            return empty
-        gpus = self.strategy.parallelism.gpus_per_replica
-        if ranks < gpus:
-            return replace(empty, obstacles=(f"a replica needs {gpus} GPUs",))
-        try:
-            batch = self.batch(replicas_on(self.strategy.parallelism, trial.nodes, self.node.ranks), first)
-        except ValueError as error:
-            return replace(empty, obstacles=(str(error),))
-        if batch is None:
-            cap = f"a global batch of at most {self.cap.batch}"
-            return replace(empty, obstacles=(f"{cap} leaves each rank fewer than {self.smallest} samples",))
-        row = replace(empty, batch=batch)
-        if self.timing is None:
-            return row
-        predicted = self.throughput(trial.nodes, batch)
-        return replace(row, throughput=predicted, candidate=self.candidate(trial, batch, predicted))
-
-    def batch(self, replicas: int, first: bool) -> Batch | None:
-        """Return the batch of the replicas: the typed one, the job's own, or the largest below the cap.
-
-        Raises ValueError if a typed batch does not divide evenly.
-        """
-        largest, typed = self.strategy.largest, self.question.global_batch
-        if typed is not None:
-            return typed_batch(typed, replicas, largest=largest)
-        if self.own_batch and self.work.per_rank:
-            whole = self.work.per_rank * self.work.accumulation
-            return typed_batch(whole * replicas, replicas, largest=min(largest, self.work.per_rank))
-        found = share_out(self.cap.batch, replicas, largest=largest, smallest=self.smallest)
-        if found is None and first:
-            return share_out(self.cap.batch, replicas, largest=largest, smallest=1) or Batch(
-                per_rank=1, replicas=replicas
-            )
-        return found
-
-    def throughput(self, nodes: int, batch: Batch) -> Throughput:
-        """Return the throughput on ``nodes`` nodes."""
+    def throughput(self, trial: Trial, batch: Batch) -> Throughput:
+        """Return the throughput of a trial."""
         assert self.timing is not None
         gpus, links = self.strategy.parallelism.gpus_per_replica, self.node.links
-        inside = self.node.ranks // gpus if gpus <= self.node.ranks else 1
-        used = min(nodes, math.ceil(batch.replicas / inside))
+        inside = trial.ranks_per_node // gpus if gpus <= trial.ranks_per_node else 1
+        used = min(trial.nodes, math.ceil(batch.replicas / inside))
         shape = Shape(
             nodes=used,
             ranks_per_node=max(1, batch.replicas // used),
             per_rank=batch.per_rank,
             accumulation=batch.accumulation,
         )
-        timing = shared_timing(self.timing, self.figures, gpus, self.node)
-        return throughput(shape, self.moved(gpus), Machine(links=links), timing)
+        share = trial.ranks_per_node / self.node.ranks
+        timing = shared_timing(self.timing_on(used, share), self.figures, gpus, self.node)
+        return throughput(shape, self.moved(gpus), Machine(links=links), timing, self.single_rate(gpus))
+
+    def timing_on(self, nodes: int, share: float = 1.0) -> Timing:
+        """Return the timing on so many nodes: fewer hold less of the data set, and read the rest again and again.
+
+        ``share``: the part of each node that the job has; with it, it has this part of the cores that read.
+        """
+        assert self.timing is not None
+        if self.timing.most_ranks:
+            return self.timing  # a measured throughput contains the reading
+        return replace(self.timing, reading=share * reading_on(nodes, self.question, self.work, self.node))
+
+    def single_rate(self, gpus: int = 1) -> float | None:
+        """Return the samples/s of one rank alone at its own best batch; None if a replica needs several GPUs.
+
+        It has its share of a node whose memory holds its part of the data set, as with the most nodes. Its best batch
+        is the largest that its memory and the cap allow, or the job's own if that is larger.
+        """
+        if gpus > 1:
+            return None
+        shape = Shape(nodes=1, ranks_per_node=1, per_rank=self.best_batch_alone)
+        timing = self.timing_on(MOST_NODES, 1 / self.node.ranks)
+        step = step_time(shape, self.moved(), Machine(links=self.node.links), timing)
+        return shape.samples / step.total_s
+
+    @property
+    def best_batch_alone(self) -> int:
+        """The batch of one rank that trains alone."""
+        return max(1, min(max(self.cap.batch, self.work.per_rank or 1), self.strategy.largest))
 
     def moved(self, gpus: int = 1) -> Moved:
         """Return the bytes that a step of one rank moves."""
-        return Moved(gradient_bytes=GRADIENT_BYTES * self.figures.parameters / gpus)
+        return moved_by(self.work, self.figures, gpus)
 
     def candidate(self, trial: Trial, batch: Batch, predicted: Throughput) -> Candidate:
         """Return time and cost of a trial."""
-        return candidate(
+        found = candidate(
             trial.nodes,
             batch,
             predicted.samples_per_s,
-            self.length,
+            self.length(trial.nodes, batch, predicted.samples_per_s.middle),
             trial.bill,
             wait_s=self.question.queue.wait_s(trial.nodes),
         )
+        return replace(found, ranks_per_node=trial.ranks_per_node)
+
+    def best(self, candidates: Sequence[Candidate]) -> Candidate:
+        """Return the candidate of one node count with the best batch."""
+        return least_time(candidates, self.work.base_batch or 1)
 
     def alone(self, trial: Trial) -> Candidate | None:
         """Return one process on one node with its own best batch, or None if a replica needs several GPUs."""
         if self.timing is None or self.strategy.parallelism.gpus_per_replica > 1:
             return None
-        own = self.work.per_rank if self.own_batch else None
-        per_rank = max(1, min(own or self.cap.batch, self.strategy.largest))
-        batch = Batch(per_rank=per_rank, replicas=1)
-        shape = Shape(nodes=1, ranks_per_node=1, per_rank=per_rank)
-        predicted = throughput(shape, self.moved(), Machine(links=self.node.links), self.timing)
-        return self.candidate(trial, batch, predicted)
+        own, limits = self.work.per_rank if self.own_batch else None, PerRank(smallest=1, largest=self.strategy.largest)
+        cap = min(own or self.cap.batch, self.strategy.largest)
+        batches = possible_batches(max(1, cap), 1, limits, at_least=cap if own else 1)
+        return self.best([self.candidate(trial, batch, self._single_throughput(batch)) for batch in batches])
+
+    def _single_throughput(self, batch: Batch) -> Throughput:
+        assert self.timing is not None
+        shape = Shape(nodes=1, ranks_per_node=1, per_rank=batch.per_rank)
+        machine, timing = Machine(links=self.node.links), self.timing_on(1)
+        return throughput(shape, self.moved(), machine, timing, self.single_rate())
 
 
 def timing_of(question: Question, work: Workload, node: NodeModel, figures: ModelFigures) -> Timing | None:
-    """Return the timing: fitted to measurements, else from the GPU's defaults, else None."""
-    machine = Machine(links=node.links)
+    """Return the timing: fitted to measurements, else from the defaults of device and framework, else None."""
+    machine, prior = Machine(links=node.links), prior_of(question, work, node, figures)
     if question.evidence.points:
-        return calibrate(question.evidence.points, Moved(gradient_bytes=GRADIENT_BYTES * figures.parameters), machine)
-    if node.gpu is None:
-        return None
-    saved = figures.model(work.precision).saved_bytes
-    arithmetic = work.arithmetic(node.gpu.tf32 > 0)
-    return default_timing(unmeasured_compute(node.gpu, arithmetic, figures.flops_per_sample, saved), machine)
+        return calibrate(question.evidence.points, moved_by(work, figures), machine, prior)
+    return None if prior.compute is None else default_timing(prior, machine)
 
 
-def critical_batch_of(work: Workload, noise: NoiseScale | None) -> CriticalBatch:
-    """Return the critical batch size: the job's, else a trustworthy measured noise scale."""
-    measured = noise.value if noise and noise.trustworthy else None
-    return CriticalBatch(samples=work.critical_batch or measured, origin=work.epochs_origin)
-
-
-def epochs_model_of(work: Workload, critical: float | None) -> tuple[Pareto, str]:
-    """Return the epochs by batch size, and a remark if B_crit is not known: then epochs do not depend on the batch."""
-    epochs = work.epochs or 1.0
-    if work.epochs is None:
-        return _constant_epochs(1.0), "the job has no parameter for epochs: times are those of one epoch"
-    if "epochs" in work.typed:
-        return _constant_epochs(epochs), "epochs: as typed, for every batch"
-    if critical is None:
-        return _constant_epochs(epochs), "B_crit: not known; epochs do not grow with the batch"
-    if work.base_batch is None:
-        return _constant_epochs(epochs), "base_batch: not known; epochs do not grow with the batch"
-    return pareto_from(epochs, work.base_batch, critical), ""
-
-
-def _constant_epochs(epochs: float) -> Pareto:
-    return Pareto(fewest_epochs=epochs, critical_batch=math.inf)
+def moved_by(work: Workload, figures: ModelFigures, gpus: int = 1) -> Moved:
+    """Return the bytes that a step of one rank moves, if so many GPUs hold a replica."""
+    gradient = GRADIENT_BYTES * figures.parameters / gpus
+    return Moved(gradient_bytes=gradient, sample_bytes=work.sample_bytes or 0.0)

@@ -10,18 +10,26 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_memory, format_walltime
 from hpclaunch.guidelines.choice import Candidate, NodeChoice, Objective, relaxed
 from hpclaunch.planner.question import Question, Trial, trial_of
+from hpclaunch.planner.workload import Workload
 
 STEP = 300
 """A proposed walltime is rounded up to a multiple of this, in seconds."""
 
 
 def command_of(
-    question: Question, nodes: int, settings: tuple[tuple[str, str], ...], walltime: int | None = None
+    question: Question,
+    nodes: int,
+    settings: tuple[tuple[str, str], ...],
+    walltime: int | None = None,
 ) -> str:
     """Return the command that runs the plan: the typed flags, node count, ``walltime`` (s), and parameters to set."""
     request = question.case.request
     words = ["hpclaunch", "submit", request.target, "--nodes", str(nodes)]
-    flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
+    flags = {
+        "--site": request.site,
+        "--node-type": request.node_type,
+        "--tasks-per-node": request.tasks_per_node,
+    }
     flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
     flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}
     whole = request.walltime or walltime
@@ -32,6 +40,22 @@ def command_of(
         words += [flag, str(value)] if value is not None else []
     words += ["--accept-unverified"] if request.accept_unverified else []
     for key, text in (*request.settings, *settings):
+        words += ["--set", f"{key}={text}"]
+    return shlex.join(words)
+
+
+def measuring_command(question: Question, work: Workload) -> str:
+    """Return the command that measures the job as this request would run it; empty if it cannot be shortened."""
+    if not {"epochs", "batch_size_per_rank"} <= set(work.names):
+        return ""
+    request = question.case.request
+    words = ["hpclaunch", "profile", request.target]
+    flags = {"--site": request.site, "--node-type": request.node_type, "--tasks-per-node": request.tasks_per_node}
+    flags |= {"--cpus-per-task": request.cpus_per_task, "--gpus-per-node": request.gpus_per_node}
+    flags |= {"--account": request.account, "--partition": request.partition, "--qos": request.qos}
+    for flag, value in flags.items():
+        words += [flag, str(value)] if value is not None else []
+    for key, text in request.settings:
         words += ["--set", f"{key}={text}"]
     return shlex.join(words)
 
@@ -69,9 +93,7 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
 def infeasible(choice: NodeChoice, objective: Objective) -> Fault:
     """Return why nothing is feasible, and the nearest deadline and budget that are, for the same request."""
     nearest = choice.nearest
-    obstacles = next(
-        appraisal.obstacles for appraisal in choice.appraised if appraisal.candidate.nodes == nearest.nodes
-    )
+    obstacles = next(appraisal.obstacles for appraisal in choice.appraised if appraisal.candidate.size == nearest.size)
     enough = relaxed(nearest, objective)
     words = []
     if enough.deadline_s is not None and enough.deadline_s != objective.deadline_s:

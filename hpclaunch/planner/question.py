@@ -9,12 +9,12 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import MOST_NODES
 from hpclaunch.guidelines.calibration import Measured
-from hpclaunch.guidelines.choice import HOUR, Bill, Objective
+from hpclaunch.guidelines.choice import Bill, Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.cost import cost_of
+from hpclaunch.resolve.cost import Price, price_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import longest_walltime
 from hpclaunch.resolve.sizing import Sizing, sizing_of
@@ -36,11 +36,15 @@ class Evidence:
 
 @record
 class Queue:
-    """``waits``: queue wait in seconds by node count, empty if not known; ``reasons`` and one line in ``words``."""
+    """``waits``: queue wait in seconds by node count, empty if not known; ``reasons`` and one line in ``words``.
+
+    ``unknown``: why nothing is known, in words.
+    """
 
     waits: Mapping[int, float] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
     words: str = ""
+    unknown: str = ""
 
     def wait_s(self, nodes: int) -> float:
         """Return the wait (s) of a node count: that of the next larger known one, else of the largest; else 0."""
@@ -72,12 +76,20 @@ class Question:
 
 @record
 class Trial:
-    """One node count at the site: its placement, its price, the longest job, and the reasons to refuse it."""
+    """One node count at the site: its placement, its price, the longest job, and the reasons to refuse it.
+
+    A trial may also be a part of one node: some of its GPUs.
+    """
 
     nodes: int
     sizing: Sizing
     bill: Bill
     faults: tuple[Fault, ...]
+
+    @property
+    def ranks_per_node(self) -> int:
+        """The ranks of each node."""
+        return self.sizing.layout.tasks_per_node
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -110,17 +122,52 @@ def trials_of(question: Question, whole: int = 1) -> list[Trial]:
     return sorted([*doublings, *([best] if best else [])], key=lambda trial: trial.nodes)
 
 
+def parts_of_a_node(question: Question, whole: Trial) -> list[Trial]:
+    """Return the trials of 1, 2, 4, … GPUs of one node; none if the layout is typed.
+
+    Where the site shares nodes among jobs, they cost less. Elsewhere they may still be faster, because the ranks of
+    small models wait for each other. ``whole``: the trial of one whole node.
+    """
+    request, wants, layout = question.case.request, question.case.job.resources, whole.sizing.layout
+    typed = (request.tasks_per_node, request.gpus_per_node, wants.tasks_per_node, wants.gpus_per_node)
+    if question.typed_nodes is not None or whole.nodes > 1 or any(number is not None for number in typed):
+        return []
+    if not layout.gpus_per_node or layout.stand_in_gpus:
+        return []
+    counts = [1 << bit for bit in range(layout.tasks_per_node.bit_length()) if 1 << bit < layout.tasks_per_node]
+    trials = [trial_of(question_for(question, ranks), 1) for ranks in counts]
+    return [trial for trial in trials if not trial.faults]
+
+
+def question_for(question: Question, ranks_per_node: int | None) -> Question:
+    """Return the question with these ranks of each node as if they were typed; None: unchanged."""
+    if ranks_per_node is None:
+        return question
+    request = replace(question.case.request, tasks_per_node=ranks_per_node)
+    return replace(question, case=replace(question.case, request=request))
+
+
 def trial_of(question: Question, nodes: int) -> Trial:
     """Return the trial of one node count. It needs no account, which changes neither placement nor price."""
     decisions, typed = Decisions(), question.case.request.walltime
     request = replace(question.case.request, nodes=nodes)
     sizing = sizing_of(replace(question.case, request=request, needs_account=False), decisions)
-    cost = cost_of(question.case.site, sizing)
-    walltime = sizing.placement.walltime
     limits = [longest_walltime(place.of(sizing.node_type), nodes)[0] for place in sizing.placement.limits]
     longest = min((limit for limit in limits if limit is not None), default=None)
     if typed is not None:
         longest = min(typed, longest or typed)
-    per_hour = cost.amount / nodes / (walltime / HOUR) if cost and walltime else 1.0
-    bill = Bill(per_node_hour=per_hour, unit=cost.unit if cost else "node-hour", walltime_s=longest)
+    bill = _bill_of(price_of(question.case.site, sizing), nodes, longest)
     return Trial(nodes=nodes, sizing=sizing, bill=bill, faults=tuple(decisions.faults))
+
+
+def _bill_of(price: Price | None, nodes: int, longest: float | None) -> Bill:
+    if price is None:
+        return Bill(walltime_s=longest, notes=("the site's charging is not known",))
+    return Bill(
+        per_node_hour=price.per_hour / nodes,
+        unit=price.unit,
+        walltime_s=longest,
+        shortest_s=price.shortest_s,
+        least=price.least,
+        notes=price.notes,
+    )

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.dataset import judge_dataset
-from hpclaunch.guidelines.efficiency import ENOUGH_STEPS, explain
-from hpclaunch.guidelines.framework import choose_framework, choose_updates
+from hpclaunch.guidelines.efficiency import ENOUGH_STEPS
+from hpclaunch.guidelines.framework import MESH_TENSORFLOW, choose_framework, choose_updates
 from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.decision import PlanDecision
+from hpclaunch.planner.epochs import epochs_law_of
+from hpclaunch.planner.fit import UNLIMITED
 from hpclaunch.planner.prediction import SMALLEST, Predictor
 from hpclaunch.planner.question import Question, Trial
-from hpclaunch.planner.settings import Recipe
-from hpclaunch.planner.strategy import UNLIMITED
+from hpclaunch.planner.recipe import Recipe
+from hpclaunch.planner.settings import recipe_sections
 from hpclaunch.planner.values import PlanRow, PlanSection
 
 
@@ -30,7 +31,7 @@ class Outcome:
     trials: tuple[Trial, ...]
     rows: tuple[PlanRow, ...]
     decision: PlanDecision
-    recipe: Recipe
+    recipe: Recipe | None
     formats: PrecisionAdvice
 
     @property
@@ -48,7 +49,7 @@ def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
         _dataset_section(outcome),
         framework_section(),
         _batch_section(outcome),
-        *outcome.recipe.sections,
+        *recipe_sections(outcome.recipe),
         PlanSection(title="precision", reasons=(outcome.formats.reason,)),
         *([PlanSection(title="queue", reasons=question.queue.reasons)] if question.queue.reasons else []),
         _nodes_section(outcome),
@@ -60,6 +61,7 @@ def _model_section(outcome: Outcome) -> PlanSection:
     return PlanSection(
         title="model",
         reasons=(predictor.strategy.parallelism.reason, *_memory_reasons(predictor, outcome.row)),
+        declined=(MESH_TENSORFLOW,),
         remarks=(f"figures: {predictor.figures.origin}", *_largest_batch_remarks(predictor)),
     )
 
@@ -120,10 +122,11 @@ def _batch_section(outcome: Outcome) -> PlanSection:
     if row.batch is not None and predictor.own_batch and question.global_batch is None:
         # The batch per rank, or the node count, was typed. Their global batch is known only now.
         noise, total = question.evidence.noise, row.batch.total
-        batch = batch_cap(work.samples, typed=total, noise=noise, critical=predictor.critical).reason
+        batch = batch_cap(work.samples, typed=total, noise=noise, critical=predictor.facts.critical).reason
     epochs = []
-    if row.batch and predictor.epochs_model.critical_batch < math.inf:
-        epochs = [explain(predictor.epochs_model, row.batch.total, work.epochs_origin)]
+    if row.batch:
+        law = epochs_law_of(work, row.batch.total, predictor.facts)
+        epochs = [law.explain(row.batch.total)] if law.pareto else []
     floor = f"an automatic batch gives each rank at least {predictor.smallest} samples"
     floor += " (hpclaunch's own choice)" if predictor.smallest == SMALLEST else ""
     return PlanSection(title="batch", reasons=(batch, *epochs), remarks=(floor, *_noise_remarks(question)))

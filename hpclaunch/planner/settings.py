@@ -1,151 +1,36 @@
-"""Optimizer, learning rate, warm-up and decay for a global batch: the rules, and the parameters to set."""
+"""The parts of a plan about its recipe: the explanation of optimizer and rates, and the number format."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpclaunch.config.job import Role
-from hpclaunch.core.records import record
-from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import Arithmetic, unmeasured_compute
-from hpclaunch.guidelines.optimizers import OptimizerAdvice, choose_optimizer
 from hpclaunch.guidelines.precision import PrecisionAdvice, choose_precision, recommended
-from hpclaunch.guidelines.rates import (
-    DECAYS,
-    BaseRate,
-    Rate,
-    Rule,
-    choose_decay,
-    factor,
-    lamb_rate,
-    lars_rate,
-    scale_rate,
-    warm_up,
-)
+from hpclaunch.guidelines.rates import DECAYS
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.machine import NodeModel
+from hpclaunch.planner.recipe import Recipe
 from hpclaunch.planner.values import PlanSection
-from hpclaunch.planner.workload import RULES, Workload
-
-Pairs = tuple[tuple[str, str], ...]
-_JOB_NAMES = {rule: word for word, rule in RULES.items()}
+from hpclaunch.planner.workload import Workload
 
 
-@record
-class Recipe:
-    """The parameters to set for a batch, and the rules behind them."""
-
-    settings: Pairs
-    sections: tuple[PlanSection, ...]
-
-
-def recipe_for(
-    batch: Batch,
-    work: Workload,
-    critical: CriticalBatch,
-    noise: NoiseScale | None,
-    epochs: float,
-) -> Recipe:
-    """Return the recipe. A typed value is kept; a value for which the job has no parameter is only explained."""
-    total, base = batch.total, work.base_batch or batch.total
-    name = "sgd" if work.optimizer == "momentum" else work.optimizer
-    optimizer = choose_optimizer(
-        name,
-        total,
-        critical=critical,
-        typed="optimizer" in work.typed,
-        offered=work.optimizers,
-    )
-    rate = _scaled_rate(total, work, optimizer, critical, noise)
-    climb = warm_up(base, total, optimizer.name, epochs=epochs)
-    decay = choose_decay(optimizer.name)
-    wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
-    if "epochs" in work.names:
-        wanted["epochs"] = str(max(1, math.ceil(round(epochs, 6))))
-    if optimizer.changed:
-        wanted["optimizer"] = optimizer.name
-    if rate is not None:
-        # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
-        wanted |= _rate_settings(rate, batch, base, optimizer.changed or work.global_batch is not None, work.rule)
-    if total > base:
-        wanted |= {"warmup_epochs": f"{climb.epochs:.3g}", "decay": decay.name}
-        wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
-    settings = {
-        role: value
-        for role, value in wanted.items()
-        if role in work.names and role not in work.typed and value != _default(work, role)
-    }
-    rules = [] if rate is None else [_kept_rate(rate, batch, work, settings.get("scale_learning_rate", work.scaling))]
-    return Recipe(
-        settings=tuple((work.names[role], value) for role, value in settings.items()),
-        sections=(
-            PlanSection(
-                title="optimizer", reasons=(optimizer.reason,), remarks=(*optimizer.alternatives, *optimizer.cautions)
-            ),
-            PlanSection(
-                title="learning rate",
-                reasons=(*rules, climb.reason, decay.reason),
-                remarks=tuple(f"another decay to try: {name}, {DECAYS[name]}" for name in decay.others),
-            ),
+def recipe_sections(recipe: Recipe | None) -> tuple[PlanSection, ...]:
+    """Return the sections that explain a recipe; none without one."""
+    if recipe is None:
+        return ()
+    optimizer = recipe.optimizer
+    return (
+        PlanSection(
+            title="optimizer", reasons=(optimizer.reason,), remarks=(*optimizer.alternatives, *optimizer.cautions)
+        ),
+        PlanSection(
+            title="learning rate",
+            reasons=recipe.reasons,
+            remarks=tuple(f"another decay to try: {name}, {DECAYS[name]}" for name in recipe.decay.others),
         ),
     )
-
-
-def _scaled_rate(
-    total: int, work: Workload, optimizer: OptimizerAdvice, critical: CriticalBatch, noise: NoiseScale | None
-) -> Rate | None:
-    """Return the rate, or None if the job has no rate to scale, or measures the factor while it trains."""
-    if optimizer.changed:
-        return lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
-    if work.learning_rate is None or (work.rule == "adascale" and noise is None):
-        return None
-    return scale_rate(
-        BaseRate(rate=work.learning_rate, batch=work.base_batch or total),
-        total,
-        optimizer.name,
-        rule=work.rule,
-        critical=critical,
-        noise=noise.value if noise and work.rule == "adascale" else None,
-    )
-
-
-def _rate_settings(rate: Rate, batch: Batch, base: int, as_number: bool, typed: Rule | None) -> dict[Role, str]:
-    """Return the parameters that give the ranks this rate: a rule that they apply themselves, or the rate as a number.
-
-    A rule is used only if it gives exactly this rate, and not with ``as_number``. If a rule was ``typed``, the ranks
-    apply it in any case; then the base rate is set so that the rule leads to this rate.
-    """
-    if typed is not None:
-        own = _own_factor(typed, batch)
-        return {} if own is None else {"learning_rate": f"{rate.scaled / own:.4g}"}
-    own = _own_factor(rate.rule, batch)
-    if not as_number and batch.per_rank == base and own is not None and math.isclose(own, rate.factor, rel_tol=1e-9):
-        # The factors differ where linear scaling stops at B_crit.
-        return {"scale_learning_rate": _JOB_NAMES[rate.rule]} if batch.total > base else {}
-    return {"learning_rate": f"{rate.scaled:.4g}", "scale_learning_rate": "none"}
-
-
-def _own_factor(rule: Rule, batch: Batch) -> float | None:
-    """Return the factor of the ranks' own rule; None for AdaScale, which measures it while it trains."""
-    return None if rule == "adascale" else factor(rule, batch.replicas * batch.accumulation)
-
-
-def _kept_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> Reason:
-    """Return the rate's reason, with a warning if a typed rate differs; ``scaling`` is the job's name for its rule."""
-    own = _own_factor(RULES.get(scaling, "none"), batch)
-    if "learning_rate" not in work.typed or work.learning_rate is None or own is None:
-        return rate.reason
-    kept = work.learning_rate * own
-    if math.isclose(kept, rate.scaled, rel_tol=1e-3):
-        return rate.reason
-    warning = (
-        f"learning rate kept as typed: {kept:.4g} in training; the rule for B = {batch.total} gives {rate.scaled:.4g}"
-    )
-    return replace(rate.reason, warning=warning)
 
 
 def precision_for(work: Workload, node: NodeModel, figures: ModelFigures, allowed: Sequence[str]) -> PrecisionAdvice:
@@ -155,31 +40,17 @@ def precision_for(work: Workload, node: NodeModel, figures: ModelFigures, allowe
     """
     name, _ = recommended(node.device, on_gpu=node.on_gpus)
     gain = None
-    if node.gpu is not None and name != "float32":
-        full: Arithmetic = "tf32" if node.gpu.tf32 else "float32"
+    if node.on_gpus and node.speed is not None and name != "float32":
+        full: Arithmetic = "tf32" if node.speed.tf32 else "float32"
         flops, saved = figures.flops_per_sample, figures.saved_bytes_per_sample
-        slow = unmeasured_compute(node.gpu, full, flops, saved).sample_s.middle
-        gain = slow / unmeasured_compute(node.gpu, "mixed", flops, figures.model("mixed").saved_bytes).sample_s.middle
+        slow = unmeasured_compute(node.speed, full, flops, saved).sample_s.middle
+        gain = slow / unmeasured_compute(node.speed, "mixed", flops, figures.model("mixed").saved_bytes).sample_s.middle
     typed = "precision" in work.typed
     found = choose_precision(node.device, work.number_format, on_gpu=node.on_gpus, typed=typed, gain=gain)
     if found.name not in allowed:
         return replace(found, suggestion="")
     option = f" (--set {work.names['precision']}={found.name})" if found.suggestion else ""
     return replace(found, suggestion=found.suggestion + option)
-
-
-def _default(work: Workload, role: Role) -> str:
-    """Return the job's own value of a role, as text; empty for roles whose value the workload does not keep."""
-    known: dict[Role, object] = {
-        "batch_size_per_rank": work.per_rank,
-        "accumulation": work.accumulation,
-        "epochs": None if work.epochs is None else math.ceil(work.epochs),
-        "learning_rate": None if work.learning_rate is None else f"{work.learning_rate:.4g}",
-        "scale_learning_rate": work.scaling,
-        "decay_power": None if work.decay_power is None else f"{work.decay_power:g}",
-        "optimizer": work.optimizer,
-    }
-    return str(known.get(role, ""))
 
 
 def warnings_of(reasons: tuple[Reason, ...]) -> list[str]:

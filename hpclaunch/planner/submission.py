@@ -1,49 +1,142 @@
-"""What ``submit`` uses of a forecast if no node count is given: the node count, its reason, and objections."""
+"""What ``submit`` uses of the planner: the recipe, and the node count where none is given, with reason and objections.
+
+With a given node count it is light: it predicts no throughput, and reads no measurement where there is none.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
+from hpclaunch.guidelines.batch import Batch
+from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
-from hpclaunch.planner.forecasting import forecast
-from hpclaunch.planner.question import Evidence, Question
-from hpclaunch.planner.values import Forecast
-from hpclaunch.planner.workload import divided_batch, workload_of
+from hpclaunch.planner.fit import strategy_of
+from hpclaunch.planner.machine import NodeModel, node_of
+from hpclaunch.planner.measured.calibrations import has_measurements
+from hpclaunch.planner.run_recipe import RunQuestion, apply_recipe
+from hpclaunch.planner.workload import divided_batch, stored_figures, workload_of
 from hpclaunch.resolve.case import Advice, Case
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.recipes import as_typed, named_settings, recipe_name_of
+from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.strategies import replicas_of
+from hpclaunch.resolve.sweep import axes_of
+
+if TYPE_CHECKING:
+    from hpclaunch.planner.values import Forecast
 
 
-def advice_for(case: Case, figures: ModelFigures, evidence: Evidence) -> Advice:
-    """Return the planner's advice. A model that must be split is refused: hpclaunch cannot run such a job yet.
+def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
+    """Return the planner's advice, and the parameters that it changes in the job.
 
-    The advice has no node count if the request or the job gives one, or if the site refuses every node count.
+    ``given``: the request or the job names a node count. The planner chooses one only for Horovod. A model that must be
+    split is refused: hpclaunch cannot run such a job yet.
     """
-    job, target = case.job, case.request.target
-    question = Question(case=case, figures=figures, evidence=evidence, global_batch=divided_batch(job, case.request))
+    figures = stored_figures(case.job) or _looked_up_figures(case)
+    plans = figures is not None and case.request.strategy in (None, HOROVOD)
+    asked = as_typed(case)
+    if figures is None or not plans or (given and _fits_one_gpu(asked, figures)):
+        return _add_recipe(Advice(), case, figures)
+    from hpclaunch.planner.forecasting import forecast
+    from hpclaunch.planner.measured.finished_runs import evidence_for
+    from hpclaunch.planner.question import Question
+
+    divided = divided_batch(case.job, asked.request)
     try:
-        plan = forecast(question)
+        plan = forecast(Question(case=asked, figures=figures, evidence=evidence_for(asked), global_batch=divided))
+    except Refused:  # resolve finds these limits of the site again, with every other reason
+        return _add_recipe(Advice(), case, figures)
+    advice = _node_advice(plan, asked)
+    row = plan.chosen
+    return _add_recipe(advice, case, figures, planned=row.batch if row and not given else None)
+
+
+def _looked_up_figures(case: Case) -> ModelFigures | None:
+    """Return the figures of an earlier look at the model, if there was one."""
+    if case.job.training is None or case.job.training.model is None:
+        return None
+    from hpclaunch.planner.measured.model_figures import known_figures
+
+    return known_figures(case.job, case.context.environment)
+
+
+def _fits_one_gpu(case: Case, figures: ModelFigures) -> bool:
+    """Whether one GPU of the request's node type holds the model."""
+    assert case.job.training is not None
+    try:
+        work = workload_of(case.job, case.job.training, case.request.settings)
+        return strategy_of(work, _node_of(case), figures).parallelism.gpus_per_replica == 1
     except Refused:
-        return Advice()  # resolve finds these limits of the site again, with every other reason
+        return False
+
+
+def _node_of(case: Case) -> NodeModel:
+    sizing = sizing_of(replace(case, needs_account=False), Decisions())
+    return node_of(case.node(sizing.node_type), sizing.layout)
+
+
+def _node_advice(plan: Forecast, case: Case) -> Advice:
+    """Return the node count with its reason, unless it is typed; and why the request cannot run."""
+    target = case.request.target
     if plan.split is not None and plan.parallelism is not None:
         fault = Fault(
-            what=f"one replica of the model needs {plan.split.gpus} GPUs, but {job.name} cannot be split over GPUs",
+            what=f"one replica of the model needs {plan.split.gpus} GPUs, but {plan.job} cannot be split over GPUs",
             where=f"{case.site.name} {plan.node_type}",
             allowed="a model that one GPU holds",
             next=f"try {', '.join(plan.split.try_first)}; hpclaunch plan {target} --explain",
         )
         return Advice(nodes=plan.nodes, objections=(fault,))
-    if question.typed_nodes is not None:
+    if plan.typed:
         return Advice(objections=plan.refusals)
     measured = f"; measured: {plan.measured}" if plan.measured else ""
     why = f"{plan.summary}{_own_batch(plan, case)}{measured}; next: hpclaunch plan {target} --explain"
-    return Advice(nodes=plan.nodes, why=why, objections=plan.refusals)
+    return Advice(nodes=plan.nodes, tasks_per_node=plan.ranks_per_node, why=why, objections=plan.refusals)
 
 
 def _own_batch(plan: Forecast, case: Case) -> str:
-    """Return a remark if the submitted batch differs from the plan's: ``submit`` uses only the plan's node count."""
+    """Return a remark if the submitted batch differs from the plan's: with the job file's own settings it may."""
     row, job = plan.chosen, case.job
-    if job.training is None or row is None or row.batch is None:
+    if recipe_name_of(case) != AS_WRITTEN or job.training is None or row is None or row.batch is None:
         return ""
     work = workload_of(job, job.training, case.request.settings)
     if work.global_batch is not None:
         return ""  # the plan is made for this batch
     own = work.per_rank * work.accumulation * row.ranks if work.per_rank else row.batch.total
     return "" if own == row.batch.total else f"; as submitted, with the job's own batch per rank, B = {own}"
+
+
+def _add_recipe(
+    advice: Advice, case: Case, figures: ModelFigures | None, planned: Batch | None = None
+) -> tuple[Advice, Pairs]:
+    """Return the advice with the recipe, and the parameters that it changes; ``planned``: the batch of the plan."""
+    name, request = recipe_name_of(case), case.request
+    if name == AS_WRITTEN:
+        return replace(advice, recipe=RunRecipe(name=name)), ()
+    sizing = sizing_of(replace(case, advice=advice, needs_account=False), Decisions())
+    question = RunQuestion(
+        job=case.job,
+        name=name,
+        named=named_settings(case),
+        typed=request.settings,
+        axes=axes_of(case.job, request),
+        replicas=planned.replicas if planned else replicas_of(request, sizing.layout),
+        planned=planned,
+        node=node_of(case.node(sizing.node_type), sizing.layout),
+        figures=figures,
+        noise=_noise_of(case),
+    )
+    found = apply_recipe(question)
+    return replace(advice, recipe=found.recipe, followers=found.followers, warnings=found.warnings), found.settings
+
+
+def _noise_of(case: Case) -> NoiseScale | None:
+    """Return the measured noise scale, if there are measurements of this job."""
+    if not has_measurements(case.context.environment, case.calibration_key):
+        return None
+    from hpclaunch.planner.measured.finished_runs import evidence_for  # takes 15 ms
+
+    return evidence_for(case).noise

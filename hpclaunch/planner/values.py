@@ -2,34 +2,76 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.choice import Candidate
+from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
+from hpclaunch.guidelines.epochs import EpochsLaw
 from hpclaunch.guidelines.framework import Passed
 from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.parallelism import Parallelism
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.guidelines.throughput import Throughput
+from hpclaunch.planner.recipe import Recipe
+
+Trust = Literal["guess", "one node measured", "measured at scale"]
+"""What a figure rests on: published figures alone, a measurement on one node, or one on several."""
+
+
+@record
+class Headline:
+    """One of the first five lines of a plan: a figure and its range in words and as numbers, and the mark of trust.
+
+    ``name``: nodes, batch, rate, time or cost. ``number``, ``low`` and ``high`` are in ``unit``; None: not known.
+    """
+
+    name: str
+    value: str
+    range: str
+    trust: Trust
+    number: float | None = None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+
+
+@record
+class StatisticalEfficiency:
+    """What a larger global batch costs in epochs; all batches in samples, ``samples``: those of an epoch.
+
+    ``base``: the batch of the job's own epochs and rate. ``bound``: the largest batch of an automatic choice. ``law``:
+    epochs by batch, with the optimizer of this plan. ``critical``: what is known or presumed of B_crit.
+    """
+
+    samples: int
+    base: int | None
+    bound: int
+    critical: CriticalBatch
+    noise: NoiseScale | None
+    law: EpochsLaw
 
 
 @record
 class PlanRow:
     """One node count: its ranks, its batch, and its predicted throughput, time and cost, as far as they are known.
 
-    ``obstacles``: why it is not possible, or not feasible. ``marginal``: throughput per node, relative to that before
-    the last doubling.
+    ``obstacles``: why it is not possible, or not feasible. ``marginal``: throughput per rank, relative to that before
+    the last doubling. ``trade_off``: of time and cost; smaller is better. ``whole_nodes``: no other job runs on them.
     """
 
     nodes: int
     ranks: int
+    whole_nodes: bool = True
     batch: Batch | None = None
     throughput: Throughput | None = None
     candidate: Candidate | None = None
     marginal: float | None = None
+    trade_off: float | None = None
     obstacles: tuple[str, ...] = ()
 
 
@@ -64,11 +106,15 @@ class Split:
 class Forecast:
     """The plan of a job at a site.
 
-    ``nodes``: the node count to submit with; ``typed``: the request or the job gives it. ``known``: the model's figures
-    are known; if not, the count follows the guidelines' cap alone. ``settings``: parameters to set. ``jobs``: the jobs
-    of a chain, 1 if a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line
-    if the job uses another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known.
-    ``refusals``: why the request is not feasible.
+    ``nodes``: the node count to submit with; ``typed``: the request or the job gives it. ``ranks_per_node``: those of a
+    part of a shared node; None: as the request, the job or the site has it. ``known``: the model's figures are known;
+    if not, the count follows the guidelines' cap alone. ``settings``: parameters to set, as in the ``recipe``.
+    ``measuring``: the command that measures the job first, if nothing was measured. ``jobs``: the jobs of a chain, 1 if
+    a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if the job uses
+    another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known. ``refusals``: why the
+    request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: the GPUs of a node that compute; 0
+    where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and
+    cost.
     """
 
     job: str
@@ -80,10 +126,13 @@ class Forecast:
     summary: str
     parallelism: Parallelism | None = None
     split: Split | None = None
+    ranks_per_node: int | None = None
     rows: tuple[PlanRow, ...] = ()
     unit: str = "node-hour"
     settings: tuple[tuple[str, str], ...] = ()
+    recipe: Recipe | None = None
     command: str = ""
+    measuring: str = ""
     jobs: int = 1
     sections: tuple[PlanSection, ...] = ()
     precision: str = ""
@@ -93,6 +142,10 @@ class Forecast:
     assumed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[Fault, ...] = ()
+    headlines: tuple[Headline, ...] = ()
+    gpus_per_node: int = 0
+    efficiency: StatisticalEfficiency | None = None
+    trust: Trust = "guess"
 
     @property
     def feasible(self) -> bool:
@@ -101,9 +154,20 @@ class Forecast:
 
     @property
     def chosen(self) -> PlanRow | None:
-        """The row of the chosen node count."""
-        return next((row for row in self.rows if row.nodes == self.nodes), None)
+        """The row of the chosen node count; that of the whole node unless a part of one is chosen."""
+        ranks = self.ranks_per_node
+        found = [row for row in self.rows if row.nodes == self.nodes and ranks in (None, row.ranks)]
+        return found[-1] if found else None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain dicts, lists, strings and numbers."""
-        return {**asdict(self), "feasible": self.feasible}
+        """Return plain dicts, lists, strings and numbers; a number that is not finite, such as no B_crit, is None."""
+        return {**{name: _json_value(value) for name, value in asdict(self).items()}, "feasible": self.feasible}
+
+
+def _json_value(value: Any) -> Any:
+    """Return the value without numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {name: _json_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_value(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,49 +1,74 @@
-"""A forecast as lines of text: the table, and the reasoning rule by rule; 80 columns, no colour, no decision."""
+"""A forecast as lines of text: headlines, table, and the reasoning rule by rule; 80 columns, no colour."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from hpclaunch.guidelines.reasoning import Interval, Number, Reason
-from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, Split
+from hpclaunch.guidelines.reasoning import Number, Reason
+from hpclaunch.planner.amounts import range_of, time_range_of
+from hpclaunch.planner.values import Forecast, Headline, PlanRow, PlanSection, Split
 
 WIDTH = 80
+_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "marg.", "epochs", "time")
 _WIDTHS = (5, 5, 6, 11, 5, 5, 6, 13)
-_UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
-_SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def text_of(plan: Forecast, explain: bool = False) -> list[str]:
+    """Return the whole plan: five lines, what to type, the table, and with ``explain`` the reasoning."""
+    lines = [*headline_lines(plan), "", *table_of(plan)]
+    return [*lines, "", *explanation_of(plan)] if explain else lines
+
+
+def headline_lines(plan: Forecast) -> list[str]:
+    """Return the first five lines, each with its range in brackets and its mark of trust at the end."""
+    return [line for headline in plan.headlines for line in _headline(headline)]
+
+
+def _headline(headline: Headline) -> list[str]:
+    reach = "" if headline.range == headline.value else f" ({headline.range})"
+    words = f"{headline.name:<6} {headline.value}{reach}"
+    gap = WIDTH - len(words) - len(headline.trust)
+    return [words + " " * gap + headline.trust] if gap > 1 else _wrap_text("", f"{words}  {headline.trust}", indent=7)
 
 
 def table_of(plan: Forecast) -> list[str]:
-    """Return the plan in short: choice and reason, table, settings, assumptions, warnings, and the command to type."""
-    lines = _wrap_text(f"{plan.job} at {plan.site} ({plan.node_type}): ", plan.summary)
+    """Return the rest: what to type, the choice and its reason, the table, settings, assumptions and warnings."""
+    lines = _action_lines(plan)
+    lines += _wrap_text(f"{plan.job} at {plan.site} ({plan.node_type}): ", plan.summary)
     if plan.parallelism is not None:
         lines += _wrap_text("", plan.parallelism.reason.verdict)
     if plan.split is not None:
         lines += _split_lines(plan.split)
     if any(row.batch is not None for row in plan.rows):
-        lines += ["", *_rows(plan)]
+        lines += ["", *_rows(plan), ""]
     if plan.settings:
-        lines += ["", *_wrap_text("set: ", ", ".join(f"{key}={value}" for key, value in plan.settings))]
+        lines += _wrap_text("set: ", ", ".join(f"{key}={value}" for key, value in plan.settings))
     for label, text in _remarks(plan):
         lines += _wrap_text(f"{label}: ", text)
-    if plan.split is not None:
-        lines += ["", "submit refuses this plan: hpclaunch cannot split a job's model over GPUs yet"]
-    elif plan.feasible:
-        lines += ["", *_command(plan.command)]
     return lines
 
 
+def _action_lines(plan: Forecast) -> list[str]:
+    """Return the warnings and the command that runs the plan, or why there is none."""
+    parts = [[line for text in plan.warnings for line in _wrap_text("warning: ", text)]]
+    if plan.split is not None:
+        parts.append(["submit refuses this plan: hpclaunch cannot split a job's model over GPUs yet"])
+    elif plan.feasible:
+        parts.append(_command(plan.command))
+    if plan.measuring:
+        parts.append(["to measure it first, in three short runs:", *_command(plan.measuring)])
+    return [line for part in parts if part for line in (*part, "")]
+
+
 def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
-    """Yield (label, text) of what the plan rests on, what it warns of, and how it is run."""
+    """Yield (label, text) of what the plan rests on, and how it is run."""
     for label, text in (("precision", plan.precision_words), ("measured", plan.measured), ("queue", plan.queue)):
         if text:
             yield label, text
     for text in plan.assumed:
         yield "assumed", text
-    for text in plan.warnings:
-        yield "warning", text
     if plan.jobs > 1:
         yield "chain", f"{plan.jobs} jobs in sequence, joined by checkpoints: a single job may not run that long"
 
@@ -52,7 +77,7 @@ def _rows(plan: Forecast) -> list[str]:
     header = (*_HEADER, plan.unit + "s")
     lines = [_line("  ", header)]
     for row in plan.rows:
-        mark = "> " if row.nodes == plan.nodes else "  "
+        mark = "> " if row is plan.chosen else "  "
         lines.append(_line(mark, _cells(row)))
         lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
     if any(row.candidate for row in plan.rows):
@@ -76,35 +101,13 @@ def _cells(row: PlanRow) -> tuple[str, ...]:
         str(row.nodes),
         str(row.ranks),
         batch,
-        _range(row.throughput.samples_per_s),
+        range_of(row.throughput.samples_per_s),
         f"{row.throughput.efficiency:.0%}",
         "-" if row.marginal is None else f"{row.marginal:.0%}",
         f"{row.candidate.epochs.middle:.3g}",
-        _time_range(row.candidate.time_s),
-        _range(row.candidate.cost),
+        time_range_of(row.candidate.time_s),
+        range_of(row.candidate.cost),
     )
-
-
-def _range(interval: Interval) -> str:
-    return f"{_shorten(interval.low)}-{_shorten(interval.high)}"
-
-
-def _shorten(value: float) -> str:
-    """Return two significant digits, or up to three digits before a suffix: 0.021, 5.2, 640, 12k."""
-    # From 99.5 on .2g would write an exponent: 1e+02.
-    for size, suffix in _SUFFIXES:
-        if value >= size:
-            scaled = value / size
-            return f"{scaled:.2g}{suffix}" if scaled < 99.5 else f"{scaled:.0f}{suffix}"
-    if value < 0.01:
-        return f"{value:.1g}"
-    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
-
-
-def _time_range(interval: Interval) -> str:
-    # From two of a unit on: 90 min reads better than 1.5 h.
-    size, unit = next(((size, unit) for size, unit in reversed(_UNITS) if interval.middle >= 2 * size), _UNITS[0])
-    return f"{_shorten(interval.low / size)}-{_shorten(interval.high / size)} {unit}"
 
 
 def _split_lines(split: Split) -> list[str]:
@@ -164,9 +167,17 @@ def _reason(reason: Reason) -> list[str]:
 
 
 def _number(number: Number) -> str:
-    value = f"{number.value:,.0f}" if abs(number.value) >= 1000 else f"{number.value:.4g}"
+    amount = f"{number.value:,.0f}" if abs(number.value) >= 1000 else f"{number.value:.4g}"
     unit = f" {number.unit}" if number.unit else ""
-    return f"{number.name} = {value}{unit}" + (f" ({number.origin})" if number.origin != "computed" else "")
+    if number.unit == "bytes":
+        amount, unit = _bytes(number.value), ""
+    return f"{number.name} = {amount}{unit}" + (f" ({number.origin})" if number.origin != "computed" else "")
+
+
+def _bytes(size: float) -> str:
+    """Return a size of memory with four digits."""
+    value, unit = next(((size / by, unit) for by, unit in _BYTES if size >= by), (size, "bytes"))
+    return f"{value:.4g} {unit}"
 
 
 def _wrap_text(label: str, text: str, indent: int = 2) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hpclaunch.config.job import Job, Role, Training
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
@@ -36,7 +38,9 @@ class Workload:
     ``rule``: the typed scaling rule of the learning rate; ``scaling``: that or the job's own, as the job names it.
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
-    ``per_rank``.
+    ``per_rank``. ``task``: the name in hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
+    ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``names`` and ``rows``: the
+    parameter of every role that the job has.
     """
 
     samples: int
@@ -52,6 +56,9 @@ class Workload:
     rule: Rule | None
     scaling: str
     decay_power: float | None
+    task: str | None
+    warmup_epochs: float
+    decay: str
     optimizer: str
     optimizer_known: bool
     optimizers: tuple[str, ...] | None
@@ -59,16 +66,12 @@ class Workload:
     number_format: str
     typed: frozenset[Role]
     names: dict[Role, str]
+    rows: dict[Role, Parameter]
 
     @property
     def dataset_bytes(self) -> float | None:
         """Bytes of the whole data set, in the form in which it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
-
-    @property
-    def epochs_origin(self) -> Origin:
-        """The origin of B_crit: the job, hpclaunch's table of tasks, or otherwise the measured noise scale."""
-        return self.critical_origin if self.critical_batch else "profile"
 
     def arithmetic(self, has_tf32: bool) -> Arithmetic:
         """Return which arithmetic a GPU uses: TensorFlow computes float32 in TF32 if the GPU has it."""
@@ -88,6 +91,7 @@ def stored_figures(job: Job) -> ModelFigures | None:
         flops_per_sample=figures["flops_per_sample"],
         saved_bytes_per_sample=figures["saved_bytes_per_sample"],
         largest_parameters=int(figures["largest_layer"]) if "largest_layer" in figures else None,
+        operations=int(figures["operations"]) if "operations" in figures else None,
         origin=f"stored with the job {job.name}",
     )
 
@@ -128,14 +132,36 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in typed_roles else None,
         scaling=str(values.get("scale_learning_rate", "none")),
         decay_power=_positive_number(values, "decay_power"),
+        task=training.task,
+        warmup_epochs=_positive_number(values, "warmup_epochs") or 0.0,
+        decay="" if values.get("decay") in (None, "constant") else str(values["decay"]),
         optimizer=_optimizer(values),
         optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
         optimizers=_optimizers(job, names["optimizer"]),
         precision="mixed" if number_format != "float32" else "float32",
         number_format=number_format,
-        typed=frozenset(typed_roles),
+        typed=frozenset(typed_roles | _roles_decided_by(typed)),
         names={role: name for role, name in names.items() if name in job.parameters},
+        rows={role: job.parameters[name] for role, name in names.items() if name in job.parameters},
     )
+
+
+SETTLED_BY: dict[str, tuple[Role, ...]] = {
+    "warmup_steps": ("warmup_epochs",),
+    "decay_epochs": ("decay", "decay_power"),
+    "decay_factor": ("decay", "decay_power"),
+}
+"""Parameters of the training techniques that decide a role as well: beside a typed one, a program refuses another."""
+UNSET = ("", "0", "0.0")
+
+
+def _roles_decided_by(typed: Mapping[str, str]) -> set[Role]:
+    """Return the roles that typed parameters decide although they are not typed themselves.
+
+    AdaScale includes a warm-up (Johnson et al. 2020), so that it decides this role.
+    """
+    roles = {role for name, decided in SETTLED_BY.items() if typed.get(name, "") not in UNSET for role in decided}
+    return roles | ({"warmup_epochs"} if typed.get("scale_learning_rate") == "adascale" else set())
 
 
 def divided_batch(job: Job, request: Request) -> int | None:

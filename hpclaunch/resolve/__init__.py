@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.spec import HOROVOD, Code, JobSpec
+from hpclaunch.core.spec import HOROVOD, Choice, Code, JobSpec
 from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import values_of
@@ -20,6 +20,8 @@ from hpclaunch.resolve.remove import remove_lines, unwanted_lines
 
 def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
     """Return the complete spec and every reason for refusing it; precedence is flag, job, settings, site.
+
+    The parameters of a recipe are defaults of the case's job here: what is typed or swept stands above them.
 
     It continues after a fault with the nearest sensible value, so that a caller that knows more reasons can raise all
     of them together.
@@ -35,9 +37,9 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
         check_batch(case, spec.layout, spec.sweep, decisions)
     spec = replace(
         spec,
-        choices=tuple(decisions.choices),
+        choices=(*decisions.choices, *_choices_of_the_recipe(spec)),
         declined=tuple(decisions.declined),
-        warnings=tuple(decisions.warnings),
+        warnings=(*decisions.warnings, *case.advice.warnings),
     )
     return spec, [*case.advice.objections, *decisions.faults]
 
@@ -55,6 +57,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
     site, job, context = case.site, case.job, case.context
     layout, placement, sweep = parts.sizing.layout, parts.sizing.placement, parts.sweep
     secrets = secrets_of(case)
+    followers = {name for name, _ in sweep.followers.values} if sweep and sweep.followers else set()
     return JobSpec(
         name=job.name,
         target=case.request.target,
@@ -94,9 +97,18 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         unverified=parts.unverified,
         sweep=replace(sweep, position=len(lines.command) - len(case.request.arguments)) if sweep else None,
         strategy=parts.strategy,
-        parameters=tuple(values_of(job, case.request).items()),
+        parameters=tuple((name, text) for name, text in values_of(job, case.request).items() if name not in followers),
+        recipe=case.advice.recipe,
         calibration_key=_calibration_key(case),
     )
+
+
+def _choices_of_the_recipe(spec: JobSpec) -> list[Choice]:
+    """Return the parameters that have their values from the recipe, as choices with this origin."""
+    if spec.recipe is None:
+        return []
+    origin = f"recipe {spec.recipe.name}"
+    return [Choice(key=f"parameters.{name}", value=text, origin=origin) for name, text in spec.recipe.applied]
 
 
 def _calibration_key(case: Case) -> str:

@@ -6,15 +6,14 @@ from hpclaunch.config.job import Role
 from hpclaunch.core.spec import Layout, Sweep
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.strategies import takes_several_gpus
+from hpclaunch.resolve.strategies import replicas_of, takes_several_gpus
 
 
 def check_batch(case: Case, layout: Layout, sweep: Sweep | None, decisions: Decisions) -> None:
     """Note a fault if a global batch size, swept ones included, does not divide: the program would refuse it later."""
     if case.job.training is None:
         return
-    several = takes_several_gpus(case.request) and not layout.stand_in_gpus
-    replicas = layout.world_size * (max(1, layout.gpus_per_node // layout.tasks_per_node) if several else 1)
+    replicas = replicas_of(case.request, layout)
     for batch in _values(case, sweep, "global_batch_size"):
         for times in _values(case, sweep, "accumulation") or [1]:
             if batch % (replicas * times):

@@ -9,19 +9,25 @@ from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Context, Request
+from hpclaunch.core.spec import Context, Followers, Request, RunRecipe
 
 
 @record
 class Advice:
-    """The planner's advice where neither the request nor the job names a node count.
+    """The planner's advice: the node count where neither the request nor the job names one, and the recipe.
 
-    ``why`` is the reason in one line; ``objections`` are its reasons to refuse the request.
+    ``tasks_per_node``: those of a part of a shared node; None: as the request, the job or the site has it. ``why`` is
+    the reason for the node count in one line; ``objections`` are reasons to refuse the request. The job of the case has
+    the values of the ``recipe`` as its defaults; ``followers`` are those that differ between the runs of a sweep.
     """
 
     nodes: int | None = None
+    tasks_per_node: int | None = None
     why: str = ""
     objections: tuple[Fault, ...] = ()
+    recipe: RunRecipe | None = None
+    followers: Followers | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @record

@@ -7,7 +7,7 @@ import re
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import Choice, Request
+from hpclaunch.core.spec import Choice, Request, parameter_word
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.strategies import words_of as strategy_words
@@ -43,17 +43,14 @@ def parameter_words(job: Job, request: Request, decisions: Decisions) -> tuple[s
     typed, swept = _typed_parameters(job, request, decisions), dict(request.sweep)
     words = []
     for key, parameter in job.parameters.items():
-        option = key.replace("_", "-")
         if key in swept:
             continue
         if key in typed:
             value = _spell_typed(job, key, typed[key], decisions)
             decisions.choices.append(Choice(key=f"parameters.{key}", value=value, origin=_origin(request, key)))
-            words.append(f"--{option}={value}")
-        elif parameter.builtin is None:
-            words.append(f"--{option}={spell(parameter.default)}")
-        elif parameter.builtin != parameter.default:
-            words.append(f"--default={option}={spell(parameter.default)}")
+            words.append(parameter_word(key, value))
+        elif parameter.builtin is None or parameter.builtin != parameter.default:
+            words.append(parameter_word(key, spell(parameter.default), default=parameter.builtin is not None))
     return tuple(words)
 
 

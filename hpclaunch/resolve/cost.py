@@ -1,8 +1,9 @@
-"""The most that a run can cost: a run is charged until it ends, at the latest at its walltime."""
+"""What a run costs as the site charges it: the price of an hour, the least of a job, the most of a run."""
 
 from __future__ import annotations
 
 from hpclaunch.config.site import Charging, NodeType, Site
+from hpclaunch.core.records import record
 from hpclaunch.core.spec import Cost, Layout
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.resolve.placement import Placement
@@ -11,25 +12,59 @@ from hpclaunch.resolve.sizing import Sizing
 _HOUR = 3600
 
 
-def cost_of(site: Site, sizing: Sizing, runs: int = 1) -> Cost | None:
-    """Return the highest cost of all ``runs``, in the site's unit, or in node-, GPU- or core-hours without a rate.
+@record
+class Price:
+    """The price of an hour of a job, in ``unit``; every job counts for ``shortest_s`` and costs ``least`` at least.
 
-    Amount = counted units x hours x rate x charge factors of partition and QOS (source: the sites' charging pages).
-    None without a scheduler or a walltime, and where the site's charging is not known.
+    ``notes``: what the price does not contain because it is not known.
+    """
+
+    per_hour: float
+    unit: str
+    shortest_s: int = 0
+    least: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def amount(self, seconds: float) -> float:
+        """Return the charge for a job of so many seconds; where hours are free, a short job is too."""
+        return max(self.least if self.per_hour else 0.0, self.per_hour * max(seconds, self.shortest_s) / _HOUR)
+
+
+def price_of(site: Site, sizing: Sizing) -> Price | None:
+    """Return the price of a job, in the site's unit, or in node-, GPU- or core-hours without a rate.
+
+    Price = counted units x rate x charge factors of partition and QOS (source: the sites' charging pages).
+    None without a scheduler, and where the site's charging is not known.
     """
     layout, placement, node = sizing.layout, sizing.placement, site.node_types[sizing.node_type]
-    if not site.scheduler_row.has_queue or not placement.walltime or "charging" in site.unverified:
+    if not site.scheduler_row.has_queue or "charging" in site.unverified:
         return None
     charging = node.charging or site.charging or Charging(unit="node-hour", counts="node")
-    amount = runs * _units_charged(charging.counts, node, layout) * placement.walltime / _HOUR
-    factors = (charging.rate, *(limits.charge_factor for limits in placement.limits))
-    for factor in factors:
-        amount *= 1.0 if factor is None else factor
+    per_hour = _units_charged(charging.counts, node, layout)
+    for factor in (charging.rate, *(limits.charge_factor for limits in placement.limits)):
+        per_hour *= 1.0 if factor is None else factor
     in_its_unit = charging.rate is not None or _is_plain_hour(charging, site)
-    return Cost(
-        amount=round(amount, 4),
+    return Price(
+        per_hour=per_hour,
         unit=charging.unit if in_its_unit else f"{charging.counts}-hour",
-        note="; ".join([_runs_in_words(sizing, runs), *_left_out(site, charging, placement)]),
+        shortest_s=charging.shortest or 0,
+        least=(charging.least or 0.0) if in_its_unit else 0.0,
+        notes=tuple(_left_out(site, charging, placement)),
+    )
+
+
+def cost_of(site: Site, sizing: Sizing, runs: int = 1) -> Cost | None:
+    """Return the highest cost of all ``runs``: each is charged until it ends, at the latest at its walltime.
+
+    None without a scheduler or a walltime, and where the site's charging is not known. Source: ``price_of``.
+    """
+    price, walltime = price_of(site, sizing), sizing.placement.walltime
+    if price is None or not walltime:
+        return None
+    return Cost(
+        amount=round(runs * price.amount(walltime), 4),
+        unit=price.unit,
+        note="; ".join([_runs_in_words(sizing, runs), *price.notes]),
     )
 
 

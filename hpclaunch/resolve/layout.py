@@ -74,6 +74,7 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
         ("--tasks-per-node", request.tasks_per_node),
         ("mirrored", single),
         ("job", wants.tasks_per_node),
+        ("planner", case.advice.tasks_per_node if auto and request.nodes is None else None),
         (f"site {site.name}", node.tasks),
     )
     walltime = decisions.pick(

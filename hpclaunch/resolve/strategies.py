@@ -55,6 +55,12 @@ def takes_several_gpus(request: Request) -> bool:
     return request.strategy in (MIRRORED, MULTIWORKER)
 
 
+def replicas_of(request: Request, layout: Layout) -> int:
+    """Return how many replicas of the model train: one for each rank, or for each GPU of a task that uses several."""
+    several = takes_several_gpus(request) and not layout.stand_in_gpus
+    return layout.world_size * (max(1, layout.gpus_per_node // layout.tasks_per_node) if several else 1)
+
+
 def words_of(strategy: str) -> tuple[str, ...]:
     """Return the option that the program gets; none for its default."""
     return () if strategy in ("", HOROVOD) else (f"--strategy={strategy}",)

@@ -9,7 +9,7 @@ from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import MOST_RUNS, Layout, Restarts, Sweep
+from hpclaunch.core.spec import MOST_RUNS, Layout, Request, Restarts, Sweep
 from hpclaunch.core.units import count
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
@@ -44,11 +44,22 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
         before.add(key)
     if not axes:
         return None  # every one of them is a fault
-    sweep = Sweep(axes=tuple(axes), at_once=request.at_once or 0)
+    sweep = Sweep(axes=tuple(axes), at_once=request.at_once or 0, followers=case.advice.followers)
     if sweep.count > MOST_RUNS:
         sizes = " x ".join(str(len(values)) for _, values in axes)
         decisions.fault(f"this sweep has {sizes} = {sweep.count} runs", allowed=f"at most {MOST_RUNS}", where="--sweep")
     return sweep
+
+
+def axes_of(job: Job, request: Request) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the swept parameters with their values; an axis that ``sweep_of`` refuses is left out."""
+    unused, typed = Decisions(), dict(request.settings)
+    axes = {
+        key: _values(job.parameters[key], text, "", unused)
+        for key, text in request.sweep
+        if key in job.parameters and key not in typed
+    }
+    return tuple((key, values) for key, values in axes.items() if values)
 
 
 def restarts_in_array(site: Site, restarts: Restarts, sweep: Sweep | None, decisions: Decisions) -> Restarts:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import product, repeat
 from pathlib import Path
 
 from hpclaunch.core.files import write_text
-from hpclaunch.core.spec import Sweep
+from hpclaunch.core.spec import Sweep, parameter_word
 from hpclaunch.core.units import CONTROL
 
 VALUES = "values"
@@ -16,10 +16,37 @@ _MOST_BYTES = 2**30
 
 
 def write_values(folder: Path, sweep: Sweep) -> None:
-    """Write one line for each run: ``0007<TAB>--learning-rate=0.1<TAB>--seed=3``."""
-    words = [[encode(f"--{name.replace('_', '-')}={value}") for value in values] for name, values in sweep.axes]
-    lines = ("\t".join((f"{n:0{sweep.digits}d}", *line)) for n, line in enumerate(product(*words)))
+    """Write one line for each run: ``0007<TAB>--learning-rate=0.1<TAB>--seed=3``, and the values that follow these."""
+    words = [[encode(parameter_word(name, value)) for value in values] for name, values in sweep.axes]
+    followers = _follower_words(sweep)
+    lines = (
+        "\t".join((f"{n:0{sweep.digits}d}", *line, *following))
+        for n, (line, following) in enumerate(zip(product(*words), followers, strict=False))
+    )
     write_text(folder / VALUES, "\n".join(lines) + "\n")
+
+
+def _follower_words(sweep: Sweep) -> Iterable[tuple[str, ...]]:
+    """Yield the words of the followers for every run, in the order of the runs."""
+    followers = sweep.followers
+    if followers is None:
+        return repeat(())
+    words = [
+        [encode(parameter_word(name, text, default=name not in followers.typed)) for text in values]
+        for name, values in followers.values
+    ]
+    combined = list(zip(*words, strict=True))
+    axes = [range(len(values)) if name in followers.by else [0] * len(values) for name, values in sweep.axes]
+    sizes = [len(values) if name in followers.by else 1 for name, values in sweep.axes]
+    return (combined[_number(places, sizes)] for places in product(*axes))
+
+
+def _number(places: Sequence[int], sizes: Sequence[int]) -> int:
+    """Return the number of a combination among all; the last place varies fastest."""
+    number = 0
+    for place, size in zip(places, sizes, strict=True):
+        number = number * size + place
+    return number
 
 
 def encode(text: str) -> str:
@@ -53,13 +80,13 @@ def _decode_word(word: str) -> Iterator[str]:
 
 
 def values_at(folder: Path, index: int) -> dict[str, str]:
-    """Return a run's values by parameter name; none if its line is missing or damaged."""
+    """Return a run's values by parameter name, followers too; none if its line is missing or damaged."""
     lines = _lines(folder / VALUES, _age(folder / VALUES))
     words = lines[index].split("\t") if 0 <= index < len(lines) else []
     if not words or not words[0].isdigit() or int(words[0]) != index:
         return {}
     try:
-        pairs = [decode(word).removeprefix("--").partition("=") for word in words[1:]]
+        pairs = [decode(word).removeprefix("--default=").removeprefix("--").partition("=") for word in words[1:]]
     except ValueError:
         return {}
     return {name.replace("-", "_"): value for name, _, value in pairs}

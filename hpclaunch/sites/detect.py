@@ -88,11 +88,15 @@ def detect_own_site(catalog: Catalog, here: Host) -> str | None:
 
 
 class SiteChoice(NamedTuple):
-    """A site, who chose it, and (``elsewhere``) the site of this machine where that is another one."""
+    """A site, who chose it, and the site of this machine where that is another one (``elsewhere``).
+
+    ``here``: whether this machine is known to be one of the site's.
+    """
 
     site: Site
     origin: str
     elsewhere: str
+    here: bool
 
 
 def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Settings) -> SiteChoice:
@@ -116,7 +120,20 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     # A user's own site file may describe this machine without a `detect` that recognizes it.
     own = catalog.find(SITE, name).origin != "bundled"
     fits = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
-    return SiteChoice(site, origin, "" if fits or detected in (None, name) else str(detected))
+    elsewhere = "" if fits or detected in (None, name) else str(detected)
+    known_here = detected == name or _belongs(site, here, unknown=detected is None)
+    return SiteChoice(site, origin, elsewhere, known_here)
+
+
+def _belongs(site: Site, here: Host, *, unknown: bool) -> bool:
+    """Whether this machine is one of the site's; ``unknown``: it is no known site's.
+
+    Then only the cluster's name in slurm.conf can tell: that of ``detect``, or the site's own name if it gives none.
+    """
+    if site.detect is not None and holds(site.detect, here):
+        return True
+    named = site.detect.cluster_name if site.detect is not None else None
+    return unknown and bool(here.cluster) and here.cluster == (named or site.name)
 
 
 def check_settings(catalog: Catalog, settings: Settings) -> None:

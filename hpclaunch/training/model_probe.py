@@ -10,7 +10,7 @@ import importlib
 import json
 import os
 import sys
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Optional, Sequence
 
 FEW, MANY = 1, 8
 """Two batch sizes: the difference between their graphs belongs to the samples, the rest (such as weights) does not."""
@@ -18,6 +18,10 @@ FIXED = ("Const", "ReadVariableOp")
 LOOPS = ("While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall")
 """Operations with inner operations, which TensorFlow's profiler counts once, or not at all."""
 FLOAT_BYTES = 4
+BOOKKEEPING = ("Const", "Placeholder", "ReadVariableOp", "Identity", "NoOp")
+"""Operations of a graph that launch nothing."""
+OPERATIONS_OF_AN_UPDATE, OPERATIONS_OF_KERAS = 21, 20
+"""Operations with which Keras 2.15's Adam updates one variable, and those of its loss and metrics in a step."""
 
 
 class ProbeError(Exception):
@@ -55,6 +59,7 @@ def figures(model: Any) -> dict[str, Any]:
         "saved_bytes_per_sample": saved,
         "saved_at_most": at_most,
         "largest_layer": largest,
+        "operations": training_operations(model),
         "layers": [
             [layer.name, type(layer).__name__, sum(map(_values, layer.trainable_variables)), _outputs(layer)]
             for layer in _layers(model)
@@ -72,6 +77,29 @@ def saved_bytes(model: Any, few: Any, many: Any) -> tuple[float, bool]:
     except Exception:  # no public part of TensorFlow: a version without it, or what it does not know the size of
         found = 0.0
     return (found, False) if found > 0 else (float(FLOAT_BYTES * _layer_outputs(model)), True)
+
+
+def training_operations(model: Any) -> Optional[int]:
+    """The operations of one training step: forward, backward, and Adam's update; None if the model has no gradient.
+
+    Each costs some microseconds of the framework's own time, however small the batch is.
+    """
+    import tensorflow as tf
+
+    specs = [tf.TensorSpec([MANY] + list(tensor.shape)[1:], tensor.dtype) for tensor in model.inputs]
+
+    def step(*inputs: Any) -> Any:
+        with tf.GradientTape() as tape:
+            outputs = model(inputs[0] if len(inputs) == 1 else list(inputs), training=True)
+            loss = tf.add_n([tf.reduce_sum(tf.cast(one, tf.float32)) for one in tf.nest.flatten(outputs)])
+        return [one for one in tape.gradient(loss, model.trainable_variables) if one is not None]
+
+    try:
+        graph = tf.function(step).get_concrete_function(*specs).graph
+    except Exception:  # an operation without a gradient: the fixed time is then estimated from the layers
+        return None
+    launched = sum(one.type not in BOOKKEEPING for one in graph.get_operations())
+    return launched + OPERATIONS_OF_AN_UPDATE * len(model.trainable_variables) + OPERATIONS_OF_KERAS
 
 
 def _trace(model: Any, batch: int) -> Any:

@@ -18,7 +18,15 @@ def test_the_document_is_at_most_120_lines_long() -> None:
 
 def test_nodes_walltime_a_parameter_and_the_run_id_have_their_ways() -> None:
     values = [row.split("|")[1].strip() for row in WAYS]
-    assert [value.strip("`").split(" ")[0] for value in values] == ["--nodes", "--walltime", "--set", "run", "job"]
+    first = [value.strip("`").split(" ")[0] for value in values]
+    assert first == [
+        "--nodes",
+        "--walltime",
+        "--set",
+        "--recipe",
+        "run",
+        "job",
+    ]
 
 
 @pytest.mark.parametrize("row", WAYS, ids=lambda row: row.split("|")[1].strip())

@@ -27,7 +27,7 @@ def joined(script: str) -> str:
 
 
 def test_only_what_is_typed_stands_in_the_script_of_a_bundled_job(desk: Desk) -> None:
-    words = ("submit", "cifar", "--synthetic", "--dry-run", "--site", "local")
+    words = ("submit", "cifar", "--synthetic", "--dry-run", "--site", "local", "--recipe", "job")
     script = joined(desk.type(*words).out)
     assert "train.py --synthetic=true\n" in script
     script = joined(desk.type(*words, "--set", "epochs=12").out)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from typing import Any
+
 import pytest
 
 from tests.cli.conftest import Desk
 
 AT = ("--site", "perlmutter")
+FIRST = (
+    "hpclaunch submit cifar",
+    "hpclaunch profile cifar",
+    "cifar at perlmutter (gpu40): ",
+    "  nodes ranks",
+    "assumed: ",
+)
+"""How the parts of a plan begin, in their order."""
 
 
-def test_the_table_goes_to_stdout_and_fits_80_columns(desk: Desk) -> None:
+def test_five_lines_come_first_then_the_command_and_the_table_in_80_columns(desk: Desk) -> None:
     done = desk.type("plan", "cifar", *AT)
     assert done.code == 0
-    assert done.out.startswith("cifar at perlmutter (gpu40): 1 node")
-    assert max(map(len, done.out.splitlines())) <= 80
+    lines = done.out.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["nodes", "batch", "rate", "time", "cost"]
+    assert all("(" in line and line.endswith("  guess") for line in lines[:5])
+    first = [next(n for n, line in enumerate(lines) if line.startswith(begin)) for begin in FIRST]
+    assert first == sorted(first) and lines[5] == ""
+    assert max(map(len, lines)) <= 80
     assert "hpclaunch submit cifar --nodes 1" in done.out
 
 
@@ -27,6 +43,9 @@ def test_explain_tells_rules_numbers_and_sources(desk: Desk) -> None:
         "not      gRPC",
     ):
         assert word in out
+    assert out.startswith("nodes ") and out.index("hpclaunch submit cifar") < out.index("assumed: ") < out.index(
+        "BATCH"
+    )
 
 
 def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None:
@@ -50,7 +69,9 @@ def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None
         (["--nodes", "4000"], 1, "4000 nodes requested"),
         (["--calibration", "nowhere.json"], 1, "the calibration file does not exist"),
         (["--plot", "plan.gif"], 2, "has no known format; allowed: .png, .svg"),
-        (["--budget", "0.00001"], 1, "next: --budget 0.000159 is feasible"),
+        (["--plot", "plan.svg", "--plot-kind", "pie"], 2, "'pie' is not allowed; allowed: nodes, frontier, gradient"),
+        (["--plot-kind", "steps"], 2, "--plot-kind: needs a file to draw into"),
+        (["--budget", "0.00001"], 1, "is feasible"),
     ],
 )
 def test_bad_input_says_what_is_allowed(desk: Desk, words: list[str], code: int, reason: str) -> None:
@@ -71,6 +92,20 @@ def test_a_faulty_calibration_names_the_key(desk: Desk) -> None:
     done = desk.type("plan", "cifar", *AT, "--calibration", "c.json")
     assert done.code == 1
     assert "c.json: points.0.per_rank: 0 is too small" in done.err
+
+
+def test_the_json_has_the_five_lines_with_their_numbers(desk: Desk) -> None:
+    done = desk.type("plan", "cifar", *AT, "--json")
+    found = {line["name"]: line for line in done.json["headlines"]}
+    assert list(found) == ["nodes", "batch", "rate", "time", "cost"]
+    assert {line["trust"] for line in found.values()} == {"guess"}
+    ranks = done.json["ranks_per_node"] or 4  # None: whole nodes
+    size = (done.json["nodes"], done.json["nodes"] * ranks)
+    run = next(row["candidate"] for row in done.json["rows"] if (row["nodes"], row["ranks"]) == size)
+    for name, interval in (("time", run["time_s"]), ("cost", run["cost"])):
+        line = found[name]
+        assert [line["low"], line["number"], line["high"]] == [interval[key] for key in ("low", "middle", "high")]
+    assert (found["time"]["unit"], found["cost"]["unit"]) == ("s", f"{done.json['unit']}s")
 
 
 def test_a_calibration_is_used(desk: Desk) -> None:
@@ -141,13 +176,12 @@ def test_a_batch_that_the_job_divides_is_the_one_that_is_planned_for(desk: Desk)
     assert done.code == 0
     (line,) = [line for line in done.err.splitlines() if line.startswith("  planner: ")]
     assert "B = 64:" in line and "as submitted" not in line
-    odd = desk.type("submit", *words, "global_batch_size=63", "--dry-run", SCRATCH="/scratch")
+    odd = desk.type("submit", *words, "global_batch_size=63", "--tasks-per-node", "4", "--dry-run", SCRATCH="/scratch")
     assert odd.code == 1
     assert "next: --set global_batch_size=64 divides evenly" in odd.err
     assert "does not divide" not in odd.err  # that is the same once more
-    rest = desk.type(
-        "submit", *words, "global_batch_size=64", "--set", "accumulation=3", "--dry-run", SCRATCH="/scratch"
-    )
+    uneven = ("global_batch_size=64", "--set", "accumulation=3", "--tasks-per-node", "4")
+    rest = desk.type("submit", *words, *uneven, "--dry-run", SCRATCH="/scratch")
     assert rest.code == 1
     assert "64 does not divide among 4 ranks with 3 accumulation steps; allowed: a multiple of 12" in rest.err
 
@@ -160,10 +194,61 @@ def test_what_a_plan_proposes_for_a_divided_batch_can_be_submitted(desk: Desk) -
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize(("words", "own"), [([], 2048), (["--set", "batch_size_per_rank=48"], None)])
+@pytest.mark.parametrize(
+    ("words", "own"),
+    [(["--recipe", "job"], 512), ([], None), (["--recipe", "job", "--set", "batch_size_per_rank=48"], None)],
+)
 def test_submit_says_which_batch_it_makes_where_the_plan_is_for_another(
     desk: Desk, words: list[str], own: int | None
 ) -> None:
     done = desk.type("submit", "cifar", *AT, "--account", "m1", *words, "--dry-run", SCRATCH="/scratch")
     line = next(line for line in done.err.splitlines() if line.startswith("  planner: "))
-    assert ("as submitted, with the job's own batch per rank, B = 2048;" in line) == (own is not None)
+    assert ("as submitted, with the job's own batch per rank, B = 512;" in line) == (own is not None)
+
+
+def parameters_in(script: str) -> dict[str, float | str]:
+    """The parameters that a script gives to its ranks, whether a person or the recipe chose them."""
+    command = script.partition("/code/train.py")[2].partition("\n}")[0]
+    return {
+        name.replace("-", "_"): read(value) for name, value in re.findall(r"--(?:default=)?([a-z-]+)=(\S+)", command)
+    }
+
+
+def read(value: str) -> float | str:
+    """A number where it is one: 2 and 2.0 are the same epochs."""
+    return float(value) if re.fullmatch(r"[\d.e+-]*\d", value) else value
+
+
+def settings_of(plan: dict[str, Any]) -> dict[str, float | str]:
+    return {name: read(value) for name, value in plan["settings"]}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["cifar"],
+        ["cifar", "--nodes", "4"],
+        ["cifar", "--nodes", "2", "--set", "optimizer=lamb", "--set", "batch_size_per_rank=128"],
+        ["mnist", "--prefer", "cost"],
+        ["cosmoflow"],
+        ["cosmoflow", "--nodes", "64", "--global-batch", "1024"],
+    ],
+)
+def test_the_printed_command_gives_exactly_this_plan(desk: Desk, words: list[str]) -> None:
+    plan = desk.type("plan", *words, *AT, "--account", "m1", "--json").json
+    done = desk.type(*shlex.split(plan["command"])[1:], "--synthetic", "--dry-run", SCRATCH="/scratch")
+    assert done.code == 0, done.err
+    assert f"#SBATCH --nodes={plan['nodes']}\n" in done.out
+    typed = {name: read(value) for name, value in (word.split("=") for word in words if "=" in word)}
+    batch = plan["recipe"]["batch"]
+    assert parameters_in(done.out) == {"synthetic": "true", **settings_of(plan), **typed}
+    assert ("typed against the advice" in done.err) == ("optimizer=lamb" in words)
+    assert f"B = {batch['per_rank'] * batch['replicas'] * batch['accumulation']} = " in done.err
+
+
+@pytest.mark.parametrize("nodes", [[], ["--nodes", "4"]])
+def test_submit_trains_as_the_plan_says_without_its_command(desk: Desk, nodes: list[str]) -> None:
+    words = ("cifar", *AT, "--account", "m1", *nodes)
+    plan = desk.type("plan", *words, "--json").json
+    done = desk.type("submit", *words, "--dry-run", SCRATCH="/scratch")
+    assert parameters_in(done.out) == settings_of(plan)

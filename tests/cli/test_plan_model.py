@@ -17,6 +17,7 @@ FOUND = {
     "saved_bytes_per_sample": 4.0e6,
     "saved_at_most": True,
     "largest_layer": 500_000,
+    "operations": 400,
     "layers": [["one", "Dense", 500_000, 64], ["two", "Dense", 500_000, 64]],
     "tensorflow": "2.15.1",
 }

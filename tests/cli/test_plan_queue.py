@@ -29,7 +29,13 @@ def site(cluster: Desk) -> Desk:
     cluster.write("jobs/mine/train.py", "")
     cluster.write("jobs/mine/job.yaml", json.dumps(JOB))
     cluster.write("c.json", json.dumps({"points": POINTS}))
+    slurm_of(cluster, "slurmsite")
     return cluster
+
+
+def slurm_of(desk: Desk, cluster: str) -> None:
+    """Make the Slurm of this machine that of ``cluster``; an empty name: nothing tells whose it is."""
+    desk.write(str(desk.root / "slurm.conf"), f"ClusterName={cluster}\n" if cluster else "")
 
 
 def line(nodes: int, waited: int, partition: str = "batch") -> str:
@@ -105,11 +111,63 @@ def test_a_count_that_nobody_knows_of_gets_the_wait_of_the_next(site: Desk) -> N
     assert waits(plan(site)) == [120.0] * 3
 
 
-def test_nobody_is_asked_where_slurm_is_another_sites(site: Desk) -> None:
-    site.fake("sacct", out=line(1, 60) * 5)
-    site.write("site_configs/here.yaml", (site.project / "site_configs/slurmsite.yaml").read_text())
-    with (site.project / "site_configs/here.yaml").open("a") as file:
+SLURM = ("sacct", "sacctmgr", "salloc", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "srun")
+ELSEWHERE = "wait in the queue: not known ({}), and not counted"
+
+
+@pytest.fixture
+def recorded(site: Desk) -> Desk:
+    """A desk where every call of a program of Slurm adds a line to ``calls``."""
+    for name in (*SLURM, "sshare", "sstat"):
+        site.program(name, f"#!/bin/bash\necho {name} >> {site.spool}/calls\n")
+    with (site.project / "site_configs/slurmsite.yaml").open("a") as file:
         file.write("detect: {environment: {CENTRE: here}}\n")
-    done = site.type("plan", "cifar", "--site", "perlmutter", "--json", CENTRE="here")
-    assert done.json["queue"] == ""
-    assert not (site.spool / "sacct.args").exists() and not (site.spool / "sbatch.args").exists()
+    site.environment.pop("HPCLAUNCH_SITE")
+    return site
+
+
+def calls(desk: Desk) -> set[str]:
+    record = desk.spool / "calls"
+    return set(record.read_text().split()) if record.exists() else set()
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "variables", "why"),
+    [
+        (["--site", "perlmutter"], "slurmsite", {"CENTRE": "here"}, "this machine is slurmsite's"),
+        (["--site", "perlmutter"], "", {"CENTRE": "here"}, "this machine is slurmsite's"),
+        (["--site", "perlmutter"], "", {}, "this machine is not known to be one of perlmutter's"),
+        (["--site", "perlmutter"], "another", {}, "this machine is not known to be one of perlmutter's"),
+        ([], "another", {"HPCLAUNCH_SITE": "perlmutter"}, "this machine is not known to be one of perlmutter's"),
+        (["--site", "testcluster"], "perlmutter", {}, "this machine is not known to be one of testcluster's"),
+        (["--site", "slurmsite"], "another", {}, "this machine is not known to be one of slurmsite's"),
+        (["--site", "cori"], "", {"NERSC_HOST": "cori"}, "cori is retired"),
+    ],
+)
+def test_the_slurm_of_another_site_is_never_called(
+    recorded: Desk, words: list[str], named: str, variables: dict[str, str], why: str
+) -> None:
+    slurm_of(recorded, named)
+    done = recorded.type("plan", "cifar", "--json", *words, **variables)
+    assert done.code == 0, done.err
+    assert (done.json["queue"], calls(recorded)) == ("", set())
+    assert ELSEWHERE.format(why) in done.json["assumed"]
+    assert "asking" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "variables"),
+    [
+        ([], "another", {"CENTRE": "here"}),
+        (["--site", "slurmsite"], "slurmsite", {}),
+        (["--site", "perlmutter"], "perlmutter", {}),
+        (["--site", "perlmutter"], "", {"NERSC_HOST": "perlmutter"}),
+        (["--site", "testcluster"], "hpctest", {}),
+    ],
+)
+def test_the_sites_own_slurm_is_called(recorded: Desk, words: list[str], named: str, variables: dict[str, str]) -> None:
+    slurm_of(recorded, named)
+    done = recorded.type("plan", "cifar", "--json", "--account", "m1", *words, SCRATCH="/scratch", **variables)
+    assert done.code == 0, done.err
+    assert "sacct" in calls(recorded) <= {"sacct", "sbatch"}
+    assert ELSEWHERE.format("Slurm gives no estimate") in done.json["assumed"]

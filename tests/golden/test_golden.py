@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.actions.advice import advised
 from hpclaunch.config.catalog import JOB, SITE
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import script_job
@@ -24,8 +25,9 @@ from hpclaunch.config.site import Container, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import LIBRARY
 from hpclaunch.render import library, render
+from hpclaunch.resolve import spec_of
 from hpclaunch.resolve.containers import RUNTIMES
-from tests.builders import BUNDLED, CONTEXT, ROOTS, a_context, a_job, a_site, bundled_job, bundled_site, planned
+from tests.builders import BUNDLED, CONTEXT, ROOTS, a_case, a_context, a_job, a_site, bundled_job, bundled_site, planned
 
 HERE = Path(__file__).parent
 LIBRARY_FILE = ROOTS[-1][1] / LIBRARY
@@ -47,7 +49,7 @@ def cases() -> Cases:
             yield site.name, f"cifar-{name}", {"target": "cifar", **typed}
         for kind in site.node_types:
             if kind != site.defaults.node_type:
-                yield site.name, f"cifar-1-{kind}", {"target": "cifar", "node_type": kind}
+                yield site.name, f"cifar-1-{kind}", {"target": "cifar", "nodes": 1, "node_type": kind}
         if site.name in SWEPT:
             yield site.name, "cifar-sweep", {"target": "cifar", "nodes": 1, "sweep": SWEEP, "at_once": 4}
         if site.name in STRATEGIES:
@@ -64,19 +66,19 @@ def _examples() -> Cases:
     for site_name in EXAMPLES:
         yield site_name, "script-1", {"target": SCRIPT, "arguments": ARGUMENTS}
         for job in sorted({found.name for found in BUNDLED.names(JOB)} - {"cifar"}):
-            yield site_name, f"{job}-1", {"target": job}
+            yield site_name, f"{job}-1", {"target": job, "nodes": 1}
     for runtime in RUNTIMES:
         yield "perlmutter", f"cifar-4-in-{runtime}", {"target": "cifar", "nodes": 4, "runtime": runtime}
     for site_name in ("local", "perlmutter"):
-        yield site_name, "cifar-1-secret", {"target": "cifar", "secret": "WANDB_API_KEY"}
+        yield site_name, "cifar-1-secret", {"target": "cifar", "nodes": 1, "secret": "WANDB_API_KEY"}
 
 
 def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield one node, four nodes, and every other launcher of the site: on four nodes where it reaches them."""
     if site.scheduler == "local":
-        yield "1", {}
+        yield "1", {"nodes": 1}
         for launcher in site.launchers.options if site.launchers else ():
-            yield f"1-{launcher}", {"tasks_per_node": 2, "launcher": launcher}
+            yield f"1-{launcher}", {"nodes": 1, "tasks_per_node": 2, "launcher": launcher}
             yield f"4-{launcher}", {"nodes": 4, "tasks_per_node": 2, "launcher": launcher, "hosts_file": "hosts"}
         return
     for nodes in (1, 4):
@@ -122,7 +124,8 @@ def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
     if site.scheduler == "slurm":
         typed = {"account": "m1234", "accept_unverified": True, **typed}
     try:
-        return ".sh", SUM.sub(f"sha256={'0' * 64}\n", render(planned(site, job, context=context, **typed), ROOTS))
+        spec = spec_of(advised(a_case(site, job, context=context, **typed)))
+        return ".sh", SUM.sub(f"sha256={'0' * 64}\n", render(spec, ROOTS))
     except Refused as refusal:
         return ".txt", f"{refusal}\n"
 

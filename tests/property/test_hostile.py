@@ -565,4 +565,4 @@ def read_everything(place: Path, guard: Guard, path: Path) -> None:
             inspect.differences([*found, *found])
             run = tracking.find(world, [str(path)])[0]
             if run.scheduler == "slurm" and run.final and run.state != "COMPLETED":
-                assert resume.resume(world, run)[0].job_id == "4"
+                assert resume.resume(world, run, resume.Changes())[0].job_id == "4"

@@ -12,7 +12,7 @@ from tests.tiers import LONG
 
 HOSTS = ["node1", "node2", "node3", "node4"]
 JOBS = list(SMALL) if LONG else ["chips"]  # tests/horovod trains all of them, on two ranks
-FOUR = ("--nodes", "4", "--tasks-per-node", "1", "--walltime", "20m", "--synthetic")
+FOUR = ("--nodes", "4", "--tasks-per-node", "1", "--walltime", "20m", "--synthetic", "--recipe", "job")
 
 
 @pytest.mark.timeout(900)

@@ -7,10 +7,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.core.errors import Fault, HpclaunchError
-from hpclaunch.core.spec import Cost, JobSpec, Sweep, digits_of
+from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 
 if TYPE_CHECKING:
@@ -120,12 +121,20 @@ def show_advice(advice: str) -> None:
         say(f"  planner: {advice}")
 
 
-def show_plan(forecast: Forecast, explain: bool) -> None:
-    """Write the plan's table, and with ``explain`` the reasoning before it."""
-    from hpclaunch.planner.words import explanation_of, table_of
+def show_recipe(recipe: RunRecipe | None) -> None:
+    """Show in a few lines what the recipe of a run sets, and why."""
+    if recipe is None or not recipe.why:
+        return
+    say(f"  {f'recipe {recipe.name}':<15} {recipe.why[0]}")
+    for line in recipe.why[1:]:
+        say(f"  {'':<15} {line}")
 
-    lines = [*(explanation_of(forecast) if explain else []), *table_of(forecast)]
-    write("".join(_escape_controls(line) + "\n" for line in lines))
+
+def show_plan(forecast: Forecast, explain: bool) -> None:
+    """Write the plan: its five lines, its table, and with ``explain`` the reasoning."""
+    from hpclaunch.planner.words import text_of
+
+    write("".join(_escape_controls(line) + "\n" for line in text_of(forecast, explain)))
 
 
 def _show_declined(spec: JobSpec) -> None:
@@ -161,10 +170,10 @@ def warn_missing(faults: Iterable[Fault]) -> None:
         warn(str(fault))
 
 
-def show_run(run: Run, as_json: bool) -> None:
-    """Show a run's job ID and its directory."""
+def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
+    """Show a run's job ID and its directory; as JSON its record, with the ``recipe`` of a new run."""
     if as_json:
-        write_json(run.to_json())
+        write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {})})
         return
     if run.job_id:
         say(f"submitted {run.label} as job {run.job_id} at {run.site}")

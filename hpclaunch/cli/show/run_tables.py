@@ -91,8 +91,20 @@ def _show_request(run: Run, spec: dict[str, Any]) -> None:
     parameters = run.parameters()
     if parameters:
         _line("parameters", " ".join(f"{name}={value}" for name, value in parameters.items()))
+    _show_recipe(spec.get("recipe"))
     if run.tasks:
         _line("sweep", _sweep(spec))
+
+
+def _show_recipe(recipe: Any) -> None:
+    """Show the name of the recipe with its reasons, and what was typed instead of its values."""
+    if not isinstance(recipe, dict):
+        return
+    why, typed = recipe.get("why"), recipe.get("typed")
+    _line("recipe", "; ".join([str(recipe.get("name")), *(map(str, why) if isinstance(why, list) else ())]))
+    pairs = [pair for pair in typed if isinstance(pair, list) and len(pair) == 2] if isinstance(typed, list) else []
+    if pairs:
+        _line("typed instead", " ".join(f"{name}={text}" for name, text in pairs))
 
 
 def _show_files(name: str, paths: Sequence[str]) -> None:

@@ -69,6 +69,12 @@ def run_list_of(place: Path) -> Path:
     return place.with_suffix(".runs")
 
 
+def has_measurements(environment: Mapping[str, str], key: str) -> bool:
+    """Whether ``profile`` or a submitted run may have left measurements under a key; it opens no file."""
+    place = place_of(environment, key) if key else None
+    return place is not None and (place.is_file() or run_list_of(place).is_file())
+
+
 def expect(environment: Mapping[str, str], key: str, run_dir: str) -> None:
     """Add a run that is about to be submitted to the list of its key; errors are ignored, so submission continues."""
     if "\n" in run_dir:

@@ -22,7 +22,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
 from hpclaunch.planner.measured.calibrations import place_of, run_list_of
-from hpclaunch.planner.measured.measurement import WARM_UP, MeasuredRun, measured
+from hpclaunch.planner.measured.measurement import STEADY, WARM_UP, measured
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve.case import Case
 from hpclaunch.runs import Run, load
@@ -35,8 +35,6 @@ ALIKE, SHAPES = 5, 8
 """How many of the newest runs of one shape count, and how many shapes besides those of ``profile``."""
 FEWEST_STEPS, FEWEST_EPOCHS = 30, 2
 """The fewest steps and epochs after the first: 30 steps give the speed, two epochs show that it was steady."""
-STEADY, MOSTLY = 0.10, 0.75
-"""A run was not disturbed if this share of its epochs is within 10 % of their median; hpclaunch's own numbers."""
 
 
 @record
@@ -139,15 +137,9 @@ def _finished_run(run: Run, job: Job) -> Finished | None:
         raise _refusal(f"has fewer than {FEWEST_EPOCHS} epochs and {FEWEST_STEPS} steps after the first epoch")
     if found.synthetic:
         raise _refusal("used synthetic samples")
-    if not _is_steady(found):
+    if not found.is_steady(STEADY):
         raise _refusal("was disturbed: its epochs differ in speed")
     return Finished(point=point, noise=found.noise, overhead_s=found.overhead_s)
-
-
-def _is_steady(found: MeasuredRun) -> bool:
-    rates = found.rates[WARM_UP:]
-    middle = median(rates)
-    return sum(abs(rate / middle - 1) <= STEADY for rate in rates) >= MOSTLY * len(rates)
 
 
 def _refusal(why: str) -> Refused:

@@ -20,6 +20,9 @@ from hpclaunch.runs import Run, swept
 
 WARM_UP = 1
 """The number of first epochs that do not count: in the first one TensorFlow traces the step."""
+STEADY, STEADY_PROFILE, MOSTLY = 0.10, 0.25, 0.75
+"""A run was not disturbed if three quarters of its epochs are within 10 % of their median; those of a profile, whose
+epochs are short, within 25 %. hpclaunch's own numbers."""
 RATES = ("samples_per_s", "images_per_s")
 """The names that a job may use for its throughput in the line of an epoch (docs/contract.md)."""
 
@@ -42,6 +45,12 @@ class MeasuredRun:
     noise: Noise | None
     overhead_s: float | None
     synthetic: bool
+
+    def is_steady(self, within: float) -> bool:
+        """Whether most of the epochs that count are ``within`` this share of their median."""
+        rates = self.rates[WARM_UP:]
+        middle = median(rates)
+        return sum(abs(rate / middle - 1) <= within for rate in rates) >= MOSTLY * len(rates)
 
     @property
     def point(self) -> Point | None:
@@ -105,12 +114,18 @@ def _reported_batch(events: Sequence[dict[str, Any]], parts: int) -> int | None:
 
 
 def calibration_of(runs: Sequence[MeasuredRun]) -> Calibration:
-    """Return the calibration from all runs together. Raises Refused with every run that measured nothing."""
+    """Return the calibration from all runs together.
+
+    Raises Refused with every run that measured nothing, or whose epochs differ so much that something disturbed it.
+    """
     if not runs:
         raise Refused(Fault(what="no run was measured"))
     silent = [run.run for run in runs if run.point is None]
     if silent:
         raise Refused([_silence(run) for run in silent])
+    disturbed = [run for run in runs if not run.is_steady(STEADY_PROFILE)]
+    if disturbed:
+        raise Refused([_disturbance(run) for run in disturbed])
     widest = max(runs, key=lambda run: run.nodes * run.ranks_per_node)
     # The noise of synthetic samples says nothing about the user's data.
     noises = [run.noise for run in runs if run.noise is not None and not run.synthetic]
@@ -120,6 +135,13 @@ def calibration_of(runs: Sequence[MeasuredRun]) -> Calibration:
         overhead_s=widest.overhead_s,
         origin=_origin(runs),
     )
+
+
+def _disturbance(run: MeasuredRun) -> Fault:
+    rates = run.rates[WARM_UP:]
+    what = f"was disturbed: its epochs ran at {min(rates):.4g} to {max(rates):.4g} samples/s"
+    again = f"hpclaunch profile {run.run.name} --one-by-one, or with --sbatch --exclusive"
+    return Fault(where=run.run.label, what=what, next=f"measure it again: {again}")
 
 
 def _origin(runs: Sequence[MeasuredRun]) -> str:

@@ -30,7 +30,7 @@ from hpclaunch.runs.snapshot import choose, copy, fingerprint
 PROBE = "hpclaunch.training.model_probe"
 SECONDS = 180
 """The longest probe: to import TensorFlow from a busy file system may take a minute."""
-_FORMAT = "2"
+_FORMAT = "3"
 """Part of the key, because figures of an older probe may differ from those of this one."""
 
 
@@ -131,6 +131,7 @@ def _figures(job: Job, found: Any) -> ModelFigures:
             saved_bytes_per_sample=float(found["saved_bytes_per_sample"]),
             saved_at_most=bool(found["saved_at_most"]),
             largest_parameters=int(found["largest_layer"]),
+            operations=None if found["operations"] is None else int(found["operations"]),
             layers=tuple(map(_layer, found["layers"])),
             origin=f"probed {job.training.model} with TensorFlow {found['tensorflow']} ({found['by']})",
         )

@@ -44,7 +44,8 @@ need python mpirun
 
 rank() { # what every rank runs
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=42 \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=5.0 --default=decay=cosine
 }
 
 launch mpirun -np 32 --map-by ppr:8:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x \

@@ -42,7 +42,8 @@ need python srun
 
 rank() { # what every rank runs
   rank_log "${SLURM_PROCID-}"
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
 launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=12 --gpu-bind=none --kill-on-bad-exit=1 \

@@ -52,7 +52,9 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need python srun
 
 rank() { # what every rank runs
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --strategy=mirrored
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine \
+    --strategy=mirrored
 }
 
 launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=56 --gpus-per-task=8 --gpu-bind=none \

@@ -53,7 +53,9 @@ need python srun
 
 rank() { # what every rank runs
   rank_log "${SLURM_PROCID-}"
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --strategy=multiworker
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine \
+    --strategy=multiworker
 }
 
 set_workers 8

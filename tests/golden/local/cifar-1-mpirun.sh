@@ -29,7 +29,8 @@ need /opt/hpc/bin/python mpirun
 
 rank() { # what every rank runs
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
-  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
 launch mpirun -np 2 --map-by ppr:2:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \

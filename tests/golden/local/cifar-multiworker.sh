@@ -30,6 +30,7 @@ need /opt/hpc/bin/python mpirun
 rank() { # what every rank runs
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
   /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine \
     --strategy=multiworker
 }
 

@@ -27,7 +27,8 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need /opt/hpc/bin/python
 
 rank() { # what every rank runs
-  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=learning-rate=6.25e-05
 }
 
 launch

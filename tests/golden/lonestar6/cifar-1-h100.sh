@@ -47,7 +47,8 @@ need python3 ibrun
 
 rank() { # what every rank runs
   rank_log "${PMI_RANK:-${MV2_COMM_WORLD_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK-}}}}"
-  python3 /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  python3 /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
 launch_file ibrun

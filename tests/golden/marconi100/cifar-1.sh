@@ -53,7 +53,8 @@ need python horovodrun
 
 rank() { # what every rank runs
   rank_log "${HOROVOD_RANK-}"
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
 launch horovodrun --gloo -np 4 -H localhost:4

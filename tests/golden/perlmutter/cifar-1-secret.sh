@@ -49,7 +49,8 @@ need python srun
 rank() { # what every rank runs
   rank_log "${SLURM_PROCID-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=32 --cpu-bind=cores --gpu-bind=none \

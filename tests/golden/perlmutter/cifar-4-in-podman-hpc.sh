@@ -54,7 +54,8 @@ rank() { # what every rank runs
     'OMPI_*' --env CUDA_VISIBLE_DEVICES --env 'HPCLAUNCH_*' --env PYTHONUNBUFFERED --env OMP_NUM_THREADS \
     --env HDF5_USE_FILE_LOCKING --env FI_MR_CACHE_MONITOR --env PYTHONNOUSERSITE \
     /scratch/ada/images/tensorflow.sif python \
-    /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+    /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
 }
 
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --cpu-bind=cores --gpu-bind=none \

@@ -48,7 +48,8 @@ need python srun
 rank() { # what every rank runs
   rank_log "${SLURM_PROCID-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
 }
 
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=32 --cpu-bind=cores --gpu-bind=none \

@@ -56,7 +56,8 @@ rank() { # what every rank runs
   export CUDA_VISIBLE_DEVICES=3,2,1,0
   local own=()
   own_words
-  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py "${own[@]}"
+  python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine "${own[@]}"
 }
 
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=32 --cpu-bind=cores --gpu-bind=none \

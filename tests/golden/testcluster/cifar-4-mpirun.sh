@@ -45,7 +45,8 @@ need /opt/hpc/bin/python mpirun
 
 rank() { # what every rank runs
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
-  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
+  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
 }
 
 launch mpirun -np 16 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x \

@@ -52,7 +52,8 @@ rank() { # what every rank runs
   rank_log "${SLURM_PROCID-}"
   local own=()
   own_words
-  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py "${own[@]}"
+  /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
+    --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine "${own[@]}"
 }
 
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=2 --mpi=pmix --kill-on-bad-exit=1 --wait=60

@@ -115,7 +115,7 @@ def test_the_recipe_is_what_the_rules_of_planning_say(modules: dict[str, ModuleT
     rows = modules["rows"]
     batch = rows.RANKS * rows.BATCH_SIZE_PER_RANK
     adam = optimizers.choose_optimizer("adam", batch)
-    warm_up = rates.warm_up(rows.BATCH_SIZE_PER_RANK, batch, adam.name, epochs=rows.EPOCHS)
+    warm_up = rates.warm_up(batch / rows.BATCH_SIZE_PER_RANK, adam.name, epochs=rows.EPOCHS)
     assert (
         f"--optimizer={adam.name}",
         f"--scale-learning-rate={rates.rule_for(adam.name)}",

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from hpclaunch.guidelines.batch import (
     Batch,
+    PerRank,
     batch_cap,
     below_square_root,
     node_cap,
-    share_out,
+    possible_batches,
     smallest_efficient_batch,
     typed_batch,
 )
@@ -86,25 +87,33 @@ def test_a_batch_per_rank_is_large_enough_when_fixed_time_is_a_fifth(
 @pytest.mark.parametrize(
     ("cap", "ranks", "largest", "smallest", "per_rank"),
     [
-        (223, 4, 512, 16, 48),  # 55, in multiples of 8
-        (223, 4, 32, 16, 32),  # memory
-        (223, 12, 512, 17, 18),  # no room for a multiple of 8
-        (223, 16, 512, 16, None),  # 13 would be too small: scaling ends
-        (223, 16, 512, 13, 13),
-        (223, 4, 8, 16, 8),  # memory allows less than is efficient
+        (223, 4, 512, 16, [16, 24, 32, 48]),
+        (223, 4, 32, 16, [16, 24, 32]),  # memory
+        (223, 12, 512, 17, [18]),  # neither 16 nor 24 is possible
+        (223, 16, 512, 16, []),  # 13 would be too small: scaling ends
+        (223, 16, 512, 13, [13]),
+        (223, 4, 8, 16, [8]),  # memory allows less than is efficient
     ],
 )
-def test_sharing_out(cap: int, ranks: int, largest: int, smallest: int, per_rank: int | None) -> None:
-    found = share_out(cap, ranks, largest=largest, smallest=smallest)
-    assert found == (Batch(per_rank=per_rank, replicas=ranks) if per_rank else None)
+def test_possible_batches(cap: int, ranks: int, largest: int, smallest: int, per_rank: list[int]) -> None:
+    found = possible_batches(cap, ranks, PerRank(smallest=smallest, largest=largest))
+    assert found == [Batch(per_rank=size, replicas=ranks) for size in per_rank]
 
 
-@given(st.integers(1, 10**6), st.integers(1, 4096), st.integers(1, 1024), st.integers(1, 1024))
-def test_no_automatic_batch_breaks_cap_or_memory(cap: int, ranks: int, largest: int, smallest: int) -> None:
-    found = share_out(cap, ranks, largest=largest, smallest=smallest)
-    if found is not None:
-        assert found.total <= cap
-        assert min(smallest, largest) <= found.per_rank <= largest
+def test_more_ranks_do_not_get_a_smaller_global_batch() -> None:
+    limits = PerRank(smallest=1, largest=512)
+    assert [batch.total for batch in possible_batches(223, 4, limits, at_least=120)] == [128, 192]
+    assert [batch.total for batch in possible_batches(223, 12, limits, at_least=200)] == [216]
+    assert possible_batches(223, 16, limits, at_least=210) == []
+
+
+@given(st.integers(1, 10**6), st.integers(1, 4096), st.integers(1, 1024), st.integers(1, 1024), st.integers(1, 10**6))
+def test_no_automatic_batch_breaks_cap_or_memory(
+    cap: int, ranks: int, largest: int, smallest: int, at_least: int
+) -> None:
+    for batch in possible_batches(cap, ranks, PerRank(smallest=smallest, largest=largest), at_least=at_least):
+        assert at_least <= batch.total <= cap
+        assert min(smallest, largest) <= batch.per_rank <= largest
 
 
 def test_a_typed_batch_is_made_exactly() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,10 +17,12 @@ from hpclaunch.guidelines.choice import (
     TrainingLength,
     candidate,
     choose,
+    least_time,
     marginal_efficiency,
     trade_off,
 )
 from hpclaunch.guidelines.efficiency import Pareto
+from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, measured_overhead
 from hpclaunch.guidelines.reasoning import Interval, combined, spread
 
 HOUR = 3600.0
@@ -29,8 +32,10 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 def a_candidate(nodes: int, rate: float, *, per_rank: int = 32, law: Pareto = LAW, **more: Any) -> Candidate:
     bill = more.pop("bill", Bill())
-    length = TrainingLength(epochs_model=law, samples=360_000, overhead_s=more.pop("overhead_s", 0.0))
-    return candidate(nodes, Batch(per_rank=per_rank, replicas=nodes), spread(rate, 0.08), length, bill, **more)
+    batch = Batch(per_rank=per_rank, replicas=nodes)
+    epochs = spread(law.epochs(batch.total), more.pop("epochs_spread", 0.0))
+    length = TrainingLength(epochs=epochs, samples=360_000, overhead=more.pop("overhead", NO_OVERHEAD))
+    return candidate(nodes, batch, spread(rate, 0.08), length, bill, **more)
 
 
 def ideal(**more: Any) -> list[Candidate]:
@@ -45,7 +50,9 @@ def same_batch(rates: list[float]) -> list[Candidate]:
 
 
 def test_a_candidate_by_hand() -> None:
-    found = a_candidate(16, 16_000, overhead_s=100, bill=Bill(per_node_hour=2, unit="credit", walltime_s=300))
+    found = a_candidate(
+        16, 16_000, overhead=measured_overhead(100), bill=Bill(per_node_hour=2, unit="credit", walltime_s=300)
+    )
     # B = B_crit: 20 epochs of 360,000 samples at 16,000/s = 450 s
     assert found.epochs.middle == pytest.approx(20)
     assert found.time_s.middle == pytest.approx(550)
@@ -54,6 +61,29 @@ def test_a_candidate_by_hand() -> None:
     assert (found.unit, found.jobs) == ("credit", 2)
     assert "chain of 2 jobs" in found.reason.verdict
     assert found.time_s.low < 550 < found.time_s.high < 550 * 1.12
+
+
+def test_the_time_outside_the_steps_is_part_of_time_and_range() -> None:
+    overhead = Overhead(once_s=spread(20, 1.0), epoch_s=spread(3, 1.0))
+    found = a_candidate(16, 16_000, overhead=overhead)  # 450 s of training in 20 epochs
+    assert found.time_s.middle == pytest.approx(450 + 20 + 60)
+    assert (found.once_s.middle, found.between_s.middle) == (20, pytest.approx(60))
+    assert found.time_s.high > a_candidate(16, 16_000).time_s.high + 80
+
+
+def test_a_short_job_costs_what_the_site_charges_at_least() -> None:
+    quarter = Bill(per_node_hour=3, unit="SU", shortest_s=900)
+    assert a_candidate(4, 1e9, bill=quarter).cost.middle == pytest.approx(3 * 4 * 0.25)
+    assert a_candidate(16, 16_000, bill=quarter).cost.middle == pytest.approx(3 * 16 * 0.25)  # 450 s
+    assert a_candidate(1, 1000, bill=quarter).cost.middle > 3 * 0.25
+    assert a_candidate(1, 1e9, bill=Bill(least=1)).cost.middle == 1
+
+
+def test_uncertain_epochs_widen_the_ranges() -> None:
+    known, uncertain = a_candidate(16, 16_000), a_candidate(16, 16_000, epochs_spread=1.0)
+    assert uncertain.epochs.high > 2 * uncertain.epochs.middle
+    assert uncertain.time_s.middle == known.time_s.middle
+    assert uncertain.time_s.low < 0.6 * known.time_s.low and uncertain.time_s.high > 1.8 * known.time_s.high
 
 
 @pytest.mark.parametrize(("weight", "nodes"), [(0.5, 16), (1 / 3, 8), (2 / 3, 32)])
@@ -86,8 +116,26 @@ def test_marginal_efficiency_is_what_a_doubling_leaves() -> None:
     )
     assert marginal_efficiency(one, two) == pytest.approx(0.8)
     assert marginal_efficiency(one, eight) == pytest.approx(0.8)  # 0.512 over three doublings
-    with pytest.raises(ValueError, match="with one of fewer nodes"):
+    with pytest.raises(ValueError, match="with one of fewer ranks"):
         marginal_efficiency(two, one)
+
+
+def test_a_part_of_a_shared_node_is_compared_by_its_ranks() -> None:
+    part, whole = (
+        replace(run, ranks_per_node=ranks) for ranks, run in zip((1, 4), same_batch([1000, 2560]), strict=True)
+    )
+    whole = replace(whole, nodes=1)
+    assert marginal_efficiency(part, whole) == pytest.approx(0.8)  # 0.64 over two doublings
+    found = choose([whole, part], Objective())
+    assert [appraisal.candidate.ranks for appraisal in found.appraised] == [1, 4]
+
+
+def test_of_the_batches_of_a_node_count_the_one_that_is_done_first() -> None:
+    runs = [a_candidate(2, rate, per_rank=size) for rate, size in ((1000, 8), (1990, 32), (2000, 64))]
+    assert least_time(runs, base_batch=256).batch.per_rank == 32  # 64 takes more epochs
+    flat = Pareto(fewest_epochs=10, critical_batch=1e12)
+    alike = [a_candidate(2, 2000, per_rank=size, law=flat) for size in (8, 12, 32, 64)]
+    assert [least_time(alike, base_batch=batch).batch.total for batch in (20, 48, 1024)] == [16, 64, 128]
 
 
 def test_nodes_beyond_a_wasteful_doubling_are_not_recommended() -> None:

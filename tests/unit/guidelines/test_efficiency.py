@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpclaunch.guidelines.efficiency import Pareto, explain, fit_pareto, noise_scale, pareto_from
+from hpclaunch.guidelines.efficiency import Pareto, fit_pareto, noise_scale, pareto_from
 
 LAW = Pareto(fewest_epochs=43, critical_batch=384)
 
@@ -72,9 +72,3 @@ def test_noise_that_hides_the_gradient_is_refused() -> None:
 
 def test_equal_gradients_have_no_noise() -> None:
     assert noise_scale(4, 4, 8, 16) == 0
-
-
-def test_the_reasoning_shows_the_law() -> None:
-    found = explain(LAW, 384)
-    assert found.verdict == "86 epochs to the target, 2 times as many as with tiny batches"
-    assert [number.name for number in found.numbers] == ["B", "E_min", "B_crit"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hpclaunch.guidelines.efficiency import CriticalBatch
 from hpclaunch.guidelines.optimizers import choose_optimizer
+from hpclaunch.guidelines.published import PUBLISHED, TaskFacts
 from hpclaunch.guidelines.rates import (
     DECAYS,
     BaseRate,
@@ -58,13 +59,24 @@ def test_cosmoflows_rates_are_linear(batch: int, rate: float) -> None:
     assert scale_rate(BaseRate(rate=0.001, batch=64), batch, "sgd").scaled == pytest.approx(rate)
 
 
+def critical(samples: float | None) -> TaskFacts:
+    return TaskFacts(critical=CriticalBatch(samples=samples))
+
+
 def test_linear_scaling_stops_at_the_critical_batch() -> None:
-    found = scale_rate(BaseRate(rate=0.1, batch=256), 8192, "sgd", critical=CriticalBatch(samples=1024))
+    found = scale_rate(BaseRate(rate=0.1, batch=256), 8192, "sgd", facts=critical(1024))
     assert found.factor == 4 and "stops at B_crit = 1024" in found.reason.verdict
-    assert (
-        scale_rate(BaseRate(rate=0.1, batch=256), 512, "sgd", critical=CriticalBatch(samples=100)).factor == 1
-    )  # the base is beyond it already
-    assert scale_rate(BaseRate(rate=0.1, batch=256), 128, "sgd", critical=CriticalBatch(samples=100)).factor == 0.5
+    # The base is beyond it already.
+    assert scale_rate(BaseRate(rate=0.1, batch=256), 512, "sgd", facts=critical(100)).factor == 1
+    assert scale_rate(BaseRate(rate=0.1, batch=256), 128, "sgd", facts=critical(100)).factor == 0.5
+
+
+@pytest.mark.parametrize(("batch", "rate"), [(512, 0.008), (1024, 0.016), (4096, 0.016)])
+def test_or_at_the_published_batch_of_the_task(batch: int, rate: float) -> None:
+    facts = TaskFacts(name="cosmoflow", critical=CriticalBatch(samples=384))
+    found = scale_rate(BaseRate(rate=0.001, batch=64), batch, "momentum", facts=facts)
+    assert found.scaled == pytest.approx(rate)
+    assert ("stops at the published 1024 samples" in found.reason.verdict) == (batch > 1024)
 
 
 def test_a_typed_rule_wins() -> None:
@@ -83,14 +95,38 @@ def test_a_larger_batch_never_has_a_smaller_rate_and_never_more_than_linear(
 
 @pytest.mark.parametrize(
     ("optimizer", "batch", "epochs"),
-    [("sgd", 256, 0), ("sgd", 257, 2), ("sgd", 2048, 2), ("sgd", 2049, 5), ("lamb", 2048, 2), ("lamb", 8192, 8)],
+    [
+        ("sgd", 256, 0),
+        ("sgd", 257, 2),
+        ("sgd", 2048, 2),
+        ("sgd", 2049, 5),
+        ("lamb", 2048, 2),
+        ("lamb", 8192, 8),
+        ("lars", 65_536, 10),
+    ],
 )
 def test_warm_up(optimizer: str, batch: int, epochs: float) -> None:
-    assert warm_up(256, batch, optimizer).epochs == epochs
+    assert warm_up(batch / 256, optimizer).epochs == epochs
+
+
+@pytest.mark.parametrize(("own", "epochs"), [(1.0, 1), (4.0, 4), (30.0, 10)])
+def test_the_jobs_own_warm_up_is_kept_up_to_10_epochs(own: float, epochs: float) -> None:
+    assert warm_up(16, "sgd", epochs=12, own=own).epochs == epochs
+
+
+@given(
+    st.floats(1, 1e5),
+    st.floats(1, 1e6),
+    st.sampled_from(["sgd", "adam", "lars", "lamb"]),
+    st.floats(1, 1e4),
+    st.floats(0, 100),
+)
+def test_no_warm_up_is_longer_than_10_epochs(base: float, batch: float, name: str, epochs: float, own: float) -> None:
+    assert 0 <= warm_up(batch / base, name, epochs=epochs, own=own).epochs <= 10
 
 
 def test_warm_up_is_never_most_of_the_run() -> None:
-    assert warm_up(256, 65536, "lars", epochs=40).epochs == 8
+    assert warm_up(256, "lars", epochs=40).epochs == 8
 
 
 @pytest.mark.parametrize(
@@ -118,6 +154,13 @@ def test_decay_never_rises(name: str, one: float, other: float) -> None:
     assert 1 >= decay_factor(name, early, 90, rate=0.1) >= decay_factor(name, late, 90, rate=0.1) >= 0
 
 
+@pytest.mark.parametrize(("own", "name"), [("step", "step"), ("inverse", "1/t")])
+def test_the_jobs_own_decay_is_kept(own: str, name: str) -> None:
+    found = choose_decay("sgd", own=own)
+    assert found.name == name and name not in found.others
+    assert found.reason.verdict.endswith("the job's own schedule")
+
+
 def test_an_unknown_decay_lists_the_five() -> None:
     with pytest.raises(ValueError, match="step, exponential, 1/t, polynomial, cosine"):
         decay_factor("linear", 1, 2)
@@ -140,7 +183,7 @@ def test_lars_own_rate_is_near_those_of_mlperf(batch: int, low: float, high: flo
 
 
 @pytest.mark.parametrize(
-    ("current", "batch", "critical", "name"),
+    ("current", "batch", "limit", "name"),
     [
         ("sgd", 8192, None, "sgd"),
         ("sgd", 8193, None, "lars"),
@@ -151,9 +194,34 @@ def test_lars_own_rate_is_near_those_of_mlperf(batch: int, low: float, high: flo
         ("lamb", 10**6, 100, "lamb"),
     ],
 )
-def test_the_optimizer_changes_only_for_an_extreme_batch(current: str, batch: int, critical: float, name: str) -> None:
-    found = choose_optimizer(current, batch, critical=CriticalBatch(samples=critical))
+def test_the_optimizer_changes_only_for_an_extreme_batch(current: str, batch: int, limit: float, name: str) -> None:
+    found = choose_optimizer(current, batch, facts=TaskFacts(critical=CriticalBatch(samples=limit)))
     assert (found.name, found.changed) == (name, name != current)
+
+
+@pytest.mark.parametrize(
+    ("task", "current", "batch", "name"),
+    [
+        ("cifar-10", "adam", 4096, "adam"),
+        ("cifar-10", "adam", 8192, "adam"),  # LAMB was not published for a larger batch
+        ("cifar-10", "sgd", 8192, "lars"),  # nothing was published for SGD
+        ("imagenet", "momentum", 8192, "momentum"),
+        ("imagenet", "momentum", 8193, "lars"),  # LARS was published for 65,536
+        ("cosmoflow", "sgd", 2048, "sgd"),
+    ],
+)
+def test_an_optimizer_is_kept_up_to_published_batches(task: str, current: str, batch: int, name: str) -> None:
+    facts = TaskFacts(name=task, bound=200, critical=CriticalBatch(samples=300))
+    found = choose_optimizer(current, batch, facts=facts)
+    assert found.name == name
+    rows = [row for row in PUBLISHED if (row.task, row.optimizer) == (task, found.name.replace("momentum", "sgd"))]
+    is_beyond = any(batch > row.batch for row in rows)
+    assert found.reason.warning.startswith(f"B = {batch} is beyond what was measured") == is_beyond
+
+
+def test_a_batch_within_the_bound_of_a_large_data_set_is_not_extreme() -> None:
+    assert choose_optimizer("sgd", 30_000, facts=TaskFacts(bound=31_622)).name == "sgd"
+    assert choose_optimizer("sgd", 32_000, facts=TaskFacts(bound=31_622)).name == "lars"
 
 
 def test_a_typed_optimizer_is_kept_with_a_warning() -> None:

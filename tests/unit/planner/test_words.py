@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hpclaunch.guidelines.choice import Objective
-from hpclaunch.planner.words import WIDTH, explanation_of, table_of
+from hpclaunch.planner.words import WIDTH, text_of
 from tests.builders import bundled_job
 from tests.unit.planner.questions import a_trained_job, plan_of
 
@@ -29,15 +29,15 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def text_of(name: str, explained: bool) -> str:
+def printed(name: str, explained: bool) -> str:
     plan = plan_of(**CASES[name])
-    lines = [*(explanation_of(plan) if explained else []), *table_of(plan), *map(str, plan.refusals)]
+    lines = [*text_of(plan, explained), *map(str, plan.refusals)]
     return "".join(line + "\n" for line in lines)
 
 
 @pytest.mark.parametrize("name", [*CASES, "cifar-perlmutter-4-explained", "resnet-perlmutter-explained"])
 def test_the_text_is_the_golden_one(name: str, request: pytest.FixtureRequest) -> None:
-    text = text_of(name.removesuffix("-explained"), name.endswith("-explained"))
+    text = printed(name.removesuffix("-explained"), name.endswith("-explained"))
     golden = HERE / f"{name}.txt"
     if request.config.getoption("--rewrite-golden"):
         golden.write_text(text, encoding="utf-8")
@@ -52,4 +52,4 @@ def test_no_golden_text_is_left_over() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_everything_fits_80_columns(name: str) -> None:
     plan = plan_of(**CASES[name])
-    assert max(map(len, [*explanation_of(plan), *table_of(plan)])) <= WIDTH
+    assert max(map(len, text_of(plan, explain=True))) <= WIDTH

@@ -9,7 +9,10 @@ import pytest
 
 from hpclaunch.config.site import Charging, Defaults, Limits, Site
 from hpclaunch.core.spec import Cost
-from tests.builders import HOUR, a_desk, a_site, bundled_site, planned
+from hpclaunch.resolve.cost import price_of
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.sizing import sizing_of
+from tests.builders import HOUR, a_case, a_desk, a_site, bundled_site, planned
 
 WHOLE = Limits(whole_nodes=True)
 SHARED = Limits(whole_nodes=False)
@@ -71,6 +74,25 @@ def test_the_factors_of_partition_and_qos_multiply() -> None:
     assert cost(site, qos="free").amount == 0
 
 
+def test_every_job_counts_for_a_shortest_time_and_costs_a_least_amount() -> None:
+    quarter = charging("node", unit="SU", rate=2, shortest=900)
+    assert cost(quarter, walltime=300).amount == 2 * 2 * 0.25
+    assert cost(quarter, walltime=2 * HOUR).amount == 2 * 2 * 2
+    assert cost(charging("node", unit="SU", rate=2, least=1.5), walltime=60).amount == 1.5
+    # Where the rate is not known, the least amount would be in another unit.
+    assert cost(charging("node", unit="SU", least=1.5), walltime=60).amount == pytest.approx(2 / 60, abs=1e-4)
+    free = replace(charging("node", unit="SU", rate=2, least=1), qos={"free": Limits(charge_factor=0)})
+    assert cost(free, qos="free").amount == 0
+
+
+def test_a_price_has_no_walltime() -> None:
+    site = a_site(defaults=Defaults(node_type="gpu"))
+    sizing = sizing_of(replace(a_case(site, nodes=2), needs_account=False), Decisions())
+    price = price_of(site, sizing)
+    assert price is not None
+    assert (price.per_hour, price.unit, price.amount(1800)) == (2, "node-hour", 1)
+
+
 def test_a_rate_that_is_not_known_is_said_and_hours_are_counted() -> None:
     found = cost(charging("core", unit="NERSC hour"))
     assert (found.amount, found.unit) == (96, "core-hour")
@@ -112,6 +134,9 @@ def test_no_walltime_or_no_scheduler_no_cost() -> None:
         ("delta", {"walltime": HOUR, "tasks_per_node": 1}, 1, "SU"),
         ("delta", {"walltime": HOUR, "node_type": "cpu", "cpus_per_task": 16}, 16, "SU"),
         ("bridges2", {"walltime": HOUR}, 8, "SU"),
+        ("frontera", {"walltime": 60}, 0.75, "SU"),
+        ("lumi", {"nodes": 2, "walltime": HOUR}, 8, "GPU-hour"),
+        ("delta", {"walltime": 60}, 1, "SU"),
         ("jupiter", {"walltime": HOUR}, 288, "core-hour"),
     ],
 )

@@ -150,3 +150,14 @@ def test_several_runs_become_one_calibration(tmp_path: Path) -> None:
 def test_a_run_of_another_job_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="is not a run of train"):
         measured(a_run(tmp_path, epochs(10, 100), name="other"), the_job())
+
+
+def test_a_profile_whose_epochs_differ_is_refused_with_the_advice_to_repeat_it(tmp_path: Path) -> None:
+    steady = measured(a_run(tmp_path, epochs(10, 100, 95, 110)), the_job())
+    disturbed = measured(a_run(tmp_path, epochs(10, 100, 150, 98)), the_job())
+    assert calibration_of([steady]).points[0].samples_per_s == 100
+    with pytest.raises(Refused) as refused:
+        calibration_of([steady, disturbed])
+    (fault,) = refused.value.faults
+    assert fault.where == disturbed.run.label and "98 to 150 samples/s" in fault.what
+    assert fault.next is not None and "measure it again: hpclaunch profile train --one-by-one" in fault.next

@@ -1,0 +1,200 @@
+"""Peaks and memory bandwidths of the GPUs and CPUs of the site files, with source and date; it queries no device.
+
+Every figure is the vendor's dense peak. The range of an estimate is +-50 % for GPUs on which published throughputs were
+held against the model (``hardware.SOURCE``), and a factor of 2 (GPUs) or 4 (CPUs) for all others: ``guess`` says so.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hpclaunch.core.records import record
+
+NVIDIA, AMD, INTEL = "NVIDIA, data sheet of the {}, {}", "AMD, data sheet of the {}, {}", "Intel ARK, {}, {}"
+COMPARED, GUESSED = 0.5, 1.0
+"""Relative half-width (80 %) of an estimate for a GPU: compared with published throughputs, or not."""
+CPU_GUESSED = 3.0
+"""The same for a CPU: a factor of 4 either way."""
+
+
+@record
+class Gpu:
+    """Dense peaks in TFLOP/s (0: none), memory bandwidth in GB/s; ``derate`` corrects a fit that is too fast.
+
+    ``spread``: relative half-width of an estimate. ``source``: where the figures are from, and from when.
+    """
+
+    name: str
+    float32: float
+    tf32: float
+    mixed: float
+    memory_gbytes_per_s: float
+    derate: float = 1.0
+    spread: float = GUESSED
+    source: str
+
+
+@record
+class Cpu:
+    """A processor: base clock in GHz, float32 operations per core and cycle, memory bandwidth of a socket in GB/s."""
+
+    name: str
+    gigahertz: float
+    per_cycle: int
+    socket_gbytes_per_s: float
+    source: str
+
+
+def _nvidia(name: str, peaks: tuple[float, float, float], memory: float, year: int, spread: float = GUESSED) -> Gpu:
+    float32, tf32, mixed = peaks
+    derate = HOPPER if name.startswith(("H", "GH")) else 1.0
+    source = NVIDIA.format(name, year)
+    return Gpu(
+        name=name,
+        float32=float32,
+        tf32=tf32,
+        mixed=mixed,
+        memory_gbytes_per_s=memory,
+        derate=derate,
+        spread=spread,
+        source=source,
+    )
+
+
+HOPPER = 0.7
+"""Hopper GPUs reach this share of the fit's throughput (MPT-1B on an H100: 40 % too fast without it)."""
+A100_PEAKS = (19.5, 156.0, 312.0)
+GPUS = (
+    _nvidia("K80", (2.8, 0, 0), 240, 2014),
+    _nvidia("P100", (10.6, 0, 21.2), 732, 2016, COMPARED),
+    _nvidia("V100", (15.7, 0, 125), 900, 2017, COMPARED),
+    _nvidia("RTX 5000", (11.2, 0, 89.2), 448, 2018),
+    _nvidia("A100", A100_PEAKS, 1555, 2020, COMPARED),
+    _nvidia("A100 PCIe", A100_PEAKS, 1555, 2020),
+    _nvidia("A100 80", A100_PEAKS, 2039, 2021, COMPARED),
+    Gpu(
+        name="A100 custom",
+        float32=22.4,
+        tf32=179,
+        mixed=358,
+        memory_gbytes_per_s=1640,
+        source="guess: an A100 with 124 of 108 multiprocessors and HBM2e (Turisini et al. 2023, LEONARDO)",
+    ),
+    _nvidia("A40", (37.4, 74.8, 149.7), 696, 2020),
+    _nvidia("L40S", (91.6, 183, 362), 864, 2023),
+    _nvidia("H100", (67, 495, 989), 3350, 2022),
+    _nvidia("H100 PCIe", (51, 378, 756), 2000, 2022),
+    Gpu(
+        name="H100 HBM2",
+        float32=67,
+        tf32=495,
+        mixed=989,
+        memory_gbytes_per_s=2000,
+        derate=HOPPER,
+        source="guess: the peaks of an H100 SXM5 (2022), the HBM2 of 64 GB at about 2 TB/s",
+    ),
+    Gpu(
+        name="H100 94",
+        float32=67,
+        tf32=495,
+        mixed=989,
+        memory_gbytes_per_s=2400,
+        derate=HOPPER,
+        source="guess: the peaks of an H100 SXM5 (2022), the HBM2e of 94 GB at about 2.4 TB/s",
+    ),
+    _nvidia("GH200", (67, 495, 990), 4000, 2023),
+    _nvidia("H200", (67, 495, 989), 4800, 2023),
+    Gpu(name="MI100", float32=23.1, tf32=0, mixed=92.3, memory_gbytes_per_s=1229, source=AMD.format("MI100", 2020)),
+    Gpu(name="MI210", float32=22.6, tf32=0, mixed=181, memory_gbytes_per_s=1638, source=AMD.format("MI210", 2022)),
+    Gpu(
+        name="MI250X",
+        float32=23.9,
+        tf32=0,
+        mixed=191.5,
+        memory_gbytes_per_s=1600,
+        source=AMD.format("MI250X", 2021) + ", half of it: one die",
+    ),
+)
+"""SXM versions unless the name says otherwise; an MI250X entry is one of its two dies."""
+
+_VARIANTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "A100": (("PCIe", "A100 PCIe"), ("custom", "A100 custom")),
+    "H100": (("GH200", "GH200"), ("PCIe", "H100 PCIe"), ("HBM2", "H100 HBM2")),
+    "Hopper": (("GH200", "GH200"),),
+}
+"""Words that mark variants of a GPU with another clock or memory."""
+_BY_MEMORY = {"A100": (80, "A100 80"), "H100": (94, "H100 94")}
+"""Variants with at least so much memory in GB."""
+_RTX = re.compile(r"RTX 5000")
+
+
+def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
+    """Return the GPU whose name is part of the site's description ("NVIDIA A100 (SXM4)"), or None.
+
+    ``memory_gb`` identifies the A100 with 80 GB and the H100 with 94 GB.
+    """
+    text = model or ""
+    words = [word.strip(",") for word in re.split(r"[-() ]+", text)]
+    table = {gpu.name: gpu for gpu in GPUS}
+    base = next((word for word in words if word in _VARIANTS or word in table), None)
+    if base is None:
+        return table["RTX 5000"] if _RTX.search(text) else None
+    for mark, name in _VARIANTS.get(base, ()):
+        if mark in words:
+            return table[name]
+    if base in _BY_MEMORY and (memory_gb or 0) >= _BY_MEMORY[base][0]:
+        return table[_BY_MEMORY[base][1]]
+    return table.get(base)
+
+
+def _cpu(name: str, gigahertz: float, per_cycle: int, memory: float, source: str) -> Cpu:
+    return Cpu(name=name, gigahertz=gigahertz, per_cycle=per_cycle, socket_gbytes_per_s=memory, source=source)
+
+
+def _epyc(name: str, gigahertz: float, memory: float, year: int) -> Cpu:
+    return _cpu(name, gigahertz, 32, memory, AMD.format(name, year))
+
+
+def _xeon(name: str, gigahertz: float, per_cycle: int, memory: float, year: int) -> Cpu:
+    return _cpu(name, gigahertz, per_cycle, memory, INTEL.format(name, year))
+
+
+DDR4_8, DDR5_12, DDR5_8 = 204.8, 460.8, 307.2
+"""GB/s of a socket: eight channels of DDR4-3200, twelve and eight of DDR5-4800."""
+CPUS = (
+    _epyc("EPYC 7402", 2.8, DDR4_8, 2019),
+    _epyc("EPYC 7742", 2.25, DDR4_8, 2019),
+    _epyc("EPYC 7H12", 2.6, DDR4_8, 2019),
+    _epyc("EPYC 7763", 2.45, DDR4_8, 2021),
+    _epyc("EPYC 7543P", 2.8, DDR4_8, 2021),
+    _epyc("EPYC 7A53", 2.0, DDR4_8, 2021),
+    _epyc("EPYC 9334", 2.7, DDR5_12, 2022),
+    _epyc("EPYC 9454", 2.75, DDR5_12, 2022),
+    _epyc("EPYC 9654", 2.4, DDR5_12, 2022),
+    _xeon("E5-2620 v4", 2.1, 32, 68.3, 2016),
+    _xeon("E5-2698 v3", 2.3, 32, 68.3, 2014),
+    _xeon("Phi 7250", 1.4, 64, 450, 2016),
+    _xeon("Gold 6148", 2.4, 64, 128, 2017),
+    _xeon("Gold 6248", 2.5, 64, 140.8, 2019),
+    _xeon("Platinum 8280", 2.7, 64, 140.8, 2019),
+    _xeon("Platinum 8358", 2.6, 64, DDR4_8, 2021),
+    _xeon("Platinum 8360Y", 2.4, 64, DDR4_8, 2021),
+    _xeon("Platinum 8460Y", 2.0, 64, DDR5_8, 2023),
+    _xeon("Platinum 8468", 2.1, 64, DDR5_8, 2023),
+    _xeon("Platinum 8480", 2.0, 64, DDR5_8, 2023),
+    _xeon("Platinum 8558", 2.1, 64, 358.4, 2023),
+    _cpu("Grace", 3.1, 32, 500, NVIDIA.format("Grace CPU", 2023)),
+    _cpu("POWER9", 3.1, 16, 170, "IBM, POWER9 AC922 technical overview, 2018"),
+)
+"""Peaks are those of the vector units at the base clock; the bandwidth of a Xeon Phi is that of its MCDRAM."""
+_OTHER_WORDS = {"3rd Gen EPYC": "EPYC 7A53"}
+"""Frontier's guide describes its processor (a 7A53) in these words."""
+
+
+def cpu_named(model: str | None) -> Cpu | None:
+    """Return the CPU whose name is part of the site's description ("AMD EPYC 7763 (Milan)"), or None."""
+    text = model or ""
+    table = {cpu.name: cpu for cpu in CPUS}
+    named = max((name for name in table if name in text), key=len, default=None)
+    other = next((name for words, name in _OTHER_WORDS.items() if words in text), None)
+    return table.get(named or other or "")

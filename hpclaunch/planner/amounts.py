@@ -1,0 +1,42 @@
+"""Numbers as a plan shows them: two digits, a suffix for large ones, and a time in a unit that suits it."""
+
+from __future__ import annotations
+
+from hpclaunch.guidelines.reasoning import Interval
+
+_UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
+_SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def shorten(value: float) -> str:
+    """Return two significant digits, or up to three digits before a suffix: 0.021, 5.2, 640, 12k."""
+    # From 99.5 on .2g would write an exponent: 1e+02.
+    for size, suffix in _SUFFIXES:
+        if value >= size:
+            scaled = value / size
+            return f"{scaled:.2g}{suffix}" if scaled < 99.5 else f"{scaled:.0f}{suffix}"
+    if value < 0.01:
+        return f"{value:.1g}"
+    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
+
+
+def range_of(interval: Interval, word: str = "-") -> str:
+    """Return the ends of an interval, with ``word`` between them."""
+    return f"{shorten(interval.low)}{word}{shorten(interval.high)}"
+
+
+def time_range_of(interval: Interval, word: str = "-") -> str:
+    """Return the ends of an interval of seconds, in the unit that suits its middle."""
+    size, unit = unit_of_time(interval.middle)
+    return f"{shorten(interval.low / size)}{word}{shorten(interval.high / size)} {unit}"
+
+
+def time_of(seconds: float) -> str:
+    """Return a time with two digits, in the unit that suits it."""
+    size, unit = unit_of_time(seconds)
+    return f"{shorten(seconds / size)} {unit}"
+
+
+def unit_of_time(seconds: float) -> tuple[int, str]:
+    """Return a unit (in seconds) and its name. From two of a unit on, as 90 min reads better than 1.5 h."""
+    return next(((size, unit) for size, unit in reversed(_UNITS) if seconds >= 2 * size), _UNITS[0])

@@ -1,0 +1,160 @@
+"""The five lines that a plan begins with: nodes, batch, rate, time and cost, each with its range and mark of trust."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from hpclaunch.core.units import count
+from hpclaunch.guidelines.rates import Rate, factor
+from hpclaunch.guidelines.reasoning import Interval
+from hpclaunch.planner.amounts import range_of, shorten, time_of, time_range_of
+from hpclaunch.planner.question import Evidence
+from hpclaunch.planner.recipe import Recipe
+from hpclaunch.planner.values import Forecast, Headline, PlanRow, StatisticalEfficiency, Trust
+
+CLOSE = 0.1
+"""Node counts whose trade-off is at most this much above the best one's make the range of nodes (hpclaunch's own)."""
+STARTING_VALUE = 2.0
+"""The rate of LARS and LAMB is a starting value: its range reaches this factor to each side (hpclaunch's own)."""
+UNKNOWN = "not known"
+
+
+def trust_of(evidence: Evidence) -> Trust:
+    """Return what predictions from these measurements rest on."""
+    if not evidence.points:
+        return "guess"
+    several = any(point.shape.nodes > 1 for point in evidence.points)
+    return "measured at scale" if several else "one node measured"
+
+
+def headlines_of(plan: Forecast) -> tuple[Headline, ...]:
+    """Return the five lines of a plan; what is not known says so."""
+    row = plan.chosen
+    return (_nodes(plan, row), _batch(plan, row), _rate(plan), _time(plan, row), _cost(plan, row))
+
+
+def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
+    ranks, kind = row.ranks if row else plan.nodes, "GPU" if plan.gpus_per_node else "CPU rank"
+    value = f"{count(plan.nodes, 'node')} x {count(ranks // plan.nodes, kind)}"
+    value += f" = {ranks} ranks" if plan.nodes > 1 or (plan.gpus_per_node and ranks > 1) else ""
+    if plan.ranks_per_node is not None:
+        value = f"{count(ranks, kind)} of a {'shared ' if row and not row.whole_nodes else ''}node"
+    close = _close_rows(plan, row)
+    # Node counts alone do not tell the parts of a node apart.
+    whole = max(other.ranks / other.nodes for other in plan.rows)
+    parts = any(other.ranks / other.nodes < whole for other in close)
+    sizes = [other.ranks if parts else other.nodes for other in close]
+    extent = f"{min(sizes)} to {max(sizes)}" if len(set(sizes)) > 1 else ""
+    words = f"{extent}{' ranks' * parts} are as good" if extent else "no other is as good"
+    return Headline(
+        name="nodes",
+        value=value,
+        range=words if close else UNKNOWN,
+        trust=plan.trust,
+        number=ranks if parts else plan.nodes,
+        low=min(sizes, default=None),
+        high=max(sizes, default=None),
+        unit="ranks" if parts else "nodes",
+    )
+
+
+def _close_rows(plan: Forecast, chosen: PlanRow | None) -> list[PlanRow]:
+    """Return the rows that are about as good as the chosen one; none if it is not feasible, or no time is known."""
+    if chosen is None or chosen.trade_off is None or chosen.obstacles:
+        return []
+    most = (1 + CLOSE) * chosen.trade_off
+    close = [row for row in plan.rows if row.trade_off is not None and row.trade_off <= most and not row.obstacles]
+    return [*close, chosen]
+
+
+def _batch(plan: Forecast, row: PlanRow | None) -> Headline:
+    batch = row.batch if row else None
+    if batch is None:
+        return Headline(name="batch", value=UNKNOWN, range=UNKNOWN, trust="guess", unit="samples")
+    parts = f"{batch.replicas} x {batch.per_rank}" + (f" x {batch.accumulation}" if batch.accumulation > 1 else "")
+    low, high = _largest_useful(plan.efficiency)
+    limits = f"useful up to {low:.0f}" + (f" to {high:.0f}" if high and round(high) > round(low) else "") if low else ""
+    return Headline(
+        name="batch",
+        value=f"B = {batch.total} = {parts} samples",
+        range=limits or UNKNOWN,
+        trust=_trust_of_batch(plan),
+        number=batch.total,
+        low=low,
+        high=high,
+        unit="samples",
+    )
+
+
+def _largest_useful(efficiency: StatisticalEfficiency | None) -> tuple[float | None, float | None]:
+    """Return the range of the largest useful batch: the noise scale's interval, else from sqrt(N) to B_crit."""
+    if efficiency is None:
+        return None, None
+    noise = efficiency.noise
+    if noise is not None and noise.trustworthy:
+        return noise.low, noise.high
+    bound, critical = float(efficiency.bound), efficiency.critical
+    if critical.samples is None:
+        return bound, bound
+    return min(bound, critical.samples / critical.spread), max(bound, critical.samples * critical.spread)
+
+
+def _trust_of_batch(plan: Forecast) -> Trust:
+    noise = plan.efficiency.noise if plan.efficiency else None
+    if noise is None or not noise.trustworthy:
+        return "guess"
+    return "one node measured" if plan.trust == "guess" else plan.trust
+
+
+def _rate(plan: Forecast) -> Headline:
+    recipe = plan.recipe
+    if recipe is None or recipe.rate is None:
+        return Headline(name="rate", value=UNKNOWN, range=UNKNOWN, trust="guess")
+    low, high = _rates_to_try(recipe, recipe.rate, plan.efficiency)
+    return Headline(
+        name="rate",
+        value=f"{recipe.rate.scaled:.3g}, {recipe.optimizer.name}{_warm_up(recipe)}",
+        range="as tuned" if low == high else f"{low:.2g} to {high:.2g}",
+        trust="guess",
+        number=recipe.rate.scaled,
+        low=low,
+        high=high,
+    )
+
+
+def _warm_up(recipe: Recipe) -> str:
+    climb, whole = recipe.warm_up.epochs, math.ceil(round(recipe.epochs, 6))
+    return f", warm-up {climb:.2g} of {whole} epochs" if climb else ""
+
+
+def _rates_to_try(recipe: Recipe, rate: Rate, efficiency: StatisticalEfficiency | None) -> tuple[float, float]:
+    """Return the rates by the guidelines' rules, square root and linear; for LARS and LAMB, around their own rate."""
+    if recipe.optimizer.changed:
+        return rate.scaled / STARTING_VALUE, rate.scaled * STARTING_VALUE
+    base = efficiency.base if efficiency else None
+    growth = recipe.batch.total / base if base else 1.0
+    rates = [rate.scaled, *(rate.base * factor(rule, growth) for rule in ("sqrt", "linear"))]
+    return min(rates), max(rates)
+
+
+def _time(plan: Forecast, row: PlanRow | None) -> Headline:
+    run = row.candidate if row else None
+    if run is None:
+        return Headline(name="time", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit="s")
+    wait = f", after {time_of(run.wait_s)} in the queue" if run.wait_s else ""
+    value, reach = f"{time_of(run.time_s.middle)}{wait}", time_range_of(run.time_s, " to ")
+    return _add_numbers(Headline(name="time", value=value, range=reach, trust=plan.trust, unit="s"), run.time_s)
+
+
+def _cost(plan: Forecast, row: PlanRow | None) -> Headline:
+    run = row.candidate if row else None
+    unit = f"{plan.unit}s"
+    if run is None:
+        return Headline(name="cost", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit=unit)
+    value, reach = f"{shorten(run.cost.middle)} {unit}", range_of(run.cost, " to ")
+    return _add_numbers(Headline(name="cost", value=value, range=reach, trust=plan.trust, unit=unit), run.cost)
+
+
+def _add_numbers(headline: Headline, interval: Interval) -> Headline:
+    return replace(headline, number=interval.middle, low=interval.low, high=interval.high)

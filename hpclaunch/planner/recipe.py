@@ -1,0 +1,227 @@
+"""The recipe of a global batch: batch per rank, epochs, optimizer, rate, warm-up and decay; it predicts no time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from hpclaunch.config.job import Role
+from hpclaunch.config.parameters import Parameter, spell
+from hpclaunch.core.records import record
+from hpclaunch.guidelines.batch import Batch, typed_batch
+from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
+from hpclaunch.guidelines.optimizers import OptimizerAdvice
+from hpclaunch.guidelines.published import TaskFacts
+from hpclaunch.guidelines.rates import (
+    BaseRate,
+    Decay,
+    Rate,
+    Rule,
+    Warmup,
+    choose_decay,
+    factor,
+    lamb_rate,
+    lars_rate,
+    scale_rate,
+    warm_up,
+)
+from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, facts_of, optimizer_of
+from hpclaunch.planner.workload import RULES, Workload
+
+Pairs = tuple[tuple[str, str], ...]
+_JOB_NAMES = {rule: word for word, rule in RULES.items()}
+ROLES: tuple[Role, ...] = (
+    *("epochs", "batch_size_per_rank", "accumulation", "optimizer", "learning_rate", "scale_learning_rate"),
+    *("warmup_epochs", "decay", "decay_power"),
+)
+"""The roles that a recipe decides."""
+CLOSE = 1e-3
+
+
+@record
+class Recipe:
+    """The parameters to set for a batch, and the rules behind them; ``rate`` is None if the job has no rate to scale.
+
+    ``wanted``: the values of the recipe, by parameter name; ``settings``: those that are neither typed nor the job's
+    own already; ``decides``: the parameters that a recipe is about. ``kept_rate``: the rate's reason, with a warning if
+    a typed rate differs; ``other_rate``: what it is in training then.
+    """
+
+    batch: Batch
+    settings: Pairs
+    wanted: Pairs
+    decides: tuple[str, ...]
+    optimizer: OptimizerAdvice
+    rate: Rate | None
+    kept_rate: Reason | None
+    other_rate: float | None
+    warm_up: Warmup
+    decay: Decay
+    epochs: float
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """The reasons of rate, warm-up and decay."""
+        return (*([self.kept_rate] if self.kept_rate else []), self.warm_up.reason, self.decay.reason)
+
+
+def names_batch(work: Workload) -> bool:
+    """Whether a person typed the batch, or a part of it, so that no other is chosen."""
+    return not work.typed.isdisjoint(("batch_size_per_rank", "accumulation", "global_batch_size"))
+
+
+def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
+    """Return the batch of the job's own batch per rank, or None if that is not known.
+
+    ``largest``: the samples of a replica that fit its memory; a larger batch per rank is accumulated.
+    """
+    if not work.per_rank:
+        return None
+    whole = work.per_rank * work.accumulation
+    return typed_batch(whole * replicas, replicas, largest=min(largest, work.per_rank))
+
+
+def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
+    """Return the recipe of a batch, with the epochs that the job needs at this batch."""
+    critical = critical_batch_of(work, noise)
+    law = epochs_law_of(work, batch.total, facts_of(work, critical, noise))
+    return recipe_for(batch, work, critical, noise, law.at(batch.total).middle)
+
+
+def recipe_for(
+    batch: Batch,
+    work: Workload,
+    critical: CriticalBatch,
+    noise: NoiseScale | None,
+    epochs: float,
+) -> Recipe:
+    """Return the recipe. A typed value is kept; a value for which the job has no parameter is only explained."""
+    total, base = batch.total, work.base_batch or batch.total
+    facts = facts_of(work, critical, noise)
+    optimizer = optimizer_of(work, total, facts)
+    rate = _scaled_rate(total, work, optimizer, facts, noise)
+    # The job's own schedule belongs to its own optimizer.
+    own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
+    climb = warm_up(total / base, optimizer.name, epochs=epochs, own=own_warmup)
+    decay = choose_decay(optimizer.name, own=own_decay)
+    wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
+    if "epochs" in work.names:
+        wanted["epochs"] = str(max(1, math.ceil(round(epochs, 6))))
+    if optimizer.changed:
+        wanted["optimizer"] = optimizer.name
+    if rate is not None:
+        # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
+        wanted |= _rate_settings(rate, batch, base, optimizer.changed or work.global_batch is not None, work.rule)
+    if total > base:
+        wanted["warmup_epochs"] = f"{climb.epochs:.3g}"
+        wanted |= {} if own_decay else {"decay": decay.name}
+        wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
+    possible = {role: text for role, value in wanted.items() if (text := _allowed_text(work.rows.get(role), value))}
+    settings = {
+        role: text
+        for role, text in possible.items()
+        if role not in work.typed and not same_value(work.rows[role], text, spell(work.rows[role].default))
+    }
+    scaling = settings.get("scale_learning_rate", work.scaling)
+    other = None if rate is None else _other_rate(rate, batch, work, scaling)
+    return Recipe(
+        batch=batch,
+        settings=_by_name(work, settings),
+        wanted=_by_name(work, possible),
+        decides=tuple(work.names[role] for role in ROLES if role in work.names),
+        optimizer=optimizer,
+        rate=rate,
+        kept_rate=None if rate is None else _kept_rate(rate, other, total),
+        other_rate=other,
+        warm_up=climb,
+        decay=decay,
+        epochs=epochs,
+    )
+
+
+def _scaled_rate(
+    total: int, work: Workload, optimizer: OptimizerAdvice, facts: TaskFacts, noise: NoiseScale | None
+) -> Rate | None:
+    """Return the rate, or None if the job has no rate to scale, or measures the factor while it trains."""
+    if optimizer.changed:
+        return lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
+    if work.learning_rate is None or (work.rule == "adascale" and noise is None):
+        return None
+    return scale_rate(
+        BaseRate(rate=work.learning_rate, batch=work.base_batch or total),
+        total,
+        optimizer.name,
+        rule=work.rule,
+        facts=facts,
+        noise=noise.value if noise and work.rule == "adascale" else None,
+    )
+
+
+def _rate_settings(rate: Rate, batch: Batch, base: int, as_number: bool, typed: Rule | None) -> dict[Role, str]:
+    """Return the parameters that give the ranks this rate: a rule that they apply themselves, or the rate as a number.
+
+    A rule is used only if it gives exactly this rate, and not with ``as_number``. If a rule was ``typed``, the ranks
+    apply it in any case; then the base rate is set so that the rule leads to this rate.
+    """
+    if typed is not None:
+        own = _own_factor(typed, batch)
+        return {} if own is None else {"learning_rate": f"{rate.scaled / own:.4g}"}
+    own = _own_factor(rate.rule, batch)
+    if not as_number and batch.per_rank == base and own is not None and math.isclose(own, rate.factor, rel_tol=1e-9):
+        # The factors differ where linear scaling stops at B_crit.
+        return {"scale_learning_rate": _JOB_NAMES[rate.rule]} if batch.total > base else {}
+    return {"learning_rate": f"{rate.scaled:.4g}", "scale_learning_rate": "none"}
+
+
+def _own_factor(rule: Rule, batch: Batch) -> float | None:
+    """Return the factor of the ranks' own rule; None for AdaScale, which measures it while it trains."""
+    return None if rule == "adascale" else factor(rule, batch.replicas * batch.accumulation)
+
+
+def _other_rate(rate: Rate, batch: Batch, work: Workload, scaling: str) -> float | None:
+    """Return the rate in training that follows from a typed one, if it differs from that of the rule.
+
+    ``scaling`` is the job's name for its rule.
+    """
+    own = _own_factor(RULES.get(scaling, "none"), batch)
+    if "learning_rate" not in work.typed or work.learning_rate is None or own is None:
+        return None
+    kept = work.learning_rate * own
+    return None if math.isclose(kept, rate.scaled, rel_tol=CLOSE) else kept
+
+
+def _kept_rate(rate: Rate, kept: float | None, total: int) -> Reason:
+    """Return the rate's reason, with a warning if another rate is ``kept``."""
+    if kept is None:
+        return rate.reason
+    warning = f"learning rate kept as typed: {kept:.4g} in training; the rule for B = {total} gives {rate.scaled:.4g}"
+    return replace(rate.reason, warning=warning)
+
+
+def _by_name(work: Workload, values: Mapping[Role, str]) -> Pairs:
+    return tuple((work.names[role], text) for role, text in values.items())
+
+
+def _allowed_text(parameter: Parameter | None, value: str) -> str:
+    """Return a value as the parameter takes it, rounded if it takes whole numbers only; empty if it takes no such."""
+    if parameter is None:
+        return ""
+    whole = f"{round(float(value))}" if parameter.kind == "int" else value
+    try:
+        parameter.parse(whole)
+    except ValueError:
+        return ""
+    return whole
+
+
+def same_value(parameter: Parameter, one: str, other: str) -> bool:
+    """Whether two texts are the same value of a parameter, numbers up to 0.1 %: recipes have four digits.
+
+    Raises ValueError for a text that cannot be read.
+    """
+    first, second = parameter.parse(one), parameter.parse(other)
+    if isinstance(first, float) and isinstance(second, float):
+        return math.isclose(first, second, rel_tol=CLOSE)
+    return first == second

@@ -1,0 +1,273 @@
+"""The recipe of a run or of a sweep: its parameters, what was typed instead, and both in words; it predicts no time.
+
+It is light: ``submit`` calls it at every start, and only with an unknown node count asks for a whole forecast.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from hpclaunch.config.job import Job, Role
+from hpclaunch.config.parameters import Parameter, spell
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Followers, Pairs, RunRecipe
+from hpclaunch.core.units import count
+from hpclaunch.guidelines.batch import Batch, batch_cap, typed_batch
+from hpclaunch.guidelines.efficiency import NoiseScale
+from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.planner.epochs import critical_batch_of
+from hpclaunch.planner.fit import strategy_of
+from hpclaunch.planner.machine import NodeModel
+from hpclaunch.planner.recipe import Recipe, names_batch, own_batch, recipe_at, same_value
+from hpclaunch.planner.workload import Workload, workload_of
+
+Axes = tuple[tuple[str, tuple[str, ...]], ...]
+CONTEXT: tuple[Role, ...] = ("batch_size_per_rank", "global_batch_size", "accumulation", "train_samples", "precision")
+"""Typed values for which a recipe is made; all others are compared with it."""
+
+
+_SCHEDULE: tuple[Role, ...] = ("warmup_epochs", "decay", "epochs")
+
+
+@record
+class RunQuestion:
+    """What the recipe of a run depends on. ``name``: that of the recipe; ``named``: all its settings in the job file.
+
+    ``replicas``: the ranks that share a batch. ``planned``: the batch that the planner chose with the node count; None
+    where the node count is given, so that the job's own batch per rank stays. ``node`` and ``figures`` tell how many
+    samples fit the memory (None: not known).
+    """
+
+    job: Job
+    name: str
+    named: Pairs
+    typed: Pairs
+    axes: Axes
+    replicas: int
+    planned: Batch | None = None
+    node: NodeModel | None = None
+    figures: ModelFigures | None = None
+    noise: NoiseScale | None = None
+
+    @property
+    def settings(self) -> Pairs:
+        """The typed settings, and those of the named recipe that are neither typed nor swept."""
+        return (*self.free(self.typed), *self.typed)
+
+    def free(self, typed: Pairs) -> Pairs:
+        """Return the settings of the named recipe that are neither ``typed`` nor swept."""
+        taken = {*dict(typed), *dict(self.axes)}
+        return tuple(pair for pair in self.named if pair[0] not in taken)
+
+    def work(self, settings: Pairs) -> Workload:
+        """Return the job's workload with these settings."""
+        assert self.job.training is not None
+        return workload_of(self.job, self.job.training, settings)
+
+    def recipe(self, settings: Pairs) -> Recipe | None:
+        """Return the recipe with these settings, or None if the run's global batch size is not known."""
+        work = self.work(settings)
+        batch = self._batch(work)
+        return None if batch is None else recipe_at(batch, work, self.noise)
+
+    def is_planned(self, work: Workload) -> bool:
+        """Whether the planner chose the batch."""
+        return self.planned is not None and not names_batch(work)
+
+    def _batch(self, work: Workload) -> Batch | None:
+        if self.is_planned(work):
+            return self.planned
+        if work.global_batch is None:
+            return own_batch(work, self.replicas, self._largest(work))
+        try:
+            return typed_batch(work.global_batch, self.replicas, largest=self._largest(work))
+        except ValueError:
+            return None  # resolve.batch refuses it
+
+    def _largest(self, work: Workload) -> int:
+        """Return the most samples of a rank that fit its memory; the job's own batch where that is not known."""
+        own = work.per_rank or work.global_batch or 1
+        if self.node is None or self.figures is None:
+            return own
+        try:
+            return strategy_of(work, self.node, self.figures).largest
+        except Refused:
+            return own  # the whole planner refuses it
+
+
+@record
+class Applied:
+    """What a recipe changes: the job's defaults in ``settings``, and values that differ between runs of a sweep."""
+
+    settings: Pairs
+    recipe: RunRecipe
+    followers: Followers | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def apply_recipe(question: RunQuestion) -> Applied:
+    """Return the recipe of a run; in a sweep every run has the recipe of its own values."""
+    typed = question.settings
+    roles = set(question.work(typed).names.values())
+    axes = tuple((name, values) for name, values in question.axes if name in roles)
+    names = [name for name, _ in axes]
+    combined = [tuple(zip(names, values, strict=True)) for values in product(*(values for _, values in axes))]
+    recipes = [question.recipe((*typed, *swept)) for swept in combined]
+    known = [recipe for recipe in recipes if recipe is not None]
+    if len(known) < len(recipes):
+        return _unknown_batch(question)
+    common, followers = _split(question.job, names, known)
+    rows = question.job.parameters
+    own = [
+        (name, text)
+        for name, text in question.free(question.typed)
+        if _differs(rows[name], text, spell(rows[name].default))
+    ]
+    return _explain(question, known, (*own, *common), followers)
+
+
+def _unknown_batch(question: RunQuestion) -> Applied:
+    """Return a recipe that changes nothing but named settings: rates cannot follow a batch that is not known."""
+    why = ("the global batch size is not known, so nothing follows it: see training.names in docs/job-files.md",)
+    settings = question.free(question.typed)
+    recipe = RunRecipe(name=question.name, advised=question.named, applied=settings, why=why)
+    return Applied(settings=settings, recipe=recipe)
+
+
+def _split(job: Job, swept: Sequence[str], recipes: Sequence[Recipe]) -> tuple[Pairs, Followers | None]:
+    """Return the settings that all recipes share, and those that follow the swept parameters."""
+    each = [dict(recipe.settings) for recipe in recipes]
+    names = list(dict.fromkeys(name for settings in each for name in settings))
+    rows = {name: tuple(one.get(name, spell(job.parameters[name].default)) for one in each) for name in names}
+    common = tuple((name, values[0]) for name, values in rows.items() if len(set(values)) == 1)
+    different = tuple(
+        (name, tuple(spell(job.parameters[name].parse(text)) for text in values))
+        for name, values in rows.items()
+        if len(set(values)) > 1
+    )
+    if not different:
+        return common, None
+    typed = tuple(name for name, _ in different if job.parameters[name].builtin is None)
+    return common, Followers(by=tuple(swept), values=different, typed=typed)
+
+
+def _explain(question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, followers: Followers | None) -> Applied:
+    """Return the recipe with its record, its words, and one warning of what was typed against it."""
+    rows, swept = question.job.parameters, {name: ",".join(values) for name, values in question.axes}
+    advised = _advice(question, recipes[0])
+    decided = [(name, text) for name, text in question.typed if name in advised]
+    against = tuple((name, text) for name, text in decided if _differs(rows[name], text, advised[name]))
+    words = [f"{name}={text} (advised: {advised[name]})" for name, text in against]
+    totals = sorted({recipe.batch.total for recipe in recipes})
+    record = RunRecipe(
+        name=question.name,
+        advised=tuple((name, text) for name, text in advised.items() if name not in swept),
+        applied=settings,
+        typed=(*against, *((name, text) for name, text in swept.items() if name in advised)),
+        global_batch=totals[0] if len(totals) == 1 else None,
+        why=(
+            *_name_words(question),
+            *_words(question, recipes, _final_values(question, recipes[0])),
+            *_set_words(settings, followers),
+        ),
+    )
+    warnings = _warnings(question, totals[-1], words)
+    return Applied(settings=settings, recipe=record, followers=followers, warnings=warnings)
+
+
+def _final_values(question: RunQuestion, recipe: Recipe) -> dict[str, str]:
+    """Return the parameters of a run with their values."""
+    defaults = {name: spell(row.default) for name, row in question.job.parameters.items()}
+    return {**defaults, **dict(recipe.settings), **dict(question.settings)}
+
+
+def _advice(question: RunQuestion, recipe: Recipe) -> dict[str, str]:
+    """Return all parameters that the recipe decides, with the values that it has if nothing but a batch is typed."""
+    work = question.work(question.settings)
+    context = {work.names[role] for role in CONTEXT if role in work.names}
+    batches = tuple(pair for pair in question.typed if pair[0] in context)
+    untyped = question.recipe((*question.free(batches), *batches)) or recipe
+    rows = question.job.parameters
+    decided = {name: spell(rows[name].default) for name in untyped.decides if name in rows}
+    return {**decided, **dict(untyped.wanted), **dict(question.free(batches))}
+
+
+def _differs(parameter: Parameter, typed: str, advised: str) -> bool:
+    """Whether a typed value is another one than the advised; a value that cannot be read is refused elsewhere."""
+    try:
+        return not same_value(parameter, typed, advised)
+    except ValueError:
+        return False
+
+
+def _name_words(question: RunQuestion) -> tuple[str, ...]:
+    """Return what the named recipe is; nothing for the planner's."""
+    recipe = question.job.recipes.get(question.name)
+    if recipe is None:
+        return ()
+    batch = f"; for B = {recipe.global_batch}" if recipe.global_batch else ""
+    return (f"{recipe.summary}{batch}",)
+
+
+def _words(question: RunQuestion, recipes: Sequence[Recipe], values: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the batch with its bounds, then optimizer and rate, then warm-up, decay and epochs (``values``)."""
+    work = question.work(question.settings)
+    critical = critical_batch_of(work, question.noise).samples
+    bounds = (
+        f"sqrt(N) = {math.sqrt(work.samples):.0f}, B_crit = {'not known' if critical is None else f'{critical:.0f}'}"
+    )
+    if len(recipes) > 1:
+        totals = [recipe.batch.total for recipe in recipes]
+        batches = f"B = {min(totals)}" if min(totals) == max(totals) else f"B = {min(totals)} to {max(totals)}"
+        return (f"{batches}; {bounds}", "every run has the recipe of its own values")
+    recipe = recipes[0]
+    batch = recipe.batch
+    parts = f" x {batch.accumulation} micro-batches" if batch.accumulation > 1 else ""
+    return (
+        f"B = {batch.total} = {count(batch.replicas, 'rank')} x {count(batch.per_rank, 'sample')}{parts}; {bounds}",
+        recipe.optimizer.reason.verdict,
+        ", ".join([*_rate_words(recipe), *_schedule_words({role: values[name] for role, name in work.names.items()})]),
+    )
+
+
+def _rate_words(recipe: Recipe) -> list[str]:
+    """Return the rate in training, with the rule behind it; nothing for a job without a rate."""
+    if recipe.rate is None:
+        return []
+    if recipe.other_rate is not None:
+        return [f"learning rate {recipe.other_rate:.4g} (by the rule: {recipe.rate.scaled:.4g})"]
+    return [f"learning rate {recipe.rate.reason.verdict}"]
+
+
+def _schedule_words(values: Mapping[Role, str]) -> list[str]:
+    """Return warm-up, decay and epochs in words, as far as the job has parameters for them."""
+    climb, decay, epochs = (values.get(role, "") for role in _SCHEDULE)
+    words = [f"{float(climb):g} epochs of warm-up" if climb.strip("0.") else "no warm-up"] if climb else []
+    words += [f"{decay} decay" if decay != "constant" else "no decay"] if decay else []
+    return [*words, f"epochs: {epochs}"] if epochs else words
+
+
+def _set_words(settings: Pairs, followers: Followers | None) -> tuple[str, ...]:
+    if not settings and followers is None:
+        return ("nothing to set: the job file has these values",)
+    words = " ".join(f"{name}={text}" for name, text in settings)
+    other = f"by {', '.join(followers.by)}: {', '.join(name for name, _ in followers.values)}" if followers else ""
+    return (f"set: {'; '.join(filter(None, (words, other)))} (--recipe job: none of this)",)
+
+
+def _warnings(question: RunQuestion, largest: int, against: Sequence[str]) -> tuple[str, ...]:
+    """Return one warning of what was typed against the advice; none if nothing was."""
+    found, work = [], question.work(question.settings)
+    if question.axes or not question.is_planned(work):
+        critical = critical_batch_of(work, question.noise)
+        found.append(batch_cap(work.samples, typed=largest, noise=question.noise, critical=critical).reason.warning)
+    own = question.job.recipes.get(question.name)
+    if own and own.global_batch not in (None, largest):
+        found.append(f"the recipe {question.name} is for B = {own.global_batch}")
+    if against:
+        found.append(f"typed against the advice: {', '.join(against)}")
+    text = "; ".join(filter(None, found))
+    return (text,) if text else ()

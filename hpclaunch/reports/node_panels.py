@@ -1,0 +1,120 @@
+"""Panels of a plan's node counts: throughput, efficiency, time and cost, each with its 80 % interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpclaunch.core.records import record
+from hpclaunch.guidelines.choice import Candidate
+from hpclaunch.guidelines.reasoning import Interval
+from hpclaunch.guidelines.throughput import Throughput
+from hpclaunch.planner.values import Forecast
+
+LARGE = 10_000
+"""Samples/s above which the axis shows 20k instead of 20000."""
+UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+MARGIN = 1.2
+"""The factor between the outermost node counts and the ends of the axis."""
+Bounds = tuple[float, float, float]
+"""Low, middle and high."""
+
+
+@record
+class Point:
+    """A node count with a prediction. ``at``: its place in nodes, a fraction for a part of one; ``label``: in words."""
+
+    at: float
+    label: str
+    rate: Throughput
+    run: Candidate
+    chosen: bool
+
+
+def points_of(plan: Forecast) -> list[Point]:
+    """Return the node counts with a prediction, and parts of a shared node."""
+    whole = max((row.ranks / row.nodes for row in plan.rows), default=1.0)
+    points = []
+    for row in plan.rows:
+        if row.throughput is None or row.candidate is None:
+            continue
+        part = row.ranks / row.nodes < whole
+        label = f"{row.ranks}/{whole:.0f}" if part else str(row.nodes)
+        place = row.ranks / whole
+        point = Point(at=place, label=label, rate=row.throughput, run=row.candidate, chosen=row is plan.chosen)
+        points.append(point)
+    return points
+
+
+def throughput(axes: Any, plan: Forecast) -> None:
+    """Draw samples/s against nodes."""
+    rates = [point.rate.samples_per_s for point in points_of(plan)]
+    _curve(axes, plan, [bounds(rate) for rate in rates], "samples/s")
+    if max(rate.high for rate in rates) >= LARGE:
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k" if value else "0")
+
+
+def efficiency(axes: Any, plan: Forecast) -> None:
+    """Draw efficiency in percent against nodes."""
+    _curve(axes, plan, [(100 * point.rate.efficiency,) * 3 for point in points_of(plan)], "efficiency, %")
+    axes.set_ylim(top=max(105, axes.get_ylim()[1]))
+
+
+def time(axes: Any, plan: Forecast) -> None:
+    """Draw the time to the target against nodes."""
+    size, unit = _unit_of_time(plan)
+    values = [bounds(point.run.time_s, 1 / size) for point in points_of(plan)]
+    _curve(axes, plan, values, f"time to the target, {unit}")
+
+
+def cost(axes: Any, plan: Forecast) -> None:
+    """Draw the cost against nodes."""
+    _curve(axes, plan, [bounds(point.run.cost) for point in points_of(plan)], f"cost, {plan.unit}s")
+
+
+def frontier(axes: Any, plan: Forecast) -> None:
+    """Draw cost against time, one point per node count: more nodes buy time with cost."""
+    size, unit = _unit_of_time(plan)
+    for point in points_of(plan):
+        at, amount = bounds(point.run.time_s, 1 / size), bounds(point.run.cost)
+        style = {"color": "tab:orange", "label": line_label(plan)} if point.chosen else {"color": "tab:blue"}
+        axes.errorbar(at[1], amount[1], xerr=_lengths([at]), yerr=_lengths([amount]), marker="o", **style)
+        axes.annotate(point.label, (at[1], amount[1]), textcoords="offset points", xytext=(6, 6))
+    axes.set_xlabel(f"time to the target, {unit}")
+    axes.set_ylabel(f"cost, {plan.unit}s")
+    axes.set_title("time and cost of each node count", fontsize="medium")
+
+
+def line_label(plan: Forecast) -> str:
+    """Return why a node count is marked: it is the chosen one, the typed one, or the nearest that is possible."""
+    word = "nearest" if plan.refusals else "typed" if plan.typed else "chosen"
+    return f"{word}: {next((point.label for point in points_of(plan) if point.chosen), plan.nodes)}"
+
+
+def bounds(interval: Interval, scale: float = 1.0) -> Bounds:
+    """Return low, middle and high, times ``scale``."""
+    return interval.low * scale, interval.middle * scale, interval.high * scale
+
+
+def _unit_of_time(plan: Forecast) -> tuple[float, str]:
+    longest = max(point.run.time_s.middle for point in points_of(plan))
+    return next(((size, unit) for size, unit in UNITS if longest >= 2 * size), UNITS[-1])
+
+
+def _lengths(values: list[Bounds]) -> list[list[float]]:
+    return [[middle - low for low, middle, _ in values], [high - middle for _, middle, high in values]]
+
+
+def _curve(axes: Any, plan: Forecast, values: list[Bounds], label: str) -> None:
+    points = points_of(plan)
+    nodes, middles = [point.at for point in points], [middle for _, middle, _ in values]
+    axes.errorbar(nodes, middles, yerr=_lengths(values), marker="o", capsize=4)  # one count has no area to shade
+    axes.fill_between(nodes, [low for low, _, _ in values], [high for _, _, high in values], alpha=0.2)
+    for point in points:
+        if point.chosen:
+            axes.axvline(point.at, color="tab:orange", linestyle=":", label=line_label(plan))
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(nodes[0] / MARGIN, nodes[-1] * MARGIN)
+    axes.set_xticks(nodes, [point.label for point in points])
+    axes.set_xlabel("nodes")
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
