@@ -10,11 +10,13 @@ import pytest
 
 from tests.slurm.desk import Desk, Submitted, until
 
-# Waits for a signal as long as its job may, notes it, goes on for two seconds after it, and ends with 5.
+# Waits for a signal as long as its job may, notes it, continues until every rank has noted one, and ends with 5: a rank
+# that ended earlier would end the others before the signal has reached them.
 PATIENT = """
 import os, signal, sys, time
 rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("SLURM_PROCID")
-note_file = os.open(os.environ["HPCLAUNCH_RUN_DIR"] + "/notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+notes = os.environ["HPCLAUNCH_RUN_DIR"] + "/notes"
+note_file = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 def say(text):  # into a file: mpirun drops what its ranks print while it ends
     os.write(note_file, f"rank {rank} {text}\\n".encode())
 got = []
@@ -26,8 +28,9 @@ for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
 say("is ready")
 while not got:
     time.sleep(0.1)
-time.sleep(2)
-say("goes on")
+say("continues")
+while len({line.split()[1] for line in open(notes) if " got " in line}) < int(os.environ["HPCLAUNCH_WORLD_SIZE"]):
+    time.sleep(0.1)
 sys.exit(5)
 """
 pytestmark = pytest.mark.timeout(600)
@@ -100,7 +103,7 @@ def test_row_25_a_signal_to_the_batch_shell_reaches_every_rank_at_once(desk: Des
 def test_row_25_the_exit_code_is_kept_after_a_forwarded_signal(desk: Desk, jobs: Jobs, launcher: str) -> None:
     run = jobs.asked[launcher]
     desk.wait(run)
-    assert "goes on" in notes(run)
+    assert "continues" in notes(run)
     assert desk.ended(run) == "FAILED 5:0"
 
 

@@ -17,6 +17,7 @@ import traceback
 from typing import Any, Mapping, NoReturn, Sequence
 
 RANK = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK", "RANK")
+"""A rank's number, as launchers name it. torchrun starts one task per node: there SLURM_PROCID is a node's number."""
 LOCAL_RANK = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "HOROVOD_LOCAL_RANK", "LOCAL_RANK")
 GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 ASSIGNED = (*GPUS, "SLURM_CPUS_PER_TASK", "SLURM_MPI_TYPE", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "OMP_NUM_THREADS")
@@ -41,6 +42,11 @@ class Teller:
         os.replace(self.path + ".new", self.path)
 
 
+def launched_by(environ: Mapping[str, str], names: Sequence[str]) -> Sequence[str]:
+    """Return the names to look for: under torchrun only its own, which are the last ones."""
+    return names[-1:] if "TORCHELASTIC_RUN_ID" in environ else names
+
+
 def first(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
     """The value of the first of these variables that is a number; launchers name them differently."""
     found = [environ[name] for name in names if environ.get(name, "").isdigit()]
@@ -50,8 +56,8 @@ def first(environ: Mapping[str, str], names: Sequence[str]) -> int | None:
 def place(environ: Mapping[str, str], promised: Sequence[str]) -> dict[str, Any]:
     """The place that the launcher gave this process; ``promised`` are the variables that the script sets."""
     return {
-        "rank": first(environ, RANK),
-        "local_rank": first(environ, LOCAL_RANK),
+        "rank": first(environ, launched_by(environ, RANK)),
+        "local_rank": first(environ, launched_by(environ, LOCAL_RANK)),
         "host": socket.gethostname(),
         "python": sys.executable,
         "python_version": platform.python_version(),
