@@ -60,8 +60,9 @@ def plan(
         Path | None, typer.Option(help="Draw the plan into FILE.png or FILE.svg (needs matplotlib).")
     ] = None,
     plot_kind: Annotated[
-        str, typer.Option(help="What --plot draws: nodes, frontier, gradient, steps, noise, or all (docs/planning.md).")
-    ] = "nodes",
+        str | None,
+        typer.Option(help="What --plot draws: nodes, frontier, gradient, steps, noise, or all. [default: nodes]"),
+    ] = None,
     json: flags.Json = False,
 ) -> None:
     """Recommend a node count and training settings for a job.
@@ -73,10 +74,12 @@ def plan(
     from hpclaunch.cli.show import console
 
     objective = _objective(deadline, budget, weight, prefer)
+    if plot_kind is not None and plot is None:
+        raise _invalid_request("--plot-kind", "needs a file to draw into", next="add --plot FILE.svg")
     if plot is not None:
-        from hpclaunch.reports.plan_chart import check_plot
+        from hpclaunch.reports.plan_chart import USUAL, check_plot
 
-        check_plot(plot, plot_kind)
+        check_plot(plot, plot_kind or USUAL)
     request = Request(
         target=target,
         site=site,
@@ -97,9 +100,9 @@ def plan(
     system = System(warn=console.warn, tell=console.say)
     forecast = plan.plan_job(system, request, objective, global_batch=global_batch, calibration=calibration)
     if plot is not None:
-        from hpclaunch.reports.plan_chart import draw
+        from hpclaunch.reports.plan_chart import USUAL, draw
 
-        draw(forecast, plot, plot_kind)
+        draw(forecast, plot, plot_kind or USUAL)
         console.say(f"the plan is drawn in {plot}")
     if json:
         console.write_json(forecast.to_json())

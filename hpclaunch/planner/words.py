@@ -10,6 +10,7 @@ from hpclaunch.planner.amounts import range_of, time_range_of
 from hpclaunch.planner.values import Forecast, Headline, PlanRow, PlanSection, Split
 
 WIDTH = 80
+_BYTES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _HEADER = ("nodes", "ranks", "B", "samples/s", "eff.", "marg.", "epochs", "time")
 _WIDTHS = (5, 5, 6, 11, 5, 5, 6, 13)
 
@@ -166,9 +167,17 @@ def _reason(reason: Reason) -> list[str]:
 
 
 def _number(number: Number) -> str:
-    value = f"{number.value:,.0f}" if abs(number.value) >= 1000 else f"{number.value:.4g}"
+    amount = f"{number.value:,.0f}" if abs(number.value) >= 1000 else f"{number.value:.4g}"
     unit = f" {number.unit}" if number.unit else ""
-    return f"{number.name} = {value}{unit}" + (f" ({number.origin})" if number.origin != "computed" else "")
+    if number.unit == "bytes":
+        amount, unit = _bytes(number.value), ""
+    return f"{number.name} = {amount}{unit}" + (f" ({number.origin})" if number.origin != "computed" else "")
+
+
+def _bytes(size: float) -> str:
+    """Return a size of memory with four digits."""
+    value, unit = next(((size / by, unit) for by, unit in _BYTES if size >= by), (size, "bytes"))
+    return f"{value:.4g} {unit}"
 
 
 def _wrap_text(label: str, text: str, indent: int = 2) -> list[str]:

@@ -22,7 +22,7 @@ KINDS: Mapping[str, tuple[Draw, ...]] = {
     "noise": (batch_panels.noise_scale,),
 }
 """The kinds of pictures, and the panels of each."""
-ALL = "all"
+USUAL, ALL = "nodes", "all"
 
 
 def check_plot(path: Path, kind: str) -> None:
@@ -45,7 +45,7 @@ def check_plot(path: Path, kind: str) -> None:
         ) from None
 
 
-def draw(forecast: Forecast, path: Path, kind: str = "nodes") -> None:
+def draw(forecast: Forecast, path: Path, kind: str = USUAL) -> None:
     """Write a picture of one of the KINDS, or of ALL, to ``path``. Raises Refused if there is no prediction."""
     if forecast.efficiency is None or not any(row.throughput and row.candidate for row in forecast.rows):
         raise Refused(

@@ -69,6 +69,8 @@ def test_json_has_the_choice_the_candidates_and_every_reason(desk: Desk) -> None
         (["--nodes", "4000"], 1, "4000 nodes requested"),
         (["--calibration", "nowhere.json"], 1, "the calibration file does not exist"),
         (["--plot", "plan.gif"], 2, "has no known format; allowed: .png, .svg"),
+        (["--plot", "plan.svg", "--plot-kind", "pie"], 2, "'pie' is not allowed; allowed: nodes, frontier, gradient"),
+        (["--plot-kind", "steps"], 2, "--plot-kind: needs a file to draw into"),
         (["--budget", "0.00001"], 1, "is feasible"),
     ],
 )
