@@ -101,7 +101,7 @@ def recipe_for(
     total, base = batch.total, work.base_batch or batch.total
     facts = facts_of(work, critical, noise)
     optimizer = optimizer_of(work, total, facts)
-    rate = _scaled_rate(total, work, optimizer, facts, noise)
+    rate = _scaled_rate(total, work, optimizer, facts)
     # The job's own schedule belongs to its own optimizer.
     own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
     climb = warm_up(total / base, optimizer.name, epochs=epochs, own=own_warmup)
@@ -141,13 +141,11 @@ def recipe_for(
     )
 
 
-def _scaled_rate(
-    total: int, work: Workload, optimizer: OptimizerAdvice, facts: TaskFacts, noise: NoiseScale | None
-) -> Rate | None:
+def _scaled_rate(total: int, work: Workload, optimizer: OptimizerAdvice, facts: TaskFacts) -> Rate | None:
     """Return the rate, or None if the job has no rate to scale, or measures the factor while it trains."""
     if optimizer.changed:
         return lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
-    if work.learning_rate is None or (work.rule == "adascale" and noise is None):
+    if work.learning_rate is None or (work.rule == "adascale" and facts.noise is None):
         return None
     return scale_rate(
         BaseRate(rate=work.learning_rate, batch=work.base_batch or total),
@@ -155,7 +153,6 @@ def _scaled_rate(
         optimizer.name,
         rule=work.rule,
         facts=facts,
-        noise=noise.value if noise and work.rule == "adascale" else None,
     )
 
 
