@@ -134,7 +134,7 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     if optimizer.changed:
         rate: Rate | None = lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
     else:
-        rate = _scaled_rate(total, work, facts, noise)
+        rate = _scaled_rate(total, work, facts)
     return _Rules(
         optimizer=optimizer,
         rate=rate,
@@ -163,9 +163,9 @@ def _wanted(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, str]:
     return wanted
 
 
-def _scaled_rate(total: int, work: Workload, facts: TaskFacts, noise: NoiseScale | None) -> Rate | None:
+def _scaled_rate(total: int, work: Workload, facts: TaskFacts) -> Rate | None:
     """Return the job's own rate, scaled; None if the job has no rate, or measures the factor while it trains."""
-    if work.learning_rate is None or (work.rule == "adascale" and noise is None):
+    if work.learning_rate is None or (work.rule == "adascale" and facts.noise is None):
         return None
     return scale_rate(
         BaseRate(rate=work.learning_rate, batch=work.base_batch or total),
@@ -173,7 +173,6 @@ def _scaled_rate(total: int, work: Workload, facts: TaskFacts, noise: NoiseScale
         "sgd" if work.optimizer == "momentum" else work.optimizer,
         rule=work.rule,
         facts=facts,
-        noise=noise.value if noise and work.rule == "adascale" else None,
     )
 
 
