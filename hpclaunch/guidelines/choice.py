@@ -10,7 +10,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, added, scaled
-from hpclaunch.guidelines.reasoning import Interval, Number, Reason, combined
+from hpclaunch.guidelines.reasoning import GUIDELINES, Interval, Number, Reason, combined
 
 SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
 WORTHWHILE = 0.6
@@ -348,6 +348,18 @@ def least_time(candidates: Sequence[Candidate], base_batch: float) -> Candidate:
     least = min(run.time_s.middle for run in candidates)
     same = [run for run in candidates if run.time_s.middle <= least * (1 + SAME)]
     return min(same, key=lambda run: (run.batch.per_rank % 8 != 0, abs(math.log(run.batch.total / base_batch))))
+
+
+def explain_batch(batch: Batch, base_batch: float | None) -> Reason:
+    """Return the verdict on a batch that ``least_time`` chose."""
+    numbers = [Number(name="B", value=batch.total, unit="samples")]
+    numbers += [Number(name="B0", value=base_batch, unit="samples", origin="given")] if base_batch else []
+    return Reason(
+        rule="of the batches within the bound, the one that is done first; of equal ones, the nearest to the job's own",
+        numbers=tuple(numbers),
+        verdict=f"{batch.total} samples: {batch.per_rank} for each of {count(batch.replicas, 'replica')}",
+        source=f"{GUIDELINES}, batch size selection and node number selection; the choice by time is hpclaunch's own",
+    )
 
 
 def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | None) -> list[str]:

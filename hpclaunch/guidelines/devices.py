@@ -2,6 +2,8 @@
 
 Every figure is the vendor's dense peak. The range of an estimate is +-50 % for GPUs on which published throughputs were
 held against the model (``hardware.SOURCE``), and a factor of 2 (GPUs) or 4 (CPUs) for all others: ``guess`` says so.
+The figures of CPUs, of the GH200 and of the A100 PCIe were entered without looking them up again: check them before
+they are used for more than a guess.
 """
 
 from __future__ import annotations
@@ -45,19 +47,18 @@ class Cpu:
     source: str
 
 
-def _nvidia(name: str, peaks: tuple[float, float, float], memory: float, year: int, spread: float = GUESSED) -> Gpu:
-    float32, tf32, mixed = peaks
-    derate = HOPPER if name.startswith(("H", "GH")) else 1.0
-    source = NVIDIA.format(name, year)
+def _nvidia(name: str, figures: tuple[float, float, float, float], year: int, spread: float = GUESSED) -> Gpu:
+    """Return a GPU with its peaks (float32, TF32, 16 bits; TFLOP/s) and its memory bandwidth (GB/s)."""
+    float32, tf32, mixed, memory = figures
     return Gpu(
         name=name,
         float32=float32,
         tf32=tf32,
         mixed=mixed,
         memory_gbytes_per_s=memory,
-        derate=derate,
+        derate=HOPPER if name.startswith(("H", "GH")) else 1.0,
         spread=spread,
-        source=source,
+        source=NVIDIA.format(name, year),
     )
 
 
@@ -65,13 +66,13 @@ HOPPER = 0.7
 """Hopper GPUs reach this share of the fit's throughput (MPT-1B on an H100: 40 % too fast without it)."""
 A100_PEAKS = (19.5, 156.0, 312.0)
 GPUS = (
-    _nvidia("K80", (2.8, 0, 0), 240, 2014),
-    _nvidia("P100", (10.6, 0, 21.2), 732, 2016, COMPARED),
-    _nvidia("V100", (15.7, 0, 125), 900, 2017, COMPARED),
-    _nvidia("RTX 5000", (11.2, 0, 89.2), 448, 2018),
-    _nvidia("A100", A100_PEAKS, 1555, 2020, COMPARED),
-    _nvidia("A100 PCIe", A100_PEAKS, 1555, 2020),
-    _nvidia("A100 80", A100_PEAKS, 2039, 2021, COMPARED),
+    _nvidia("K80", (2.8, 0, 0, 240), 2014),
+    _nvidia("P100", (10.6, 0, 21.2, 732), 2016, COMPARED),
+    _nvidia("V100", (15.7, 0, 125, 900), 2017, COMPARED),
+    _nvidia("RTX 5000", (11.2, 0, 89.2, 448), 2018),
+    _nvidia("A100", (*A100_PEAKS, 1555), 2020, COMPARED),
+    _nvidia("A100 PCIe", (*A100_PEAKS, 1555), 2020),
+    _nvidia("A100 80", (*A100_PEAKS, 2039), 2021, COMPARED),
     Gpu(
         name="A100 custom",
         float32=22.4,
@@ -80,10 +81,10 @@ GPUS = (
         memory_gbytes_per_s=1640,
         source="guess: an A100 with 124 of 108 multiprocessors and HBM2e (Turisini et al. 2023, LEONARDO)",
     ),
-    _nvidia("A40", (37.4, 74.8, 149.7), 696, 2020),
-    _nvidia("L40S", (91.6, 183, 362), 864, 2023),
-    _nvidia("H100", (67, 495, 989), 3350, 2022),
-    _nvidia("H100 PCIe", (51, 378, 756), 2000, 2022),
+    _nvidia("A40", (37.4, 74.8, 149.7, 696), 2020),
+    _nvidia("L40S", (91.6, 183, 362, 864), 2023),
+    _nvidia("H100", (67, 495, 989, 3350), 2022),
+    _nvidia("H100 PCIe", (51, 378, 756, 2000), 2022),
     Gpu(
         name="H100 HBM2",
         float32=67,
@@ -102,8 +103,8 @@ GPUS = (
         derate=HOPPER,
         source="guess: the peaks of an H100 SXM5 (2022), the HBM2e of 94 GB at about 2.4 TB/s",
     ),
-    _nvidia("GH200", (67, 495, 990), 4000, 2023),
-    _nvidia("H200", (67, 495, 989), 4800, 2023),
+    _nvidia("GH200", (67, 495, 990, 4000), 2023),
+    _nvidia("H200", (67, 495, 989, 4800), 2023),
     Gpu(name="MI100", float32=23.1, tf32=0, mixed=92.3, memory_gbytes_per_s=1229, source=AMD.format("MI100", 2020)),
     Gpu(name="MI210", float32=22.6, tf32=0, mixed=181, memory_gbytes_per_s=1638, source=AMD.format("MI210", 2022)),
     Gpu(
@@ -147,16 +148,18 @@ def gpu_named(model: str | None, memory_gb: float | None = None) -> Gpu | None:
     return table.get(base)
 
 
-def _cpu(name: str, gigahertz: float, per_cycle: int, memory: float, source: str) -> Cpu:
+def _cpu(name: str, figures: tuple[float, int, float], source: str) -> Cpu:
+    """Return a CPU with its base clock (GHz), operations per core and cycle, and memory bandwidth of a socket."""
+    gigahertz, per_cycle, memory = figures
     return Cpu(name=name, gigahertz=gigahertz, per_cycle=per_cycle, socket_gbytes_per_s=memory, source=source)
 
 
 def _epyc(name: str, gigahertz: float, memory: float, year: int) -> Cpu:
-    return _cpu(name, gigahertz, 32, memory, AMD.format(name, year))
+    return _cpu(name, (gigahertz, 32, memory), AMD.format(name, year))
 
 
-def _xeon(name: str, gigahertz: float, per_cycle: int, memory: float, year: int) -> Cpu:
-    return _cpu(name, gigahertz, per_cycle, memory, INTEL.format(name, year))
+def _xeon(name: str, figures: tuple[float, int, float], year: int) -> Cpu:
+    return _cpu(name, figures, INTEL.format(name, year))
 
 
 DDR4_8, DDR5_12, DDR5_8 = 204.8, 460.8, 307.2
@@ -171,20 +174,20 @@ CPUS = (
     _epyc("EPYC 9334", 2.7, DDR5_12, 2022),
     _epyc("EPYC 9454", 2.75, DDR5_12, 2022),
     _epyc("EPYC 9654", 2.4, DDR5_12, 2022),
-    _xeon("E5-2620 v4", 2.1, 32, 68.3, 2016),
-    _xeon("E5-2698 v3", 2.3, 32, 68.3, 2014),
-    _xeon("Phi 7250", 1.4, 64, 450, 2016),
-    _xeon("Gold 6148", 2.4, 64, 128, 2017),
-    _xeon("Gold 6248", 2.5, 64, 140.8, 2019),
-    _xeon("Platinum 8280", 2.7, 64, 140.8, 2019),
-    _xeon("Platinum 8358", 2.6, 64, DDR4_8, 2021),
-    _xeon("Platinum 8360Y", 2.4, 64, DDR4_8, 2021),
-    _xeon("Platinum 8460Y", 2.0, 64, DDR5_8, 2023),
-    _xeon("Platinum 8468", 2.1, 64, DDR5_8, 2023),
-    _xeon("Platinum 8480", 2.0, 64, DDR5_8, 2023),
-    _xeon("Platinum 8558", 2.1, 64, 358.4, 2023),
-    _cpu("Grace", 3.1, 32, 500, NVIDIA.format("Grace CPU", 2023)),
-    _cpu("POWER9", 3.1, 16, 170, "IBM, POWER9 AC922 technical overview, 2018"),
+    _xeon("E5-2620 v4", (2.1, 32, 68.3), 2016),
+    _xeon("E5-2698 v3", (2.3, 32, 68.3), 2014),
+    _xeon("Phi 7250", (1.4, 64, 450), 2016),
+    _xeon("Gold 6148", (2.4, 64, 128), 2017),
+    _xeon("Gold 6248", (2.5, 64, 140.8), 2019),
+    _xeon("Platinum 8280", (2.7, 64, 140.8), 2019),
+    _xeon("Platinum 8358", (2.6, 64, DDR4_8), 2021),
+    _xeon("Platinum 8360Y", (2.4, 64, DDR4_8), 2021),
+    _xeon("Platinum 8460Y", (2.0, 64, DDR5_8), 2023),
+    _xeon("Platinum 8468", (2.1, 64, DDR5_8), 2023),
+    _xeon("Platinum 8480", (2.0, 64, DDR5_8), 2023),
+    _xeon("Platinum 8558", (2.1, 64, 358.4), 2023),
+    _cpu("Grace", (3.1, 32, 500), NVIDIA.format("Grace CPU", 2023)),
+    _cpu("POWER9", (3.1, 16, 170), "IBM, POWER9 AC922 technical overview, 2018"),
 )
 """Peaks are those of the vector units at the base clock; the bandwidth of a Xeon Phi is that of its MCDRAM."""
 _OTHER_WORDS = {"3rd Gen EPYC": "EPYC 7A53"}

@@ -86,11 +86,13 @@ class TaskFacts:
     """What is known of a task: its ``name`` (None: not in the tables), ``bound`` and ``critical`` batch.
 
     ``bound``: the largest global batch size of an automatic choice, in samples: sqrt(N) or a measured noise scale.
+    ``noise``: any measured noise scale in samples, also one that is not certain enough for a bound.
     """
 
     name: str | None = None
     bound: int = 0
     critical: CriticalBatch = NOT_KNOWN
+    noise: float | None = None
 
 
 def published_for(task: str | None, optimizer: str) -> Published | None:

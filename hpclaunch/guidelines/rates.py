@@ -90,7 +90,6 @@ def scale_rate(
     *,
     rule: Rule | None = None,
     facts: TaskFacts = NOTHING_KNOWN,
-    noise: float | None = None,
 ) -> Rate:
     """Return the learning rate at global batch size ``batch`` (samples), scaled from the base rate.
 
@@ -106,7 +105,8 @@ def scale_rate(
         largest = max(critical.samples, base.batch, row.batch if row else 0)
         useful = min(batch, largest)
         last = f"B_crit = {largest:.0f}" if largest == critical.samples else f"the published {largest:.0f} samples"
-    grown = factor(chosen, useful / base.batch, noise_to_base=None if noise is None else noise / base.batch)
+    noise_to_base = None if facts.noise is None else facts.noise / base.batch
+    grown = factor(chosen, useful / base.batch, noise_to_base=noise_to_base)
     numbers = (
         Number(name="base learning rate", value=base.rate, origin="given"),
         Number(name="B0", value=base.batch, unit="samples", origin="given"),
@@ -125,7 +125,7 @@ def scale_rate(
             rule="weak scaling: the learning rate grows with the global batch size",
             numbers=numbers,
             verdict=f"{base.rate * grown:.4g} = {base.rate:.4g} x {grown:.4g} ({chosen}{stops})",
-            source=SOURCES[chosen],
+            source=f"{SOURCES[chosen]}; {row.source}" if row and chosen == "linear" else SOURCES[chosen],
         ),
     )
 

@@ -26,7 +26,8 @@ def critical_batch_of(work: Workload, noise: NoiseScale | None) -> CriticalBatch
 
 def facts_of(work: Workload, critical: CriticalBatch, noise: NoiseScale | None) -> TaskFacts:
     """Return what is known of the job's task."""
-    return TaskFacts(name=work.task, bound=bound_of(work.samples, noise), critical=critical)
+    measured = noise.value if noise is not None else None
+    return TaskFacts(name=work.task, bound=bound_of(work.samples, noise), critical=critical, noise=measured)
 
 
 def optimizer_of(work: Workload, batch: int, facts: TaskFacts) -> OptimizerAdvice:

@@ -40,7 +40,7 @@ def node_of(node: NodeType, layout: Layout) -> NodeModel:
     return NodeModel(
         ranks=layout.tasks_per_node,
         on_gpus=on_gpus,
-        speed=_speed(node, layout, on_gpus, assumed),
+        speed=_device_of(node, layout, on_gpus, assumed),
         device=model,
         cores=node.cores,
         links=_links(node, on_gpus, assumed),
@@ -49,7 +49,7 @@ def node_of(node: NodeType, layout: Layout) -> NodeModel:
     )
 
 
-def _speed(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Device | None:
+def _device_of(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Device | None:
     """Return the device of a rank, with a line if no published throughput of it was compared with its estimate."""
     if on_gpus:
         gpu = gpu_named(node.gpu_model, node.gpu_memory_gb)

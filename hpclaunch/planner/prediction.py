@@ -64,7 +64,7 @@ class Predictor:
         return TrainingLength(
             epochs=epochs_law_of(self.work, batch.total, self.facts).at(batch.total),
             samples=self.work.samples,
-            overhead=overhead_of(self.question, self.work, self.figures, nodes, epoch_s),
+            overhead=overhead_of(self.question, self.work, nodes, epoch_s),
         )
 
     @property

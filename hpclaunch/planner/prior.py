@@ -63,9 +63,10 @@ def reading_on(nodes: int, question: Question, work: Workload, node: NodeModel) 
     return reading_rate(node.cores, kept=kept, fits=fits, gbytes_per_s=node.links.node_gbytes_per_s)
 
 
-def overhead_of(question: Question, work: Workload, figures: ModelFigures, nodes: int, epoch_s: float) -> Overhead:
+def overhead_of(question: Question, work: Workload, nodes: int, epoch_s: float) -> Overhead:
     """Return the time outside the steps on so many nodes; ``epoch_s``: seconds of training in an epoch."""
     if question.evidence.overhead_s is not None:
         return measured_overhead(question.evidence.overhead_s)
-    staged = Staged(dataset_bytes=work.dataset_bytes, parameters=figures.parameters, slots=SLOTS.get(work.optimizer, 2))
+    parameters = question.figures.parameters if question.figures else 0
+    staged = Staged(dataset_bytes=work.dataset_bytes, parameters=parameters, slots=SLOTS.get(work.optimizer, 2))
     return expected_overhead(nodes, staged, kept=keeps_samples(question), epoch_s=epoch_s)

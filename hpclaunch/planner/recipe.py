@@ -10,7 +10,7 @@ from hpclaunch.config.job import Role
 from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch, typed_batch
-from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
+from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.optimizers import OptimizerAdvice
 from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.rates import (
@@ -83,92 +83,109 @@ def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
     return typed_batch(whole * replicas, replicas, largest=min(largest, work.per_rank))
 
 
+@record
+class _Rules:
+    """What the rules give for a batch: optimizer, rate, warm-up, decay and epochs."""
+
+    optimizer: OptimizerAdvice
+    rate: Rate | None
+    warm_up: Warmup
+    decay: Decay
+    epochs: float
+
+
 def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
-    """Return the recipe of a batch, with the epochs that the job needs at this batch."""
-    critical = critical_batch_of(work, noise)
-    law = epochs_law_of(work, batch.total, facts_of(work, critical, noise))
-    return recipe_for(batch, work, critical, noise, law.at(batch.total).middle)
-
-
-def recipe_for(
-    batch: Batch,
-    work: Workload,
-    critical: CriticalBatch,
-    noise: NoiseScale | None,
-    epochs: float,
-) -> Recipe:
-    """Return the recipe. A typed value is kept; a value for which the job has no parameter is only explained."""
-    total, base = batch.total, work.base_batch or batch.total
-    facts = facts_of(work, critical, noise)
-    optimizer = optimizer_of(work, total, facts)
-    rate = _scaled_rate(total, work, optimizer, facts, noise)
-    # The job's own schedule belongs to its own optimizer.
-    own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
-    climb = warm_up(total / base, optimizer.name, epochs=epochs, own=own_warmup)
-    decay = choose_decay(optimizer.name, own=own_decay)
-    wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
-    if "epochs" in work.names:
-        wanted["epochs"] = str(max(1, math.ceil(round(epochs, 6))))
-    if optimizer.changed:
-        wanted["optimizer"] = optimizer.name
-    if rate is not None:
-        # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
-        wanted |= _rate_settings(rate, batch, base, optimizer.changed or work.global_batch is not None, work.rule)
-    if total > base:
-        wanted["warmup_epochs"] = f"{climb.epochs:.3g}"
-        wanted |= {} if own_decay else {"decay": decay.name}
-        wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
-    possible = {role: text for role, value in wanted.items() if (text := _allowed_text(work.rows.get(role), value))}
+    """Return the recipe of a batch. A typed value is kept; one for which the job has no parameter is only explained."""
+    rules = _rules_at(batch, work, noise)
+    possible = {
+        role: text
+        for role, value in _wanted(rules, batch, work).items()
+        if (text := _allowed_text(work.rows.get(role), value))
+    }
     settings = {
         role: text
         for role, text in possible.items()
         if role not in work.typed and not same_value(work.rows[role], text, spell(work.rows[role].default))
     }
-    scaling = settings.get("scale_learning_rate", work.scaling)
+    rate, scaling = rules.rate, settings.get("scale_learning_rate", work.scaling)
     other = None if rate is None else _other_rate(rate, batch, work, scaling)
     return Recipe(
         batch=batch,
-        settings=_by_name(work, settings),
-        wanted=_by_name(work, possible),
+        settings=_pairs_of(work, settings),
+        wanted=_pairs_of(work, possible),
         decides=tuple(work.names[role] for role in ROLES if role in work.names),
+        optimizer=rules.optimizer,
+        rate=rate,
+        kept_rate=None if rate is None else _kept_rate(rate, other, batch.total),
+        other_rate=other,
+        warm_up=rules.warm_up,
+        decay=rules.decay,
+        epochs=rules.epochs,
+    )
+
+
+def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
+    """Return what the rules give. The job's own schedule belongs to its own optimizer, and to no other."""
+    total, base = batch.total, work.base_batch or batch.total
+    facts = facts_of(work, critical_batch_of(work, noise), noise)
+    epochs = epochs_law_of(work, total, facts).at(total).middle
+    optimizer = optimizer_of(work, total, facts)
+    own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
+    if optimizer.changed:
+        rate: Rate | None = lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
+    else:
+        rate = _scaled_rate(total, work, facts)
+    return _Rules(
         optimizer=optimizer,
         rate=rate,
-        kept_rate=None if rate is None else _kept_rate(rate, other, total),
-        other_rate=other,
-        warm_up=climb,
-        decay=decay,
+        warm_up=warm_up(total / base, optimizer.name, epochs=epochs, own=own_warmup),
+        decay=choose_decay(optimizer.name, own=own_decay),
         epochs=epochs,
     )
 
 
-def _scaled_rate(
-    total: int, work: Workload, optimizer: OptimizerAdvice, facts: TaskFacts, noise: NoiseScale | None
-) -> Rate | None:
-    """Return the rate, or None if the job has no rate to scale, or measures the factor while it trains."""
+def _wanted(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, str]:
+    """Return the values of the recipe by role, typed and possible or not."""
+    optimizer, decay = rules.optimizer, rules.decay
+    wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
+    if "epochs" in work.names:
+        wanted["epochs"] = str(max(1, math.ceil(round(rules.epochs, 6))))
     if optimizer.changed:
-        return lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
-    if work.learning_rate is None or (work.rule == "adascale" and noise is None):
+        wanted["optimizer"] = optimizer.name
+    if rules.rate is not None:
+        # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
+        as_number = optimizer.changed or work.global_batch is not None
+        wanted |= _rate_settings(rules.rate, batch, work, as_number=as_number)
+    if batch.total > (work.base_batch or batch.total):
+        wanted["warmup_epochs"] = f"{rules.warm_up.epochs:.3g}"
+        wanted |= {"decay": decay.name} if optimizer.changed or not work.decay else {}
+        wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
+    return wanted
+
+
+def _scaled_rate(total: int, work: Workload, facts: TaskFacts) -> Rate | None:
+    """Return the job's own rate, scaled; None if the job has no rate, or measures the factor while it trains."""
+    if work.learning_rate is None or (work.rule == "adascale" and facts.noise is None):
         return None
     return scale_rate(
         BaseRate(rate=work.learning_rate, batch=work.base_batch or total),
         total,
-        optimizer.name,
+        "sgd" if work.optimizer == "momentum" else work.optimizer,
         rule=work.rule,
         facts=facts,
-        noise=noise.value if noise and work.rule == "adascale" else None,
     )
 
 
-def _rate_settings(rate: Rate, batch: Batch, base: int, as_number: bool, typed: Rule | None) -> dict[Role, str]:
+def _rate_settings(rate: Rate, batch: Batch, work: Workload, *, as_number: bool) -> dict[Role, str]:
     """Return the parameters that give the ranks this rate: a rule that they apply themselves, or the rate as a number.
 
-    A rule is used only if it gives exactly this rate, and not with ``as_number``. If a rule was ``typed``, the ranks
-    apply it in any case; then the base rate is set so that the rule leads to this rate.
+    A rule is used only if it gives exactly this rate, and not with ``as_number``. If a rule was typed, the ranks apply
+    it in any case; then the base rate is set so that the rule leads to this rate.
     """
-    if typed is not None:
-        own = _own_factor(typed, batch)
+    if work.rule is not None:
+        own = _own_factor(work.rule, batch)
         return {} if own is None else {"learning_rate": f"{rate.scaled / own:.4g}"}
-    own = _own_factor(rate.rule, batch)
+    own, base = _own_factor(rate.rule, batch), work.base_batch or batch.total
     if not as_number and batch.per_rank == base and own is not None and math.isclose(own, rate.factor, rel_tol=1e-9):
         # The factors differ where linear scaling stops at B_crit.
         return {"scale_learning_rate": _JOB_NAMES[rate.rule]} if batch.total > base else {}
@@ -200,7 +217,7 @@ def _kept_rate(rate: Rate, kept: float | None, total: int) -> Reason:
     return replace(rate.reason, warning=warning)
 
 
-def _by_name(work: Workload, values: Mapping[Role, str]) -> Pairs:
+def _pairs_of(work: Workload, values: Mapping[Role, str]) -> Pairs:
     return tuple((work.names[role], text) for role, text in values.items())
 
 

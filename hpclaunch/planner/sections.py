@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
+from hpclaunch.guidelines.choice import explain_batch
 from hpclaunch.guidelines.dataset import judge_dataset
 from hpclaunch.guidelines.efficiency import ENOUGH_STEPS
 from hpclaunch.guidelines.framework import MESH_TENSORFLOW, choose_framework, choose_updates
@@ -123,13 +124,15 @@ def _batch_section(outcome: Outcome) -> PlanSection:
         # The batch per rank, or the node count, was typed. Their global batch is known only now.
         noise, total = question.evidence.noise, row.batch.total
         batch = batch_cap(work.samples, typed=total, noise=noise, critical=predictor.facts.critical).reason
-    epochs = []
+    reasons = [batch]
+    if row.batch and row.candidate and not predictor.own_batch and question.global_batch is None:
+        reasons.append(explain_batch(row.batch, work.base_batch))
     if row.batch:
         law = epochs_law_of(work, row.batch.total, predictor.facts)
-        epochs = [law.explain(row.batch.total)] if law.pareto else []
+        reasons += [law.explain(row.batch.total)] if law.pareto else []
     floor = f"an automatic batch gives each rank at least {predictor.smallest} samples"
     floor += " (hpclaunch's own choice)" if predictor.smallest == SMALLEST else ""
-    return PlanSection(title="batch", reasons=(batch, *epochs), remarks=(floor, *_noise_remarks(question)))
+    return PlanSection(title="batch", reasons=tuple(reasons), remarks=(floor, *_noise_remarks(question)))
 
 
 def _noise_remarks(question: Question) -> tuple[str, ...]:
@@ -146,7 +149,10 @@ def _nodes_section(outcome: Outcome) -> PlanSection:
     reasons = [node_cap(most_nodes(outcome.trials), typed=predictor.question.typed_nodes).reason]
     reasons += predictor.timing.reasons if predictor.timing else ()
     reasons += [row.throughput.reason] if row.throughput else []
-    reasons += [row.candidate.reason] if row.candidate else []
+    if row.candidate is not None:
+        length = predictor.length(row.nodes, row.candidate.batch, row.candidate.samples_per_s.middle)
+        reasons += [length.overhead.reason] if length.overhead.reason else []
+        reasons.append(row.candidate.reason)
     reasons += [choice.reason] if choice else []
     return PlanSection(title="nodes", reasons=tuple(reasons))
 

@@ -82,8 +82,8 @@ def _rows(plan: Forecast) -> list[str]:
         lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
     if any(row.candidate for row in plan.rows):
         lines.append("  ranges: 80 % intervals, if the assumptions below hold")
-        lines.append("  eff.: throughput per rank, relative to one rank that trains alone")
-        lines.append("  marg.: throughput per node, relative to that before the last doubling")
+        lines.append("  eff.: throughput per rank, relative to one rank at its own best batch")
+        lines.append("  marg.: throughput per rank, relative to that before the last doubling")
     return lines
 
 

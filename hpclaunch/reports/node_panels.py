@@ -20,7 +20,7 @@ Bounds = tuple[float, float, float]
 
 
 @record
-class Point:
+class PlottedSize:
     """A node count with a prediction. ``at``: its place in nodes, a fraction for a part of one; ``label``: in words."""
 
     at: float
@@ -30,7 +30,7 @@ class Point:
     chosen: bool
 
 
-def points_of(plan: Forecast) -> list[Point]:
+def points_of(plan: Forecast) -> list[PlottedSize]:
     """Return the node counts with a prediction, and parts of a shared node."""
     whole = max((row.ranks / row.nodes for row in plan.rows), default=1.0)
     points = []
@@ -40,7 +40,7 @@ def points_of(plan: Forecast) -> list[Point]:
         part = row.ranks / row.nodes < whole
         label = f"{row.ranks}/{whole:.0f}" if part else str(row.nodes)
         place = row.ranks / whole
-        point = Point(at=place, label=label, rate=row.throughput, run=row.candidate, chosen=row is plan.chosen)
+        point = PlottedSize(at=place, label=label, rate=row.throughput, run=row.candidate, chosen=row is plan.chosen)
         points.append(point)
     return points
 

@@ -18,7 +18,6 @@ from hpclaunch.guidelines.calibration import (
 from hpclaunch.guidelines.communication import Links
 from hpclaunch.guidelines.devices import gpu_named
 from hpclaunch.guidelines.hardware import device_of_gpu, unmeasured_compute
-from hpclaunch.guidelines.least_squares import least_squares, solve
 from hpclaunch.guidelines.overhead import deviation, fixed_time
 from hpclaunch.guidelines.throughput import Machine, Shape, Work, throughput
 from hpclaunch.guidelines.timing import Timing
@@ -148,14 +147,3 @@ def test_ranges_widen_with_every_doubling_of_the_ranks(doublings: int) -> None:
     fitted = calibrate([Measured(shape=shape(1), samples_per_s=300)], WORK, MACHINE)
     narrow, wide = (half_width(fitted, shape(1 << more)) for more in (doublings, doublings + 1))
     assert wide > narrow
-
-
-def test_least_squares_of_a_line_by_hand() -> None:
-    # One unknown with a standard normal prior, one measurement of 2 with deviation 1: 1, with variance 1/2.
-    found = least_squares(lambda place: [place[0] - 2.0], 1)
-    assert found.place == (pytest.approx(1.0),)
-    assert found.covariance == ((pytest.approx(0.5),),)
-
-
-def test_a_linear_system_by_hand() -> None:
-    assert solve([[4.0, 1.0], [1.0, 3.0]], [1.0, 2.0]) == [pytest.approx(1 / 11), pytest.approx(7 / 11)]

@@ -84,6 +84,11 @@ def test_a_typed_rule_wins() -> None:
     assert (found.scaled, found.origin) == (pytest.approx(0.4), "typed")
 
 
+def test_adascale_uses_the_measured_noise_scale() -> None:
+    found = scale_rate(BaseRate(rate=0.1, batch=256), 2048, "sgd", rule="adascale", facts=TaskFacts(noise=768))
+    assert found.factor == pytest.approx(4 / (1 + 768 / 2048))
+
+
 @given(st.floats(1, 1e4), st.floats(1, 1e4), st.sampled_from(["none", "sqrt", "power 2/3", "linear", "adascale"]))
 def test_a_larger_batch_never_has_a_smaller_rate_and_never_more_than_linear(
     one: float, other: float, rule: str

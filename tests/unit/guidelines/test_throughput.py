@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -66,14 +65,6 @@ def test_a_range_by_hand() -> None:
     known = replace(timing(fixed_s=0.1), deviations=spreads, covariance=independent(), most_ranks=1, batches=(10,))
     found = log_deviation(shape(ranks=1, batch=10), WORK, MACHINE, known)
     assert found**2 == pytest.approx(2 * 0.1**2 + 0.03**2, rel=0.02)
-
-
-def test_the_model_error_grows_beyond_what_was_measured() -> None:
-    seen = replace(timing(), most_ranks=8, batches=(32.0, 64.0))
-    assert seen.model_error(4, 64) == pytest.approx(0.03)
-    assert seen.model_error(32, 64) == pytest.approx(math.hypot(0.03, 2 * 0.03))
-    assert seen.model_error(8, 16) == pytest.approx(math.hypot(0.03, 0.03))
-    assert timing().model_error(1024, 1) == pytest.approx(0.3)  # nothing measured
 
 
 SHAPES = st.builds(shape, st.integers(1, 256), st.integers(1, 16), st.floats(1, 512), st.sampled_from([1.0, 2.0, 8.0]))

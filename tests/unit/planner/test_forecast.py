@@ -20,11 +20,11 @@ from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.choice import Objective
-from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
+from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import LayerFigures
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.question import Evidence, Queue
-from hpclaunch.planner.recipe import recipe_for
+from hpclaunch.planner.recipe import recipe_at
 from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.words import WIDTH, explanation_of, table_of
 from hpclaunch.planner.workload import stored_figures, workload_of
@@ -510,7 +510,7 @@ def test_adascale_and_a_job_without_rates_get_no_rate() -> None:
     job = ask().case.job
     assert job.training is not None
     work = workload_of(job, job.training, (("scale_learning_rate", "adascale"),))
-    recipe = recipe_for(Batch(per_rank=256, replicas=8), work, CriticalBatch(samples=15_000), None, 90)
+    recipe = recipe_at(Batch(per_rank=256, replicas=8), work, None)
     assert not {"learning_rate", "scale_learning_rate"} & set(dict(recipe.settings))
 
 

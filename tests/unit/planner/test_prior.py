@@ -54,8 +54,8 @@ def test_a_measured_overhead_replaces_the_priors() -> None:
     question = ask(bundled_job("cifar"), evidence=Evidence(overhead_s=45.0))
     assert question.figures is not None
     work, _ = parts(question)
-    assert overhead_of(question, work, question.figures, 4, 10.0).total(12).middle == 45
+    assert overhead_of(question, work, 4, 10.0).total(12).middle == 45
     unmeasured = ask(bundled_job("cifar"))
-    found = overhead_of(unmeasured, work, question.figures, 4, 10.0)
+    found = overhead_of(unmeasured, work, 4, 10.0)
     assert found.once_s.middle == pytest.approx(24 + 50_000 * 3072 / 8e9)
     assert math.isclose(found.epoch_s.middle, 0.05 * 10 + 0.1 + 3 * 4 * 486_410 / 1e9)
