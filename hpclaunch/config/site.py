@@ -88,8 +88,7 @@ class Charging:
     """The cost of a run: ``rate`` in ``unit`` per hour of every counted node, GPU or core, times the charge factors.
 
     A whole node counts with all its GPUs or cores. Without ``rate`` the cost is not known, unless the unit is the
-    counted hour itself (such as the GPU-hour). ``shortest``: a job is charged for so many seconds at least; ``least``:
-    for so many units at least.
+    counted hour itself (such as the GPU-hour). The least that is charged: ``shortest`` seconds, or ``least`` units.
     """
 
     unit: str = field(metadata=shown("{}", row="unit"))

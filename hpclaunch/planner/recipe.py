@@ -99,7 +99,7 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
     rules = _rules_at(batch, work, noise)
     possible = {
         role: text
-        for role, value in _wanted(rules, batch, work).items()
+        for role, value in _advised_values(rules, batch, work).items()
         if (text := _allowed_text(work.rows.get(role), value))
     }
     settings = {
@@ -144,7 +144,7 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     )
 
 
-def _wanted(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, str]:
+def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, str]:
     """Return the values of the recipe by role, typed and possible or not."""
     optimizer, decay = rules.optimizer, rules.decay
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
