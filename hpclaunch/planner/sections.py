@@ -149,7 +149,10 @@ def _nodes_section(outcome: Outcome) -> PlanSection:
     reasons = [node_cap(most_nodes(outcome.trials), typed=predictor.question.typed_nodes).reason]
     reasons += predictor.timing.reasons if predictor.timing else ()
     reasons += [row.throughput.reason] if row.throughput else []
-    reasons += [row.candidate.reason] if row.candidate else []
+    if row.candidate is not None:
+        length = predictor.length(row.nodes, row.candidate.batch, row.candidate.samples_per_s.middle)
+        reasons += [length.overhead.reason] if length.overhead.reason else []
+        reasons.append(row.candidate.reason)
     reasons += [choice.reason] if choice else []
     return PlanSection(title="nodes", reasons=tuple(reasons))
 
