@@ -2,6 +2,8 @@
 
 Every figure is the vendor's dense peak. The range of an estimate is +-50 % for GPUs on which published throughputs were
 held against the model (``hardware.SOURCE``), and a factor of 2 (GPUs) or 4 (CPUs) for all others: ``guess`` says so.
+The figures of CPUs, of the GH200 and of the A100 PCIe were entered without looking them up again: check them before
+they are used for more than a guess.
 """
 
 from __future__ import annotations
