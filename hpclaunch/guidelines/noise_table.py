@@ -24,5 +24,5 @@ TABLE = (
     NoiseRow(task="Billion Word", noise=150_000, critical=100_000),
     NoiseRow(task="Dota 1v1", noise=300_000, critical=3_000_000),
 )
-"""McCandlish et al. 2018, arXiv 1812.06162: means over the training, rounded as in the paper's own table. The project
-has a second source for MNIST's noise scale only."""
+"""Means over the training, as the project knows the table of McCandlish et al. 2018, arXiv 1812.06162. They were not
+looked up again; a second source confirms MNIST's noise scale only."""

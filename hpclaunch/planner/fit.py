@@ -5,9 +5,8 @@ from __future__ import annotations
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import Model, largest_batch, need
-from hpclaunch.guidelines.parallelism import Parallelism, choose_parallelism
+from hpclaunch.guidelines.parallelism import Parallelism, Room, choose_parallelism
 from hpclaunch.guidelines.reasoning import GUIDELINES, Reason
-from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.workload import Workload
 
 UNLIMITED = 1 << 20
@@ -36,12 +35,12 @@ class Strategy:
     largest: int
 
 
-def strategy_of(work: Workload, node: NodeModel, figures: ModelFigures) -> Strategy:
-    """Return the strategy. Raises Refused if no number of GPUs can hold the model."""
+def strategy_of(work: Workload, room: Room | None, figures: ModelFigures) -> Strategy:
+    """Return the strategy in the memory of a node. Raises Refused if no number of GPUs can hold the model."""
     model = figures.model(work.precision)
-    if node.room is None:  # only the job's own batch per rank is known to have worked
+    if room is None:  # only the job's own batch per rank is known to have worked
         return Strategy(parallelism=UNKNOWN_MEMORY, model=model, largest=work.per_rank or UNLIMITED)
-    parallelism = choose_parallelism(need(model, work.optimizer, work.precision), node.room, work.dataset_bytes)
+    parallelism = choose_parallelism(need(model, work.optimizer, work.precision), room, work.dataset_bytes)
     gpus = parallelism.gpus_per_replica
-    largest = largest_batch(model, work.optimizer, work.precision, node.room.gpu_bytes, gpus_per_replica=gpus)
+    largest = largest_batch(model, work.optimizer, work.precision, room.gpu_bytes, gpus_per_replica=gpus)
     return Strategy(parallelism=parallelism, model=model, largest=max(1, largest))

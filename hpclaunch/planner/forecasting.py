@@ -46,7 +46,7 @@ def _plan(question: Question) -> Forecast:
     work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
     node = node_of(question.case.site.node_types[first.sizing.node_type], first.sizing.layout)
     try:
-        strategy = strategy_of(work, node, question.figures)
+        strategy = strategy_of(work, node.room, question.figures)
     except Refused as refusal:
         nearest = other_node_type(question, work, question.figures, first.sizing.node_type)
         bare = _plan_without_model(question, trials, first)

@@ -9,8 +9,7 @@ from hpclaunch.guidelines.communication import HOST_GBYTES_PER_S, PCIE_GBYTES_PE
 from hpclaunch.guidelines.devices import cpu_named, gpu_named
 from hpclaunch.guidelines.hardware import Device, device_of_cpu, device_of_gpu
 from hpclaunch.guidelines.parallelism import Room
-
-GB = 1e9
+from hpclaunch.planner.room import computes_on_gpus, room_of, unknown_memory
 
 
 @record
@@ -35,7 +34,7 @@ class NodeModel:
 def node_of(node: NodeType, layout: Layout) -> NodeModel:
     """Return the node for the ranks of a layout: each has one GPU, or a share of the node's CPUs and memory."""
     assumed: list[str] = []
-    on_gpus = layout.gpus_per_node > 0 and not layout.stand_in_gpus
+    on_gpus = computes_on_gpus(layout)
     model = (node.gpu_model or "a GPU") if on_gpus else (node.cpu or "CPUs")
     return NodeModel(
         ranks=layout.tasks_per_node,
@@ -44,8 +43,8 @@ def node_of(node: NodeType, layout: Layout) -> NodeModel:
         device=model,
         cores=node.cores,
         links=_links(node, on_gpus, assumed),
-        room=_room(node, layout, on_gpus, assumed),
-        assumed=tuple(assumed),
+        room=room_of(node, layout),
+        assumed=(*assumed, *unknown_memory(node, layout)),
     )
 
 
@@ -79,24 +78,3 @@ def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:
         total = HOST_GBYTES_PER_S / WIRE
         assumed.append(f"network of a node: not known; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
     return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink, node_known=known)
-
-
-def _room(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Room | None:
-    whole = node.memory_gb * GB if node.memory_gb else None
-    device = node.gpu_memory_gb * GB if on_gpus and node.gpu_memory_gb else None
-    if not on_gpus and whole:
-        device = whole / layout.tasks_per_node
-    if device is None:
-        whose = "a GPU" if on_gpus else "a node"
-        assumed.append(
-            f"memory of {whose}: not known; the model is taken to fit, and the batch per rank is not increased"
-        )
-        return None
-    if whole is None:
-        assumed.append("memory of a node: not known; the data set counts as too large for it")
-    return Room(
-        gpu_bytes=device,
-        gpus_per_node=layout.tasks_per_node,
-        node_bytes=whole or 1.0,
-        device="GPU" if on_gpus else "rank's share of the node",
-    )

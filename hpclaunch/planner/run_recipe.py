@@ -18,9 +18,9 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import Batch, batch_cap, typed_batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.parallelism import Room
 from hpclaunch.planner.epochs import critical_batch_of
-from hpclaunch.planner.fit import strategy_of
-from hpclaunch.planner.machine import NodeModel
+from hpclaunch.planner.fit import Strategy, strategy_of
 from hpclaunch.planner.recipe import Recipe, names_batch, own_batch, recipe_at, same_value
 from hpclaunch.planner.workload import Workload, workload_of
 
@@ -37,8 +37,8 @@ class RunQuestion:
     """What the recipe of a run depends on. ``name``: that of the recipe; ``named``: all its settings in the job file.
 
     ``replicas``: the ranks that share a batch. ``planned``: the batch that the planner chose with the node count; None
-    where the node count is given, so that the job's own batch per rank stays. ``node`` and ``figures`` tell how many
-    samples fit the memory (None: not known).
+    where the node count is given, so that the job's own batch per rank stays. ``room`` and ``figures`` tell how
+    many samples fit the memory (None: not known).
     """
 
     job: Job
@@ -48,7 +48,7 @@ class RunQuestion:
     axes: Axes
     replicas: int
     planned: Batch | None = None
-    node: NodeModel | None = None
+    room: Room | None = None
     figures: ModelFigures | None = None
     noise: NoiseScale | None = None
 
@@ -87,15 +87,24 @@ class RunQuestion:
         except ValueError:
             return None  # resolve.batch refuses it
 
+    @property
+    def fits_one_gpu(self) -> bool:
+        """Whether one GPU holds the model, as far as this is known."""
+        strategy = self._strategy(self.work(self.settings))
+        return self.figures is None or (strategy is not None and strategy.parallelism.gpus_per_replica == 1)
+
+    def _strategy(self, work: Workload) -> Strategy | None:
+        """Return how the model is distributed; None if its figures are not known, or if it fits no GPU."""
+        try:
+            return strategy_of(work, self.room, self.figures) if self.figures else None
+        except Refused:
+            return None
+
     def _largest(self, work: Workload) -> int:
         """Return the most samples of a rank that fit its memory; the job's own batch where that is not known."""
         own = work.per_rank or work.global_batch or 1
-        if self.node is None or self.figures is None:
-            return own
-        try:
-            return strategy_of(work, self.node, self.figures).largest
-        except Refused:
-            return own  # the whole planner refuses it
+        strategy = self._strategy(work)
+        return strategy.largest if strategy else own  # the whole planner refuses a model that fits nowhere
 
 
 @record

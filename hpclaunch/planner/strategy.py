@@ -107,7 +107,7 @@ def other_node_type(question: Question, work: Workload, figures: ModelFigures, n
         if trial.faults or node.room is None:
             continue
         try:
-            strategy_of(work, node, figures)
+            strategy_of(work, node.room, figures)
         except Refused:
             continue
         return f"--node-type {name}"

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
-from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
-from hpclaunch.planner.fit import strategy_of
-from hpclaunch.planner.machine import NodeModel, node_of
 from hpclaunch.planner.measured.calibrations import has_measurements
+from hpclaunch.planner.room import room_of
 from hpclaunch.planner.run_recipe import RunQuestion, apply_recipe
 from hpclaunch.planner.workload import divided_batch, stored_figures, workload_of
 from hpclaunch.resolve.case import Advice, Case
@@ -37,22 +35,49 @@ def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     split is refused: hpclaunch cannot run such a job yet.
     """
     figures = stored_figures(case.job) or _looked_up_figures(case)
-    plans = figures is not None and case.request.strategy in (None, HOROVOD)
-    asked = as_typed(case)
-    if figures is None or not plans or (given and _fits_one_gpu(asked, figures)):
-        return _add_recipe(Advice(), case, figures)
+    question = _question(case, figures)
+    horovod = case.request.strategy in (None, HOROVOD)
+    if figures is None or not horovod or (given and question.fits_one_gpu):
+        return _add_recipe(Advice(), question)
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.finished_runs import evidence_for
     from hpclaunch.planner.question import Question
 
+    asked = as_typed(case)
     divided = divided_batch(case.job, asked.request)
     try:
         plan = forecast(Question(case=asked, figures=figures, evidence=evidence_for(asked), global_batch=divided))
     except Refused:  # resolve finds these limits of the site again, with every other reason
-        return _add_recipe(Advice(), case, figures)
-    advice = _node_advice(plan, asked)
-    row = plan.chosen
-    return _add_recipe(advice, case, figures, planned=row.batch if row and not given else None)
+        return _add_recipe(Advice(), question)
+    advice, row = _node_advice(plan, asked), plan.chosen
+    question = _question(replace(case, advice=advice), figures)
+    batch = row.batch if row and not given else None
+    return _add_recipe(advice, replace(question, planned=batch, replicas=batch.replicas) if batch else question)
+
+
+def _question(case: Case, figures: ModelFigures | None) -> RunQuestion:
+    """Return the question for the recipe, with the layout that the run really has."""
+    request = case.request
+    sizing = sizing_of(replace(case, needs_account=False), Decisions())
+    return RunQuestion(
+        job=case.job,
+        name=recipe_name_of(case),
+        named=named_settings(case),
+        typed=request.settings,
+        axes=axes_of(case.job, request),
+        replicas=replicas_of(request, sizing.layout),
+        room=room_of(case.node(sizing.node_type), sizing.layout),
+        figures=figures,
+        noise=_noise_of(case),
+    )
+
+
+def _add_recipe(advice: Advice, question: RunQuestion) -> tuple[Advice, Pairs]:
+    """Return the advice with the recipe, and the parameters that it changes."""
+    if question.name == AS_WRITTEN:
+        return replace(advice, recipe=RunRecipe(name=AS_WRITTEN)), ()
+    found = apply_recipe(question)
+    return replace(advice, recipe=found.recipe, followers=found.followers, warnings=found.warnings), found.settings
 
 
 def _looked_up_figures(case: Case) -> ModelFigures | None:
@@ -62,21 +87,6 @@ def _looked_up_figures(case: Case) -> ModelFigures | None:
     from hpclaunch.planner.measured.model_figures import known_figures
 
     return known_figures(case.job, case.context.environment)
-
-
-def _fits_one_gpu(case: Case, figures: ModelFigures) -> bool:
-    """Whether one GPU of the request's node type holds the model."""
-    assert case.job.training is not None
-    try:
-        work = workload_of(case.job, case.job.training, case.request.settings)
-        return strategy_of(work, _node_of(case), figures).parallelism.gpus_per_replica == 1
-    except Refused:
-        return False
-
-
-def _node_of(case: Case) -> NodeModel:
-    sizing = sizing_of(replace(case, needs_account=False), Decisions())
-    return node_of(case.node(sizing.node_type), sizing.layout)
 
 
 def _node_advice(plan: Forecast, case: Case) -> Advice:
@@ -107,30 +117,6 @@ def _own_batch(plan: Forecast, case: Case) -> str:
         return ""  # the plan is made for this batch
     own = work.per_rank * work.accumulation * row.ranks if work.per_rank else row.batch.total
     return "" if own == row.batch.total else f"; as submitted, with the job's own batch per rank, B = {own}"
-
-
-def _add_recipe(
-    advice: Advice, case: Case, figures: ModelFigures | None, planned: Batch | None = None
-) -> tuple[Advice, Pairs]:
-    """Return the advice with the recipe, and the parameters that it changes; ``planned``: the batch of the plan."""
-    name, request = recipe_name_of(case), case.request
-    if name == AS_WRITTEN:
-        return replace(advice, recipe=RunRecipe(name=name)), ()
-    sizing = sizing_of(replace(case, advice=advice, needs_account=False), Decisions())
-    question = RunQuestion(
-        job=case.job,
-        name=name,
-        named=named_settings(case),
-        typed=request.settings,
-        axes=axes_of(case.job, request),
-        replicas=planned.replicas if planned else replicas_of(request, sizing.layout),
-        planned=planned,
-        node=node_of(case.node(sizing.node_type), sizing.layout),
-        figures=figures,
-        noise=_noise_of(case),
-    )
-    found = apply_recipe(question)
-    return replace(advice, recipe=found.recipe, followers=found.followers, warnings=found.warnings), found.settings
 
 
 def _noise_of(case: Case) -> NoiseScale | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpclaunch.config.job import Job, Role, Training
 from hpclaunch.config.parameters import Parameter
@@ -12,10 +12,12 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Request
 from hpclaunch.guidelines.efficiency import TASKS
 from hpclaunch.guidelines.figures import ModelFigures
-from hpclaunch.guidelines.hardware import Arithmetic
 from hpclaunch.guidelines.memory import SLOTS, Precision
 from hpclaunch.guidelines.rates import Rule
 from hpclaunch.guidelines.reasoning import Origin
+
+if TYPE_CHECKING:
+    from hpclaunch.guidelines.hardware import Arithmetic
 
 RULES: dict[str, Rule] = {
     "none": "none",
