@@ -55,7 +55,7 @@ def fixed_time(operations: int | None, layers: int = 0) -> FixedTime:
     """Return the fixed seconds of a micro-batch: 1 ms + 10 us x operations of the training graph.
 
     If the operations were not counted, they are estimated from the number of ``layers`` (0: not known), and the range
-    is a factor of 4. Source: planner facts, "A prior for a step's fixed time".
+    is a factor of 4. Source: hpclaunch's own fit to the published step times of notebooks 3 and 4 (``KERAS_S``).
     """
     counted = operations is not None
     number = operations if operations is not None else OPERATIONS_OF_A_LAYER * layers or SOME_OPERATIONS
