@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import socket
 import subprocess
 from dataclasses import replace
 from functools import cache
@@ -189,3 +190,12 @@ def partition_line(name: str, **changes: Any) -> str:
     values = {"accounts": "ALL", "deny": "", "qos": "ALL", "default": "NO", "most": "UNLIMITED", "longest": "UNLIMITED"}
     values |= {"least": 0, "total": 4, "state": "UP", "tres": ",gres/gpu=16"}
     return _PARTITION.format(name=name, **{**values, **changes})
+
+
+def local_run(path: Path) -> Run:
+    """Return a run of the local site on this machine, in an existing folder."""
+    for folder in ("logs", "attempts"):
+        (path / folder).mkdir()
+    return Run(
+        path=path, name="x", site="local", scheduler="local", created="", state="RUNNING", host=socket.gethostname()
+    )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from hpclaunch.config.job import Role
 from hpclaunch.config.parameters import Parameter, spell
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import Pairs
 from hpclaunch.guidelines.batch import Batch, typed_batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.optimizers import OptimizerAdvice
@@ -30,7 +31,6 @@ from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, facts_of, optimizer_of
 from hpclaunch.planner.workload import RULES, Workload
 
-Pairs = tuple[tuple[str, str], ...]
 _JOB_NAMES = {rule: word for word, rule in RULES.items()}
 ROLES: tuple[Role, ...] = (
     *("epochs", "batch_size_per_rank", "accumulation", "optimizer", "learning_rate", "scale_learning_rate"),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,15 +8,12 @@ import pytest
 
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import Status, local
+from tests.builders import local_run
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    for folder in ("logs", "attempts"):
-        (tmp_path / folder).mkdir()
-    return Run(
-        path=tmp_path, name="x", site="local", scheduler="local", created="", state="RUNNING", host=socket.gethostname()
-    )
+    return local_run(tmp_path)
 
 
 def state(run: Run) -> Status:
