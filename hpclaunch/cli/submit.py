@@ -239,7 +239,7 @@ def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
         console.show_run(run, json, prepared.spec.recipe)
         console.show_next(run)
         return
-    console.say(f"submitted {run.label} as job {run.job_id} at {run.site}; run directory {run.path}")
+    console.show_submitted(run, f"; run directory {run.path}")
     if run.tasks:
         (ended,) = watch_all([run], None, 0, json)
         raise typer.Exit(0 if ended.state == "COMPLETED" else 1)
