@@ -41,9 +41,13 @@ _FACT_WIDTH = 23
 """The width of a time and two blanks."""
 
 
-def say(text: str) -> bool:
-    """Write a message for the user to stderr, and return whether that succeeded."""
-    return streams.tell(f"{_escape_controls(text)}\n".encode("utf-8", errors="backslashreplace"))
+def say(text: str) -> None:
+    """Write a message for the user to stderr."""
+    streams.tell(_message(text))
+
+
+def _message(text: str) -> bytes:
+    return f"{_escape_controls(text)}\n".encode("utf-8", errors="backslashreplace")
 
 
 def warn(text: str) -> None:
@@ -188,7 +192,7 @@ def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
 
 def show_submitted(run: Run, more: str = "") -> None:
     """Show a run's job ID on stderr, or on stdout if stderr fails."""
-    if not say(_submitted(run) + more):
+    if not streams.tell(_message(_submitted(run) + more)):
         write(f"{_submitted(run)}\n")
 
 

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import sys
-from typing import IO
+from typing import TextIO
 
 
 def occupy_closed() -> None:
@@ -53,7 +53,7 @@ def has_keyboard() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _flushed(stream: IO[str] | None, name: str, content: bytes) -> None:
+def _flushed(stream: TextIO | None, name: str, content: bytes) -> None:
     try:
         if stream is None:
             raise OSError(errno.EBADF, "it is closed")
@@ -65,7 +65,7 @@ def _flushed(stream: IO[str] | None, name: str, content: bytes) -> None:
         raise OSError(error.errno, error.strerror or str(error), name) from None
 
 
-def _empty(stream: IO[str] | None) -> None:
+def _empty(stream: TextIO | None) -> None:
     """Send what a failed stream still holds to the null device; else Python reports it once more at its end."""
     with contextlib.suppress(OSError):
         if stream is not None:
