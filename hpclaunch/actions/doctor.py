@@ -14,8 +14,8 @@ from typing import Any
 
 from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import diagnose
-from hpclaunch.actions.probe_evidence import Check, ProbeEvidence, Verdict
-from hpclaunch.actions.refusals import refusals
+from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence, Verdict
+from hpclaunch.actions.diagnosis.refusals import refusals
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
@@ -208,7 +208,7 @@ def findings(run: Run) -> list[Check]:
 
 def _mpi_types(spec: Mapping[str, Any]) -> list[str]:
     """Return the MPI types that the run's launcher supports."""
-    return scheduler_of(spec["scheduler"]).mpi_types() if launcher_row(spec["launcher"]).is_step else []
+    return scheduler_of(spec["scheduler"]).mpi_types() if launcher_row(spec["launcher"]).mpi_option else []
 
 
 def _read_ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:

@@ -16,7 +16,6 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
 
-_TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
 _BY_THE_SCRIPT = ("HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", "HPCLAUNCH_CHECKPOINT_DIR", "HPCLAUNCH_RESTART_COUNT")
 RANK_LOGS = 512
@@ -108,12 +107,13 @@ def _check_signals(case: Case, launcher: str, decisions: Decisions) -> None:
     Slurm sends it to the steps of a job. Under mpirun the ranks of the first node are children of the script, and so
     belong to no step.
     """
-    own = case.settings.all("sbatch", case.site.name)
+    own, beginnings = case.settings.all("sbatch", case.site.name), case.site.scheduler_row.script_signals
+    to_the_script = tuple(f"--signal={beginning}" for beginning in beginnings)
     for option in (*case.site.sbatch, *own, *case.job.sbatch, *case.request.sbatch):
-        if option.startswith("--signal=") and not option.startswith(_TO_THE_SCRIPT):
+        if option.startswith("--signal=") and not option.startswith(to_the_script):
             decisions.fault(
                 f"under {launcher}, {option} would miss the ranks on the first node, which belong to no Slurm step",
-                next="use --signal=B:… instead: the script receives the signal and passes it on to every rank",
+                next=f"use {to_the_script[0]}… instead: the script receives the signal and passes it on to every rank",
             )
 
 
