@@ -19,13 +19,13 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from hpclaunch.sites.describe import Described, Here
 from hpclaunch.sites.describe.writing import text_of
 from hpclaunch.sites.detect import cluster_name, detect_own_site, detect_site, machine
 
-_PROGRAMS = ("shifter", "podman-hpc", "apptainer", "singularity")
 _MODULES = ("LMOD_CMD", "MODULESHOME")
 
 
@@ -68,7 +68,7 @@ def _machine_facts(system: System) -> Here:
         hostname=os.uname().nodename,
         known_cluster=cluster_name(system.environment),
         python=sys.executable if _can_train() else "",
-        runtimes=tuple(name for name in _PROGRAMS if shutil.which(name)),
+        runtimes=tuple(name for name, row in RUNTIMES.items() if row.program and shutil.which(row.program)),
         module_setup=next((name for name in _MODULES if system.environment.get(name)), ""),
         today=system.now().strftime("%Y-%m-%d"),
     )

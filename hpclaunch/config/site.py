@@ -19,6 +19,7 @@ from hpclaunch.config.fileformat import (
     Memory,
     NotNegative,
     PositiveInt,
+    RuntimeName,
     ScalarLine,
     SchedulerName,
     VariableName,
@@ -39,8 +40,6 @@ BOOK = {"book": True}
 _REQUESTS, _EVERY_SCRIPT = "Resource requests", "In every script"
 _WHOLE_NODES = {"yes": "whole nodes only", "no": "nodes may be shared"}
 _SSH = "nodes of a job {} be entered with ssh"
-
-Runtime = Literal["shifter", "podman-hpc", "apptainer", "singularity", "pyxis"]
 
 
 @record
@@ -276,10 +275,10 @@ class Launchers:
 class Container:
     """How the site runs containers; in a container, ``mpi`` replaces srun's --mpi.
 
-    ``modules`` are those of shifter and podman-hpc: what the site adds to the container (GPU libraries, its MPI).
+    ``modules``, which some runtimes have: what the site adds to the container (GPU libraries, its MPI).
     """
 
-    runtime: Runtime = field(metadata=shown("{}"))
+    runtime: RuntimeName = field(metadata=shown("{}"))
     modules: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
     options: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner=" "))
     mpi: Line | None = field(default=None, metadata=shown("--mpi={}"))

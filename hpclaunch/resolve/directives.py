@@ -6,10 +6,10 @@ import re
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.site import NodeType, Site
+from hpclaunch.core.runtime_rows import ContainerCommand
 from hpclaunch.core.spec import Layout, Pairs, Restarts, Sweep
 from hpclaunch.core.units import CONTROL, format_memory, format_walltime
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.placement import Placement

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hpclaunch.core.records import record
+from hpclaunch.core.runtime_rows import ContainerRequest
 from hpclaunch.core.spec import Pairs
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import command_of
-from hpclaunch.resolve.containers import ContainerRequest, container_of, container_request
+from hpclaunch.resolve.containers import container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
 from hpclaunch.resolve.parts import Parts
@@ -37,7 +38,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
     program = command_of(case, parts.strategy, software.python, decisions)
     directives = directives_of(case, parts, container, decisions)
-    contained = bool(container.prefix or container.srun)
+    contained = bool(container.prefix or container.step_options)
     return Lines(
         directives=directives if scheduler.has_queue else (),
         environment=tuple(environment.items()),

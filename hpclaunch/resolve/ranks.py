@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Sequence
 
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
+from hpclaunch.core.runtime_rows import ContainerCommand
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import Layout, Request
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch, LauncherRow
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
@@ -173,7 +173,7 @@ def launch_of(
         cpu_bind=_cpu_bind_of(case.node(sizing.node_type), layout, options),
         gpu_bind=_gpu_bind_of(case.request, layout, options),
         gpus_by=(site.gpus.srun if site.gpus else None) or "",
-        extra=(*container.srun, *options.extra),
+        extra=(*container.step_options, *options.extra),
         tcp=bool(layout.gpus_per_node) and not own_transport,
         exit_wait=case.job.resources.exit_wait,
         hosts_file=_hosts_file_of(case, layout, row),
@@ -183,7 +183,7 @@ def launch_of(
 
 def _mpi_of(site: Site, options: LauncherOptions, container: ContainerCommand) -> str:
     """Return the type of MPI: inside a container the one that it speaks."""
-    inside = container.prefix or container.srun
+    inside = container.prefix or container.step_options
     contained = site.container.mpi if site.container and inside else None
     return contained or options.mpi or ""
 

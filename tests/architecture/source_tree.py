@@ -13,6 +13,7 @@ from pathlib import Path
 
 import hpclaunch
 from hpclaunch.config.catalog import bundled
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.launchers import LAUNCHERS
 
@@ -23,9 +24,9 @@ LAUNCHER = [path for path in MODULES if "training" not in path.parts]
 TEMPLATES = sorted(bundled("templates").iterdir())
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-SYSTEMS = {*SCHEDULERS, *LAUNCHERS}
-SYSTEM_HOMES = ("launchers.py", "core/scheduler_rows.py", "schedulers/")
-"""Where launchers and schedulers may be named."""
+SYSTEMS = {*SCHEDULERS, *LAUNCHERS, *RUNTIMES}
+SYSTEM_HOMES = ("launchers.py", "core/scheduler_rows.py", "core/runtime_rows.py", "schedulers/")
+"""Where launchers, schedulers and container runtimes may be named."""
 SYSTEM_EXCEPTIONS = {
     ("config/catalog.py", "local"): "the name of the bundled site of this machine, not of a scheduler",
     ("sites/describe/__init__.py", "slurm"): "writes the site files of Slurm clusters",

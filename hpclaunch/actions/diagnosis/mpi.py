@@ -86,9 +86,9 @@ def _mpi_type(evidence: ProbeEvidence) -> str:
         return ""
     typed = [word.removeprefix(mpi.option) for word in evidence.spec["launch"] if word.startswith(mpi.option)]
     if typed:
-        return typed[0]
+        return str(typed[0])
     seen = [assigned.get(mpi.variable, "") for assigned in evidence.values_of("assigned")]
-    return next(filter(None, seen), "")
+    return next((str(name) for name in seen if name), "")
 
 
 def _mpi_hint(evidence: ProbeEvidence) -> str:
