@@ -1,5 +1,5 @@
-"""A launcher, a site, an optimizer, a scheduler and a container runtime are added to a copy of the tree, by the files that
-CONTRIBUTING.md names for them and by no other, and each is used."""
+"""A launcher, a site, an optimizer, a scheduler and a container runtime are added to a copy of the tree, by the files
+that CONTRIBUTING.md names for them and by no other, and each is used."""
 
 from __future__ import annotations
 
