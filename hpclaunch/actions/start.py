@@ -51,13 +51,14 @@ def create_run(system: System, prepared: Prepared) -> Run:
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
+    snapshot = choose(spec.code)
     submission = runs.Submission(
         host=os.uname().nodename,
-        git=system.git_state(Path(spec.code.folder)),
+        git=system.git_state(snapshot),
         environment=system.environment,
         request=request,
     )
-    return runs.create(spec, prepared.script, choose(spec.code), submission)
+    return runs.create(spec, prepared.script, snapshot, submission)
 
 
 def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Unpack[RecordChange]) -> Run:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -118,17 +117,3 @@ def _user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a user ID without a name, for example in a container
         return str(os.getuid())
-
-
-def git_state(folder: Path) -> str:
-    """Return the commit of the code, with ``+changes`` if files differ from it; empty outside a repository."""
-    try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        return f"{commit}+changes" if commit and _git(folder, "status", "--porcelain", "--", ".") else commit
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
