@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
 
+from hpclaunch.actions.system import System
+from hpclaunch.actions.trust import trust_folder
 from hpclaunch.config.catalog import JOB, NAME, Catalog, Found
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
@@ -51,12 +54,12 @@ def show_job(catalog: Catalog, name: str) -> tuple[Found, Job]:
     return catalog.find(JOB, name), load_job(catalog, name, Path.cwd())
 
 
-def new_job(catalog: Catalog, name: str, script: str | None) -> Path:
+def new_job(system: System, name: str, script: str | None) -> Path:
     """Make ``jobs/NAME`` in the project, with a copy of ``script`` if one is named; returns its path.
 
-    Nothing is overwritten. Raises InvalidRequest, Refused.
+    The new folder is trusted, as its content is the user's. Nothing is overwritten. Raises InvalidRequest, Refused.
     """
-    folder = catalog.project / "jobs" / name
+    folder = system.catalog.project / "jobs" / name
     if not NAME.fullmatch(name):
         raise InvalidRequest(Fault(what=f"{name!r} is not a job name", allowed="letters, digits, '.', '_' and '-'"))
     if folder.exists():
@@ -71,6 +74,8 @@ def new_job(catalog: Catalog, name: str, script: str | None) -> Path:
         shutil.copy2(script, folder / Path(script).name)
         program = _program_line(Path(script).name)
     (folder / "job.yaml").write_text(_NEW_JOB.format(name=name, program=program), encoding="utf-8")
+    with contextlib.suppress(Refused):  # where the list cannot be written, the first plan asks
+        trust_folder(system.environment, folder)
     return folder
 
 

@@ -94,6 +94,6 @@ def new(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    folder = jobs.new_job(System().catalog, name, script)
+    folder = jobs.new_job(System(), name, script)
     console.say(f"edit {folder}/job.yaml, then: hpclaunch submit {name} --dry-run")
     console.write(f"{folder}\n")
