@@ -59,6 +59,8 @@ def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submis
         state="INCOMPLETE",
         reason="its directory was never finished, and nothing was queued",
         host=submission.host,
+        user=_user_name(),
+        uid=str(os.getuid()),
         git=submission.git,
         tasks=spec.sweep.count if spec.sweep else 0,
     )
@@ -99,12 +101,8 @@ def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submiss
 
 def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
     """Return who submitted, where, and with which software; no variable that could hold a secret."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user ID without a name, for example in a container
-        user = str(os.getuid())
     return {
-        "user": user,
+        "user": _user_name(),
         "host": os.uname().nodename,
         "system": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
         "folder": os.getcwd(),
@@ -112,3 +110,10 @@ def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
         "python_version": ".".join(map(str, sys.version_info[:3])),
         "variables": {name: environment[name] for name in _RECORDED_VARIABLES if name in environment},
     }
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user ID without a name, for example in a container
+        return str(os.getuid())
