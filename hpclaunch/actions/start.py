@@ -29,7 +29,20 @@ def start(system: System, prepared: Prepared) -> Run:
     from hpclaunch.actions.preflight import check  # imports the resolver, which a further start does not need
 
     check(prepared)
+    _refuse_untrusted(system, prepared)
     return hand_over(create_run(system, prepared), prepared.text, prepared.spec.walltime)
+
+
+def _refuse_untrusted(system: System, prepared: Prepared) -> None:
+    """Raise Refused if the run would start programs of the project here that the user neither named nor trusts."""
+    if prepared.case.site.scheduler_row.has_queue:
+        return
+    from hpclaunch.actions.trust import run_refusal
+
+    refused = run_refusal(system, prepared.case)
+    if refused:
+        next_step = "hpclaunch trust, or the same command in another folder"
+        raise Refused(Fault(what=f"nothing was started: {refused}", next=next_step))
 
 
 def create_run(system: System, prepared: Prepared) -> Run:

@@ -99,7 +99,7 @@ def submit(
         arguments=context.obj,
         accept_unverified=accept_unverified,
     )
-    system = System(warn=console.warn)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     prepared = _prepare(system, request, runs_dir)
     if test_only:
         console.show_estimate(prepared.spec, preflight.estimate(prepared), json)
