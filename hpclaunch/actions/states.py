@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
@@ -110,7 +110,7 @@ def _record_news(run: Run, **news: Unpack[RecordChange]) -> Run:
     """Return the run with the changes, and record them if its directory can be written."""
     try:
         return runs.change(run, durable=False, **news)
-    except OSError:
+    except (OSError, NotFound):
         return replace(run, **news)
 
 
@@ -119,7 +119,10 @@ def _find_start_by_hand(run: Run) -> Run:
     if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
     places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
-    markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    try:
+        markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    except OSError:  # another user's run, or a file system that fails
+        return run
     if not markers:
         return run
     newest = markers[-1].parent.name.rpartition(".")[0]
@@ -186,14 +189,19 @@ def recorded_runs(system: System) -> list[Run]:
     """Return all runs with their last recorded states, newest first; warns of folders that the user may not read."""
     found = runs.known(system.index, system.run_folders)
     warn_not_permitted(system, found.not_permitted)
+    if found.unreadable:
+        system.warn(f"skipped what cannot be read: {_first_of(found.unreadable)}; hpclaunch status PATH says why")
     return list(found.runs)
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
     """Warn, in one line, of folders that were skipped because the user may not read them."""
     if folders:
-        named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
-        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {named}")
+        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {_first_of(folders)}")
+
+
+def _first_of(paths: Sequence[Path]) -> str:
+    return ", ".join(map(str, paths[:_MOST_NAMED])) + (", ..." if paths[_MOST_NAMED:] else "")
 
 
 def all_runs(system: System) -> list[Run]:
