@@ -225,7 +225,7 @@ def _allowed_text(parameter: Parameter | None, value: str) -> str:
     """Return a value as the parameter takes it, rounded if it takes whole numbers only; empty if it takes no such."""
     if parameter is None:
         return ""
-    whole = f"{round(float(value))}" if parameter.kind == "int" else value
+    whole = f"{round(float(value))}" if parameter.value_type == "int" else value
     try:
         parameter.parse(whole)
     except ValueError:
