@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from hpclaunch.core.units import count
+from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.guidelines.rates import Rate, factor
-from hpclaunch.guidelines.reasoning import Interval
 from hpclaunch.planner.amounts import range_of, shorten, time_of, time_range_of
 from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.recipe import Recipe

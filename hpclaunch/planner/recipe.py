@@ -77,10 +77,10 @@ def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
 
     ``largest``: the samples of a replica that fit its memory; a larger batch per rank is accumulated.
     """
-    if not work.per_rank:
+    total = work.total_of(replicas)
+    if total is None or work.per_rank is None:
         return None
-    whole = work.per_rank * work.accumulation
-    return typed_batch(whole * replicas, replicas, largest=min(largest, work.per_rank))
+    return typed_batch(total, replicas, largest=min(largest, work.per_rank))
 
 
 @record
