@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -128,7 +129,7 @@ def ending_of(run: Run, unwell: Callable[[str], tuple[str, ...]] | None = None) 
         state=run.state,
         exit_code=run.exit_code,
         log=_end_of_log(run),
-        ranks_failed=marker.is_file(),
+        ranks_failed=os.path.isfile(marker),
         nodes=1 if single else 0,
         only_node=run.nodes if single else "",
         unwell=unwell(run.nodes) if blamable else (),

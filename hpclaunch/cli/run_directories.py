@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -140,9 +141,9 @@ def rebuild(
         console.write_json({name: list(map(str, paths)) for name, paths in plain.items()})
         return
     for path in rebuilt.forgotten:
-        if path.exists():
+        if os.path.exists(path):
             console.warn(f"{path} is not in the new list: its record cannot be read")
-    missing = sum(not path.exists() for path in rebuilt.forgotten)
+    missing = sum(not os.path.exists(path) for path in rebuilt.forgotten)
     removed = f"{count(missing, 'run')} removed, whose directory no longer exists"
     console.say(f"the list has {count(len(rebuilt.paths), 'run')}; {removed}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product, repeat
@@ -96,7 +97,7 @@ def values_at(folder: Path, index: int) -> dict[str, str]:
 def _lines(path: Path, age: float) -> list[str]:
     """Return the lines of the file. It is read once for all runs, and again when its time of change differs."""
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        if not os.path.isfile(path) or path.stat().st_size > _MOST_BYTES:
             return []
         return path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:

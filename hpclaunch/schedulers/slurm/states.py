@@ -6,6 +6,7 @@ with a delay. The markers that the script wrote decide the rest. One call to eac
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -142,7 +143,7 @@ def _add_own_exit_code(run: Run, status: Status) -> Status:
     code = run.last_exit_code(run.job_id)
     if code is not None:
         return replace(status, exit_code=f"{code}:0")
-    unopened = status.state == "FAILED" and not (run.home / "logs").is_dir()
+    unopened = status.state == "FAILED" and not os.path.isdir(run.home / "logs")
     return replace(status, reason=UNOPENED_LOG) if unopened else status
 
 
