@@ -7,6 +7,7 @@ Each line on stdin is a `Trial` as JSON; the answer on stdout is an `Outcome`.
 from __future__ import annotations
 
 import ctypes
+import encodings
 import importlib
 import io
 import json
@@ -26,12 +27,8 @@ from typing import Any, NoReturn
 SOURCE = Path(__file__).with_name("faulty_io.c")
 _NOT_LOADED = ("hpclaunch.training", "hpclaunch.reports", "hpclaunch.__main__")
 _LIBRARIES = (
-    "submitit.slurm.slurm",
-    "submitit.local.local",
-    "submitit.core.utils",
-    "rich.console",
-    "rich.live",
-    "jinja2",
+    *("submitit.slurm.slurm", "submitit.local.local", "submitit.core.utils", "rich.console", "jinja2"),
+    *("_strptime", "difflib", "glob", "shlex"),
 )
 _SECONDS = 60
 _REPORTS = 200
@@ -42,8 +39,8 @@ _REPORTS = 200
 class Trial:
     """What is typed where. ``user``: a number without a name. ``closed``: which of 0, 1, 2 are closed.
 
-    ``number``: which I/O call below ``root`` (with ``streams`` also on stdout and stderr) fails with ``error``; 0: none.
-    ``stays``: all later ones fail too.
+    ``number``: which I/O call below ``root`` fails with ``error`` (0: none); ``streams``: calls on stdout and stderr
+    count too; ``stays``: all later calls fail too; ``flock``: whether it works.
     """
 
     words: Sequence[str]
@@ -131,6 +128,9 @@ def _load_everything() -> None:
             importlib.import_module(module.name)
     for name in _LIBRARIES:
         importlib.import_module(name)
+    for module in pkgutil.iter_modules(encodings.__path__):  # codecs are loaded on first use
+        if module.name not in ("mbcs", "oem", "cp65001"):
+            importlib.import_module(f"encodings.{module.name}")
 
 
 def _fork(trial: Trial) -> Outcome:
