@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hpclaunch import runs
 from hpclaunch.actions.start import hand_over
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import read_text
+from hpclaunch.core.files import read_bytes, read_end, read_text
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
@@ -353,10 +353,14 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
     return runs.task_of(array, run.index) if run.index >= 0 else array
 
 
+_LARGEST_SCRIPT = 4 * 2**20
+"""Bytes; Slurm refuses scripts of more than 4 MB, unless the site allows them."""
+
+
 def script_of(run: Run) -> str:
     """Return the text of the submitted script. Raises Refused if it cannot be read."""
     try:
-        return run.script.read_text(encoding="utf-8", errors="surrogateescape")
+        return read_bytes(run.script, _LARGEST_SCRIPT).decode("utf-8", errors="surrogateescape")
     except OSError as error:
         raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
 
@@ -389,11 +393,4 @@ def ending_of(run: Run, unwell: Callable[[str], tuple[str, ...]] | None = None) 
 
 def _end_of_log(run: Run, most: int = 64 * 2**10) -> str:
     logs = run.logs()
-    if not logs:
-        return ""
-    try:
-        with logs[-1].open("rb") as file:
-            file.seek(max(0, logs[-1].stat().st_size - most))
-            return file.read(most).decode("utf-8", errors="replace")
-    except OSError:
-        return ""
+    return read_end(logs[-1], most).decode("utf-8", errors="replace") if logs else ""

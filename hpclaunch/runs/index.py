@@ -9,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, NotFound, NotPermitted, did_you_mean
-from hpclaunch.core.files import append_line, write_text
+from hpclaunch.core.files import append_line, read_bytes, write_text
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.records import record
 from hpclaunch.runs.arrays import load_any, task_of
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
+_LARGEST_INDEX = 64 * 2**20
 
 
 @record
@@ -72,8 +73,8 @@ def _load_runs(paths: Iterable[Path]) -> Known:
 def indexed(index: Path) -> list[Path]:
     """Return the absolute paths in the list, each once, oldest first; skips damaged lines."""
     try:
-        text = index.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
+        text = read_bytes(index, _LARGEST_INDEX).decode("utf-8", errors="surrogateescape")
+    except (OSError, ValueError):
         return []
     lines = [line for line in text.split("\n") if line.startswith("/") and len(line) < _LONGEST_PATH]
     return [Path(line) for line in dict.fromkeys(lines) if "\0" not in line]
