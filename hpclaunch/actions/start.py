@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
@@ -17,8 +17,11 @@ from hpclaunch.runs.snapshot import choose
 from hpclaunch.schedulers import scheduler_of
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from hpclaunch.actions.submit import Prepared
     from hpclaunch.actions.system import System
+    from hpclaunch.runs import RecordChange
 
 
 def start(system: System, prepared: Prepared) -> Run:
@@ -48,22 +51,24 @@ def create_run(system: System, prepared: Prepared) -> Run:
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
+    snapshot = choose(spec.code)
     submission = runs.Submission(
         host=os.uname().nodename,
-        git=system.git_state(Path(spec.code.folder)),
+        git=system.git_state(snapshot),
         environment=system.environment,
         request=request,
     )
-    return runs.create(spec, prepared.script, choose(spec.code), submission)
+    return runs.create(spec, prepared.script, snapshot, submission)
 
 
-def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
+def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Unpack[RecordChange]) -> Run:
     """Submit a run's script to its scheduler (``walltime`` in seconds) and return the run with its job ID.
 
     The record says SUBMITTING before the scheduler is asked, so that it is right wherever this is interrupted.
     Raises Refused, SchedulerError, Interrupted.
     """
-    started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
+    claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
+    started = runs.claim(run, **claimed)
     if started is None:
         raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
     with contextlib.suppress(OSError):  # if the folder cannot be written, the scheduler reports it

@@ -132,8 +132,8 @@ def _refuse_depth(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                line = event.start_mark.line + 1
-                raise yaml.YAMLError(f"line {line}: lists and mappings are more than {_DEEPEST} levels deep")
+                where = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
+                raise yaml.YAMLError(f"{where}lists and mappings are more than {_DEEPEST} levels deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 

@@ -10,6 +10,7 @@ except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
 import argparse
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_the_copy_is_the_same_data_set(tmp_path: Path, layout: str) -> None:
     assert local.fingerprint_here() == source.fingerprint == type(local)(CIFAR10, local.path).fingerprint
     if expected is not None:
         assert all((a == b).all() for a, b in zip(local.read("train", np.arange(40)), expected, strict=True))
-    assert [path.name for path in (tmp_path / "local").iterdir()] == [f"cifar10-{source.fingerprint}"]
+    assert [path.name for path in (tmp_path / "local").iterdir()] == [f"cifar10-{source.fingerprint}-{os.geteuid()}"]
     # A second run finds the copy; another rank of the node copies nothing.
     assert node_storage.staged(world(), source, str(tmp_path / "local")).path == local.path
     node_storage.staged(world(local_rank=1), source, str(tmp_path / "elsewhere"))
