@@ -45,7 +45,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = _construct(text)
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise InvalidFile(Fault(where=str(path), what=f"is not valid YAML: {_on_one_line(error)}")) from None
+        raise InvalidFile(Fault(where=str(path), what=f"is not valid YAML: {_join_lines(error)}")) from None
     return _keyed_by_text(path, {} if content is None else content)
 
 
@@ -55,7 +55,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(text, object_pairs_hook=_refuse_repeats, parse_constant=_refuse_constant)
     except (RecursionError, ValueError) as error:
-        raise InvalidFile(Fault(where=str(path), what=f"is not valid JSON: {_on_one_line(error)}")) from None
+        raise InvalidFile(Fault(where=str(path), what=f"is not valid JSON: {_join_lines(error)}")) from None
     return _keyed_by_text(path, content)
 
 
@@ -82,7 +82,7 @@ def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is not a number")
 
 
-def _on_one_line(error: Exception) -> str:
+def _join_lines(error: Exception) -> str:
     return shorten(" ".join(str(error).split()))
 
 

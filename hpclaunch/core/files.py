@@ -4,40 +4,58 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_LOCK_SECONDS = 10.0
-_LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
 _MOST_BYTES = 16 * 2**20
 """A larger record or marker was not written by hpclaunch, and is not read. JSON of this size takes 400 MB at most."""
 _LONGEST_LINE = 2**20
 """Bytes; a longer line of events was not written by hpclaunch either."""
 
 
+_NO_FSYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+"""Errors of file systems that have no fsync for folders."""
+
+
 def write_text(path: Path | str, text: str, durable: bool = True) -> None:
     """Write a file so that a reader sees all of it or the old content. Undecodable bytes of typed text are kept.
 
-    ``durable`` waits until the file is on disk: for content that cannot be computed again.
+    ``durable`` waits until the file and its name are on disk: for content that cannot be computed again.
     """
-    folder, name = os.path.split(path)
-    fresh = os.path.join(folder, f".{name}.{os.getpid()}")
+    folder = os.path.dirname(path)
+    # Random, because processes on other hosts and in other containers have the same numbers.
+    draft = os.path.join(folder, f".hpclaunch-{os.urandom(8).hex()}")
     try:
-        with open(fresh, "wb", buffering=0) as file:
+        with open(draft, "xb", buffering=0) as file:
             _write(file.fileno(), text)
             if durable:
                 os.fsync(file.fileno())
-        os.replace(fresh, path)
+        os.replace(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(fresh)
+            os.unlink(draft)
         raise
+    if durable:
+        sync_folder(folder or ".")
+
+
+def sync_folder(folder: Path | str) -> None:
+    """Wait until the names in a folder are on disk, if its file system can do that. Raises OSError."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return  # a folder that this user may write into, but not read
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FSYNC:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _write(descriptor: int, text: str) -> None:
@@ -46,15 +64,19 @@ def _write(descriptor: int, text: str) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def append_line(path: Path | str, line: str) -> None:
+def append_line(path: Path | str, line: str, durable: bool = False) -> os.stat_result:
     """Append one line. A line that another process appends at the same time comes before or after it.
 
     If the last line is incomplete, as after a full disk, it is ended first, so that only that line is damaged.
+    ``durable`` waits until the line is on disk. Returns what `os.fstat` says of the file.
     """
     with open(path, "ab+", buffering=0) as file:
         end = file.tell()  # the end, since the file is opened for appending
         cut_short = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
         _write(file.fileno(), f"\n{line}\n" if cut_short else f"{line}\n")
+        if durable:
+            os.fsync(file.fileno())
+        return os.fstat(file.fileno())
 
 
 def read_bytes(path: Path | str, most: int) -> bytes:
@@ -98,10 +120,14 @@ def read_text(path: Path | str, most: int = _MOST_BYTES) -> str:
 
     A file of more than ``most`` bytes counts as not readable.
     """
-    try:
-        return read_bytes(path, most).decode("utf-8", errors="replace")
-    except (OSError, ValueError):
-        return ""
+    for _ in range(2):  # a network file system may fail once
+        try:
+            return read_bytes(path, most).decode("utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return ""
+        except OSError:
+            continue
+    return ""
 
 
 def read_end(path: Path | str, most: int) -> bytes:
@@ -144,35 +170,3 @@ def json_object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of hpclaunch from changing the folder's record while the block runs.
-
-    The block runs without a lock if the file system has none, or if another process holds it too long (a stopped one,
-    or one on a dead node). Then the last process to write the record wins.
-    """
-    with contextlib.ExitStack() as stack:
-        # The folder itself is locked. NFS locks only files that are open for writing, so there a file in the folder is.
-        for name, flags in ((str(folder), os.O_RDONLY | os.O_DIRECTORY), (f"{folder}/.lock", _LOCK_FILE)):
-            if _lock(name, flags, stack):
-                break
-        yield
-
-
-def _lock(name: str, flags: int, stack: contextlib.ExitStack) -> bool:
-    """Wait for the lock, and keep it until the stack is closed; False if this file cannot be locked."""
-    try:
-        descriptor = os.open(name, flags | os.O_CLOEXEC, 0o600)
-        stack.callback(os.close, descriptor)
-        deadline = time.monotonic() + _LOCK_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.02)
-    except OSError:
-        return False
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import tokenize
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ ERRORS = (
     OSError,
     RuntimeError,  # an encrypted member; with it RecursionError and NotImplementedError
     SyntaxError,
+    tokenize.TokenError,  # of a header that is no Python literal
     LookupError,
     TypeError,
     AssertionError,

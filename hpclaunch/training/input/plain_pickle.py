@@ -52,11 +52,11 @@ def read(content: bytes) -> Any:
     except (IndexError, UnicodeDecodeError, UnicodeEncodeError) as error:
         raise Damaged("{} at byte {}".format(type(error).__name__, reader.place)) from None
     if isinstance(value, dict):
-        return {key: _plain(member) for key, member in value.items()}
-    return _plain(value)
+        return {key: _unwrap(member) for key, member in value.items()}
+    return _unwrap(value)
 
 
-def _plain(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     return value.value if isinstance(value, _Array) else value
 
 
@@ -76,7 +76,7 @@ class _Reader:
                 return self._stack.pop()
             step = STEPS.get(code)
             if step is None:
-                raise Damaged("byte {} at {}, which plain values do not need".format(code, self.place - 1))
+                raise Damaged("byte {!r} at {}, which plain values do not need".format(code, self.place - 1))
             step(self)
         raise Damaged("more than {} steps".format(MOST_STEPS))
 
@@ -191,18 +191,18 @@ class _Reader:
             self.push(_Array())
         elif call == "dtype" and len(arguments) in (1, 2, 3):
             if arguments[0] not in ("u1", b"u1"):
-                raise Refused("an array of {}".format(_short(arguments[0])))
+                raise Refused("an array of {}".format(_describe(arguments[0])))
             self.push(_UInt8())
         elif call == "encode" and len(arguments) == 2:
             self.push(self._encode(*arguments))
         elif call == "_frombuffer" and len(arguments) == 4:
-            self.push(_filled(_Array(), arguments[2], arguments[1], arguments[3] == "F", arguments[0]))
+            self.push(_fill(_Array(), arguments[2], arguments[1], arguments[3] == "F", arguments[0]))
         else:
             raise Damaged("a call of {} with {} arguments".format(call, len(arguments)))
 
     def _encode(self, text: Any, encoding: Any) -> bytes:
         if type(text) is not str or encoding not in ("latin1", "latin-1"):
-            raise Refused("the encoding {}".format(_short(encoding)))
+            raise Refused("the encoding {}".format(_describe(encoding)))
         self._encoded += len(text)  # the same text may be named again and again
         if self._encoded > len(self.content):
             raise Damaged("more text to encode than the file contains")
@@ -217,13 +217,13 @@ class _Reader:
         if isinstance(made, _Array):
             if len(state) != 5:
                 raise Damaged("an array's state of {} parts".format(len(state)))
-            _filled(made, state[1], state[2], bool(state[3]), state[4])
+            _fill(made, state[1], state[2], bool(state[3]), state[4])
 
 
-def _filled(made: _Array, shape: Any, kind: Any, by_columns: bool, octets: Any) -> _Array:
+def _fill(made: _Array, shape: Any, kind: Any, by_columns: bool, octets: Any) -> _Array:
     """Give an array its content, whose length must be that of its shape."""
     if not isinstance(kind, _UInt8):
-        raise Refused("an array of {}".format(_short(kind)))
+        raise Refused("an array of {}".format(_describe(kind)))
     if type(octets) is str:  # of Python 2
         octets = octets.encode("latin1")
     sides = shape if type(shape) is tuple and len(shape) <= 4 else ()
@@ -238,7 +238,7 @@ def _filled(made: _Array, shape: Any, kind: Any, by_columns: bool, octets: Any) 
     return made
 
 
-def _short(value: Any) -> str:
+def _describe(value: Any) -> str:
     """A value in a message: text is cut, and anything that could be deep is only named."""
     return repr(value[:LONGEST_NAME]) if type(value) in (str, bytes) else type(value).__name__
 
