@@ -24,17 +24,15 @@ def add_node_types(draft: Draft, cluster: Cluster) -> None:
         home, key = cluster.homes[group.name], f"node_types.{group.name}"
         # The usual partition stands in the defaults already.
         members[group.name] = _node_type_values(cluster, group, home if home != usual else "")
-        if group.mixed:
-            draft.derived[key] = "the smallest of its nodes; some have more, and no sbatch option can select those"
-        if not group.gpu[1]:
-            continue
-        if stand_ins:
+        if group.gpu[1] and stand_ins:
             members[group.name]["stand_in_gpus"] = True
             why = f"gres.conf names {stand_ins[0]}, which is not a device in /dev"
             draft.derived[f"{key}.stand_in_gpus"] = why
-        else:
+        elif group.gpu[1]:
             why = "Slurm does not show the model or its memory; the planner needs both, and containers need the maker"
             draft.add_gap(f"{key}.gpu_model", why, "gpu_model: NVIDIA A100, gpu_memory_gb: 80")
+        if group.mixed:
+            draft.derived[key] = "the smallest of its nodes; some have more, and no sbatch option can select those"
     draft.add("node_types", members, SLURM)
 
 
@@ -70,7 +68,7 @@ def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Mem
 
 
 def _usable_cores(cluster: Cluster, group: NodeGroup) -> int:
-    """Return the cores of a node that jobs may use: without those of Slurm itself, and as far as the partition allows."""
+    """Return the cores of a node that jobs may use: without Slurm's own, and as many as the partition allows."""
     usable = min(node.usable_cpus // node.cpus_per_core for node in group.nodes)
     most_cpus = numbers([cluster.home_fields(group).get("MaxCPUsPerNode", "")])
     if most_cpus and most_cpus[0]:
@@ -93,9 +91,8 @@ def _add_memory_gap(draft: Draft, group: NodeGroup, fields: Fields, config: Fiel
     """Add the gap if the default memory of a whole node's job is below 90 % of the node's."""
     cpus = min(node.usable_cpus for node in group.nodes)
     for key, times in (("DefMemPerCPU", cpus), ("DefMemPerNode", 1)):
-        share = next(
-            iter(numbers([fields.get(key, ""), config.get(key, "")])), 0
-        )  # the partition's, else the cluster's
+        # The partition's default stands above the cluster's.
+        share = next(iter(numbers([fields.get(key, ""), config.get(key, "")])), 0)
         if 0 < share * times < group.memory * 0.9:
             why = f"with {key}={share} a job that asks for no memory gets {share * times} of {group.memory} MB"
             draft.add_gap(f"node_types.{group.name}.request_memory", why, f"request_memory: {group.memory}M")
