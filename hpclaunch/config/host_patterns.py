@@ -106,7 +106,7 @@ class _Reader:
         if depth > _DEEPEST:
             raise self.fault(f"groups are more than {_DEEPEST} levels deep")
         parts = [self._read_sequence(depth)]
-        while self._next() == "|":
+        while self._peek() == "|":
             self.place += 1
             parts.append(self._read_sequence(depth))
         if len(parts) == 1:
@@ -115,7 +115,7 @@ class _Reader:
 
     def _read_sequence(self, depth: int) -> Part:
         parts: list[Part] = []
-        while self._next() not in ("", "|", ")"):
+        while self._peek() not in ("", "|", ")"):
             parts.append(self._read_repeated(depth))
 
         def build(after: int) -> int:
@@ -127,12 +127,12 @@ class _Reader:
 
     def _read_repeated(self, depth: int) -> Part:
         part = self._read_one(depth)
-        mark = self._next()
+        mark = self._peek()
         if mark not in ("*", "+", "?", "{") or not mark:
             return part
         least, most = self._read_times(mark)
-        if self._next() in ("*", "+", "?", "{") and self._next():
-            raise self.fault(f"{self._next()!r} repeats what is repeated already")
+        if self._peek() in ("*", "+", "?", "{") and self._peek():
+            raise self.fault(f"{self._peek()!r} repeats what is repeated already")
 
         def build(after: int) -> int:
             if most is None:
@@ -167,27 +167,27 @@ class _Reader:
         if character == "(":
             return self._read_group(depth)
         if character == "[":
-            negated = self._next() == "^"
+            negated = self._peek() == "^"
             self.place += negated
-            return self._accepting(self._read_set(), negated)
+            return self._accept(self._read_set(), negated)
         if character == "\\":
-            return self._accepting(self._read_escaped())
+            return self._accept(self._read_escaped())
         if character == ".":
-            return self._accepting(_LINE_END, negated=True)
+            return self._accept(_LINE_END, negated=True)
         if (character == "^" and self.place == 1) or (character == "$" and self.place == len(self.text)):
             return lambda after: after  # the whole name must match anyway
         if character in _SPECIAL:
             self.place -= 1
             raise self.fault(f"{character!r} is not allowed here")
-        return self._accepting(frozenset(character))
+        return self._accept(frozenset(character))
 
     def _read_group(self, depth: int) -> Part:
-        if self._next() == "?":
+        if self._peek() == "?":
             if not self.text.startswith("?:", self.place):
                 raise self.fault("groups that begin with (? are not supported, except (?:")
             self.place += 2
         part = self.read_choice(depth + 1)
-        if self._next() != ")":
+        if self._peek() != ")":
             raise self.fault("a group is not closed")
         self.place += 1
         return part
@@ -201,14 +201,14 @@ class _Reader:
 
     def _read_set(self) -> frozenset[str]:
         found: set[str] = set()
-        if self._next() == "]":
+        if self._peek() == "]":
             raise self.fault("']' is not supported at the beginning of a set")
         while (character := self._take()) != "]":
             if not character or not character.isascii():
                 raise self.fault("a set of characters is not closed, or holds other characters than ASCII")
             if character == "\\":
                 found |= self._read_escaped()
-            elif self._next() == "-" and self.text[self.place + 1 : self.place + 2] not in ("", "]"):
+            elif self._peek() == "-" and self.text[self.place + 1 : self.place + 2] not in ("", "]"):
                 self.place += 1
                 last = self._take()
                 if not last.isascii() or not last.isalnum() or last < character:
@@ -218,7 +218,7 @@ class _Reader:
                 found.add(character)
         return frozenset(found)
 
-    def _accepting(self, characters: frozenset[str], negated: bool = False) -> Part:
+    def _accept(self, characters: frozenset[str], negated: bool = False) -> Part:
         return lambda after: self._add(State(characters, negated, after))
 
     def _count_step(self) -> None:
@@ -232,7 +232,7 @@ class _Reader:
         self.states.append(state)
         return len(self.states) - 1
 
-    def _next(self) -> str:
+    def _peek(self) -> str:
         return self.text[self.place : self.place + 1]
 
     def _take(self) -> str:
