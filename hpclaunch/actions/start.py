@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
-from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
+from hpclaunch.core.errors import Fault, Interrupted, NotFound, NotRecorded, Refused, SchedulerError, Unanswered
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run
 from hpclaunch.runs.snapshot import choose
@@ -29,7 +29,20 @@ def start(system: System, prepared: Prepared) -> Run:
     from hpclaunch.actions.preflight import check  # imports the resolver, which a further start does not need
 
     check(prepared)
+    _refuse_untrusted(system, prepared)
     return hand_over(create_run(system, prepared), prepared.text, prepared.spec.walltime)
+
+
+def _refuse_untrusted(system: System, prepared: Prepared) -> None:
+    """Raise Refused if the run would start programs of the project here that the user neither named nor trusts."""
+    if prepared.case.site.scheduler_row.has_queue:
+        return
+    from hpclaunch.actions.trust import run_refusal
+
+    refused = run_refusal(system, prepared.case)
+    if refused:
+        next_step = "hpclaunch trust, or the same command in another folder"
+        raise Refused(Fault(what=f"nothing was started: {refused}", next=next_step))
 
 
 def create_run(system: System, prepared: Prepared) -> Run:
@@ -79,10 +92,12 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
     try:
         job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
     except Unanswered as error:
-        runs.change(started, reason=" ".join(error.faults[0].what.split()))
+        with contextlib.suppress(OSError, NotFound):  # the scheduler's answer counts more
+            runs.change(started, reason=" ".join(error.faults[0].what.split()))
         raise
     except SchedulerError as error:
-        runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
+        with contextlib.suppress(OSError, NotFound):
+            runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
         raise
     except KeyboardInterrupt:
         next_step = f"to see whether it is: hpclaunch status {run.label}; to end it: hpclaunch cancel {run.label}"
@@ -91,4 +106,14 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
     row = scheduler_row(run.scheduler)
     if row.has_queue and not run.tasks:
         runs.reserve(run, job_id)
-    return runs.change(started, job_id=job_id, state=row.first_state, submission="hpclaunch")
+    try:
+        return runs.change(started, job_id=job_id, state=row.first_state, submission="hpclaunch")
+    except (OSError, NotFound) as error:
+        raise _not_recorded(started, job_id, error) from None
+
+
+def _not_recorded(run: Run, job_id: str, error: OSError | NotFound) -> NotRecorded:
+    why = error.strerror if isinstance(error, OSError) else error.faults[0].what
+    what = f"{run.label} was submitted as job {job_id}, but its record could not be written: {why}"
+    fault = Fault(where=str(run.path), what=what, next=f"do not submit it again; hpclaunch status {run.path}")
+    return NotRecorded(fault, job_id=job_id, run_dir=str(run.path))

@@ -113,6 +113,7 @@ def _start_and_leave(run: Run, walltime: int, reader: int, writer: int) -> None:
 def _start(run: Run, walltime: int) -> str:
     from submitit.local.local import LocalExecutor, LocalJob
 
+    os.chdir(run.path)  # submitit starts `python -m`, which would take modules of the same names from the project
     executor = LocalExecutor(folder=run.path / "logs")
     minutes = walltime / 60 + _BACKSTOP_MINUTES if walltime else _YEAR_MINUTES
     executor.update_parameters(timeout_min=minutes, tasks_per_node=1, stderr_to_stdout=True)
@@ -172,7 +173,7 @@ def _members(run: Run) -> list[int]:
 
 
 def _is_controller(run: Run, command: Sequence[bytes]) -> bool:
-    """Whether the process with the run's number is still its controller. An older record does not know its beginning."""
+    """Whether the process with the run's number is still its controller; an older run does not know its beginning."""
     number, _, began = read_text(run.path / _PROCESS).strip().partition(" ")
     if number == run.job_id and began and began != _beginning_of(number):
         return False
