@@ -209,17 +209,22 @@ def find(system: System, names: Sequence[str]) -> list[Run]:
 
 
 def recorded_runs(system: System) -> list[Run]:
-    """Return all runs with their last recorded states, newest first; warns of folders that the user may not read."""
+    """Return all runs with their last recorded states, newest first; warns of those that cannot be read."""
     found = runs.known(system.index, system.run_folders)
     warn_not_permitted(system, found.not_permitted)
+    if found.newer:
+        system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_named(found.newer)}")
     return list(found.runs)
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
     """Warn, in one line, of folders that were skipped because the user may not read them."""
     if folders:
-        named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
-        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {named}")
+        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {_named(folders)}")
+
+
+def _named(folders: Sequence[Path]) -> str:
+    return ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
 
 
 def all_runs(system: System) -> list[Run]:

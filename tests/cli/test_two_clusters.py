@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Desk, Done
 
-# The programs of one cluster. FOLDER/jobs has its jobs as ID|STATE|WORKING FOLDER, FOLDER/calls each call as PROGRAM IDS.
+# The programs of one cluster. FOLDER/jobs has its jobs as ID|STATE|WORKING FOLDER; FOLDER/calls has PROGRAM and IDs.
 SLURM = """#!/bin/bash
 program=${{0##*/}}
 asked=
@@ -257,6 +257,6 @@ def test_a_record_of_a_newer_version_is_one_clear_error(alpha: Cluster) -> None:
     for words in (["status"], ["cancel"], ["logs"], ["runs", "show"], ["runs", "forget", "--yes"]):
         done = alpha.type(*words, run.name)
         assert (done.code, done.err.count("a newer hpclaunch wrote this record: it has format 2")) == (1, 1), done.err
-    assert "a newer hpclaunch wrote" in alpha.type("status").err
+    assert f"skipped 1 run that a newer hpclaunch wrote: {run}" in alpha.type("status").err
     assert alpha.type("runs", "rebuild", "--json").json["forgotten"] == []
     assert (run / "run.json").read_text() == newer
