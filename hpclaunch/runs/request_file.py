@@ -52,7 +52,7 @@ def read_request(run_dir: Path) -> tuple[Request, Path]:
         what = f"the file with the run's request is missing or damaged: {'; '.join(problems)}"
         after = "resume it without --nodes, --walltime and --recipe"
         raise Refused(Fault(where=str(file), what=what, next=after))
-    values = {field.name: _as_tuples(recorded[field.name]) for field in fields(Request) if field.name in recorded}
+    values = {field.name: _restore_tuples(recorded[field.name]) for field in fields(Request) if field.name in recorded}
     return Request(**values), Path(recorded["cwd"])
 
 
@@ -69,6 +69,6 @@ def _problem(name: str, annotation: str, recorded: dict[str, Any]) -> str:
     return "" if is_valid(value) or (optional and value is None) else f"'{name}' must be {allowed}"
 
 
-def _as_tuples(value: Any) -> Any:
+def _restore_tuples(value: Any) -> Any:
     """Return JSON's lists as tuples, which they were before they were written."""
-    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(_restore_tuples, value)) if isinstance(value, list) else value
