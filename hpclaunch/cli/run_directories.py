@@ -111,7 +111,7 @@ def clean(
             )
         )
     system = System(warn=console.warn)
-    found = states.find(system, run) if run else _covered(system, all_folders)
+    found = states.find(system, run) if run else _runs_to_cover(system, all_folders)
     ended, kept = cleaning.cleanable(found, _age(older_than), keep, system.now())
     cleaning.refuse_others(ended)
     if run and kept:
@@ -125,7 +125,7 @@ def clean(
     run_tables.show_deleted(deletions, cleaning.delete(system, ended, console.say), json)
 
 
-def _covered(system: System, all_folders: bool) -> list[Run]:
+def _runs_to_cover(system: System, all_folders: bool) -> list[Run]:
     """Return the runs that `clean` covers when none is named; says how many it does not cover."""
     from hpclaunch.actions import clean as cleaning
     from hpclaunch.actions import states
