@@ -111,9 +111,8 @@ def _look_at_runs(before: Taken, listed: bytes, job: Job) -> Taken:
             finished.append(found)
         elif name not in known:
             still_open.append(path)
-    return Taken(
-        read=len(whole), open=tuple(still_open), finished=tuple(finished[-MOST_KEPT:]), passed=tuple(passed[-MOST_REPORTED:])
-    )
+    newest, reported = tuple(finished[-MOST_KEPT:]), tuple(passed[-MOST_REPORTED:])
+    return Taken(read=len(whole), open=tuple(still_open), finished=newest, passed=reported)
 
 
 def _finished_run(run: Run, job: Job) -> Finished | None:
