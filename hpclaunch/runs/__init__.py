@@ -20,6 +20,7 @@ from hpclaunch.runs.claims import holder_of, release, reserve
 from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
+from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, unlist_own
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, RecordChange, Run, change, claim, load, save
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "RecordChange",
     "Run",
     "Submission",
+    "adopt",
     "change",
     "claim",
     "create",
@@ -44,12 +46,15 @@ __all__ = [
     "index_file",
     "indexed",
     "inside",
+    "is_own",
     "is_unfinished",
     "jobs_of",
     "known",
+    "list_own",
     "load",
     "load_any",
     "locked",
+    "newest_own",
     "numbers",
     "rebuild",
     "record_tasks",
@@ -61,6 +66,7 @@ __all__ = [
     "swept",
     "task_of",
     "tasks_of",
+    "unlist_own",
     "whole_of",
     "write_text",
 ]
