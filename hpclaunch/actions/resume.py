@@ -10,6 +10,7 @@ from typing import Any
 
 from hpclaunch import runs
 from hpclaunch.actions.advice import advised
+from hpclaunch.actions.identity import require_own_site
 from hpclaunch.actions.load import load
 from hpclaunch.actions.preflight import check
 from hpclaunch.actions.retry import start_in_array
@@ -48,23 +49,26 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
     keeps its global batch, optimizer, schedule and rate, unless a ``recipe`` is named. Raises Refused for a run that
     has not ended or that completed, and for a number of ranks that cannot share its batch.
     """
+    require_own_site(run)
     if run.tasks or run.index >= 0:
         return _resume_in_array(run, changes), []
     _refuse_unended(run)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
-    options = scheduler_row(run.scheduler).excluding(run.excluded)
+    row = scheduler_row(run.scheduler)
     if changes.none:
         text = read_text(run.script)
         if not text:
             raise Refused(Fault(where=str(run.script), what="cannot be read", next="hpclaunch submit"))
         os.utime(run.script)  # the script counts its restarts from here
         recorded = run.spec().get("walltime")
-        return hand_over(run, text, recorded if isinstance(recorded, int) else 0, options, earlier=earlier), []
+        text = row.without_nodes(text, run.excluded)
+        return hand_over(run, text, recorded if isinstance(recorded, int) else 0, earlier=earlier), []
     prepared, remarks = _prepare_resumed(system, run, changes)
     check(prepared)
     _write(run, prepared, len(earlier))
     warnings = [*prepared.notices, *remarks]
-    return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), warnings
+    text = row.without_nodes(prepared.text, run.excluded)
+    return hand_over(run, text, prepared.spec.walltime, earlier=earlier), warnings
 
 
 def _resume_in_array(run: Run, changes: Changes) -> Run:
@@ -85,7 +89,7 @@ def _resume_in_array(run: Run, changes: Changes) -> Run:
             (task.path / "resumed").touch()  # the script counts its restarts from here
         except OSError as error:
             raise Refused(Fault(where=str(task.path), what=f"cannot be written: {error.strerror}")) from None
-    return start_in_array(run, [task.index for task in ended], run.excluded)
+    return start_in_array(run, [task.index for task in ended], run.excluded, run.excluded_because)
 
 
 def _refuse_unended(run: Run) -> None:

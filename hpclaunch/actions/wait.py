@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.actions.identity import obstacle, require_permission
 from hpclaunch.actions.retry import retry
 from hpclaunch.actions.states import NEVER_QUEUED, refreshed
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
@@ -28,9 +29,11 @@ def follow(
     """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
 
     The scheduler is asked at growing intervals, up to 15 s. The logs of all starts (or of one ``rank``) are read every
-    half second. Raises SchedulerError if the state is UNKNOWN several times in a row.
+    half second. Raises SchedulerError if the state is UNKNOWN several times in a row, and Refused for a run that is not
+    asked about from here.
     """
     tail = Tail(run, rank)
+    require_permission([] if run.final else [run])
     pause = since = scheduler_row(run.scheduler).first_pause_s
     unknown = 0
     while True:
@@ -73,6 +76,7 @@ def wait(
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     runs = list(found)
     pause = max((scheduler_row(run.scheduler).first_pause_s for run in runs), default=0.0)
+    not_asked = {run.path for run in runs if not run.final and obstacle(run)}
     retries_left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
     while True:
         runs = refreshed(runs)
@@ -81,7 +85,7 @@ def wait(
         runs = _retry_ended(runs, retries_left, tell)
         yield runs
         lost = {path for path, times in unknown.items() if times >= _PATIENCE}
-        if all(run.final or run.state in NEVER_QUEUED or run.path in lost for run in runs):
+        if all(run.final or run.state in NEVER_QUEUED or run.path in lost | not_asked for run in runs):
             return
         pause = min(_lengthen_pause(pause, runs), deadline - time.monotonic())
         if pause <= 0:

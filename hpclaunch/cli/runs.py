@@ -122,7 +122,7 @@ def cancel(
     if run:
         run_tables.show_status(cancel.cancel(states.find(system, run)), json)
         return
-    active = [job for job in states.all_runs(system) if not job.final and cancel.has_a_job(job)]
+    active = cancel.all_cancellable(states.all_runs(system))
     if not active:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for job in active:
