@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
 
 from hpclaunch import runs
 from hpclaunch.actions.advice import advised
@@ -20,12 +18,12 @@ from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import LIBRARY, Request
+from hpclaunch.core.spec import LIBRARY
 from hpclaunch.runs import Run
-from hpclaunch.runs.create import REQUEST
+from hpclaunch.runs.request_file import read_request
 
 
 @record
@@ -105,18 +103,12 @@ def _refuse_unended(run: Run) -> None:
 
 def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepared, list[str]]:
     """Plan and render the run's recorded request again, with the changes; returns remarks on the batch, too."""
-    recorded = json_object(read_text(run.path / REQUEST))
-    known = {field.name for field in fields(Request)}
-    typed = {key: _tuples(value) for key, value in recorded.items() if key in known}
-    if "target" not in typed or not isinstance(recorded.get("cwd"), str):
-        what = "the file with the run's request is missing or damaged"
-        after = "resume it without --nodes, --walltime and --recipe"
-        raise Refused(Fault(where=str(run.path / REQUEST), what=what, next=after))
-    request = Request(**{**typed, "site": run.site})
+    typed, folder = read_request(run.path)
+    request = replace(typed, site=run.site)
     # The same node count as before, unless another is typed: the planner might choose another one now.
     nodes, walltime = changes.nodes or _nodes_before(run) or request.nodes, changes.walltime or request.walltime
     request = replace(request, nodes=nodes, walltime=walltime, recipe=changes.recipe or request.recipe)
-    there = replace(system, cwd=Path(recorded["cwd"]))
+    there = replace(system, cwd=folder)
     case = load(there, request, job=_job_of(run))
     case = replace(case, context=replace(case.context, run_dir=str(run.path)))
     if changes.recipe is None and case.job.training is not None:
@@ -147,11 +139,6 @@ def _job_of(run: Run) -> Job:
     from hpclaunch.config.fileformat import read
 
     return read(run.path / "code" / "job.yaml", Job, name=run.name, folder=str(run.path / "code"))
-
-
-def _tuples(value: Any) -> Any:
-    """Return JSON's lists as tuples, which they were before they were written."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _write(run: Run, prepared: Prepared, number: int) -> None:

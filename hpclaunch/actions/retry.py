@@ -34,12 +34,12 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     excluded, because = _nodes_to_exclude(decision.exclude, run)
     text = scheduler_row(run.scheduler).without_nodes(script_of(run), excluded)
     _, walltime = submission_options(run)
-    tell(f"{run.label}: {decision.reason}; starting it again" + _without(excluded, decision.exclude))
+    tell(f"{run.label}: {decision.reason}; starting it again" + _exclusion_words(excluded, decision.exclude))
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
     return hand_over(run, text, walltime, earlier=earlier, excluded=excluded, excluded_because=because)
 
 
-def _without(excluded: str, evidence: Mapping[str, str]) -> str:
+def _exclusion_words(excluded: str, evidence: Mapping[str, str]) -> str:
     """Return the nodes that the new start avoids, with the evidence against those that this failure added."""
     reasons = "; ".join(f"{node}: {why}" for node, why in evidence.items())
     return (f" without {excluded}" if excluded else "") + (f" ({reasons})" if reasons else "")
@@ -80,7 +80,7 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
     excluded, because = _nodes_to_exclude(evidence, run)
     subject = run.label if is_single else f"{count(len(again), 'run')} of {run.label}"
     reason = ", ".join(dict.fromkeys(decision.reason for decision in again.values()))
-    tell(f"{subject}: {reason}; starting again" + _without(excluded, evidence))
+    tell(f"{subject}: {reason}; starting again" + _exclusion_words(excluded, evidence))
     return start_in_array(run, list(again), excluded, because)
 
 
@@ -148,11 +148,11 @@ def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
         ranks_failed=bool(start) and (run.path / "attempts" / start / "first-failure").is_file(),
         nodes=names_in(run.nodes),
         tasks_per_node=_tasks_per_node(run),
-        unwell=unwell(run.nodes, _beginning(run, start)) if blamable else {},
+        unwell=unwell(run.nodes, _start_time(run, start)) if blamable else {},
     )
 
 
-def _beginning(run: Run, start: str) -> float | None:
+def _start_time(run: Run, start: str) -> float | None:
     """Return when a start began, in seconds of the epoch; None if that is not known."""
     try:
         return (run.path / "attempts" / start / "started").stat().st_mtime if start else None

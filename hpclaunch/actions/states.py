@@ -44,7 +44,7 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
     updated = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in recorded}
     now = {**parents, **updated}
     asked = [runs.task_of(now[run.home], run.index) if run.index >= 0 else now[run.path] for run in found]
-    return [_with_obstacle(run, obstacles.get(run.home)) for run in asked]
+    return [_show_obstacle(run, obstacles.get(run.home)) for run in asked]
 
 
 def _obstacle_to_asking(run: Run) -> Fault | None:
@@ -53,7 +53,7 @@ def _obstacle_to_asking(run: Run) -> Fault | None:
     return other_users(run) if is_settled else obstacle(run)
 
 
-def _with_obstacle(run: Run, fault: Fault | None) -> Run:
+def _show_obstacle(run: Run, fault: Fault | None) -> Run:
     """Return the run in its last recorded state, with the reason why nothing was asked; the reason is not recorded."""
     if fault is None:
         return run
@@ -210,17 +210,22 @@ def find(system: System, names: Sequence[str]) -> list[Run]:
 
 
 def recorded_runs(system: System) -> list[Run]:
-    """Return all runs with their last recorded states, newest first; warns of folders that the user may not read."""
+    """Return all runs with their last recorded states, newest first; warns of those that cannot be read."""
     found = runs.known(system.index, system.run_folders)
     warn_not_permitted(system, found.not_permitted)
+    if found.newer:
+        system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_list_some(found.newer)}")
     return list(found.runs)
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
     """Warn, in one line, of folders that were skipped because the user may not read them."""
     if folders:
-        named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
-        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {named}")
+        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {_list_some(folders)}")
+
+
+def _list_some(folders: Sequence[Path]) -> str:
+    return ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
 
 
 def all_runs(system: System) -> list[Run]:

@@ -118,10 +118,7 @@ def clean(
 
 @app.command()
 def forget(
-    run: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of runs."),
-    ],
+    run: flags.NamedRuns = None,
     yes: flags.Yes = False,
     json: flags.Json = False,
 ) -> None:
@@ -133,6 +130,8 @@ def forget(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
+    if not run:
+        raise InvalidRequest(Fault(what="name the runs to close", next="hpclaunch status lists the runs"))
     found = cancel.forgettable(states.find(System(warn=console.warn), run))
     for each_run in found:
         console.say(f"  {each_run.label} {each_run.job_id or '-'} {each_run.state} {each_run.reason}".rstrip())

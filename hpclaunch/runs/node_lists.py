@@ -17,11 +17,11 @@ def names_in(nodes: str) -> tuple[str, ...]:
     """Return the names of the nodes in their order; none if the text is damaged."""
     names: list[str] = []
     for item in _ITEM.findall(nodes):
-        names += islice(_expanded(item), _MOST - len(names))
+        names += islice(_expand_item(item), _MOST - len(names))
     return tuple(names)
 
 
-def _expanded(item: str) -> Iterator[str]:
+def _expand_item(item: str) -> Iterator[str]:
     """Yield the names of one item. Brackets hold numbers, with leading zeros where the names have them."""
     match = _BRACKETS.search(item)
     if match is None:
@@ -33,4 +33,4 @@ def _expanded(item: str) -> Iterator[str]:
         if span is None:
             return
         for number in range(int(span[1]), int(span[2] or span[1]) + 1):
-            yield from _expanded(f"{item[: match.start()]}{number:0{len(span[1])}d}{item[match.end() :]}")
+            yield from _expand_item(f"{item[: match.start()]}{number:0{len(span[1])}d}{item[match.end() :]}")

@@ -16,7 +16,7 @@ from hpclaunch.runs import Run
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
-    from hpclaunch.sites.describe import Described, Here
+    from hpclaunch.sites.describe.draft import Described, Here
 
 
 @record

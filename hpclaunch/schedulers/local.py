@@ -19,7 +19,7 @@ from hpclaunch.schedulers import Cluster, Estimate, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
-    from hpclaunch.sites.describe import Described, Here
+    from hpclaunch.sites.describe.draft import Described, Here
 
 _BACKSTOP_MINUTES = 10
 _YEAR_MINUTES = 365 * 24 * 60

@@ -7,8 +7,8 @@ from pathlib import Path
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.schedulers.slurm.programs import ask
-from hpclaunch.sites.describe import Answers
 from hpclaunch.sites.describe.answers import SINFO_FORMAT, settings
+from hpclaunch.sites.describe.draft import Answers
 
 
 def answers(user: str) -> Answers:

@@ -76,7 +76,7 @@ def _state_in_log(run: Run) -> str:
         return ""
     lines = [line for line in _LINE.finditer(end_of_log(run)) if _is_of(line["job"], run)]
     # The log holds the lines of all starts of the job: one that was requeued is not ended by an earlier line.
-    if not lines or (len(starts) > 1 and _local(lines[-1]["time"]) < _started(run, starts[-1])):
+    if not lines or (len(starts) > 1 and _epoch_of(lines[-1]["time"]) < _start_time(run, starts[-1])):
         return ""
     cause = lines[-1]["cause"] or ""
     return "" if cause == "JOB REQUEUE" else _STATES.get(cause, "CANCELLED")
@@ -87,14 +87,14 @@ def _is_of(job: str, run: Run) -> bool:
     return "_" in run.job_id or job == run.job_id
 
 
-def _local(text: str) -> float:
+def _epoch_of(text: str) -> float:
     try:
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):
         return 0.0
 
 
-def _started(run: Run, start: str) -> float:
+def _start_time(run: Run, start: str) -> float:
     text = read_text(run.path / "attempts" / start / "started").strip()
     try:
         return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))

@@ -21,7 +21,7 @@ from hpclaunch.schedulers.slurm.submit import search, submit
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
-    from hpclaunch.sites.describe import Described, Here
+    from hpclaunch.sites.describe.draft import Described, Here
 
 __all__ = [
     "cancel",
