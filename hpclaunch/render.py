@@ -14,8 +14,9 @@ from typing import Any
 from jinja2 import ChoiceLoader, FileSystemBytecodeCache, FileSystemLoader, PrefixLoader, StrictUndefined, TemplateError
 from jinja2 import compiler as jinja_compiler
 from jinja2.bccache import Bucket
+from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
 from hpclaunch.core.records import record
