@@ -86,7 +86,7 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | 
 
 def library(roots: Roots) -> str:
     """Return the library that a script needs beside it. Raises InvalidFile if it cannot be read."""
-    path = next((folder / LIBRARY for _, folder in roots if (folder / LIBRARY).is_file()), roots[-1][1] / LIBRARY)
+    path = next((folder / LIBRARY for _, folder in roots if os.path.isfile(folder / LIBRARY)), roots[-1][1] / LIBRARY)
     try:
         return read_bytes(path, _LARGEST_FILE).decode("utf-8")
     except (OSError, ValueError) as error:
@@ -97,7 +97,7 @@ def override_of(spec: JobSpec, roots: Roots) -> Path | None:
     """Return the project's or the user's own template that replaces a bundled one, or None."""
     for origin, folder in roots:
         for name in (spec.template, "base.sh.j2", LIBRARY):
-            if origin != "bundled" and (folder / name).is_file():
+            if origin != "bundled" and os.path.isfile(folder / name):
                 return folder / name
     return None
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -94,8 +94,14 @@ def _rewrite(index: Path, choose: Callable[[list[Path]], Iterable[Path]]) -> lis
 
 def known(index: Path, folders: Iterable[Path] = ()) -> Known:
     """Return the runs in the list and in ``folders``, which hold run directories; skips missing directories."""
-    in_folders = [path for folder in folders for path in inside(folder)]
-    return _load_runs([*reversed(indexed(index)), *in_folders])
+    listed: list[Path] = []
+    unreadable: tuple[Path, ...] = ()
+    try:
+        listed = _read_paths(index)
+    except OSError:
+        unreadable = (index,)
+    found = _load_runs([*reversed(listed), *(path for folder in folders for path in inside(folder))])
+    return replace(found, unreadable=(*unreadable, *found.unreadable))
 
 
 def _load_runs(paths: Iterable[Path]) -> Known:
@@ -124,11 +130,26 @@ def _has_record(path: Path) -> bool:
 
 
 def indexed(index: Path) -> list[Path]:
-    """Return the absolute paths in the list, each once, oldest first; skips damaged lines."""
+    """Return the absolute paths in the list, each once, oldest first; skips damaged lines.
+
+    Returns none if the list cannot be read.
+    """
     try:
-        return _paths_in(read_bytes(index, _LARGEST_INDEX))
-    except (OSError, ValueError):
+        return _read_paths(index)
+    except OSError:
         return []
+
+
+def _read_paths(index: Path) -> list[Path]:
+    """Return what `indexed` does; none if there is no list. Raises OSError."""
+    for _ in range(2):  # a network file system may fail once
+        try:
+            return _paths_in(read_bytes(index, _LARGEST_INDEX))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return []
+        except OSError as error:
+            failure = error
+    raise failure
 
 
 def _paths_in(content: bytes) -> list[Path]:
@@ -140,23 +161,17 @@ def _paths_in(content: bytes) -> list[Path]:
 def inside(folder: Path) -> list[Path]:
     """Return the run directories in a folder, sorted by name; none if there is no such folder.
 
-    A folder that this user may not read is returned too: it may be or hold a run directory. `load` then raises
-    NotPermitted.
+    A folder that cannot be read is returned too: it may be or hold a run directory. `load` then raises the reason.
     """
-    try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
-    except PermissionError:
-        return [folder]
-    except (OSError, ValueError):
-        return []
-    return [folder / name for name in names if _may_be_run(folder / name)]
-
-
-def _may_be_run(folder: Path) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(folder / RECORD).st_mode)
-    except OSError as error:
-        return isinstance(error, PermissionError)  # load then says why it cannot be read
+    for _ in range(2):  # a network file system may fail once
+        try:
+            names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return []
+        except OSError:
+            continue
+        return [folder / name for name in names if _has_record(folder / name)]
+    return [folder]
 
 
 def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:

@@ -115,13 +115,13 @@ class Run:
         """Return the job's logs of all starts, oldest first; with ``rank`` the log of that rank, one for all starts."""
         folder = self.path / "logs"
         if rank is not None:
-            return sorted((path for path in folder.glob(f"rank-{rank}.out") if path.is_file()), key=_age)
-        files = [path for path in folder.glob("*.out") if path.is_file() and not path.name.startswith("rank-")]
+            return [path for path in _logs_in(folder) if path.name == f"rank-{rank}.out"]
+        files = [path for path in _logs_in(folder) if not path.name.startswith("rank-")]
         if self.index >= 0:
             # The scheduler writes a log for each job ID into the folder of the whole array.
             log = scheduler_row(self.scheduler).log
             named = [self.home / "logs" / log.format(job_id) for job_id in (*self.earlier, self.job_id) if job_id]
-            files += [path for path in named if path.is_file()]
+            files += [path for path in named if os.path.isfile(path)]
         return sorted(files, key=_age)
 
     def metrics(self) -> Iterator[dict[str, Any]]:
@@ -266,18 +266,29 @@ def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
         permitted = os.access(file, os.R_OK)
     except PermissionError:
         permitted = False
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         # A folder that this user may not list counts as another user's run.
         if not os.path.isdir(path) or os.access(path, os.R_OK):
             return NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
         permitted = False
+    except OSError as error:
+        return _unreadable_record(file, error)
     if not permitted:
         what = "you may not read this: it belongs to another user, or its permissions exclude you"
         place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
         return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
+    try:
+        Path(file).read_bytes()
+    except OSError as error:
+        return _unreadable_record(file, error)
     what = f"the record cannot be read: it has no {', '.join(missing)}"
     next_step = f"the run's other files are in {path}; to run its code again: hpclaunch submit {path / 'code'}"
     return NotFound(Fault(where=file, what=what, next=next_step))
+
+
+def _unreadable_record(file: str, error: OSError) -> NotFound:
+    next_step = "try again; if it stays so, ask the site's staff about this file system"
+    return NotFound(Fault(where=file, what=f"the record cannot be read: {error.strerror}", next=next_step))
 
 
 def save(run: Run, durable: bool = True) -> Run:
@@ -322,6 +333,15 @@ def claim(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run |
         # A line names the edition that it updates, so a record without an edition is written again.
         line_is_enough = not durable and current.edition > 0 and news.keys() <= set(_SCHEDULER_FIELDS)
         return _add_to_history(changed) if line_is_enough else save(changed, durable)
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """Return the log files in a folder; none if this user may not read it."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [folder / name for name in names if name.endswith(".out") and os.path.isfile(folder / name)]
 
 
 def _age(path: Path) -> float:
