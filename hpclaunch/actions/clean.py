@@ -141,6 +141,7 @@ def delete(system: System, deletions: Sequence[Run], tell: Callable[[str], None]
             except OSError as error:
                 faults.append(Fault(where=str(error.filename or run.path), what=f"cannot be deleted: {error.strerror}"))
     runs.forget(system.index, [run.path for run in deleted])
+    runs.unlist_own(system.index.parent, deleted)
     if faults:
         raise Refused(faults)
     return deleted

@@ -200,14 +200,15 @@ def _settle_run(run: Run, search: Search) -> Run:
 
 
 def find(system: System, names: Sequence[str]) -> list[Run]:
-    """Return runs by name, directory or job ID, with their present states; without names the newest run.
+    """Return runs by name, directory or job ID, with their present states; without names the newest run of the user.
 
     Raises NotFound with every unknown name.
     """
     if names:
         found = runs.find_all(system.index, names, system.run_folders)
     else:
-        found = recorded_runs(system)[:1] or [runs.find(system.index, None, system.run_folders)]
+        newest = runs.newest_own(system.index.parent, recorded_runs(system))
+        found = [newest or runs.find(system.index, None, system.run_folders)]
     return refreshed(list({run.path: run for run in found}.values()))
 
 

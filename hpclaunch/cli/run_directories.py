@@ -1,4 +1,4 @@
-"""``runs list``, ``show``, ``compare``, ``clean``, ``forget`` and ``rebuild``: the run directories."""
+"""``runs list``, ``show``, ``compare``, ``clean``, ``forget``, ``adopt`` and ``rebuild``: the run directories."""
 
 from __future__ import annotations
 
@@ -164,6 +164,23 @@ def forget(
     if not yes and not console.confirmed(f"close {count(len(found), 'run')}? [y/N]"):
         raise Refused(Fault(what="nothing was changed", next="to close them without confirmation, add --yes"))
     run_tables.show_status(cancel.forget(found), json)
+
+
+@app.command()
+def adopt(
+    folder: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
+    json: flags.Json = False,
+) -> None:
+    """Make runs your own that were moved, or that another home or version made.
+
+    hpclaunch acts only on runs of yours: it cancels, starts and deletes no others. Look at the record first
+    (runs show DIR): from now on its job IDs are believed.
+    """
+    from hpclaunch.actions import adopt as adoption
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    run_tables.show_status(adoption.adopt(System(warn=console.warn), folder), json)
 
 
 @app.command()

@@ -17,6 +17,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import sync_folder, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import LIBRARY, JobSpec, Script
+from hpclaunch.runs.ownership import new_token
 from hpclaunch.runs.record import Run, save
 from hpclaunch.runs.snapshot import Snapshot, copy
 from hpclaunch.runs.sweep_values import write_values
@@ -63,6 +64,7 @@ def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submis
         host=submission.host,
         user=_user_name(),
         uid=str(os.getuid()),
+        token=new_token(),
         git=submission.git,
         tasks=spec.sweep.count if spec.sweep else 0,
     )

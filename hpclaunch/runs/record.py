@@ -49,6 +49,7 @@ class Run:
     - ``state``: INCOMPLETE while the directory is being made, RENDERED when it is complete, SUBMITTING until the
       scheduler answers, NOT_SUBMITTED if it refuses, then as Slurm spells it. UNKNOWN: no source knows the state.
     - ``host``, ``user``, ``uid``: where and by whom it was submitted (``uid``: the user's number, as text).
+    - ``token``: by which the user's own list of runs knows the directory (``runs/ownership.py``).
     - ``cluster``, ``controller``: Slurm's ClusterName, and the host of its controller, where the job has its ID.
     - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
       ``excluded_because`` the evidence against each.
@@ -71,6 +72,7 @@ class Run:
     host: str = ""
     user: str = ""
     uid: str = ""
+    token: str = ""
     cluster: str = ""
     controller: str = ""
     git: str = ""
@@ -167,7 +169,7 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the run directory's path."""
-        fields = {name: getattr(self, name) for name in _TEXTS}
+        fields = {name: getattr(self, name) for name in _TEXTS if name != "token"}
         values = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
         return {**values, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else values
 
@@ -183,6 +185,9 @@ class RecordChange(TypedDict, total=False):
     excluded: str
     excluded_because: str
     host: str
+    user: str
+    uid: str
+    token: str
     cluster: str
     controller: str
     submission: str
@@ -289,7 +294,8 @@ def _unreadable_record(file: str, error: OSError) -> NotFound:
 def save(run: Run, durable: bool = True) -> Run:
     """Write the record atomically as its next edition, add its state to the history, and return the run."""
     run = replace(run, edition=run.edition + 1)
-    write_text(f"{run.path}/{RECORD}", _as_text({"format": FORMAT, **run.to_json(), "edition": run.edition}), durable)
+    values = {"format": FORMAT, **run.to_json(), "token": run.token, "edition": run.edition}
+    write_text(f"{run.path}/{RECORD}", _as_text(values), durable)
     return _add_to_history(run)
 
 
