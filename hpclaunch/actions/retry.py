@@ -9,6 +9,7 @@ from hpclaunch import runs
 from hpclaunch.actions.identity import require_own_site
 from hpclaunch.actions.start import hand_over
 from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.runs import RecordChange, Run
@@ -120,10 +121,14 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str, because: str
     return runs.task_of(array, run.index) if run.index >= 0 else array
 
 
+_LARGEST_SCRIPT = 4 * 2**20
+"""Bytes; slurmctld refuses a larger one, unless its max_script_size says otherwise (slurm.conf manual)."""
+
+
 def script_of(run: Run) -> str:
     """Return the text of the submitted script. Raises Refused if it cannot be read."""
     try:
-        return run.script.read_text(encoding="utf-8", errors="surrogateescape")
+        return read_bytes(run.script, _LARGEST_SCRIPT).decode("utf-8", errors="surrogateescape")
     except OSError as error:
         raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
 

@@ -43,7 +43,9 @@ def follow(
         if unknown >= _PATIENCE:
             raise _lost_run_error(run)
         ended = run.final  # before the last read: what the run wrote until its end is in it
-        yield run, tail.read()
+        while text := tail.read():
+            yield run, text
+        yield run, b""
         if ended:
             return
         poll(0.5)
@@ -169,6 +171,10 @@ def _ranks(spec: Mapping[str, Any]) -> int:
     return nodes * tasks if isinstance(nodes, int) and isinstance(tasks, int) else 0
 
 
+_BLOCK = 2**20
+"""Bytes of a log that are in memory at once."""
+
+
 class Tail:
     """Reads what was added to a run's log files since the last time, including those of later starts."""
 
@@ -178,15 +184,19 @@ class Tail:
         self._offsets: dict[Path, int] = {}
 
     def read(self) -> bytes:
-        """Return the new bytes of all log files, oldest file first. A shorter file is read from its start."""
-        new = []
+        """Return new bytes of the log files, oldest file first, a block at most; nothing if there are no more.
+
+        A shorter file is read from its start.
+        """
         for path in self._run.logs(self._rank):
             try:
                 with path.open("rb") as file:
                     offset = self._offsets.get(path, 0)
                     file.seek(offset if offset <= path.stat().st_size else 0)
-                    new.append(file.read())
+                    block = file.read(_BLOCK)
                     self._offsets[path] = file.tell()
             except OSError:
                 continue
-        return b"".join(new)
+            if block:
+                return block
+        return b""

@@ -47,10 +47,10 @@ def show(run: flags.RunName = None, json: flags.Json = False) -> None:
     """
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console, run_tables
+    from hpclaunch.cli.show import console, run_details
 
     (found,) = states.find(System(warn=console.warn), [run] if run else [])
-    run_tables.show_everything(found, json)
+    run_details.show_everything(found, json)
 
 
 @app.command()

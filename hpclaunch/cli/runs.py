@@ -61,14 +61,17 @@ def logs(
         )
     rank = wait.own_log(found, rank)
     if not follow or not found.job_id:
-        text = wait.Tail(found, rank).read()
-        console.write_bytes(text)
-        if not text and rank is None:
+        tail = wait.Tail(found, rank)
+        is_empty = True
+        while text := tail.read():
+            console.write_log(text)
+            is_empty = False
+        if is_empty and rank is None:
             console.say(f"the log is still empty: {found.label} is {found.state}")
     else:
         try:
             for _, text in wait.follow(found, rank=rank):
-                console.write_bytes(text)
+                console.write_log(text)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
     if rank is not None and not found.logs(rank):

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted, did_you_mean
-from hpclaunch.core.files import append_line, sync_folder, write_text
+from hpclaunch.core.files import append_line, read_bytes, sync_folder, write_text
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
@@ -22,6 +22,7 @@ from hpclaunch.runs.arrays import load_any, task_of
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
+_LARGEST_INDEX = 64 * 2**20
 
 
 @record
@@ -124,8 +125,8 @@ def _has_record(path: Path) -> bool:
 def indexed(index: Path) -> list[Path]:
     """Return the absolute paths in the list, each once, oldest first; skips damaged lines."""
     try:
-        return _paths_in(index.read_bytes())
-    except OSError:
+        return _paths_in(read_bytes(index, _LARGEST_INDEX))
+    except (OSError, ValueError):
         return []
 
 
