@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -66,7 +67,7 @@ def evidence_for(case: Case) -> Evidence:
     place = place_of(case.context.environment, case.calibration_key)
     profiled = None
     with contextlib.suppress(HpclaunchError):
-        profiled = read_calibration(place) if place.is_file() else None
+        profiled = read_calibration(place) if os.path.isfile(place) else None
     return _combine(profiled, taken_in(place, case.job))
 
 
