@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hpclaunch.actions.load import load
 from hpclaunch.actions.preflight import check
 from hpclaunch.actions.start import hand_over
 from hpclaunch.actions.states import NEVER_QUEUED, start_in_array, unsubmitted_fault
-from hpclaunch.actions.submit import Prepared, prepare_case
+from hpclaunch.actions.submit import Prepared, follow_live_limit, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
@@ -60,10 +61,11 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
         recorded = run.spec().get("walltime")
         return hand_over(run, text, recorded if isinstance(recorded, int) else 0, options, earlier=earlier), []
     prepared, remarks = _prepare_resumed(system, run, changes)
+    prepared = follow_live_limit(system, prepared)
     check(prepared)
-    _write(run, prepared, len(earlier))
     warnings = [*prepared.notices, *remarks]
-    return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), warnings
+    write = partial(_write, run, prepared, len(earlier))
+    return hand_over(run, prepared.text, prepared.spec.walltime, options, write, earlier=earlier), warnings
 
 
 def _resume_in_array(run: Run, changes: Changes) -> Run:

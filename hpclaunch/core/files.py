@@ -68,7 +68,7 @@ def read_text(path: Path | str) -> str:
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a file with one object per line, without damaged and incomplete lines."""
-    return [event for event in map(json_object, read_text(path).splitlines()) if event]
+    return [event for event in map(json_object, read_text(path).split("\n")) if event]
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _squeue(job_ids: list[str], asked: Container[str]) -> _Queue:
     options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N"]
     answer = ask(["squeue", *options, f"--jobs={','.join(job_ids)}"])
     found: dict[str, Status] = {}
-    for line in answer.text.splitlines():
+    for line in answer.text.split("\n"):
         named, state, reason, nodes = [*line.split("|", 3), "", "", ""][:4]
         waiting = state == "PENDING" and reason not in ("None", "")
         if _STATE.fullmatch(state):
@@ -104,7 +104,7 @@ def _sacct(job_ids: list[str]) -> dict[str, Status]:
     options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,ExitCode,NodeList"]
     answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
     found: dict[str, Status] = {}
-    for line in answer.text.splitlines():
+    for line in answer.text.split("\n"):
         named, state, code, nodes = [*line.split("|"), "", "", ""][:4]
         word = state.split(" ")[0].rstrip("+")
         if _STATE.fullmatch(word):
