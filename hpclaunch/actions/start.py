@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.core.errors import Fault, Interrupted, NotFound, Refused, SchedulerError, Unanswered
@@ -18,8 +18,11 @@ from hpclaunch.runs.snapshot import choose
 from hpclaunch.schedulers import scheduler_of
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from hpclaunch.actions.submit import Prepared
     from hpclaunch.actions.system import System
+    from hpclaunch.runs import RecordChange
 
 
 def start(system: System, prepared: Prepared) -> Run:
@@ -51,13 +54,14 @@ def create_run(system: System, prepared: Prepared) -> Run:
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
+    snapshot = choose(spec.code)
     submission = runs.Submission(
         host=os.uname().nodename,
-        git=system.git_state(Path(spec.code.folder)),
+        git=system.git_state(snapshot),
         environment=system.environment,
         request=request,
     )
-    return runs.create(spec, prepared.script, choose(spec.code), submission)
+    return runs.create(spec, prepared.script, snapshot, submission)
 
 
 def hand_over(
@@ -66,7 +70,7 @@ def hand_over(
     walltime: int,
     options: Sequence[str] = (),
     write: Callable[[], None] | None = None,
-    **news: Any,
+    **news: Unpack[RecordChange],
 ) -> Run:
     """Submit a run's script to its scheduler (``walltime`` in seconds) and return the run with its job ID.
 
@@ -95,7 +99,7 @@ def hand_over(
     return _record_job(started, job_id)
 
 
-def _take_over(run: Run, write: Callable[[], None] | None, news: Mapping[str, Any]) -> tuple[Run, Lease]:
+def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -> tuple[Run, Lease]:
     """Return the run as SUBMITTING, and the lease under which this process submits it. Raises Refused."""
     try:
         lease = leases.take(run)
@@ -104,11 +108,12 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: Mapping[str, An
         raise Refused(Fault(where=str(run.path), what=what)) from None
     if lease is None:
         raise _busy_error(run)
+    claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
     started = None
     try:
         if write:
             write()
-        started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
+        started = runs.claim(run, **claimed)
     finally:
         if started is None:
             leases.end(lease, leases.NOT_SUBMITTED)
@@ -138,13 +143,14 @@ def _decide(lease: Lease, started: Run, job_id: str) -> str:
     outcome = leases.end(lease, job_id)
     while outcome == leases.NOT_SUBMITTED:
         try:
-            last: Lease | None = leases.newest(started.path) or lease
-            if last and last.outcome == leases.NOT_SUBMITTED:
-                last = leases.take(started)
+            last = leases.newest(started.path)
+            if last is None:
+                return job_id
+            taken = leases.take(started) if last.outcome == leases.NOT_SUBMITTED else last
         except OSError:
             return job_id
-        if last:  # else another process has taken the next lease at this moment
-            outcome = leases.end(last, job_id)
+        if taken:  # else another process has taken the next lease at this moment
+            outcome = leases.end(taken, job_id)
     return outcome
 
 
@@ -158,13 +164,14 @@ def _cancel_second(started: Run, job_id: str) -> None:
 def _record_job(started: Run, job_id: str) -> Run:
     """Record the job of a submitted run, whatever became of the record meanwhile. Raises SchedulerError with the ID."""
     row = scheduler_row(started.scheduler)
-    news: dict[str, Any] = {"job_id": job_id, "state": row.first_state, "submission": "hpclaunch"}
+    news: RecordChange = {"job_id": job_id, "state": row.first_state, "submission": "hpclaunch"}
     try:
         if row.has_queue and not started.tasks:
             runs.reserve(started, job_id)
         run = runs.change(started, **news)
         if job_id not in (run.job_id, *run.earlier):
-            run = runs.change(run, **news, reason="", earlier=started.earlier)
+            news.update(reason="", earlier=started.earlier)
+            run = runs.change(run, **news)
         return run
     except (OSError, NotFound) as error:
         what = f"{started.label} is submitted as job {job_id}, but this cannot be recorded: {_words_of(error)}"

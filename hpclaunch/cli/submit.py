@@ -213,7 +213,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
     from hpclaunch.cli.show import console
 
     prepared = prepare(system, request, runs_dir)
-    notices = [*prepared.notices, *preflight.remarks(prepared.spec)]
+    notices = [*prepared.notices, *preflight.remarks(prepared)]
     console.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     console.show_advice(prepared.case.advice.why)
     console.show_recipe(prepared.spec.recipe)
@@ -225,8 +225,8 @@ def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Pre
     from hpclaunch.actions import preflight, submit
     from hpclaunch.cli.show import console
 
+    console.warn_missing(preflight.missing(prepared))
     preflight.check_resolved(prepared)
-    console.warn_missing(preflight.missing(prepared.spec))
     return submit.standalone(system, prepared) if standalone else prepared
 
 

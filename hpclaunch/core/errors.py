@@ -53,6 +53,10 @@ class NotPermitted(NotFound):
     """This user may not read a run, or a folder that may contain runs."""
 
 
+class NewerFormat(NotFound):
+    """A newer hpclaunch wrote the record of a run; this one cannot read it."""
+
+
 class InvalidFile(HpclaunchError):
     """A site, job, settings or template file has an error."""
 

@@ -16,9 +16,10 @@ from hpclaunch.runs.arrays import (
     whole_of,
 )
 from hpclaunch.runs.claims import holder_of, release, reserve
-from hpclaunch.runs.create import Submission, create, git_state
+from hpclaunch.runs.create import Submission, create
+from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
-from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
+from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, RecordChange, Run, change, claim, load, save
 
 __all__ = [
     "FINAL",
@@ -27,6 +28,7 @@ __all__ = [
     "RECORD",
     "STATES",
     "Rebuilt",
+    "RecordChange",
     "Run",
     "Submission",
     "change",

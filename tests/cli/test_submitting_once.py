@@ -36,7 +36,8 @@ case $what in
   lose) lost ;;
   later) echo "$folder" > {spool}/late; lost ;;
   unreachable)
-    echo 'sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)' >&2; exit 1 ;;
+    echo 'sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)' >&2
+    exit 1 ;;
   accept-and-hang) accept; sleep 600 ;;
   accept-and-outlast) accept; {{ asleep "$PPID"; kill -s ALRM "$PPID"; }} & exec sleep 600 ;;
   hang) sleep 600 ;;

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from hpclaunch.planner.values import Forecast
     from hpclaunch.runs import Run
 
-_SHOWN = {"node type", "nodes", "tasks per node", "launcher", "strategy"}
-_SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
-_SPELLED = {"walltime": format_walltime, "memory": format_memory}
+_SUBMISSION_CHOICES = (
+    *("node type", "nodes", "tasks per node", "launcher", "strategy"),
+    *("account", "partition", "qos", "walltime", "memory", "data", "python"),
+)
+"""The choices that a submission shows; the spec has all."""
+_UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
+"""How to show the choices that are numbers of seconds or megabytes."""
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
 _STATE_STYLES |= {"SUBMITTING": "yellow", "COMPLETING": "cyan", "CONFIGURING": "cyan", "INCOMPLETE": "dim"}
 _STATE_STYLES |= {"production": "", "test": "dim", "retired": "dim", "unverified": "yellow", "faulty": "red"}
@@ -98,9 +102,9 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     if spec.sweep:
         _show_array(spec.sweep)
     rows = [("site", spec.site, site_origin)]
-    rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
+    rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SUBMISSION_CHOICES]
     for key, value, origin in rows:
-        text = _SPELLED[key](int(value)) if key in _SPELLED else value
+        text = _UNITS_OF_CHOICES[key](int(value)) if key in _UNITS_OF_CHOICES else value
         say(f"  {key:<15} {text:<24} ({origin})")
     if spec.cost:
         say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_unit_of(spec.cost)} ({spec.cost.note})")
@@ -139,9 +143,9 @@ def show_plan(forecast: Forecast, explain: bool) -> None:
 
 def _show_declined(spec: JobSpec) -> None:
     """Show why other partitions and QOS were not chosen; those for other node types share a line."""
-    for_other_nodes = [other for other in spec.declined if other.reason.startswith("node type ")]
+    for_other_nodes = [other for other in spec.declined if other.for_other_nodes]
     for other in spec.declined:
-        if other not in for_other_nodes:
+        if not other.for_other_nodes:
             say(f"  not {other.key} {other.value}: {other.reason}")
     if for_other_nodes:
         say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in for_other_nodes)}")

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from hpclaunch.config.site import Limits
+from hpclaunch.config.limits import Limits
 from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
