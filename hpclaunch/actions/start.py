@@ -170,8 +170,8 @@ def _record_job(started: Run, job_id: str) -> Run:
             runs.reserve(started, job_id)
         run = runs.change(started, **news)
         if job_id not in (run.job_id, *run.earlier):
-            news.update(reason="", earlier=started.earlier)
-            run = runs.change(run, **news)
+            corrected: RecordChange = {**news, "reason": "", "earlier": started.earlier}
+            run = runs.change(run, **corrected)
         return run
     except (OSError, NotFound) as error:
         what = f"{started.label} is submitted as job {job_id}, but this cannot be recorded: {_words_of(error)}"

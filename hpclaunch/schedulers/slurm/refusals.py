@@ -135,10 +135,10 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
             return SbatchAnswer(meaning="queued", job_id=ids.pop())
     text, output = (stream.decode("utf-8", errors="replace") for stream in (err, out))
     words = " ".join(text.replace("sbatch: error:", "").split()) or " ".join(output.split())
-    return SbatchAnswer(meaning=_meaning(code, text), words=words or _silent_ending(code))
+    return SbatchAnswer(meaning=_meaning_of(code, text), words=words or _silent_ending(code))
 
 
-def _meaning(code: int | None, text: str) -> Meaning:
+def _meaning_of(code: int | None, text: str) -> Meaning:
     if code is None or code <= 0 or code in _SIGNALS:
         return "unknown"
     reasons = set(_FAILED.findall(text))
