@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import importlib.util
 import os
-import pwd
 import shutil
 import sys
 from contextlib import suppress
@@ -21,6 +20,7 @@ from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.core.users import user_name
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from hpclaunch.sites.describe import Described, Here
 from hpclaunch.sites.describe.writing import text_of
@@ -64,7 +64,7 @@ def _scheduler_here(system: System) -> Scheduler:
 def _machine_facts(system: System) -> Here:
     path = system.environment.get("PATH", os.defpath)
     return Here(
-        user=pwd.getpwuid(os.geteuid()).pw_name,
+        user=user_name(),
         groups=frozenset(_groups()),
         is_root=os.geteuid() == 0,
         hostname=os.uname().nodename,

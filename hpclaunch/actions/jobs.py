@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
 
 from hpclaunch.actions.system import System
+from hpclaunch.actions.trust import trust_folder
 from hpclaunch.config.catalog import JOB, NAME, Found
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
@@ -55,7 +57,7 @@ def show_job(system: System, name: str) -> tuple[Found, Job]:
 def new_job(system: System, name: str, script: str | None) -> Path:
     """Make ``jobs/NAME`` in the project, with a copy of ``script`` if one is named; returns its path.
 
-    Nothing is overwritten. Raises InvalidRequest, Refused.
+    The new folder is trusted, as its content is the user's. Nothing is overwritten. Raises InvalidRequest, Refused.
     """
     folder = system.cwd / "jobs" / name
     if not NAME.fullmatch(name):
@@ -73,6 +75,8 @@ def new_job(system: System, name: str, script: str | None) -> Path:
         shutil.copy2(source, folder / source.name)
         program = _program_line(source.name)
     (folder / "job.yaml").write_text(_NEW_JOB.format(name=name, program=program), encoding="utf-8")
+    with contextlib.suppress(Refused):  # where the list cannot be written, the first plan asks
+        trust_folder(system.environment, folder)
     return folder
 
 

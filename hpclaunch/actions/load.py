@@ -92,9 +92,9 @@ def _hosts(system: System, request: Request) -> tuple[str, ...]:
 
 def _own_files(system: System, request: Request, site: Site) -> list[str]:
     """Return a notice for each file of the user or the project that is used instead of a bundled one."""
-    from hpclaunch.config.catalog import JOB, SITE, Kind
+    from hpclaunch.config.catalog import JOB, SITE, FileFamily
 
-    wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
+    wanted: list[tuple[FileFamily, str]] = [(SITE, site.name)]
     if not looks_like_path(request.target):
         wanted.append((JOB, request.target))
     files = [(family.noun, system.catalog.find(family, name)) for family, name in wanted]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
-from hpclaunch.core.errors import Fault, Interrupted, NotFound, Refused, SchedulerError, Unanswered
+from hpclaunch.core.errors import Fault, Interrupted, NotFound, NotRecorded, Refused, SchedulerError, Unanswered
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.leases import Lease
@@ -32,7 +32,20 @@ def start(system: System, prepared: Prepared) -> Run:
 
     prepared = follow_live_limit(system, prepared)
     check(prepared)
+    _refuse_untrusted(system, prepared)
     return hand_over(create_run(system, prepared), prepared.text, prepared.spec.walltime)
+
+
+def _refuse_untrusted(system: System, prepared: Prepared) -> None:
+    """Raise Refused if the run would start programs of the project here that the user neither named nor trusts."""
+    if prepared.case.site.scheduler_row.has_queue:
+        return
+    from hpclaunch.actions.trust import run_refusal
+
+    refused = run_refusal(system, prepared.case)
+    if refused:
+        next_step = "hpclaunch trust, or the same command in another folder"
+        raise Refused(Fault(what=f"nothing was started: {refused}", next=next_step))
 
 
 def create_run(system: System, prepared: Prepared) -> Run:
@@ -82,13 +95,15 @@ def hand_over(
     try:
         job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
     except Unanswered as error:
-        runs.change(started, reason=" ".join(error.faults[0].what.split()))
+        with contextlib.suppress(OSError, NotFound):  # the scheduler's answer counts more
+            runs.change(started, reason=" ".join(error.faults[0].what.split()))
         raise
     except SchedulerError as error:
         outcome = leases.end(lease, leases.NOT_SUBMITTED)
         if outcome != leases.NOT_SUBMITTED:  # hpclaunch status has found the job meanwhile
             return _record_job(started, outcome)
-        runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
+        with contextlib.suppress(OSError, NotFound):
+            runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
         raise
     except KeyboardInterrupt:
         next_step = f"to see whether it is: hpclaunch status {run.label}; to end it: hpclaunch cancel {run.label}"
@@ -129,7 +144,8 @@ def _busy_error(run: Run) -> Refused:
     """Return the refusal. If the other process ended without a word, ``status`` is left to find out what it did."""
     lease = leases.newest(run.path)
     if lease and not lease.outcome and leases.silence(run.path) >= leases.PATIENCE_S:
-        runs.change(run, state="SUBMITTING")
+        with contextlib.suppress(OSError, NotFound):
+            runs.change(run, state="SUBMITTING")
     holder = f" ({lease.holder})" if lease and not lease.outcome else ""
     what = f"{run.label} is being submitted by another process{holder}"
     return Refused(Fault(what=what, next=f"hpclaunch status {run.label}"))
@@ -162,7 +178,7 @@ def _cancel_second(started: Run, job_id: str) -> None:
 
 
 def _record_job(started: Run, job_id: str) -> Run:
-    """Record the job of a submitted run, whatever became of the record meanwhile. Raises SchedulerError with the ID."""
+    """Record the job of a submitted run, whatever became of the record meanwhile. Raises NotRecorded with the ID."""
     row = scheduler_row(started.scheduler)
     news: RecordChange = {"job_id": job_id, "state": row.first_state, "submission": "hpclaunch"}
     try:
@@ -174,10 +190,11 @@ def _record_job(started: Run, job_id: str) -> Run:
             run = runs.change(run, **corrected)
         return run
     except (OSError, NotFound) as error:
-        what = f"{started.label} is submitted as job {job_id}, but this cannot be recorded: {_words_of(error)}"
-        next_step = f"hpclaunch status {started.path} finds the job again; scancel {job_id} ends it"
-        raise SchedulerError(Fault(where=str(started.path), what=what, next=next_step)) from None
+        raise _not_recorded(started, job_id, error) from None
 
 
-def _words_of(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else "") or " ".join(str(error).split())
+def _not_recorded(run: Run, job_id: str, error: OSError | NotFound) -> NotRecorded:
+    why = error.strerror if isinstance(error, OSError) else error.faults[0].what
+    what = f"{run.label} was submitted as job {job_id}, but its record could not be written: {why}"
+    fault = Fault(where=str(run.path), what=what, next=f"do not submit it again; hpclaunch status {run.path}")
+    return NotRecorded(fault, job_id=job_id, run_dir=str(run.path))

@@ -100,7 +100,7 @@ def submit(
         arguments=context.obj,
         accept_unverified=accept_unverified,
     )
-    system = System(warn=console.warn)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     prepared = _prepare(system, request, runs_dir)
     if test_only:
         prepared = follow_live_limit(system, prepared)
@@ -241,7 +241,7 @@ def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
         console.show_run(run, json, prepared.spec.recipe)
         console.show_next(run)
         return
-    console.say(f"submitted {run.label} as job {run.job_id} at {run.site}; run directory {run.path}")
+    console.show_submitted(run, f"; run directory {run.path}")
     if run.tasks:
         (ended,) = watch_all([run], None, 0, json)
         raise typer.Exit(0 if ended.state == "COMPLETED" else 1)

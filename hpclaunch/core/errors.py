@@ -79,6 +79,15 @@ class Unanswered(SchedulerError):
     """It is unknown whether the scheduler accepted the run. It is recorded as SUBMITTING; do not submit it again."""
 
 
+class NotRecorded(HpclaunchError):
+    """A run was queued as job ``job_id``, and its directory could not be updated. Do not submit it again."""
+
+    def __init__(self, faults: Fault | Iterable[Fault], job_id: str, run_dir: str) -> None:
+        super().__init__(faults)
+        self.job_id = job_id
+        self.run_dir = run_dir
+
+
 class Interrupted(HpclaunchError):
     """The user interrupted the program while it waited for an answer."""
 

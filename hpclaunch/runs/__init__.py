@@ -1,6 +1,7 @@
 """Run directories: making and finding them, reading and changing their records."""
 
-from hpclaunch.core.files import locked, write_text
+from hpclaunch.core.files import write_text
+from hpclaunch.core.locks import locked
 from hpclaunch.runs.arrays import (
     STATES,
     each,

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpclaunch.core.errors import Fault, NotFound
-from hpclaunch.core.files import json_object, locked, read_text, write_text
+from hpclaunch.core.files import json_object, read_text, write_text
+from hpclaunch.core.locks import locked
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs.record import FINAL, JOB_ID, STATE, RecordChange, Run, change, load

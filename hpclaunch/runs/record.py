@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted
-from hpclaunch.core.files import append_line, json_lines, json_object, locked, read_text, write_text
+from hpclaunch.core.files import append_line, json_lines, json_object, read_text, write_text
+from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS

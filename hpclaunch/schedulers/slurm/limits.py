@@ -7,7 +7,6 @@ account (slurm.conf manual). If Slurm does not answer, nothing is refused.
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import signal
 import subprocess
@@ -20,6 +19,7 @@ from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime
+from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.schedulers.slurm.programs import down_controllers
 from hpclaunch.sites.detect import cluster_name
@@ -46,7 +46,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     """
     if down_controllers():
         return []  # at once: the programs below would try again for MessageTimeout
-    user = pwd.getpwuid(os.geteuid()).pw_name
+    user = user_name()
     commands: list[Sequence[str]] = [_PARTITIONS]
     if spec.account:
         commands.append(_shares_command(user))
