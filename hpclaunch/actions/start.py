@@ -123,7 +123,9 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
         raise Refused(Fault(where=str(run.path), what=what)) from None
     if lease is None:
         raise _busy_error(run)
+    cluster = scheduler_of(run.scheduler).cluster()
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
+    claimed.update({"cluster": cluster.name, "controller": next(iter(cluster.controllers), "")})
     started = None
     try:
         if write:
