@@ -107,12 +107,9 @@ class Slurm:
         if not self.always_answers and self.dice.random() < 0.15:
             return seconds, 1, b"", b"Unable to contact slurm controller"
         live = self.live(now)
-        if "WorkDir" in words or "%Z" in words:
-            lines = [f"{job.number}|{self.folder}" for job in live]
-        elif program == "squeue":
-            lines = [f"{job.number}|PENDING|Priority|" for job in live]
-        else:
-            lines = []
+        form = "{}|{}" if "%i|%Z" in words or "JobID,WorkDir" in words else "{}|PENDING|Priority||{}"
+        is_known = program == "squeue" or "JobID,WorkDir" in words  # accounting shows no state of a job that waits
+        lines = [form.format(job.number, self.folder) for job in live] if is_known else []
         return seconds, 0, "".join(f"{line}\n" for line in lines).encode(), b""
 
     def live(self, now: float) -> list[Job]:
