@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 
 from hpclaunch.core.errors import Fault, HpclaunchError, Refused
+from hpclaunch.core.folders import state_folder
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.runs import RECORD, Run
+from hpclaunch.runs import RECORD, Run, is_own
 from hpclaunch.schedulers import Cluster, scheduler_of
 
 
@@ -24,9 +26,17 @@ def obstacle(run: Run) -> Fault | None:
 
 
 def other_users(run: Run) -> Fault | None:
-    """Return whose the run is, if it is another user's; else None."""
+    """Return whose the run is, if it is another user's, or that it is not among this user's own runs; else None.
+
+    A record alone proves nothing: a cloned repository may hold any.
+    """
     owner = _other_owner(run)
-    return Fault(what=f"{run.label} belongs to {owner}", next="only they can act on it") if owner else None
+    if owner:
+        return Fault(what=f"{run.label} belongs to {owner}", next="only they can act on it")
+    if is_own(state_folder(os.environ), run):
+        return None
+    what = f"{run.label} is not known as a run of yours"
+    return Fault(what=what, next=f"if it is yours: hpclaunch runs adopt {shlex.quote(str(run.home))}")
 
 
 def _other_owner(run: Run) -> str:

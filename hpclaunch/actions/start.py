@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.core.errors import Fault, Interrupted, NotFound, NotRecorded, Refused, SchedulerError, Unanswered
+from hpclaunch.core.folders import state_folder
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.leases import Lease
@@ -74,7 +76,12 @@ def create_run(system: System, prepared: Prepared) -> Run:
         environment=system.environment,
         request=request,
     )
-    return runs.create(spec, prepared.script, snapshot, submission)
+    run = runs.create(spec, prepared.script, snapshot, submission)
+    problem = runs.list_own(state_folder(system.environment), run)
+    if problem:
+        adopt = f"hpclaunch runs adopt {shlex.quote(spec.run_dir)}"
+        system.warn(f"{problem}; hpclaunch shows this run, but acts on it only after: {adopt}")
+    return run
 
 
 def hand_over(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import controller_differs, obstacle, other_users, require_permission
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run, leases
@@ -129,7 +129,7 @@ def _record_news(run: Run, **news: Unpack[RecordChange]) -> Run:
     """Return the run with the changes, and record them if its directory can be written."""
     try:
         return runs.change(run, durable=False, **news)
-    except OSError:
+    except (OSError, NotFound):
         return replace(run, **news)
 
 
@@ -138,7 +138,10 @@ def _find_start_by_hand(run: Run) -> Run:
     if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
     places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
-    markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    try:
+        markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    except OSError:  # another user's run, or a file system that fails
+        return run
     if not markers:
         return run
     newest = markers[-1].parent.name.rpartition(".")[0]
@@ -206,14 +209,15 @@ def _settle_run(run: Run, search: Search, silence: float) -> Run:
 
 
 def find(system: System, names: Sequence[str]) -> list[Run]:
-    """Return runs by name, directory or job ID, with their present states; without names the newest run.
+    """Return runs by name, directory or job ID, with their present states; without names the newest run of the user.
 
     Raises NotFound with every unknown name.
     """
     if names:
         found = runs.find_all(system.index, names, system.run_folders)
     else:
-        found = recorded_runs(system)[:1] or [runs.find(system.index, None, system.run_folders)]
+        newest = runs.newest_own(system.index.parent, recorded_runs(system))
+        found = [newest or runs.find(system.index, None, system.run_folders)]
     return refreshed(list({run.path: run for run in found}.values()))
 
 
@@ -221,6 +225,8 @@ def recorded_runs(system: System) -> list[Run]:
     """Return all runs with their last recorded states, newest first; warns of those that cannot be read."""
     found = runs.known(system.index, system.run_folders)
     warn_not_permitted(system, found.not_permitted)
+    if found.unreadable:
+        system.warn(f"skipped what cannot be read: {_list_some(found.unreadable)}; hpclaunch status PATH says why")
     if found.newer:
         system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_list_some(found.newer)}")
     return list(found.runs)

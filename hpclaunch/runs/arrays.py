@@ -131,6 +131,7 @@ def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -
         host=array.host,
         user=array.user,
         uid=array.uid,
+        token=array.token,
         cluster=array.cluster,
         controller=array.controller,
         git=array.git,
