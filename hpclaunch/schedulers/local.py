@@ -39,6 +39,11 @@ def objections(spec: JobSpec) -> list[Fault]:
     return []
 
 
+def longest_walltime(partition: str) -> None:
+    """Return None: this machine has no limit."""
+    return
+
+
 def estimate(text: str) -> Estimate:
     """Return that it would start at once."""
     return Estimate(words="It would start at once: there is no scheduler.")

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from hpclaunch.schedulers import ClusterIdentity
-from hpclaunch.schedulers.slurm.programs import ask
+from hpclaunch.schedulers.slurm.programs import ask, down_controllers
 
 _FIELD = re.compile(r"^([A-Za-z_]+(?:\[[0-9]+\])?)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _CONTROLLER = re.compile(r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)")
@@ -32,6 +32,8 @@ def configuration() -> Mapping[str, str]:
 
 @lru_cache(maxsize=4)
 def _ask_configuration(_choosing: tuple[str | None, ...]) -> Mapping[str, str]:
+    if down_controllers():
+        raise _Silent  # at once: the next question would be repeated for MessageTimeout
     answer = ask(["scontrol", "show", "config"])
     if not answer.ok:
         raise _Silent

@@ -31,6 +31,11 @@ def objections(spec: JobSpec) -> list[Fault]:
     return []
 
 
+def longest_walltime(partition: str) -> None:
+    """Return None: PBS itself refuses a longer job."""
+    return
+
+
 def estimate(text: str) -> Estimate:
     """Return that nobody knows."""
     return Estimate(words="PBS does not tell when a job would start.")
