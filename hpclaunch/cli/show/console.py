@@ -214,11 +214,11 @@ def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
             raise
         return
     if run.job_id:
-        show_submission_message(run)
+        show_submitted(run)
     write(f"{run.path}\n")
 
 
-def show_submission_message(run: Run, more: str = "") -> None:
+def show_submitted(run: Run, more: str = "") -> None:
     """Show a run's job ID on stderr, or on stdout if stderr fails."""
     if not streams.tell(_message(_submission_message(run) + more)):
         write(f"{_submission_message(run)}\n")
