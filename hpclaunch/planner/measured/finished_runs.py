@@ -94,8 +94,8 @@ def _taken_file(place: Path) -> Path:
 def _look_at_runs(before: Taken, listed: bytes, job: Job) -> Taken:
     """Read the runs that are new or had not ended."""
     whole = listed[: listed.rfind(b"\n") + 1]  # an incomplete line is read the next time
-    new = whole[before.read :].decode("utf-8", errors="replace").splitlines() if before.read <= len(whole) else []
-    waiting = list(dict.fromkeys([*before.open, *new]))[-LOOKED_AT:]
+    new = whole[before.read :].decode("utf-8", errors="replace").split("\n") if before.read <= len(whole) else []
+    waiting = list(dict.fromkeys([*before.open, *filter(None, new)]))[-LOOKED_AT:]
     still_open: list[str] = []
     finished, passed = list(before.finished), list(before.passed)
     known = {name for run in finished for name in run.point.runs}
