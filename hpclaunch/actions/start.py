@@ -200,10 +200,10 @@ def _record_job(started: Run, job_id: str) -> Run:
             run = runs.change(run, **corrected)
         return run
     except (OSError, NotFound) as error:
-        raise _not_recorded_error(started, job_id, error) from None
+        raise _lost_record_error(started, job_id, error) from None
 
 
-def _not_recorded_error(run: Run, job_id: str, error: OSError | NotFound) -> NotRecorded:
+def _lost_record_error(run: Run, job_id: str, error: OSError | NotFound) -> NotRecorded:
     why = error.strerror if isinstance(error, OSError) else error.faults[0].what
     what = f"{run.label} was submitted as job {job_id}, but its record could not be written: {why}"
     fault = Fault(where=str(run.path), what=what, next=f"do not submit it again; hpclaunch status {run.path}")
