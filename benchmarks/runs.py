@@ -51,7 +51,8 @@ class Took(NamedTuple):
 def make(folder: Path, number: int) -> dict[str, str]:
     """Write run directories, the list of them, and the stand-ins; return the environment to use."""
     index = folder / "state/hpclaunch/runs.txt"
-    index.parent.mkdir(parents=True)
+    own_runs = index.parent / "own-runs"
+    own_runs.mkdir(parents=True)
     (folder / "bin").mkdir()
     for name in ("squeue", "sacct"):
         (folder / "bin" / name).write_text(STAND_IN.format(name=name, folder=folder))
@@ -61,6 +62,9 @@ def make(folder: Path, number: int) -> dict[str, str]:
         for part in ("logs", "attempts", "checkpoints", "code"):
             (path / part).mkdir(parents=True)
         record = {"name": "train", "site": "testcluster", "scheduler": "slurm", "created": "2026-01-02T03:04:05Z"}
+        record["token"] = f"{job:032x}"  # by it the user's list knows the run as their own
+        listed = json.dumps({"directory": os.path.realpath(path), "inode": path.stat().st_ino})
+        (own_runs / record["token"]).write_text(listed)
         (path / "run.json").write_text(
             json.dumps({**record, "state": "PENDING", "job_id": str(job), "submission": "hpclaunch", "edition": 4})
         )
@@ -132,8 +136,8 @@ def as_one_array(folder: Path, number: int, repeats: int) -> tuple[dict[str, obj
         "sacct": "",
         "scontrol": f"MaxArraySize = {number + 1}\n",
     }
-    for name, answer in answers.items():
-        (folder / f"{name}.out").write_text(answer)
+    for name, text in answers.items():
+        (folder / f"{name}.out").write_text(text)
         (folder / "bin" / name).write_text(STAND_IN.format(name=name, folder=folder))
         (folder / "bin" / name).chmod(0o755)
     (folder / "empty/site_configs").mkdir(parents=True)
