@@ -91,6 +91,6 @@ def judge_dataset(samples: int, parameters: float) -> DatasetAdvice:
             ),
             verdict=text,
             source=SOURCE,
-            warning=f"the data set is small for {parameters:.3g} parameters" if verdict == "small" else "",
+            warning=f"the data set is small for {parameters:,.0f} parameters" if verdict == "small" else "",
         ),
     )

@@ -113,6 +113,11 @@ class Predictor:
         return shape.samples / step.total_s
 
     @property
+    def is_split(self) -> bool:
+        """Whether several GPUs hold one replica."""
+        return self.strategy.parallelism.gpus_per_replica > 1
+
+    @property
     def best_batch_alone(self) -> int:
         """The batch of one rank that trains alone."""
         return max(1, min(max(self.cap.batch, self.work.per_rank or 1), self.strategy.largest))

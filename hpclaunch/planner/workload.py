@@ -31,6 +31,10 @@ RULES: dict[str, Rule] = {
 
 ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
 """Roles whose value a plan needs to be above zero."""
+RATE_OF = {"adamw": "adam", "momentum": "sgd", "larc": "sgd"}
+"""Optimizer -> another one whose learning rates are of the same size."""
+WRITTEN = {"momentum": "sgd"}
+"""Optimizer of the memory model -> its name in a job."""
 
 
 @record
@@ -41,8 +45,9 @@ class Workload:
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
     ``per_rank``. ``task``: the name in hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
-    ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``names`` and ``rows``: the
-    parameter of every role that the job has.
+    ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``tuned_for``: the optimizer of
+    the job file, for which its learning rate was tuned. ``names`` and ``rows``: the parameter of every role that the
+    job has.
     """
 
     samples: int
@@ -63,6 +68,7 @@ class Workload:
     decay: str
     optimizer: str
     optimizer_known: bool
+    tuned_for: str
     optimizers: tuple[str, ...] | None
     precision: Precision
     number_format: str
@@ -74,6 +80,12 @@ class Workload:
     def dataset_bytes(self) -> float | None:
         """Bytes of the whole data set, in the form in which it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
+
+    @property
+    def rate_fits(self) -> bool:
+        """Whether the learning rate suits the optimizer: it was typed, or tuned for one with rates of the same size."""
+        alike = RATE_OF.get(self.tuned_for, self.tuned_for) == RATE_OF.get(self.optimizer, self.optimizer)
+        return alike or not self.typed.isdisjoint(("learning_rate", "scale_learning_rate"))
 
     def arithmetic(self, has_tf32: bool) -> Arithmetic:
         """Return which arithmetic a GPU uses: TensorFlow computes float32 in TF32 if the GPU has it."""
@@ -102,15 +114,15 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
     """Return the job's workload with these typed ``settings``; one that cannot be read counts as not typed."""
     names: dict[Role, str] = {role: training.names.get(role, role) for role in Role.__args__}  # type: ignore[attr-defined]
     typed = dict(settings)
-    values: dict[Role, Any] = {}
+    defaults: dict[Role, Any] = {
+        role: job.parameters[name].default for role, name in names.items() if name in job.parameters
+    }
+    values = dict(defaults)
     typed_roles: set[Role] = set()
-    for role, name in names.items():
-        if name not in job.parameters:
-            continue
-        values[role] = job.parameters[name].default
-        if name in typed:
+    for role in defaults:
+        if names[role] in typed:
             try:
-                values[role] = job.parameters[name].parse(typed[name])
+                values[role] = job.parameters[names[role]].parse(typed[names[role]])
                 typed_roles.add(role)
             except ValueError:
                 pass  # the caller reports it, together with all other faults
@@ -139,6 +151,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         decay="" if values.get("decay") in (None, "constant") else str(values["decay"]),
         optimizer=_optimizer(values),
         optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
+        tuned_for=_optimizer(defaults),
         optimizers=_optimizers(job, names["optimizer"]),
         precision="mixed" if number_format != "float32" else "float32",
         number_format=number_format,
