@@ -91,6 +91,8 @@ def judge_dataset(samples: int, parameters: float) -> DatasetAdvice:
             ),
             verdict=text,
             source=SOURCE,
-            warning=f"the data set is small for {parameters:,.0f} parameters" if verdict == "small" else "",
+            warning=f"the data set is small for {parameters / 1e6:,.1f} million parameters"
+            if verdict == "small"
+            else "",
         ),
     )

@@ -21,7 +21,6 @@ from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
 from hpclaunch.planner.question import Question, Trial
-from hpclaunch.planner.strategy import shared_timing
 from hpclaunch.planner.workload import Workload
 
 TWO_BATCHES = 2
@@ -86,7 +85,11 @@ class Predictor:
             accumulation=batch.accumulation,
         )
         share = trial.ranks_per_node / self.node.ranks
-        timing = shared_timing(self.timing_on(used, share), self.figures, gpus, self.node)
+        timing = self.timing_on(used, share)
+        if self.is_split:
+            from hpclaunch.planner.strategy import shared_timing  # heavy, and few models are split
+
+            timing = shared_timing(timing, self.figures, gpus, self.node)
         return throughput(shape, self.moved(gpus), Machine(links=links), timing, self.single_rate(gpus))
 
     def timing_on(self, nodes: int, share: float = 1.0) -> Timing:

@@ -11,12 +11,11 @@ from hpclaunch.guidelines.batch import Batch, batch_cap
 from hpclaunch.guidelines.choice import Bill
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.reasoning import Interval
-from hpclaunch.planner.amounts import time_of, time_range_of
+from hpclaunch.planner.amounts import time_of, time_range_of, walltime_for
 from hpclaunch.planner.epochs import critical_batch_of, facts_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
-from hpclaunch.planner.proposal import STEP
 from hpclaunch.planner.question import Evidence, Question, Trial
 from hpclaunch.planner.workload import Workload
 from hpclaunch.resolve.case import Case
@@ -66,7 +65,7 @@ def _ending(sizing: Sizing, time_s: Interval) -> str:
         words = f"the run may need {jobs} jobs, more than its {count(restarts, 'restart')} allow"
     else:
         words = f"the run would continue in up to {count(jobs, 'job')}, one after the other"
-    enough = math.ceil(time_s.high / STEP) * STEP
+    enough = walltime_for(time_s)
     limits = [longest_walltime(place.of(sizing.node_type), sizing.layout.nodes)[0] for place in sizing.placement.limits]
     if any(limit is not None and enough > limit for limit in limits):
         return words

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from hpclaunch.core.units import count
 from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.amounts import range_of, time_range_of
 from hpclaunch.planner.values import Forecast, Headline, PlanRow, PlanSection, Split
@@ -83,9 +82,9 @@ def _rows(plan: Forecast) -> list[str]:
         lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
     if any(row.candidate for row in plan.rows):
         lines.append("  ranges: 80 % intervals, if the assumptions below hold")
-        alone = "" if plan.batch_alone is None else f", {count(plan.batch_alone, 'sample')}"
-        lines.append(f"  eff.: throughput per rank, relative to one rank at its own best batch{alone}")
-        lines.append("  marg.: what the last doubling gains: 100 % = half the time, 50 % = no less time")
+        alone = "" if plan.batch_alone is None else f" with batches of {plan.batch_alone}"
+        lines.append(f"  eff.: throughput per rank, relative to one rank alone{alone}")
+        lines.append("  marg.: gain of the last doubling: 100 % = half the time, 50 % = no less time")
     return lines
 
 
