@@ -14,15 +14,15 @@ from typing import Any
 
 from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import diagnose
-from hpclaunch.actions.probe_evidence import Check, ProbeEvidence, Verdict
-from hpclaunch.actions.refusals import refusals
+from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence, Verdict
+from hpclaunch.actions.diagnosis.refusals import refusals
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.files import json_object, read_end, read_text
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
@@ -78,6 +78,7 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     prepared, remarks = _prepare_probe(system, request, runs_dir)
     first_checks = (*_installation_checks(prepared), *remarks)
     run: Run | None = None
+    # The scheduler's programs inherit the environment of this process, not the one that System supplies.
     os.environ[MARKER] = "set where the probe was submitted"
     try:
         run = start(system, prepared)
@@ -123,8 +124,12 @@ def _prepare_probe(system: System, request: Request, runs_dir: str | None) -> tu
 def _has_launcher(prepared: Prepared) -> bool:
     """Whether the launcher's program is installed beside the Python of the probe."""
     python = prepared.spec.command[0]
-    beside = str(Path(python).parent) if "/" in python else None
-    return all(shutil.which(name, path=beside) for name in launcher_row(prepared.spec.launcher).programs)
+    place = str(Path(python).parent) if "/" in python else _search_path(prepared)
+    return all(shutil.which(name, path=place) for name in launcher_row(prepared.spec.launcher).programs)
+
+
+def _search_path(prepared: Prepared) -> str:
+    return prepared.case.context.environment.get("PATH", os.defpath)
 
 
 def _installation_checks(prepared: Prepared) -> list[Check]:
@@ -132,7 +137,7 @@ def _installation_checks(prepared: Prepared) -> list[Check]:
     version = platform.python_version()
     checks = [Check(name="hpclaunch", verdict="PASS", what=f"{__version__} with Python {version} ({sys.executable})")]
     row = scheduler_row(prepared.spec.scheduler)
-    near = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    near = os.pathsep.join([str(Path(sys.executable).parent), _search_path(prepared)])
     found = [name for name in row.programs if shutil.which(name, path=near)]
     missing = [name for name in row.programs if name not in found]
     verdict: Verdict = "PASS"
@@ -191,7 +196,7 @@ def findings(run: Run) -> list[Check]:
     layout = spec["layout"]
     ranks = _read_ranks(run, layout["nodes"] * layout["tasks_per_node"])
     logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
-    log = "".join(read_text(path)[-_LONGEST_LOG:] for path in logs) if logs else None
+    log = "".join(read_end(path, _LONGEST_LOG).decode("utf-8", errors="replace") for path in logs) if logs else None
     return diagnose(
         ProbeEvidence(
             spec=spec,
@@ -208,7 +213,7 @@ def findings(run: Run) -> list[Check]:
 
 def _mpi_types(spec: Mapping[str, Any]) -> list[str]:
     """Return the MPI types that the run's launcher supports."""
-    return scheduler_of(spec["scheduler"]).mpi_types() if launcher_row(spec["launcher"]).is_step else []
+    return scheduler_of(spec["scheduler"]).mpi_types() if launcher_row(spec["launcher"]).mpi_option else []
 
 
 def _read_ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:

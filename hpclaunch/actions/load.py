@@ -12,6 +12,7 @@ from hpclaunch.config.job import Job, load_job, looks_like_path
 from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Context, Request
 from hpclaunch.resolve.case import Case
@@ -39,7 +40,12 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
         notices=tuple(_own_files(system, request, chosen.site)),
     )
     case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context)
-    return replace(case, context=replace(context, run_dir=_run_dir(system, case, runs_dir)))
+    return with_run_dir(system, case, runs_dir)
+
+
+def with_run_dir(system: System, case: Case, runs_dir: str | None = None) -> Case:
+    """Return the case with the path of a new run directory, which only this case has."""
+    return replace(case, context=replace(case.context, run_dir=_run_dir(system, case, runs_dir)))
 
 
 def choose_site(system: System, name: str | None, settings: Settings) -> SiteChoice:
@@ -74,28 +80,36 @@ def _run_dir(system: System, case: Case, runs_dir: str | None) -> str:
     return f"{root}/{case.job.name}-{when}-{system.unique()}"
 
 
+_LARGEST_HOSTS_FILE = 4 * 2**20
+
+
 def _hosts(system: System, request: Request) -> tuple[str, ...]:
     if request.hosts_file is None:
         return ()
     path = system.cwd / request.hosts_file
     try:
-        lines = [line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bytes(path, _LARGEST_HOSTS_FILE).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise InvalidRequest(Fault(where=str(path), what=f"the hosts file cannot be read: {error}")) from None
+    lines = [line.split("#")[0].split() for line in text.splitlines()]
     return tuple(words[0] for words in lines if words)
 
 
 def _own_files(system: System, request: Request, site: Site) -> list[str]:
     """Return a notice for each file of the user or the project that is used instead of a bundled one."""
-    from hpclaunch.config.catalog import JOB, SITE, Kind
+    from hpclaunch.config.catalog import JOB, SITE, FileFamily
 
-    wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
+    wanted: list[tuple[FileFamily, str]] = [(SITE, site.name)]
     if not looks_like_path(request.target):
         wanted.append((JOB, request.target))
     files = [(family.noun, system.catalog.find(family, name)) for family, name in wanted]
     notices = [
         f"the {noun} is the {file.origin}'s own: {file.path}" for noun, file in files if file.origin != "bundled"
     ]
-    if (system.cwd / PROJECT_FILE).is_file():
+    for family in (SITE, JOB):
+        for origin, folder in system.catalog.roots(family.folder):
+            if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
+                notices.append(f"the {family.noun} files of the {origin} are not used, as you may not read {folder}")
+    if os.path.isfile(system.cwd / PROJECT_FILE):
         notices.append(f"the project's settings apply: {system.cwd / PROJECT_FILE}")
     return notices

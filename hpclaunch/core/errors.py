@@ -53,6 +53,10 @@ class NotPermitted(NotFound):
     """This user may not read a run, or a folder that may contain runs."""
 
 
+class NewerFormat(NotFound):
+    """A newer hpclaunch wrote the record of a run; this one cannot read it."""
+
+
 class InvalidFile(HpclaunchError):
     """A site, job, settings or template file has an error."""
 
@@ -75,15 +79,29 @@ class Unanswered(SchedulerError):
     """It is unknown whether the scheduler accepted the run. It is recorded as SUBMITTING; do not submit it again."""
 
 
+class NotRecorded(HpclaunchError):
+    """A run was queued as job ``job_id``, and its directory could not be updated. Do not submit it again."""
+
+    def __init__(self, faults: Fault | Iterable[Fault], job_id: str, run_dir: str) -> None:
+        super().__init__(faults)
+        self.job_id = job_id
+        self.run_dir = run_dir
+
+
 class Interrupted(HpclaunchError):
     """The user interrupted the program while it waited for an answer."""
 
     exit_code = 130
 
 
+def shorten(text: str, most: int = 300) -> str:
+    """Return the text, or its beginning and how many characters are left out: what was typed may be a whole file."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` with the nearest known name, or empty text."""
     from difflib import get_close_matches  # costs 5 ms, and only an error needs it
 
-    near = get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    near = get_close_matches(name[:100].lower(), list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -3,38 +3,59 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import json
 import os
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_LOCK_SECONDS = 10.0
-_LOCK_FILE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-_MOST_BYTES = 64 * 2**20
-"""A larger record, marker or metrics file was not written by hpclaunch, and is not read."""
+_MOST_BYTES = 16 * 2**20
+"""A larger record or marker was not written by hpclaunch, and is not read. JSON of this size takes 400 MB at most."""
+_LONGEST_LINE = 2**20
+"""Bytes; a longer line of events was not written by hpclaunch either."""
+
+
+_NO_FSYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+"""Errors of file systems that have no fsync for folders."""
 
 
 def write_text(path: Path | str, text: str, durable: bool = True) -> None:
     """Write a file so that a reader sees all of it or the old content. Undecodable bytes of typed text are kept.
 
-    ``durable`` waits until the file is on disk: for content that cannot be computed again.
+    ``durable`` waits until the file and its name are on disk: for content that cannot be computed again.
     """
-    folder, name = os.path.split(path)
-    fresh = os.path.join(folder, f".{name}.{os.getpid()}")
+    folder = os.path.dirname(path)
+    # Random, because processes on other hosts and in other containers have the same numbers.
+    draft = os.path.join(folder, f".hpclaunch-{os.urandom(8).hex()}")
     try:
-        with open(fresh, "wb", buffering=0) as file:
+        with open(draft, "xb", buffering=0) as file:
             _write(file.fileno(), text)
             if durable:
                 os.fsync(file.fileno())
-        os.replace(fresh, path)
+        os.replace(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
-            os.unlink(fresh)
+            os.unlink(draft)
         raise
+    if durable:
+        sync_folder(folder or ".")
+
+
+def sync_folder(folder: Path | str) -> None:
+    """Wait until the names in a folder are on disk, if its file system can do that. Raises OSError."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return  # a folder that this user may write into, but not read
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FSYNC:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _write(descriptor: int, text: str) -> None:
@@ -43,32 +64,103 @@ def _write(descriptor: int, text: str) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def append_line(path: Path | str, line: str) -> None:
+def append_line(path: Path | str, line: str, durable: bool = False) -> os.stat_result:
     """Append one line. A line that another process appends at the same time comes before or after it.
 
     If the last line is incomplete, as after a full disk, it is ended first, so that only that line is damaged.
+    ``durable`` waits until the line is on disk. Returns what `os.fstat` says of the file.
     """
     with open(path, "ab+", buffering=0) as file:
         end = file.tell()  # the end, since the file is opened for appending
         cut_short = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
         _write(file.fileno(), f"\n{line}\n" if cut_short else f"{line}\n")
+        if durable:
+            os.fsync(file.fileno())
+        return os.fstat(file.fileno())
 
 
-def read_text(path: Path | str) -> str:
-    """Return the text of a regular file, with undecodable bytes replaced; empty if there is no readable one."""
+def read_bytes(path: Path | str, most: int) -> bytes:
+    """Return the content of a regular file of at most ``most`` bytes.
+
+    Raises OSError, also if the file is larger (EFBIG), or of another kind (EINVAL): a FIFO can wait for ever, and a
+    device never ends. Nothing of these is read. Raises ValueError for a name that no file can have.
+    """
+    _check_kind_and_size(os.stat(path), path, most)  # before it is opened: to open some devices has an effect
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
-        about = os.stat(path)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
+        size = _check_kind_and_size(os.fstat(descriptor), path, most)
+        blocks = []
+        left = most + 1  # it may grow while it is read, and files of /proc have no size
+        while left > 0 and (block := os.read(descriptor, min(left, max(size + 1, 2**16)))):
+            blocks.append(block)
+            left -= len(block)
+    finally:
+        os.close(descriptor)
+    if left <= 0:
+        raise _too_large(path, most)
+    return b"".join(blocks)
+
+
+def _check_kind_and_size(about: os.stat_result, path: Path | str, most: int) -> int:
+    """Return the size in bytes. Raises OSError if it is above ``most``, or if this is no regular file."""
+    if not stat.S_ISREG(about.st_mode):
+        kind = "is a folder" if stat.S_ISDIR(about.st_mode) else "is not a regular file"
+        raise OSError(errno.EINVAL, kind, str(path))
+    if about.st_size > most:
+        raise _too_large(path, most)
+    return about.st_size
+
+
+def _too_large(path: Path | str, most: int) -> OSError:
+    return OSError(errno.EFBIG, f"is larger than {most // 1024} KB", str(path))
+
+
+def read_text(path: Path | str, most: int = _MOST_BYTES) -> str:
+    """Return the text of a regular file, with undecodable bytes replaced; empty if there is no readable one.
+
+    A file of more than ``most`` bytes counts as not readable.
+    """
+    for _ in range(2):  # a network file system may fail once
+        try:
+            return read_bytes(path, most).decode("utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             return ""
+        except OSError:
+            continue
+    return ""
+
+
+def read_end(path: Path | str, most: int) -> bytes:
+    """Return the last ``most`` bytes of a regular file, however large it is; nothing if it cannot be read."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return b""
         with open(path, "rb", buffering=0) as file:
-            return file.read().decode("utf-8", errors="replace")
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            return file.read(most)
     except (OSError, ValueError):
-        return ""
+        return b""
 
 
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file with one object per line, without damaged and incomplete lines."""
-    return [event for event in map(json_object, read_text(path).splitlines()) if event]
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file with one object per line, without damaged and incomplete lines.
+
+    The file is read as it is needed. Of a very large one only the last 16 MB count.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return
+        with open(path, "rb") as file:
+            place = os.fstat(file.fileno()).st_size - _MOST_BYTES
+            if place > 0:
+                file.seek(place)
+                file.readline(_MOST_BYTES)  # the rest of a line
+            while line := file.readline(_LONGEST_LINE):
+                event = json_object(line.decode("utf-8", errors="replace"))
+                if event:
+                    yield event
+    except (OSError, ValueError):
+        return
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -78,35 +170,3 @@ def json_object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of hpclaunch from changing the folder's record while the block runs.
-
-    The block runs without a lock if the file system has none, or if another process holds it too long (a stopped one,
-    or one on a dead node). Then the last process to write the record wins.
-    """
-    with contextlib.ExitStack() as stack:
-        # The folder itself is locked. NFS locks only files that are open for writing, so there a file in the folder is.
-        for name, flags in ((str(folder), os.O_RDONLY | os.O_DIRECTORY), (f"{folder}/.lock", _LOCK_FILE)):
-            if _lock(name, flags, stack):
-                break
-        yield
-
-
-def _lock(name: str, flags: int, stack: contextlib.ExitStack) -> bool:
-    """Wait for the lock, and keep it until the stack is closed; False if this file cannot be locked."""
-    try:
-        descriptor = os.open(name, flags | os.O_CLOEXEC, 0o600)
-        stack.callback(os.close, descriptor)
-        deadline = time.monotonic() + _LOCK_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                time.sleep(0.02)
-    except OSError:
-        return False
-    return True

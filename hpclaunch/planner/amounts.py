@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hpclaunch.guidelines.reasoning import Interval
+from hpclaunch.guidelines.intervals import Interval
 
 STEP = 300
 """A proposed walltime is rounded up to a multiple of this, in seconds."""

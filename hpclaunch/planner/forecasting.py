@@ -13,7 +13,7 @@ from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
-from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, epochs_remark, facts_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
@@ -27,7 +27,7 @@ from hpclaunch.planner.settings import precision_for, warnings_of
 from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
 from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
-from hpclaunch.resolve.command import parameter_words
+from hpclaunch.resolve.command import parameters_of
 from hpclaunch.resolve.decisions import Decisions
 
 
@@ -90,7 +90,7 @@ def _plan(question: Question) -> Forecast:
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
     """Raise Refused with every reason if no node count or not the typed one is accepted, or a parameter is bad."""
     decisions = Decisions()
-    parameter_words(question.case.job, question.case.request, decisions)
+    parameters_of(question.case.job, question.case.request, decisions)
     if question.case.job.training is not None:
         decisions.faults += nothing_typed(question.case.job, question.case.job.training, question.case.request.settings)
     typed = question.typed_nodes
@@ -137,7 +137,7 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
     ranks = trial.nodes * trial.sizing.layout.tasks_per_node
     typed = question.typed_nodes is not None or "batch_size_per_rank" in work.typed
-    own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
+    own = work.total_of(ranks) if typed else None
     if question.global_batch is None and own is None:
         return ()
     noise = question.evidence.noise
@@ -207,14 +207,14 @@ def gpus_of(trial: Trial) -> int:
 def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
     """Return what a larger batch costs with the optimizer of the chosen ``row``."""
     work, facts, noise = predictor.work, predictor.facts, predictor.question.evidence.noise
-    law = epochs_law_of(work, row.batch.total if row.batch else work.base_batch or 1, facts)
+    epochs_model = epochs_model_of(work, row.batch.total if row.batch else work.base_batch or 1, facts)
     return StatisticalEfficiency(
         samples=work.samples,
         base=work.base_batch,
         bound=bound_of(work.samples, noise),
         critical=presumed_critical_batch(work.samples) if facts.critical.samples is None else facts.critical,
         noise=noise,
-        law=law,
+        epochs_model=epochs_model,
     )
 
 

@@ -28,7 +28,7 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, facts_of, optimizer_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, facts_of, optimizer_of
 from hpclaunch.planner.workload import RULES, WRITTEN, Workload
 
 _JOB_NAMES = {rule: word for word, rule in RULES.items()}
@@ -82,10 +82,10 @@ def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
 
     ``largest``: the samples of a replica that fit its memory; a larger batch per rank is accumulated.
     """
-    if not work.per_rank:
+    total = work.total_of(replicas)
+    if total is None or work.per_rank is None:
         return None
-    whole = work.per_rank * work.accumulation
-    return typed_batch(whole * replicas, replicas, largest=min(largest, work.per_rank))
+    return typed_batch(total, replicas, largest=min(largest, work.per_rank))
 
 
 @record
@@ -147,7 +147,7 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     """Return what the rules give. The job's own schedule belongs to its own optimizer, and to no other."""
     total, base = batch.total, work.base_batch or batch.total
     facts = facts_of(work, critical_batch_of(work, noise), noise)
-    epochs = epochs_law_of(work, total, facts).at(total).middle
+    epochs = epochs_model_of(work, total, facts).at(total).middle
     optimizer = optimizer_of(work, total, facts)
     foreign = work.learning_rate is not None and not work.rate_fits
     is_start = optimizer.changed or (foreign and optimizer.name in OWN_RATES)
@@ -243,7 +243,7 @@ def _allowed_text(parameter: Parameter | None, value: str) -> str:
     """Return a value as the parameter takes it, rounded if it takes whole numbers only; empty if it takes no such."""
     if parameter is None:
         return ""
-    whole = f"{round(float(value))}" if parameter.kind == "int" else value
+    whole = f"{round(float(value))}" if parameter.value_type == "int" else value
     try:
         parameter.parse(whole)
     except ValueError:

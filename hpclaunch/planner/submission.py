@@ -107,9 +107,9 @@ def _walltime_warnings(run: _SizedRun, question: RunQuestion, found: Applied) ->
     if run.figures is None or not question.fits_one_gpu or not horovod or is_synthetic(run.case):
         return ()
     from hpclaunch.planner.question import Evidence
-    from hpclaunch.planner.walltime import Training, walltime_warning
+    from hpclaunch.planner.walltime import PlannedTraining, walltime_warning
 
-    trainings = [Training(work=question.work(typed), batch=batch) for typed, batch in found.batches]
+    trainings = [PlannedTraining(work=question.work(typed), batch=batch) for typed, batch in found.batches]
     warning = walltime_warning(run.case, run.sizing, run.figures, run.evidence or Evidence(), trainings)
     return (warning,) if warning else ()
 
@@ -149,8 +149,8 @@ def _own_batch(plan: Forecast, case: Case) -> str:
     work = workload_of(job, job.training, case.request.settings)
     if work.global_batch is not None:
         return ""  # the plan is made for this batch
-    own = work.per_rank * work.accumulation * row.ranks if work.per_rank else row.batch.total
-    return "" if own == row.batch.total else f"; as submitted, with the job's own batch per rank, B = {own}"
+    own = work.total_of(row.ranks)
+    return "" if own in (None, row.batch.total) else f"; as submitted, with the job's own batch per rank, B = {own}"
 
 
 def _evidence_of(case: Case) -> Evidence | None:

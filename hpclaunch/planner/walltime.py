@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
 from hpclaunch.guidelines.batch import Batch, batch_cap
-from hpclaunch.guidelines.choice import Bill
+from hpclaunch.guidelines.candidates import Bill
 from hpclaunch.guidelines.figures import ModelFigures
-from hpclaunch.guidelines.reasoning import Interval
+from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.planner.amounts import time_of, time_range_of, walltime_for
 from hpclaunch.planner.epochs import critical_batch_of, facts_of
 from hpclaunch.planner.fit import strategy_of
@@ -24,7 +24,7 @@ from hpclaunch.resolve.sizing import Sizing
 
 
 @record
-class Training:
+class PlannedTraining:
     """One training of a run or sweep: the job with its typed values, and the global batch."""
 
     work: Workload
@@ -32,7 +32,7 @@ class Training:
 
 
 def walltime_warning(
-    case: Case, sizing: Sizing, figures: ModelFigures, evidence: Evidence, trainings: Sequence[Training]
+    case: Case, sizing: Sizing, figures: ModelFigures, evidence: Evidence, trainings: Sequence[PlannedTraining]
 ) -> str:
     """Return one warning if the longest of these trainings may not end within its walltime; empty: it will, or unknown.
 
@@ -51,11 +51,11 @@ def walltime_warning(
     takes = "takes" if longest.middle > walltime else "may take"
     origin = "from measured runs" if evidence.points else "nothing is measured"
     predicted = f"{time_of(longest.middle)} ({time_range_of(longest, ' to ')}; {origin})"
-    ending = _ending(sizing, longest)
+    ending = _ending_words(sizing, longest)
     return f"the training {takes} longer than the walltime of {format_walltime(walltime)}: {predicted}; {ending}"
 
 
-def _ending(sizing: Sizing, time_s: Interval) -> str:
+def _ending_words(sizing: Sizing, time_s: Interval) -> str:
     """Return what happens at the end of the walltime, and one that is enough, as far as the site allows it."""
     walltime, restarts = sizing.placement.walltime, sizing.restart_request.most
     jobs = math.ceil(time_s.high / walltime)
@@ -72,7 +72,7 @@ def _ending(sizing: Sizing, time_s: Interval) -> str:
     return f"{words} (--walltime {format_walltime(enough)} is enough in nine of ten cases)"
 
 
-def _time_of(question: Question, sizing: Sizing, training: Training) -> Interval | None:
+def _time_of(question: Question, sizing: Sizing, training: PlannedTraining) -> Interval | None:
     """Return the predicted time of one training in seconds; None if the speed is not known, or a replica is split."""
     figures, work, noise = question.figures, training.work, question.evidence.noise
     assert figures is not None

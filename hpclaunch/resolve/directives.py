@@ -6,10 +6,10 @@ import re
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.site import NodeType, Site
+from hpclaunch.core.runtime_rows import ContainerCommand
 from hpclaunch.core.spec import Layout, Pairs, Restarts, Sweep
 from hpclaunch.core.units import CONTROL, format_memory, format_walltime
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.placement import Placement
@@ -45,6 +45,12 @@ OWNED = {
     "wrap": "-- ARGS",
 }
 """sbatch options that hpclaunch writes or relies on, and the flag or key that sets each (empty: there is none)."""
+
+_REFUSED = {
+    "clusters": "a run's job ID, files and site belong to the cluster of the machine where it is submitted",
+}
+"""sbatch options that no run may have, and why."""
+_OTHER_CLUSTER = "log in to the other cluster, and submit there with its site"
 
 
 def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisions: Decisions) -> Pairs:
@@ -150,18 +156,16 @@ def _mail(case: Case) -> list[tuple[str, str]]:
 def _conduct(case: Case, restarts: Restarts, sweep: Sweep | None) -> list[tuple[str, str]]:
     """Return the directives of folders, logs, requeueing, signal and environment.
 
-    In a path of logs, Slurm reads % as a pattern, so it is doubled; Slurm 22.05 does so in --chdir's path too. Slurm
-    may requeue a job after a node failure or preemption only if the program continues from its checkpoints. The signal
-    goes to the script, which passes it on: no other way reaches the ranks under every launcher.
+    The scheduler may requeue a job after a node failure or preemption only if the program continues from its
+    checkpoints. The signal goes to the script, which passes it on: no other way reaches the ranks under every launcher.
     """
-    run_dir = case.context.run_dir
+    run_dir, row = case.context.run_dir, case.site.scheduler_row
     again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
-    signal = [("signal", f"B:{restarts.signal}@{restarts.lead}")] if restarts.most else []
-    log = case.site.scheduler_row.log.format("%A_%a" if sweep else "%j")
+    signal = [("signal", f"{row.script_signals[0]}{restarts.signal}@{restarts.lead}")] if restarts.most else []
     return [
         *_array(sweep),
         ("chdir", run_dir),
-        ("output", f"{run_dir.replace('%', '%%')}/logs/{log}"),
+        ("output", row.log_path(f"{run_dir}/logs", is_array=sweep is not None)),
         ("open-mode", "append"),
         (again, ""),
         *signal,
@@ -180,7 +184,7 @@ def _full_name(name: str) -> str:
     """Return the owned option that sbatch would read from this abbreviation, as getopt_long does, or empty text."""
     if name in OWNED or name == "signal":
         return ""
-    return next((full for full in (*OWNED, "signal") if full.startswith(name)), "")
+    return next((full for full in (*OWNED, *_REFUSED, "signal") if full.startswith(name)), "")
 
 
 def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) -> list[tuple[str, str]]:
@@ -189,6 +193,10 @@ def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) ->
         match = _OPTION.fullmatch(option.strip())
         if match is not None and match[1] == "gres" and "gpu" in (match[2] or ""):
             decisions.fault("hpclaunch writes the request for GPUs", where=where, next="use --gpus-per-node instead")
+        elif option.strip().startswith("-M"):
+            decisions.fault(f"-M is refused: {_REFUSED['clusters']}", where=where, next=_OTHER_CLUSTER)
+        elif match is not None and match[1] in _REFUSED:
+            decisions.fault(f"--{match[1]} is refused: {_REFUSED[match[1]]}", where=where, next=_OTHER_CLUSTER)
         elif match is None or CONTROL.search(option):
             decisions.fault(
                 f"{option!r} is not a single sbatch option",

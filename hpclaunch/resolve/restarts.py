@@ -17,6 +17,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import Ask
 
 DEFAULT_SIGNAL = "USR2@120"
+# Options and files spell a signal as sbatch does, so a person may write its B: and R: here too.
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")
 _ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
 
@@ -35,7 +36,11 @@ def restart_request_of(case: Case, ask: Ask, named: dict[str, str], decisions: D
     A run that can resume may be longer than the site's limit for a job: it becomes a chain of jobs.
     """
     most = _most_restarts(case, decisions)
-    walltime = _walltime_of_one_job(Wanted(site=case.site, ask=ask, named=named), most, decisions)
+    wanted = Wanted(site=case.site, ask=ask, named=named)
+    longest = longest_piece(wanted) if most else 0
+    if longest and case.context.longest_job:
+        longest = min(longest, case.context.longest_job)
+    walltime = _walltime_of_one_job(wanted, longest, decisions)
     return RestartRequest(most=most, walltime=ask.walltime), replace(ask, walltime=walltime)
 
 
@@ -57,10 +62,9 @@ def _most_restarts(case: Case, decisions: Decisions) -> int:
     return most or 0
 
 
-def _walltime_of_one_job(wanted: Wanted, most: int, decisions: Decisions) -> int:
-    """Return the walltime (seconds) of one job: all of it, or the longest the site accepts if the run can resume."""
+def _walltime_of_one_job(wanted: Wanted, longest: int, decisions: Decisions) -> int:
+    """Return the walltime (seconds) of one job: all of it, or the longest of a job if the run can resume (else 0)."""
     whole = wanted.ask.walltime
-    longest = longest_piece(wanted) if most else 0
     if not longest or longest >= whole:
         return whole
     jobs, long = math.ceil(whole / longest), format_walltime(longest)
@@ -82,10 +86,10 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
     """
     if not restart_request.most:
         if case.request.signal:
+            value = f"{case.site.scheduler_row.script_signals[0]}{case.request.signal}"
             decisions.fault(
                 "--signal tells a program to save before its run is restarted, and this run has no restarts",
-                next=f"add --restarts 50; or, if the program handles the signal itself, use "
-                f"--sbatch=--signal=B:{case.request.signal}",
+                next=f"add --restarts 50; or, if the program handles the signal itself, use --sbatch=--signal={value}",
             )
         return Restarts()
     name, lead = _read_signal(_chosen_signal(case, decisions), decisions)

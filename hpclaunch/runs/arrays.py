@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hpclaunch.core.errors import Fault, NotFound
-from hpclaunch.core.files import json_object, locked, read_text, write_text
+from hpclaunch.core.files import json_object, read_text, write_text
+from hpclaunch.core.locks import locked
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
-from hpclaunch.runs.record import FINAL, JOB_ID, STATE, Run, change, load
+from hpclaunch.runs.record import FINAL, JOB_ID, STATE, RecordChange, Run, change, load
 from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
@@ -128,10 +129,16 @@ def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -
         exit_code=now.exit_code,
         reason=now.reason,
         host=array.host,
+        user=array.user,
+        uid=array.uid,
+        token=array.token,
+        cluster=array.cluster,
+        controller=array.controller,
         git=array.git,
         submission=array.submission,
         nodes=now.nodes,
         excluded=array.excluded,
+        excluded_because=array.excluded_because,
         earlier=tuple(f"{start}_{index}" for start in chain[:-1] if start),
         index=index,
     )
@@ -156,10 +163,14 @@ def _chains(array: Run) -> tuple[dict[int, list[str]], list[str]]:
     return chains, common or [""]
 
 
+_LARGEST_STATES = 64 * 2**20
+"""Bytes: an array may have 100,000 runs."""
+
+
 def _task_states(array: Run) -> dict[int, TaskState]:
     """Return the recorded states by index. Damaged entries are left out; the scheduler is then asked again."""
     found: dict[int, TaskState] = {}
-    for key, entry in json_object(read_text(array.path / STATES)).items():
+    for key, entry in json_object(read_text(array.path / STATES, _LARGEST_STATES)).items():
         is_index = key.isascii() and key.isdigit()
         complete = isinstance(entry, list) and len(entry) == 5 and all(isinstance(text, str) for text in entry)
         if is_index and complete and JOB_ID.fullmatch(entry[0]) and STATE.fullmatch(entry[1]):
@@ -196,7 +207,7 @@ def _state_of(run: Run) -> TaskState:
     return TaskState(run.job_id, run.state, run.exit_code, run.reason, run.nodes)
 
 
-def summary(found: Iterable[Run]) -> dict[str, Any]:
+def summary(found: Iterable[Run]) -> RecordChange:
     """Return state, exit code and reason of an array.
 
     While runs have not ended the state is that of the most active run; then that of the first run that failed.

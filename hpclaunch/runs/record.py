@@ -7,23 +7,31 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Iterator
 from dataclasses import MISSING, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from hpclaunch.core.errors import Fault, NotFound, NotPermitted
-from hpclaunch.core.files import append_line, json_lines, json_object, locked, read_text, write_text
+from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted
+from hpclaunch.core.files import append_line, json_lines, json_object, read_text, write_text
+from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+FORMAT = 1
+"""The number of the record's format. A record without a number is older, and is read as format 1."""
 FINAL = frozenset(
     {
         *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"),
-        *("DEADLINE", "NOT_SUBMITTED"),
+        *("DEADLINE", "NOT_SUBMITTED", "FORGOTTEN"),
     }
 )
-"""States that do not change any more by themselves. NOT_SUBMITTED is hpclaunch's own: the run was never queued."""
+"""States that do not change any more by themselves. Two are hpclaunch's own: NOT_SUBMITTED (the run was never queued)
+and FORGOTTEN (a person closed it, because nobody can know its state any more)."""
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
@@ -40,7 +48,11 @@ class Run:
 
     - ``state``: INCOMPLETE while the directory is being made, RENDERED when it is complete, SUBMITTING until the
       scheduler answers, NOT_SUBMITTED if it refuses, then as Slurm spells it. UNKNOWN: no source knows the state.
-    - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid.
+    - ``host``, ``user``, ``uid``: where and by whom it was submitted (``uid``: the user's number, as text).
+    - ``token``: by which the user's own list of runs knows the directory (``runs/ownership.py``).
+    - ``cluster``, ``controller``: Slurm's ClusterName, and the host of its controller, where the job has its ID.
+    - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
+      ``excluded_because`` the evidence against each.
     - ``earlier``: the job IDs of earlier starts.
     - ``tasks``, ``parts``: of a job array, which is one record for all its runs, their number, and the indices that
       each start covers (``0,5-9``; empty: all).
@@ -58,10 +70,16 @@ class Run:
     exit_code: str = field(default="", metadata=_FROM_SCHEDULER)
     reason: str = field(default="", metadata=_FROM_SCHEDULER)
     host: str = ""
+    user: str = ""
+    uid: str = ""
+    token: str = ""
+    cluster: str = ""
+    controller: str = ""
     git: str = ""
     submission: str = ""
     nodes: str = field(default="", metadata=_FROM_SCHEDULER)
     excluded: str = ""
+    excluded_because: str = ""
     earlier: tuple[str, ...] = ()
     tasks: int = 0
     parts: tuple[str, ...] = ()
@@ -97,17 +115,17 @@ class Run:
         """Return the job's logs of all starts, oldest first; with ``rank`` the log of that rank, one for all starts."""
         folder = self.path / "logs"
         if rank is not None:
-            return sorted((path for path in folder.glob(f"rank-{rank}.out") if path.is_file()), key=_age)
-        files = [path for path in folder.glob("*.out") if path.is_file() and not path.name.startswith("rank-")]
+            return [path for path in _logs_in(folder) if path.name == f"rank-{rank}.out"]
+        files = [path for path in _logs_in(folder) if not path.name.startswith("rank-")]
         if self.index >= 0:
             # The scheduler writes a log for each job ID into the folder of the whole array.
             log = scheduler_row(self.scheduler).log
             named = [self.home / "logs" / log.format(job_id) for job_id in (*self.earlier, self.job_id) if job_id]
-            files += [path for path in named if path.is_file()]
+            files += [path for path in named if os.path.isfile(path)]
         return sorted(files, key=_age)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Return the events in metrics.jsonl, without a line that is still being written."""
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """Yield the events in metrics.jsonl, without a line that is still being written."""
         return json_lines(self.path / "metrics.jsonl")
 
     def spec(self) -> dict[str, Any]:
@@ -122,7 +140,7 @@ class Run:
 
     def history(self) -> list[dict[str, Any]]:
         """Return every recorded state with its time, oldest first."""
-        return json_lines(self.path / HISTORY)
+        return list(json_lines(self.path / HISTORY))
 
     def attempts(self) -> list[str]:
         """Return the names JOBID.RESTART of all starts that left a marker file, in order."""
@@ -151,9 +169,30 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the run directory's path."""
-        fields = {name: getattr(self, name) for name in _TEXTS}
+        fields = {name: getattr(self, name) for name in _TEXTS if name != "token"}
         values = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
         return {**values, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else values
+
+
+class RecordChange(TypedDict, total=False):
+    """New values of a run's fields. A field that is not named keeps its value."""
+
+    state: str
+    job_id: str
+    exit_code: str
+    reason: str
+    nodes: str
+    excluded: str
+    excluded_because: str
+    host: str
+    user: str
+    uid: str
+    token: str
+    cluster: str
+    controller: str
+    submission: str
+    earlier: tuple[str, ...]
+    parts: tuple[str, ...]
 
 
 _TEXTS = tuple(attribute.name for attribute in fields(Run) if attribute.type == "str")
@@ -164,10 +203,12 @@ _SCHEDULER_FIELDS = tuple(attribute.name for attribute in fields(Run) if attribu
 def load(path: Path) -> Run:
     """Return the run in that directory, with the last state of its history.
 
-    Raises NotFound if there is no run or its record is damaged, NotPermitted if this user may not read it.
+    Raises NotFound if there is no run or its record is damaged, NotPermitted if this user may not read it, and
+    NewerFormat if a newer hpclaunch wrote it.
     """
     file = f"{path}/{RECORD}"  # a thousand runs are read at once, and text is faster than Path
     record = json_object(read_text(file))
+    _check_format(file, record.get("format", FORMAT))
     missing = [name for name in _MUST if name not in record]
     if missing:
         raise _missing_record(path, file, missing)
@@ -186,6 +227,16 @@ def load(path: Path) -> Run:
         numbers["edition"] = edition
         texts.update(_latest_news(path, edition))
     return Run(path=path, earlier=earlier, parts=parts, **texts, **numbers)
+
+
+def _check_format(file: str, number: object) -> None:
+    """Raise NewerFormat for the record of a newer hpclaunch, and NotFound for a number that is none."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise NotFound(Fault(where=file, what="the record cannot be read: its format is not a number"))
+    if number > FORMAT:
+        what = f"a newer hpclaunch wrote this record: it has format {number}"
+        next_step = "install the version that wrote it, or a later one; this one changes nothing in the run directory"
+        raise NewerFormat(Fault(where=file, what=what, allowed=f"format {FORMAT}", next=next_step))
 
 
 def _text_members(value: Any) -> tuple[str, ...]:
@@ -215,24 +266,36 @@ def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
         permitted = os.access(file, os.R_OK)
     except PermissionError:
         permitted = False
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         # A folder that this user may not list counts as another user's run.
         if not os.path.isdir(path) or os.access(path, os.R_OK):
             return NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
         permitted = False
+    except OSError as error:
+        return _unreadable_record(file, error)
     if not permitted:
         what = "you may not read this: it belongs to another user, or its permissions exclude you"
         place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
         return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
+    try:
+        Path(file).read_bytes()
+    except OSError as error:
+        return _unreadable_record(file, error)
     what = f"the record cannot be read: it has no {', '.join(missing)}"
     next_step = f"the run's other files are in {path}; to run its code again: hpclaunch submit {path / 'code'}"
     return NotFound(Fault(where=file, what=what, next=next_step))
 
 
+def _unreadable_record(file: str, error: OSError) -> NotFound:
+    next_step = "try again; if it stays so, ask the site's staff about this file system"
+    return NotFound(Fault(where=file, what=f"the record cannot be read: {error.strerror}", next=next_step))
+
+
 def save(run: Run, durable: bool = True) -> Run:
     """Write the record atomically as its next edition, add its state to the history, and return the run."""
     run = replace(run, edition=run.edition + 1)
-    write_text(f"{run.path}/{RECORD}", _as_text({**run.to_json(), "edition": run.edition}), durable)
+    values = {"format": FORMAT, **run.to_json(), "token": run.token, "edition": run.edition}
+    write_text(f"{run.path}/{RECORD}", _as_text(values), durable)
     return _add_to_history(run)
 
 
@@ -249,12 +312,12 @@ def _as_text(record: dict[str, Any]) -> str:
     return "{\n  " + _LINES.encode(record)[1:-1] + "\n}\n"
 
 
-def change(run: Run, durable: bool = True, **news: Any) -> Run:
+def change(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run:
     """Record changes of a run and return it; if another process was faster, return what that one recorded."""
     return claim(run, durable, **news) or load(run.path)
 
 
-def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
+def claim(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run | None:
     """Record changes of a run and return it; None if its state or job ID is no longer what the caller saw.
 
     Changes that need not be ``durable`` (the scheduler can be asked again) and concern only the scheduler's fields are
@@ -270,6 +333,15 @@ def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
         # A line names the edition that it updates, so a record without an edition is written again.
         line_is_enough = not durable and current.edition > 0 and news.keys() <= set(_SCHEDULER_FIELDS)
         return _add_to_history(changed) if line_is_enough else save(changed, durable)
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """Return the log files in a folder; none if this user may not read it."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [folder / name for name in names if name.endswith(".out") and os.path.isfile(folder / name)]
 
 
 def _age(path: Path) -> float:

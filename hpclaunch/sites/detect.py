@@ -4,13 +4,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from hpclaunch.config.catalog import SITE, THIS_MACHINE, Catalog
 from hpclaunch.config.detection import Detect
+from hpclaunch.config.host_patterns import host_pattern
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import Fault, InvalidFile, NotFound, did_you_mean
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.records import record
 
 
@@ -48,10 +49,14 @@ def _search_domains() -> list[str]:
     return [domain.rstrip(".") for line in lines for domain in line.split()]
 
 
+_LARGEST_FILE = 4 * 2**20
+"""Bytes of slurm.conf or resolv.conf: thousands of nodes may be listed one by one."""
+
+
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_bytes(path, _LARGEST_FILE).decode("utf-8", errors="replace")
+    except (OSError, ValueError):
         return ""
 
 
@@ -61,8 +66,12 @@ def holds(detect: Detect, here: Host) -> bool:
         return False
     variables = all(here.environment.get(name) == value for name, value in detect.environment.items())
     cluster = detect.cluster_name in (None, here.cluster)
-    pattern = detect.hostname
-    return variables and cluster and (pattern is None or any(re.fullmatch(pattern, name) for name in here.hostnames))
+    if not (variables and cluster):
+        return False
+    if detect.hostname is None:
+        return True
+    pattern = host_pattern(detect.hostname)
+    return any(pattern.matches(name) for name in here.hostnames)
 
 
 def detect_site(here: Host) -> str | None:
@@ -87,7 +96,8 @@ def detect_own_site(catalog: Catalog, here: Host) -> str | None:
     return None
 
 
-class SiteChoice(NamedTuple):
+@record
+class SiteChoice:
     """A site, who chose it, and the site of this machine where that is another one (``elsewhere``).
 
     ``here``: whether this machine is known to be one of the site's.
@@ -122,7 +132,7 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     fits = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
     elsewhere = "" if fits or detected in (None, name) else str(detected)
     known_here = detected == name or _belongs(site, here, unknown=detected is None)
-    return SiteChoice(site, origin, elsewhere, known_here)
+    return SiteChoice(site=site, origin=origin, elsewhere=elsewhere, here=known_here)
 
 
 def _belongs(site: Site, here: Host, *, unknown: bool) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from hpclaunch.core.files import append_line
 from hpclaunch.core.folders import data_folder
 from hpclaunch.core.spec import Code
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.command import values_of
+from hpclaunch.resolve.command import parameters_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs.snapshot import fingerprint
@@ -46,13 +47,13 @@ def key_of(case: Case) -> str:
     """
     job, request = case.job, case.request
     one_node = replace(case, request=replace(request, nodes=1), needs_account=False)
-    sized = sizing_of(one_node, Decisions())
+    sized, parameters = sizing_of(one_node, Decisions()), parameters_of(job, request, Decisions())
     names = job.training.names if job.training else {}
     chosen = {"synthetic", *(names.get(role, role) for role in CHOSEN_ROLES)}
     layout = sized.layout
     words = {
         "code": fingerprint(Code(folder=job.folder, entry=job.script or "", source_only=job.source_only)),
-        "parameters": {name: value for name, value in values_of(job, request).items() if name not in chosen},
+        "parameters": {name: value for name, value in parameters.values if name not in chosen},
         "layout": [layout.tasks_per_node, layout.cpus_per_task, layout.gpus_per_node],
     }
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()
@@ -72,7 +73,7 @@ def run_list_of(place: Path) -> Path:
 def has_measurements(environment: Mapping[str, str], key: str) -> bool:
     """Whether ``profile`` or a submitted run may have left measurements under a key; it opens no file."""
     place = place_of(environment, key) if key else None
-    return place is not None and (place.is_file() or run_list_of(place).is_file())
+    return place is not None and (os.path.isfile(place) or os.path.isfile(run_list_of(place)))
 
 
 def expect(environment: Mapping[str, str], key: str, run_dir: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.files import read_text
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.schedulers.slurm.programs import ask
-from hpclaunch.sites.describe import Answers
 from hpclaunch.sites.describe.answers import SINFO_FORMAT, settings
+from hpclaunch.sites.describe.draft import Answers
 
 
 def answers(user: str) -> Answers:
@@ -44,11 +46,12 @@ def _gres_conf(config: str) -> str:
     """Return gres.conf, which is beside slurm.conf; an empty text on a machine without these files."""
     place = settings(config).get("SLURM_CONF", "")
     try:
-        return Path(place).with_name("gres.conf").read_text(encoding="utf-8", errors="replace") if place else ""
-    except (OSError, ValueError):
+        return read_text(Path(place).with_name("gres.conf")) if place else ""
+    except ValueError:
         return ""
 
 
-def has_pyxis() -> bool:
-    """Whether srun has the plug-in pyxis, which adds its option to srun's help."""
-    return "--container-image" in _text("srun", "--help")
+def step_runtimes() -> tuple[str, ...]:
+    """Return the container runtimes that are plug-ins of srun: each adds its option to srun's help."""
+    options = _text("srun", "--help")
+    return tuple(name for name, row in RUNTIMES.items() if row.step_option and row.step_option in options)

@@ -13,7 +13,7 @@ from hpclaunch.core.units import parse_walltime
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.question import Evidence
-from hpclaunch.planner.walltime import Training, walltime_warning
+from hpclaunch.planner.walltime import PlannedTraining, walltime_warning
 from hpclaunch.planner.workload import stored_figures, workload_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -102,6 +102,6 @@ def test_measurements_take_the_place_of_the_guess() -> None:
     assert row is not None and row.batch is not None
     shape = Shape(nodes=4, ranks_per_node=4, per_rank=4)
     slow, fast = (Evidence(points=(Measured(shape=shape, samples_per_s=rate),)) for rate in (200.0, 1000.0))
-    runs = [Training(work=work, batch=row.batch)]
+    runs = [PlannedTraining(work=work, batch=row.batch)]
     assert "from measured runs" in walltime_warning(case, sizing, figures, slow, runs)
     assert walltime_warning(case, sizing, figures, fast, runs) == ""

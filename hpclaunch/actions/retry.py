@@ -1,0 +1,177 @@
+"""Starts ended runs again from their own scripts: ``retry``, ``wait --retries``, and the runs of an array."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from hpclaunch import runs
+from hpclaunch.actions.identity import require_own_site
+from hpclaunch.actions.start import hand_over
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import read_bytes
+from hpclaunch.core.scheduler_rows import scheduler_row
+from hpclaunch.core.units import count
+from hpclaunch.runs import RecordChange, Run
+from hpclaunch.runs.node_lists import names_in
+from hpclaunch.runs.retry_policy import Ending, decide, merged
+from hpclaunch.schedulers import scheduler_of
+
+Unwell = Callable[[str, "float | None"], Mapping[str, str]]
+
+
+def retry(run: Run, tell: Callable[[str], None]) -> Run:
+    """Start a run again from its own script if a new start can help, without the nodes that caused its failure.
+
+    The run keeps its directory, and a job that saves checkpoints continues from its last one. ``tell`` gets a message
+    for the user. Raises Refused if the program itself failed, and SchedulerError.
+    """
+    if run.tasks or run.index >= 0:
+        return retry_in_array(run, tell)
+    require_own_site(run)
+    decision = decide(ending_of(run))
+    if not decision.again:
+        raise _retry_refusal(run, decision.reason)
+    excluded, because = _nodes_to_exclude(decision.exclude, run)
+    text = scheduler_row(run.scheduler).without_nodes(script_of(run), excluded)
+    _, walltime = submission_options(run)
+    tell(f"{run.label}: {decision.reason}; starting it again" + _exclusion_words(excluded, decision.exclude))
+    earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
+    return hand_over(run, text, walltime, earlier=earlier, excluded=excluded, excluded_because=because)
+
+
+def _exclusion_words(excluded: str, evidence: Mapping[str, str]) -> str:
+    """Return the nodes that the new start avoids, with the evidence against those that this failure added."""
+    reasons = "; ".join(f"{node}: {why}" for node, why in evidence.items())
+    return (f" without {excluded}" if excluded else "") + (f" ({reasons})" if reasons else "")
+
+
+def _retry_refusal(run: Run, reason: str) -> Refused:
+    return Refused(Fault(what=f"{run.label} is not started again: {reason}", next=_next_step(run)))
+
+
+def _next_step(run: Run) -> str:
+    """Return the command that helps a run which ``retry`` refuses."""
+    name = run.label
+    if run.state == "COMPLETED":
+        return f"hpclaunch results {name}"
+    if not run.final:
+        return f"hpclaunch wait {name}, or hpclaunch cancel {name}"
+    resume = f"hpclaunch resume {name}, which continues from its checkpoints"
+    fixable = run.state in ("FAILED", "OUT_OF_MEMORY")
+    return f"correct the program, then hpclaunch submit; or {resume}" if fixable else resume
+
+
+def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
+    """Start one run of an array again, or all its ended runs that a new start can help, as one array.
+
+    Raises Refused if a new start can help none of them, and SchedulerError.
+    """
+    require_own_site(run)
+    is_single = run.index >= 0
+    failed = [] if is_single else [task for task in runs.tasks_of(run) if task.final and task.state != "COMPLETED"]
+    ended = [run] if is_single else failed
+    ask_once = lru_cache(scheduler_of(run.scheduler).unwell)  # once for each list of nodes
+    decisions = {task.index: decide(ending_of(task, lambda nodes, _: ask_once(nodes))) for task in ended}
+    again = {index: decision for index, decision in decisions.items() if decision.again}
+    if not again:
+        reasons = [decision.reason for decision in decisions.values()]
+        raise _retry_refusal(run, reasons[0] if reasons else "none of its runs has failed")
+    evidence = {node: why for decision in again.values() for node, why in decision.exclude.items()}
+    excluded, because = _nodes_to_exclude(evidence, run)
+    subject = run.label if is_single else f"{count(len(again), 'run')} of {run.label}"
+    reason = ", ".join(dict.fromkeys(decision.reason for decision in again.values()))
+    tell(f"{subject}: {reason}; starting again" + _exclusion_words(excluded, evidence))
+    return start_in_array(run, list(again), excluded, because)
+
+
+def _nodes_to_exclude(evidence: Mapping[str, str], run: Run) -> tuple[str, str]:
+    """Return the nodes to exclude (of earlier starts or typed, and of this failure), and the evidence against them."""
+    directives, _ = submission_options(run)
+    array = runs.whole_of(run)
+    known = names_in(array.excluded)
+    fresh = [f"{node}: {why}" for node, why in evidence.items() if node not in known]
+    because = "; ".join([*([array.excluded_because] if array.excluded_because else []), *fresh])
+    return merged(array.excluded or directives.get("exclude", ""), [*evidence]), because
+
+
+def start_in_array(run: Run, indices: Sequence[int], excluded: str, because: str) -> Run:
+    """Submit some runs of an array again with one sbatch; return ``run``, which is the array or one of its runs.
+
+    ``because`` is the evidence against the ``excluded`` nodes.
+    """
+    array = runs.whole_of(run)
+    for task in runs.tasks_of(array, indices):
+        runs.release(task)
+    directives, walltime = submission_options(run)
+    part = "" if len(indices) == array.tasks else runs.spelled(indices)
+    row = scheduler_row(run.scheduler)
+    options: list[str] = []
+    at_once = directives.get("array", "").partition("%")[2]
+    if part:
+        options.append(row.array_option.format(part + (f"%{at_once}" if at_once else "")))
+    # ``parts`` needs an entry for each earlier start. A start of all runs may have none: it gets an empty one.
+    before = len(array.earlier) + bool(array.job_id)
+    parts = (*array.parts, *[""] * before)[:before]
+    earlier = (*array.earlier, array.job_id) if array.job_id else array.earlier
+    text = row.without_nodes(script_of(array), excluded)
+    news: RecordChange = {"earlier": earlier, "parts": (*parts, part)}
+    news.update({"excluded": excluded, "excluded_because": because})
+    array = hand_over(array, text, walltime, options, **news)
+    return runs.task_of(array, run.index) if run.index >= 0 else array
+
+
+_LARGEST_SCRIPT = 4 * 2**20
+"""Bytes; slurmctld refuses a larger one, unless its max_script_size says otherwise (slurm.conf manual)."""
+
+
+def script_of(run: Run) -> str:
+    """Return the text of the submitted script. Raises Refused if it cannot be read."""
+    try:
+        return read_bytes(run.script, _LARGEST_SCRIPT).decode("utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
+
+
+def submission_options(run: Run) -> tuple[dict[str, str], int]:
+    """Return the sbatch options of the run's script, and its walltime in seconds, from the run's spec."""
+    spec = run.spec()
+    pairs, walltime = spec.get("directives", []), spec.get("walltime", 0)
+    valid = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
+    return {str(name): str(value) for name, value in valid}, walltime if isinstance(walltime, int) else 0
+
+
+def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
+    """Return how a run ended, for the decision about a new start. ``unwell``: see ``schedulers.Scheduler``."""
+    unwell = unwell or scheduler_of(run.scheduler).unwell
+    start = runs.last_start(run)
+    blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")  # only then is a question about the nodes worth a call
+    return Ending(
+        state=run.state,
+        exit_code=run.exit_code,
+        log=runs.end_of_log(run),
+        ranks_failed=bool(start) and os.path.isfile(run.path / "attempts" / start / "first-failure"),
+        nodes=names_in(run.nodes),
+        tasks_per_node=_tasks_per_node(run),
+        unwell=unwell(run.nodes, _start_time(run, start)) if blamable else {},
+    )
+
+
+def _start_time(run: Run, start: str) -> float | None:
+    """Return when a start began, in seconds of the epoch; None if that is not known."""
+    try:
+        return (run.path / "attempts" / start / "started").stat().st_mtime if start else None
+    except OSError:
+        return None
+
+
+def _tasks_per_node(run: Run) -> int:
+    """Return how many consecutive tasks each node has; 0 if that is not known, or typed options distribute them."""
+    spec = run.spec()
+    layout, launch = spec.get("layout"), spec.get("launch")
+    tasks = layout.get("tasks_per_node") if isinstance(layout, dict) else None
+    words = [str(word) for word in launch] if isinstance(launch, list) else []
+    distributed = [word for word in words if word.startswith(("-m", "--distribution"))]
+    options, _ = submission_options(run)
+    return tasks if isinstance(tasks, int) and not distributed and "distribution" not in options else 0
