@@ -27,10 +27,9 @@ from hpclaunch.actions.retry import retry
 from hpclaunch.actions.start import hand_over
 from hpclaunch.actions.states import refreshed
 from hpclaunch.core.errors import HpclaunchError
-from hpclaunch.schedulers.slurm import scheduler
+from hpclaunch.core.folders import state_folder
+from hpclaunch.runs.ownership import new_token
 from tests.builders import a_run
-
-__all__ = ["Result", "play", "scheduler"]
 
 HOSTS = ("login1", "login2", "login3")
 LONGEST_SBATCH = 400.0
@@ -215,7 +214,9 @@ class Simulation:
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.dice = random.Random(seed)
-        self.run = runs.save(replace(a_run(folder, state="RENDERED"), created="2026-01-02T03:04:05Z"), durable=False)
+        rendered = replace(a_run(folder, state="RENDERED"), created="2026-01-02T03:04:05Z", token=new_token())
+        self.run = runs.save(rendered, durable=False)
+        runs.list_own(state_folder(os.environ), self.run)
         (self.run.path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH --chdir={self.run.path}\n")
         self.slurm = Slurm(self.dice, self.run.path)
         self.clocks = {host: (self.dice.uniform(-SKEW, SKEW), self.dice.uniform(0, 1e6)) for host in HOSTS}
