@@ -1,4 +1,4 @@
-"""Ends runs: ``cancel``, and ``runs forget`` for a run whose state nobody can know any more."""
+"""Ends runs: ``cancel``, and ``runs forget`` for a run whose state stays unknown."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _known_state_fault(run: Run) -> Fault | None:
     """Return why a run may not be closed by a person; None if it may."""
     theirs = other_users(run)
     if theirs or obstacle(run):
-        return theirs  # nobody can ask from here about a run of another cluster
+        return theirs  # from here no scheduler can be asked about a run of another cluster
     if run.final:
         return Fault(what=f"{run.label} has ended: it is {run.state}", next=f"hpclaunch runs clean {run.label}")
     if run.state == "SUBMITTING" and not is_recent(run):
