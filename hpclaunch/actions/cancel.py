@@ -14,6 +14,7 @@ from hpclaunch.actions.states import is_recent, refreshed, unsubmitted_fault
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run
+from hpclaunch.runs.markers import mark_cancelled
 from hpclaunch.schedulers import scheduler_of
 
 FORGOTTEN = "FORGOTTEN"
@@ -67,7 +68,7 @@ def _cancel_jobs(name: str, active: Sequence[Run]) -> dict[Path, Run]:
     paths = set()
     for job in jobs:
         if job.job_id in ended:
-            runs.mark_cancelled(job, job.job_id)
+            mark_cancelled(job, job.job_id)
             paths.add(job.path)
     cancelled = {run.path: run for run in active if run.path in paths}
     if scheduler_row(name).remembers_cancelled:
