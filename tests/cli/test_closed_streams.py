@@ -13,23 +13,15 @@ VERBS = (
     "--version",
     "--help",
     "status",
-    "status --json",
-    "status none",
     "status none --json",
     "logs",
-    "results",
-    "runs list",
     "runs show",
     "sites show local",
-    "jobs list",
-    "plan cifar",
     "submit ./train.py --dry-run",
     "submit",
-    "none",
     "cancel --all",
-    "wait",
 )
-STREAMS = ((0,), (1,), (2,), (1, 2), (0, 1, 2))
+STREAMS = ((1,), (2,), (0, 1, 2))
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +40,7 @@ def test_no_verb_ends_with_a_traceback(cluster: Desk, server: Server, state: str
             done = server.run(trial)
             assert "Traceback" not in done.text and "Exception ignored" not in done.text, (words, streams, done.text)
             assert done.code in (0, 1, 2, 141), (words, streams, done)
-            if 1 in streams and words in ("status", "runs list", "sites show local", "submit ./train.py --dry-run"):
+            if 1 in streams and words in ("status", "sites show local", "submit ./train.py --dry-run"):
                 assert done.code == 1, (words, streams, done)
 
 
@@ -60,7 +52,7 @@ def test_a_queued_jobs_id_is_on_the_stream_that_works(cluster: Desk, server: Ser
         trial = Trial(words.split(), str(cluster.project), cluster.environment, **{state: streams})
         done = server.run(trial)
         assert "Traceback" not in done.text, done.text
-        assert ("4711" in done.text) == (streams not in ((1, 2), (0, 1, 2))), (streams, done)
+        assert ("4711" in done.text) == (streams != (0, 1, 2)), (streams, done)
         assert done.code == (1 if 1 in streams else 0), (streams, done)
         if 1 in streams and 2 not in streams and state != "gone":
             assert "error: stdout: " in done.err

@@ -21,8 +21,8 @@ from tests.forked.server import Outcome, Server, Trial, compiled
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EBADF)
 ALL = os.environ.get("HPCLAUNCH_IO") == "all"
-SHARE = 1 if ALL else 61
-"""Every 61st of the calls, errors and kinds: prime, so that the share has some of each."""
+SHARE = 1 if ALL else 211
+"""Every 211th of the calls, errors and kinds: prime, so that the share has some of each."""
 KEPT = ("home", "project", "spool")
 # A controller that keeps its jobs in SPOOL/jobs as ID|STATE|WORKING FOLDER.
 SBATCH = """#!/bin/bash
