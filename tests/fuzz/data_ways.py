@@ -73,7 +73,7 @@ yaml_texts = st.lists(
 def feed_document(scene: Scene, parts: list[tuple[str, int]], indented: bool) -> None:
     text = "".join(piece * times for piece, times in parts)[:LONGEST]
     if indented:
-        text = "\n".join(" " * place + line for place, line in enumerate(text.split("\n")))[:LONGEST]
+        text = "\n".join(" " * place + line for place, line in enumerate(text.split("\n")[:700]))[:LONGEST]
     file = scene.place / "project/document.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     outcomes = set()
