@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
@@ -150,7 +151,7 @@ def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
         state=run.state,
         exit_code=run.exit_code,
         log=runs.end_of_log(run),
-        ranks_failed=bool(start) and (run.path / "attempts" / start / "first-failure").is_file(),
+        ranks_failed=bool(start) and os.path.isfile(run.path / "attempts" / start / "first-failure"),
         nodes=names_in(run.nodes),
         tasks_per_node=_tasks_per_node(run),
         unwell=unwell(run.nodes, _start_time(run, start)) if blamable else {},

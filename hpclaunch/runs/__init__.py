@@ -22,6 +22,7 @@ from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.logs import end_of_log
 from hpclaunch.runs.markers import last_start, mark_cancelled, seconds_until_term, starts_of, was_cancelled
+from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, unlist_own
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, RecordChange, Run, change, claim, load, save
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "RecordChange",
     "Run",
     "Submission",
+    "adopt",
     "began_by_hand",
     "change",
     "claim",
@@ -48,14 +50,17 @@ __all__ = [
     "index_file",
     "indexed",
     "inside",
+    "is_own",
     "is_unfinished",
     "jobs_of",
     "known",
     "last_start",
+    "list_own",
     "load",
     "load_any",
     "locked",
     "mark_cancelled",
+    "newest_own",
     "numbers",
     "rebuild",
     "record_tasks",
@@ -69,6 +74,7 @@ __all__ = [
     "swept",
     "task_of",
     "tasks_of",
+    "unlist_own",
     "was_cancelled",
     "whole_of",
     "write_text",
