@@ -233,7 +233,7 @@ def feed_settings_file(scene: Scene, edits: Any, junk: bytes) -> None:
     content = as_yaml(changed(SETTINGS, edits))
     file.write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
     try:
-        with scene.met():
+        with scene.met(place / COMPILED):
             load_settings(place / "home", place / "project")
             prepared = prepare(System(cwd=place / "project"), Request(target="train", site="testcluster"))
             assert prepared.faults or prepared.text.startswith("#!")
