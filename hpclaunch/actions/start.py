@@ -72,6 +72,7 @@ def create_run(system: System, prepared: Prepared) -> Run:
     snapshot = choose(spec.code)
     submission = runs.Submission(
         host=os.uname().nodename,
+        folder=str(system.cwd),
         git=system.git_state(snapshot),
         environment=system.environment,
         request=request,
@@ -132,7 +133,8 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
         raise _busy_error(run)
     cluster = scheduler_of(run.scheduler).cluster()
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
-    claimed.update({"cluster": cluster.name, "controller": next(iter(cluster.controllers), "")})
+    controller = next(iter(cluster.controllers), "")
+    claimed.update({"host": os.uname().nodename, "cluster": cluster.name, "controller": controller})
     started = None
     try:
         if write:

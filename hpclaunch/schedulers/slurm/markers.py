@@ -11,7 +11,9 @@ import re
 import time
 
 from hpclaunch.core.files import read_text
-from hpclaunch.runs import Run, end_of_log, last_start, seconds_until_term, starts_of, was_cancelled
+from hpclaunch.runs import Run
+from hpclaunch.runs.logs import end_of_log
+from hpclaunch.runs.markers import last_start, seconds_until_term, starts_of, was_cancelled
 from hpclaunch.schedulers import NEVER_BEGUN, Status
 
 _LINE = re.compile(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch import runs
 from hpclaunch.runs import Run
+from hpclaunch.runs.markers import mark_cancelled
 from hpclaunch.schedulers import NEVER_BEGUN, Status
 from hpclaunch.schedulers.slurm.markers import status_by_markers
 from tests.builders import a_run
@@ -81,14 +81,14 @@ def test_a_job_that_hpclaunch_cancelled_is_cancelled_unless_it_was_complete_befo
     run: Run, code: int | None, state: str
 ) -> None:
     began(run, code=code)
-    runs.mark_cancelled(run, "7")
+    mark_cancelled(run, "7")
     assert status_by_markers(run, "").state == state
 
 
 def test_a_job_that_was_cancelled_while_it_waited_never_began(run: Run) -> None:
     waiting = replace(run, state="PENDING")
     assert status_by_markers(waiting, "").state == "UNKNOWN"
-    runs.mark_cancelled(waiting, "7")
+    mark_cancelled(waiting, "7")
     assert status_by_markers(waiting, "") == NEVER_BEGUN
     assert status_by_markers(waiting, "squeue: down").state == "UNKNOWN", "it may be ending still"
     again = replace(waiting, job_id="8", earlier=("7",))
@@ -98,7 +98,7 @@ def test_a_job_that_was_cancelled_while_it_waited_never_began(run: Run) -> None:
 def test_the_marker_of_an_array_is_of_all_its_tasks(tmp_path: Path) -> None:
     array = a_run(tmp_path, "9")
     task = replace(array, path=array.path / "0002", index=2, job_id="9_2")
-    runs.mark_cancelled(array, "9")
+    mark_cancelled(array, "9")
     assert status_by_markers(task, "") == NEVER_BEGUN
     assert status_by_markers(replace(task, job_id="10_2"), "").state == "UNKNOWN"
 
