@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hpclaunch import runs
 from hpclaunch.actions import inspect, wait
-from hpclaunch.cli.show import console
+from hpclaunch.cli.show import console, submission
 from hpclaunch.config.documents import read_json, read_yaml
 from hpclaunch.config.host_patterns import host_pattern
 from tests.fuzz.scene import Scene, Way
@@ -118,8 +118,8 @@ def feed_metrics(scene: Scene, lines: list[tuple[int, Any, int]], changes: Any, 
         (path / "logs/slurm-5.out").write_bytes(log)
         with contextlib.redirect_stdout(screen()), contextlib.redirect_stderr(screen()), scene.met():
             run = runs.load(path)
-            console.show_end(run, as_json=False)
-            console.show_end(run, as_json=True)
+            submission.show_end(run, as_json=False)
+            submission.show_end(run, as_json=True)
             inspect.numbers(run)
             assert len(b"".join(iter(wait.Tail(run).read, b""))) == len(log)
             assert b"\x1b" not in console._escape_terminal_controls(log)
