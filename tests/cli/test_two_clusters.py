@@ -138,7 +138,7 @@ VERBS = [
     "runs clean RUNNING --yes",
     "runs rebuild",
     "doctor --from RUNNING",
-    "profile --from RUNNING",
+    "profile ./train.py --from RUNNING",
 ]
 REFUSED = [
     *("logs -f RUNNING", "wait RUNNING", "cancel RUNNING", "cancel LOST", "retry RUNNING", "retry FAILED"),
