@@ -31,7 +31,7 @@ FINAL = frozenset(
     }
 )
 """States that do not change any more by themselves. Two are hpclaunch's own: NOT_SUBMITTED (the run was never queued)
-and FORGOTTEN (a person closed it, because nobody can know its state any more)."""
+and FORGOTTEN (a person closed it, because its state stays unknown)."""
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
