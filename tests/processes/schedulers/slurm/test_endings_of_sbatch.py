@@ -1,7 +1,7 @@
 """However sbatch ends: no queued job is called NOT_SUBMITTED, and none is queued twice.
 
-Every text of Slurm's error table and of the system's (`make once`; in `make test` each fourth), and forty other endings;
-with and without a queued job.
+Every text of Slurm's error table and of the system's (all in `make once`, each fourth in `make test`), and forty other
+endings; with and without a queued job.
 """
 
 from __future__ import annotations
