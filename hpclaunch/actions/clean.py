@@ -65,7 +65,7 @@ def _owner_of(path: Path) -> int:
     try:
         return os.lstat(path).st_uid
     except OSError:
-        return -1
+        return os.geteuid()  # it is gone; `delete` says so
 
 
 def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datetime) -> tuple[list[Run], list[Run]]:
