@@ -31,7 +31,7 @@ FINAL = frozenset(
     }
 )
 """States that do not change any more by themselves. Two are hpclaunch's own: NOT_SUBMITTED (the run was never queued)
-and FORGOTTEN (a person closed it, because nobody can know its state any more)."""
+and FORGOTTEN (a person closed it, because its state stays unknown)."""
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 METRICS = "metrics.jsonl"
