@@ -59,10 +59,10 @@ def _show_obstacle(run: Run, fault: Fault | None) -> Run:
     if fault is None:
         return run
     words = fault.what.removeprefix(f"{run.home.name} ")
-    return replace(_as_one_run(run), reason=words if run.final else f"{words}; {fault.next}")
+    return replace(_collapse_array(run), reason=words if run.final else f"{words}; {fault.next}")
 
 
-def _as_one_run(run: Run) -> Run:
+def _collapse_array(run: Run) -> Run:
     """Return an array that is not this user's as one run: a record may claim 100,000 runs, which nobody asked for."""
     return replace(run, tasks=0, parts=()) if run.tasks and other_users(run) else run
 
@@ -235,7 +235,7 @@ def recorded_runs(system: System) -> list[Run]:
         system.warn(f"skipped what cannot be read: {_list_some(found.unreadable)}; hpclaunch status PATH says why")
     if found.newer:
         system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_list_some(found.newer)}")
-    return [_as_one_run(run) for run in found.runs]
+    return [_collapse_array(run) for run in found.runs]
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
