@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.slurm.conftest import Cluster, cluster, desk  # noqa: F401
+from tests.slurm.conftest import Cluster, cluster, desk, ordinary_user  # noqa: F401
 from tests.slurm.desk import Desk, Submitted, until
+from tests.slurm.users import as_root
 
 # What takes long is for the one documented command; CI has a case of every class.
 collect_ignore = [] if os.environ.get("HPCLAUNCH_FAULTS") == "all" else ["bed"]
@@ -39,6 +40,16 @@ class Faults:
     def daemons(self) -> Any:
         return self._script("cluster_daemons")
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the cluster was started with."""
+        found: dict[str, Any] = json.loads((self.cluster.root / "cluster.json").read_text())
+        return found
+
+    @property
+    def slot(self) -> int:
+        return int(self.options["slot"])
+
     def _script(self, name: str) -> Any:
         if str(SCRIPTS) not in sys.path:
             sys.path.insert(0, str(SCRIPTS))
@@ -50,7 +61,7 @@ class Faults:
 
         SIGTERM: Slurm's controller saves what it knows every 5 s, and killed it would forget the jobs of the last ones.
         """
-        os.kill(self.daemons.running(self.cluster.root)[name], signal.SIGTERM)
+        self._kill(name, signal.SIGTERM)
         try:
             until(lambda: name not in self.daemons.running(self.cluster.root), f"the end of {name}")
             yield
@@ -58,26 +69,30 @@ class Faults:
             self._spawn(name, [word.format(root=self.cluster.root) for word in COMMANDS[name]])
             until(self.answers, f"{name} answers")
 
+    def _kill(self, name: str, number: signal.Signals) -> None:
+        with as_root():
+            os.kill(self.daemons.running(self.cluster.root)[name], number)
+
     def _spawn(self, name: str, words: Sequence[str]) -> None:
         """Start a daemon from a process of its own, which it outlives, as cluster.py does."""
         command = [sys.executable, "-c", SPAWN, str(self.cluster.root), name, *words]
-        subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, check=True)
+        with as_root():
+            subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, check=True)
 
     @contextlib.contextmanager
     def hanging(self, name: str) -> Iterator[None]:
         """Stop a daemon: it takes connections and does not answer. What it was sent it obeys afterwards."""
-        process = self.daemons.running(self.cluster.root)[name]
-        os.kill(process, signal.SIGSTOP)
+        self._kill(name, signal.SIGSTOP)
         try:
             yield
         finally:
-            os.kill(process, signal.SIGCONT)
+            self._kill(name, signal.SIGCONT)
             until(self.answers, f"{name} answers")
 
     @contextlib.contextmanager
     def node_daemon_down(self, node: str) -> Iterator[None]:
         """Kill a node's slurmd; what it has started goes on."""
-        os.kill(self.daemons.running(self.cluster.root)[f"slurmd-{node}"], signal.SIGKILL)
+        self._kill(f"slurmd-{node}", signal.SIGKILL)
         try:
             yield
         finally:
@@ -87,11 +102,12 @@ class Faults:
     def node_lost(self, node: str) -> Iterator[None]:
         """Kill all processes of a node, as a failure of its power does; afterwards it comes back."""
         network = self._script("cluster_network")
-        here = (network.NETNS / f"{network.PREFIX}{node}").stat().st_ino
-        for process in network.processes():
-            with contextlib.suppress(OSError):
-                if Path(f"/proc/{process}/ns/net").stat().st_ino == here:
-                    os.kill(process, signal.SIGKILL)
+        here = (network.NETNS / f"{network.prefix(self.slot)}{node}").stat().st_ino
+        with as_root():
+            for process in network.processes(self.slot):
+                with contextlib.suppress(OSError):
+                    if Path(f"/proc/{process}/ns/net").stat().st_ino == here:
+                        os.kill(process, signal.SIGKILL)
         until(lambda: f"slurmd-{node}" not in self.daemons.running(self.cluster.root), f"the end of {node}")
         # A machine needs longer to boot. One that is back within BatchStartTimeout and 10 s of what was last heard of
         # its jobs is not missed, and was not asked again for them in the 16 minutes that somebody watched.
@@ -105,8 +121,8 @@ class Faults:
 
     def _start_node(self, node: str) -> None:
         root = self.cluster.root
-        shared = json.loads((root / "cluster.json").read_text()).get("share", "")
-        enter = self._script("cluster_network").enter(node)
+        shared = self.options.get("share", "")
+        enter = self._script("cluster_network").enter(node, self.slot)
         self._spawn(f"slurmd-{node}", [*enter, "/bin/sh", str(SCRIPTS / "node-init.sh"), node, str(root), shared])
         well = ("idle", "mixed", "allocated", "completing")
         until(
@@ -119,7 +135,8 @@ class Faults:
         inside = ["nsenter", f"--target={self.daemons.running(self.cluster.root)[f'slurmd-{node}']}", "--mount"]
 
         def shell(command: str, may_fail: bool = False) -> None:
-            subprocess.run([*inside, "sh", "-c", command], check=not may_fail, capture_output=True)
+            with as_root():
+                subprocess.run([*inside, "sh", "-c", command], check=not may_fail, capture_output=True)
 
         for folder in folders:
             shell(f"mount -t tmpfs -o size={kilobytes}k disk {folder}")
@@ -130,7 +147,7 @@ class Faults:
                 shell(f"umount -l {folder}", may_fail=True)
 
     def answers(self) -> bool:
-        asked = ["squeue", "--noheader"], ["sacct", "--noheader", "--user=root"]
+        asked = ["squeue", "--noheader"], ["sacct", "--noheader"]
         return all(
             subprocess.run(words, env=self.desk.shell(), capture_output=True, timeout=60).returncode == 0
             for words in asked

@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.conftest import Faults, told
 from tests.slurm.desk import HPCLAUNCH, until
+from tests.slurm.users import as_root
 
 pytestmark = pytest.mark.timeout(900)
 WAIT_S = 240  # the machine may be busy with other tests
@@ -81,7 +82,8 @@ def test_a_node_that_fails_is_left_out_of_the_next_start(faults: Faults) -> None
     script.write_text(
         "".join(line for line in script.read_text().splitlines(keepends=True) if "--nodelist" not in line)
     )
-    desk.slurm("scontrol", "update", "nodename=node1", "state=down", "reason=test")
+    with as_root():
+        desk.slurm("scontrol", "update", "nodename=node1", "state=down", "reason=test")
     try:
         done = desk.run("wait", str(run.path), "--retries", "1", "--json", seconds=WAIT_S)
         (record,) = json.loads(done.stdout)
@@ -90,7 +92,9 @@ def test_a_node_that_fails_is_left_out_of_the_next_start(faults: Faults) -> None
         assert record["nodes"] != "node1"
     finally:
         # The node may be back by itself (ReturnToService).
-        subprocess.run(["scontrol", "update", "nodename=node1", "state=resume"], env=desk.shell(), capture_output=True)
+        with as_root():
+            resume = ["scontrol", "update", "nodename=node1", "state=resume"]
+            subprocess.run(resume, env=desk.shell(), capture_output=True)
 
 
 def test_a_log_folder_that_is_gone_fails_the_run_and_says_why(faults: Faults) -> None:
