@@ -6,8 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 checkout=$PWD
 folder=${HPCLAUNCH_NEWER_SLURM:-/var/tmp/hpclaunch-debian13}
-# Python 3.11 comes from Debian 12: TensorFlow 2.15 has no build for the 3.13 of Debian 13.
-packages=(python3.11 libpython3.11-dev python3 python3-venv g++ make git ca-certificates procps)
+# Python 3.11 comes from Debian 12: TensorFlow 2.15 has no build for the 3.13 of Debian 13. Horovod 0.28.1 does not compile
+# with its g++ 14.
+packages=(python3.11 libpython3.11-dev python3 python3-venv gcc-12 g++-12 make git ca-certificates procps)
 
 mirror() {
   local address=${HPCLAUNCH_DEBIAN_MIRROR:-}
@@ -40,7 +41,7 @@ bootstrap() {
 
 setup() {
   [ -f "$folder/.complete" ] || bootstrap
-  enter --ipc make setup-dev
+  enter --ipc env CC=gcc-12 CXX=g++-12 make setup-dev
 }
 
 # Enter the folder. Processes and mounts are of a world of their own, and end with it; with --net its network is, too.

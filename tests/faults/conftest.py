@@ -99,7 +99,7 @@ class Faults:
             self._start_node(node)
 
     @contextlib.contextmanager
-    def node_lost(self, node: str) -> Iterator[None]:
+    def node_killed(self, node: str) -> Iterator[None]:
         """Kill all processes of a node, as a failure of its power does; afterwards it comes back."""
         network = self._script("cluster_network")
         here = (network.NETNS / f"{network.prefix(self.slot)}{node}").stat().st_ino
@@ -109,15 +109,21 @@ class Faults:
                     if Path(f"/proc/{process}/ns/net").stat().st_ino == here:
                         os.kill(process, signal.SIGKILL)
         until(lambda: f"slurmd-{node}" not in self.daemons.running(self.cluster.root), f"the end of {node}")
-        # A machine needs longer to boot. One that is back within BatchStartTimeout and 10 s of what was last heard of
-        # its jobs is not missed, and was not asked again for them in the 16 minutes that somebody watched.
-        found = re.search(r"^BatchStartTimeout=(\d+)$", self.cluster.conf.read_text(), re.MULTILINE)
-        assert found
-        time.sleep(int(found[1]) + 20)
         try:
             yield
         finally:
             self._start_node(node)
+
+    @contextlib.contextmanager
+    def node_lost(self, node: str) -> Iterator[None]:
+        """Kill all processes of a node, which comes back before Slurm misses it (SlurmdTimeout)."""
+        with self.node_killed(node):
+            # A machine needs longer to boot. One that is back within BatchStartTimeout and 10 s of what was last heard
+            # of its jobs is not missed, and was not asked again for them in the 16 minutes that somebody watched.
+            found = re.search(r"^BatchStartTimeout=(\d+)$", self.cluster.conf.read_text(), re.MULTILINE)
+            assert found
+            time.sleep(int(found[1]) + 20)
+            yield
 
     def _start_node(self, node: str) -> None:
         root = self.cluster.root

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +14,9 @@ import pytest
 import yaml
 
 from tests.slurm.desk import Desk, new_desk
-from tests.slurm.users import as_root
+from tests.slurm.second import second_cluster
 
 pytestmark = pytest.mark.timeout(1200)
-CLUSTER_PY = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"
 ELSEWHERE = ("--cluster-name", "elsewhere", "--nodes", "3", "--gpus", "2", "--cpus", "4")
 BARE = ("--partitions", "work,quick", "--no-accounting", "--no-preempt")
 SMALL = ("--synthetic", "--set", "synthetic_samples=64", "--set", "epochs=1", "--set", "batch_size_per_rank=8")
@@ -54,16 +52,9 @@ def _ranks() -> None:
 
 @pytest.fixture(scope="module")
 def elsewhere(cluster: Any) -> Iterator[Desk]:
-    """A desk on a second cluster, in a slot of its own: three nodes of two GPUs, other partitions, no accounting."""
-    slot = 10 + json.loads((cluster.root / "cluster.json").read_text())["slot"]
-    root = Path(f"/var/tmp/hpclaunch-elsewhere-{slot}")
-    start = [sys.executable, str(CLUSTER_PY), "start", "--root", str(root), "--slot", str(slot), *ELSEWHERE, *BARE]
-    with as_root():
-        done = subprocess.run(start, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    yield new_desk(root, root / "etc" / "slurm.conf", "any_cluster")
-    with as_root():
-        subprocess.run([sys.executable, str(CLUSTER_PY), "stop", "--root", str(root)], check=True, capture_output=True)
+    """A desk on a second cluster: three nodes of two GPUs, other partitions, no accounting."""
+    with second_cluster(cluster, *ELSEWHERE, *BARE) as conf:
+        yield new_desk(conf.parents[1], conf, "any_cluster")
 
 
 def detected(desk: Desk, name: str) -> dict[str, Any]:

@@ -129,10 +129,10 @@ class Bed:
         """How long the run's first start has been running."""
         return time.time() - (run.path / "attempts" / f"{run.job_id}.0" / "started").stat().st_mtime
 
-    def hold_no_more(self, run: Submitted) -> None:
-        """Let its further starts begin without a `scontrol release`: the directive has done its part."""
+    def without_directive(self, run: Submitted, option: str) -> None:
+        """Take a directive out of the script, before a further start: it has done its part."""
         script = run.path / "job.sh"
-        script.write_text("".join(x for x in script.read_text().splitlines(keepends=True) if "--hold" not in x))
+        script.write_text("".join(x for x in script.read_text().splitlines(keepends=True) if option not in x))
 
     def judge(
         self, fault: str, outcome: str, pair: Mapping[int, Submitted | Path], jobs: int = 1, retries: int = 0
