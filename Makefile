@@ -1,7 +1,9 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
 # make faults: break the test cluster on purpose. make fuzz: hostile input. Both write docs/reliability.md.
 # make long: every case of the tests that run some of theirs in make test.
-.PHONY: demo test long faults fuzz lint setup setup-dev clean
+# make newer-slurm: the tests on the cluster with the Slurm and the Open MPI of Debian 13; needs root.
+# make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
+.PHONY: demo test long faults newer-slurm fuzz lint setup setup-dev constraints release clean
 
 # Those whose cases tests/tiers.py divides.
 LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
@@ -20,6 +22,10 @@ long: setup-dev
 faults: setup-dev
 	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed
 
+newer-slurm:
+	tests/cluster/newer.sh setup
+	tests/cluster/newer.sh run .venv/bin/python -m pytest -v $(or $(TESTS),tests/slurm tests/faults)
+
 fuzz: setup-dev
 	HPCLAUNCH_FUZZ=100000 .venv/bin/python -m pytest -v --timeout=7200 tests/property/test_hostile.py
 
@@ -34,6 +40,12 @@ setup:
 
 setup-dev:
 	@tools/setup.sh dev
+
+constraints: setup
+	tools/constraints.sh
+
+release: setup-dev
+	.venv/bin/python tools/release.py
 
 clean:
 	rm -rf .venv runs

@@ -1,4 +1,4 @@
-"""The ordinary users of the tests on the cluster. Root may do in Slurm what no user may, so the test process becomes one."""
+"""Ordinary users for the tests on the cluster: the test process becomes one, as root may do in Slurm what no user may."""
 
 from __future__ import annotations
 
