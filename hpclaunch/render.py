@@ -7,15 +7,25 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from jinja2 import ChoiceLoader, FileSystemBytecodeCache, FileSystemLoader, PrefixLoader, StrictUndefined, TemplateError
+from jinja2 import (
+    ChoiceLoader,
+    Environment,
+    FileSystemBytecodeCache,
+    FileSystemLoader,
+    PrefixLoader,
+    StrictUndefined,
+    TemplateError,
+)
 from jinja2 import compiler as jinja_compiler
 from jinja2.bccache import Bucket
+from jinja2.loaders import split_template_path
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import LIBRARY, JobSpec
@@ -25,6 +35,8 @@ from hpclaunch.launchers import LAUNCHERS
 _PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _WIDTH = 106
+_LARGEST_FILE = 256 * 1024
+"""Bytes of a template, or of the library."""
 
 Roots = Sequence[tuple[str, Path]]
 
@@ -67,8 +79,8 @@ def library(roots: Roots) -> str:
     """Return the library that a script needs beside it. Raises InvalidFile if it cannot be read."""
     path = next((folder / LIBRARY for _, folder in roots if (folder / LIBRARY).is_file()), roots[-1][1] / LIBRARY)
     try:
-        return path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bytes(path, _LARGEST_FILE).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise InvalidFile(Fault(where=str(path), what=f"the library of the scripts cannot be read: {error}")) from None
 
 
@@ -117,11 +129,23 @@ class CompiledTemplates(FileSystemBytecodeCache):
         return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
+class _SmallFiles(FileSystemLoader):
+    """Templates in a folder, whose size is looked at before they are read."""
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        """Return a template's text, its path, and whether it is unchanged. Raises TemplateError for a large one."""
+        for folder in self.searchpath:
+            file = os.path.join(folder, *split_template_path(template))
+            if os.path.isfile(file) and os.path.getsize(file) > _LARGEST_FILE:
+                raise TemplateError(f"{file} is larger than {_LARGEST_FILE // 1024} KB")
+        return super().get_source(environment, template)
+
+
 def _environment(roots: Roots, cache: Path | None) -> ImmutableSandboxedEnvironment:
     shipped = str(roots[-1][1])
-    loaders = [FileSystemLoader(str(folder)) for _, folder in roots]
+    loaders = [_SmallFiles(str(folder)) for _, folder in roots]
     environment = ImmutableSandboxedEnvironment(
-        loader=ChoiceLoader([*loaders, PrefixLoader({"bundled": FileSystemLoader(shipped)})]),
+        loader=ChoiceLoader([*loaders, PrefixLoader({"bundled": _SmallFiles(shipped)})]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

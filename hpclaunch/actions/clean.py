@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
+from hpclaunch.actions.identity import obstacle, other_users
 from hpclaunch.actions.inspect import size_of
 from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.records import record
@@ -37,14 +38,17 @@ def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datet
     """Return (runs whose directory can be deleted, runs that are old enough but are kept), newest first.
 
     Runs that have ended can be deleted, and directories that were never finished. A run that is UNKNOWN may still be
-    running, and one that is RENDERED may have been submitted by hand.
+    running, and one that is RENDERED may have been submitted by hand. Another user's run is always kept.
     """
     ordered = sorted(found, key=lambda run: run.created, reverse=True)
     old = [run for run in ordered[keep:] if _age(run, now) >= older_than]
     ended = [
         run
         for run in old
-        if run.index < 0 and run.state in _ENDED and (run.state != "INCOMPLETE" or _age(run, now) > _UNFINISHED_AFTER)
+        if run.index < 0
+        and run.state in _ENDED
+        and other_users(run) is None
+        and (run.state != "INCOMPLETE" or _age(run, now) > _UNFINISHED_AFTER)
     ]
     return ended, [run for run in old if run not in ended]
 
@@ -52,13 +56,17 @@ def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datet
 def explain_kept(run: Run) -> Fault:
     """Return why this run's directory is kept, and what to do."""
     name = run.label
+    fault = other_users(run) if run.final else obstacle(run)
+    if fault:
+        return fault
     if run.index >= 0:
         array = run.home.name
         what = f"{name} is one run of the job array {array}, which can only be deleted completely"
         return Fault(what=what, next=f"hpclaunch runs clean {array}")
     steps = {
         "RENDERED": f"check that it was not submitted by hand, then: rm -r {shlex.quote(str(run.path))}",
-        "UNKNOWN": f"it may still be running; to ask the scheduler again: hpclaunch status {name}",
+        "UNKNOWN": f"it may still be running; to ask the scheduler again: hpclaunch status {name}; if nobody can know "
+        f"its end: hpclaunch runs forget {name}",
         "SUBMITTING": f"to see whether it was queued: hpclaunch status {name}",
         "INCOMPLETE": "a submission may still be writing it; try again in an hour",
     }

@@ -12,6 +12,7 @@ from hpclaunch.config.job import Job, load_job, looks_like_path
 from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Context, Request
 from hpclaunch.resolve.case import Case
@@ -79,22 +80,26 @@ def _run_dir(system: System, case: Case, runs_dir: str | None) -> str:
     return f"{root}/{case.job.name}-{when}-{system.unique()}"
 
 
+_LARGEST_HOSTS_FILE = 4 * 2**20
+
+
 def _hosts(system: System, request: Request) -> tuple[str, ...]:
     if request.hosts_file is None:
         return ()
     path = system.cwd / request.hosts_file
     try:
-        lines = [line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bytes(path, _LARGEST_HOSTS_FILE).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise InvalidRequest(Fault(where=str(path), what=f"the hosts file cannot be read: {error}")) from None
+    lines = [line.split("#")[0].split() for line in text.splitlines()]
     return tuple(words[0] for words in lines if words)
 
 
 def _own_files(system: System, request: Request, site: Site) -> list[str]:
     """Return a notice for each file of the user or the project that is used instead of a bundled one."""
-    from hpclaunch.config.catalog import JOB, SITE, Kind
+    from hpclaunch.config.catalog import JOB, SITE, FileFamily
 
-    wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
+    wanted: list[tuple[FileFamily, str]] = [(SITE, site.name)]
     if not looks_like_path(request.target):
         wanted.append((JOB, request.target))
     files = [(family.noun, system.catalog.find(family, name)) for family, name in wanted]

@@ -30,7 +30,7 @@ def plan_job(
 ) -> Forecast:
     """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError.
 
-    It runs only two kinds of programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
+    It runs only two programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
     for its queue, on the site's own machines. It writes only what it measured: the model's figures and those of
     finished runs.
     """

@@ -80,7 +80,9 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
     The record says SUBMITTING before the scheduler is asked, so that it is right wherever this is interrupted.
     Raises Refused, SchedulerError, Interrupted.
     """
+    cluster = scheduler_of(run.scheduler).cluster()
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
+    claimed.update({"cluster": cluster.name, "controller": next(iter(cluster.controllers), "")})
     started = runs.claim(run, **claimed)
     if started is None:
         raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
+from hpclaunch.actions.identity import controller_differs, obstacle, other_users, require_permission
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
@@ -33,13 +34,31 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
 
     The runs of a job array are updated through the array, which is one record for all of them.
     """
-    # The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
     parents = {run.home: runs.whole_of(run) for run in found}
-    recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in parents.values()])
+    obstacles = {path: fault for path, run in parents.items() if (fault := _obstacle_to_asking(run))}
+    # The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
+    own = [run for path, run in parents.items() if path not in obstacles]
+    recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in own])
     tasks = {run.path: _open_tasks(run, found) for run in recorded if run.tasks}
     news = _ask_schedulers(recorded, tasks)
     updated = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in recorded}
-    return [runs.task_of(updated[run.home], run.index) if run.index >= 0 else updated[run.path] for run in found]
+    now = {**parents, **updated}
+    asked = [runs.task_of(now[run.home], run.index) if run.index >= 0 else now[run.path] for run in found]
+    return [_show_obstacle(run, obstacles.get(run.home)) for run in asked]
+
+
+def _obstacle_to_asking(run: Run) -> Fault | None:
+    """Return why nothing is asked or recorded about this run. For a run whose end is known the cluster is not asked."""
+    is_settled = run.final and not _may_change(run) and not (run.tasks and runs.is_unfinished(run))
+    return other_users(run) if is_settled else obstacle(run)
+
+
+def _show_obstacle(run: Run, fault: Fault | None) -> Run:
+    """Return the run in its last recorded state, with the reason why nothing was asked; the reason is not recorded."""
+    if fault is None:
+        return run
+    words = fault.what.removeprefix(f"{run.home.name} ")
+    return replace(run, reason=words if run.final else f"{words}; {fault.next}")
 
 
 def _ask_schedulers(recorded: Sequence[Run], tasks: Mapping[Path, Sequence[Run]]) -> dict[str, dict[str, Status]]:
@@ -131,10 +150,10 @@ def _find_start_by_hand(run: Run) -> Run:
 
 def _follow_chain(run: Run) -> Run:
     """Return a run with the last job of its chain: a script that cannot requeue itself submits a successor."""
-    starts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
-    if not starts or not run.job_id:
+    start = runs.last_start(run)
+    if not start or not run.job_id:
         return run
-    text = read_text(run.path / "attempts" / starts[-1] / "next-job")
+    text = read_text(run.path / "attempts" / start / "next-job")
     successor = text.strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
     if not runs.JOB_ID.fullmatch(successor) or successor in (run.job_id, *run.earlier):
         return run
@@ -142,6 +161,11 @@ def _follow_chain(run: Run) -> Run:
     return _follow_chain(
         _record_news(run, job_id=successor, state="PENDING", exit_code="", reason="", nodes="", earlier=earlier)
     )
+
+
+def is_recent(run: Run) -> bool:
+    """Whether the run's record was written so recently that its submission may still be at work."""
+    return _age(run, runs.RECORD) < _PATIENCE_S
 
 
 def _settle_all(found: Sequence[Run]) -> list[Run]:
@@ -157,14 +181,16 @@ def _settle_all(found: Sequence[Run]) -> list[Run]:
 
 def _settle_run(run: Run, search: Search) -> Run:
     started = [name.rpartition(".")[0] for name in run.attempts()]
+    # A search elsewhere proves a job that it finds, by its working folder, but never that there is none.
+    is_elsewhere = controller_differs(run)
     new_ids = [job_id for job_id in (*search.jobs.get(run.path, ()), *started) if job_id not in run.earlier]
     if new_ids:
         return _record_news(run, job_id=new_ids[0], state="PENDING", reason="", submission="hpclaunch")
     if not search.answered:
         return _record_news(run, reason=search.words)
-    if _age(run, runs.RECORD) < _PATIENCE_S:
+    if is_recent(run):
         return replace(run, reason=run.reason or "the scheduler has not answered yet")
-    if search.certain:
+    if search.certain and not is_elsewhere:
         reason = "the scheduler knows no job of this run, queued or ended"
         return _record_news(run, state="NOT_SUBMITTED", reason=reason)
     return replace(run, reason="the scheduler has no job of this run in its queue, and does not know about ended jobs")
@@ -183,17 +209,22 @@ def find(system: System, names: Sequence[str]) -> list[Run]:
 
 
 def recorded_runs(system: System) -> list[Run]:
-    """Return all runs with their last recorded states, newest first; warns of folders that the user may not read."""
+    """Return all runs with their last recorded states, newest first; warns of those that cannot be read."""
     found = runs.known(system.index, system.run_folders)
     warn_not_permitted(system, found.not_permitted)
+    if found.newer:
+        system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_list_some(found.newer)}")
     return list(found.runs)
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
     """Warn, in one line, of folders that were skipped because the user may not read them."""
     if folders:
-        named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
-        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {named}")
+        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {_list_some(folders)}")
+
+
+def _list_some(folders: Sequence[Path]) -> str:
+    return ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
 
 
 def all_runs(system: System) -> list[Run]:
@@ -211,7 +242,8 @@ def explanation(run: Run) -> str:
 
 
 def awaitable(found: Sequence[Run]) -> Sequence[Run]:
-    """Return the runs. Raises Refused for runs that were never submitted: waiting for them would never end."""
+    """Return the runs. Raises Refused for those whose end would never be seen: never submitted, or not asked about."""
+    require_permission([run for run in found if not run.final])
     unsubmitted = [run for run in found if run.state in NEVER_QUEUED]
     if unsubmitted:
         raise Refused([unsubmitted_fault(run) for run in unsubmitted])

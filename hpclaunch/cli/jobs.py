@@ -70,7 +70,7 @@ def _rows(parameters: Mapping[str, Parameter]) -> list[tuple[str, ...]]:
 
     groups: dict[str, list[tuple[str, ...]]] = {}
     for key, parameter in parameters.items():
-        row = (key, parameter.kind, spell(parameter.default), parameter.help + _describe_allowed(parameter))
+        row = (key, parameter.value_type, spell(parameter.default), parameter.help + _describe_allowed(parameter))
         groups.setdefault(parameter.group or "this job", []).append(row)
     if len(groups) == 1:
         return next(iter(groups.values()))

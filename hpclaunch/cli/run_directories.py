@@ -1,4 +1,4 @@
-"""``runs list``, ``show``, ``compare``, ``clean`` and ``rebuild``: the run directories."""
+"""``runs list``, ``show``, ``compare``, ``clean``, ``forget`` and ``rebuild``: the run directories."""
 
 from __future__ import annotations
 
@@ -114,6 +114,31 @@ def clean(
     if deletions and not yes and not console.confirmed("delete these directories, with their checkpoints? [y/N]"):
         raise Refused(Fault(what="nothing was deleted", next="to delete without confirmation, add --yes"))
     run_tables.show_deleted(deletions, cleaning.delete(system, ended, console.say), json)
+
+
+@app.command()
+def forget(
+    run: flags.NamedRuns = None,
+    yes: flags.Yes = False,
+    json: flags.Json = False,
+) -> None:
+    """Close runs whose state nobody can know any more.
+
+    Their state becomes FORGOTTEN. No job is cancelled, and no file is deleted. It asks for confirmation first.
+    """
+    from hpclaunch.actions import cancel, states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    if not run:
+        raise InvalidRequest(Fault(what="name the runs to close", next="hpclaunch status lists the runs"))
+    found = cancel.forgettable(states.find(System(warn=console.warn), run))
+    for each_run in found:
+        console.say(f"  {each_run.label} {each_run.job_id or '-'} {each_run.state} {each_run.reason}".rstrip())
+    console.say("hpclaunch will not ask about them again. It cancels no job: one that still runs continues.")
+    if not yes and not console.confirmed(f"close {count(len(found), 'run')}? [y/N]"):
+        raise Refused(Fault(what="nothing was changed", next="to close them without confirmation, add --yes"))
+    run_tables.show_status(cancel.forget(found), json)
 
 
 @app.command()

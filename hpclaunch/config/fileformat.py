@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.wording import shown
-from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean
+from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean, shorten
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
@@ -162,6 +162,8 @@ INTERNAL = {"internal": True}
 """Marks a field (``metadata=INTERNAL``) that the program sets, and a file must not."""
 Faults = list[Fault]
 _FAULTY = object()
+_MOST_FAULTS = 100
+"""A file with more was not written as one of hpclaunch's, and its faults are not all listed."""
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 
 
@@ -214,7 +216,12 @@ class KeyFaults(ValueError):
 
 
 def value_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
-    """Return ``value`` as ``kind``. If it is invalid, note the fault and return a placeholder, so reading continues."""
+    """Return ``value`` as ``kind``. If it is invalid, note the fault and return a placeholder, so reading continues.
+
+    Raises InvalidFile at once if there are very many faults already.
+    """
+    if len(faults) >= _MOST_FAULTS:
+        raise InvalidFile(faults)
     reader = _READERS.get(typing.get_origin(kind))
     if reader is None:
         reader = _read_record if dataclasses.is_dataclass(kind) else _read_plain
@@ -235,7 +242,7 @@ def _read_plain(kind: type, value: Any, place: Place, faults: Faults) -> Any:
 
 
 def _describe(value: Any) -> str:
-    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value)) or repr(value)[:80]
+    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value)) or shorten(repr(value), 80)
 
 
 def _read_marked(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
@@ -262,7 +269,7 @@ def _violations(mark: Any, value: Any, place: Place) -> Faults:
     """Return how a value of the right type violates one mark."""
     found: Faults = []
     if isinstance(mark, Matching) and not mark.pattern.fullmatch(value):
-        found.append(place.fault(f"{value!r} is not allowed here", allowed=mark.what))
+        found.append(place.fault(f"{_describe(value)} is not allowed here", allowed=mark.what))
     if isinstance(mark, OneOf) and value not in mark.names:
         found.append(_choice_fault(value, mark.names, place))
     if isinstance(mark, AtLeast):
@@ -342,7 +349,8 @@ def _read_record(kind: Any, value: Any, place: Place, faults: Faults, extra: Map
         return _FAULTY
     before = len(faults)
     known = {item.name: item for item in dataclasses.fields(kind) if item.metadata != INTERNAL}
-    faults += [_unknown_key(key, sorted(known), place) for key in value if key not in known]
+    unknown = [key for key in value if key not in known]
+    faults += [_unknown_key(key, sorted(known), place) for key in unknown[:_MOST_FAULTS]]
     ours = {key: member for key, member in value.items() if key in known}
     given = {key: value_of(known[key].type, member, place / key, faults) for key, member in ours.items()} | {**extra}
     missing = [name for name, item in known.items() if name not in given and _is_required(item)]
@@ -363,7 +371,7 @@ def _read_record(kind: Any, value: Any, place: Place, faults: Faults, extra: Map
 
 def _unknown_key(key: object, allowed: list[str], place: Place) -> Fault:
     near = did_you_mean(str(key), allowed)
-    return (place / key).fault(f"unknown key{near}", allowed=", ".join(allowed))
+    return (place / shorten(str(key))).fault(f"unknown key{near}", allowed=", ".join(allowed))
 
 
 def _is_required(item: dataclasses.Field[Any]) -> bool:

@@ -137,7 +137,7 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
     ranks = trial.nodes * trial.sizing.layout.tasks_per_node
     typed = question.typed_nodes is not None or "batch_size_per_rank" in work.typed
-    own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
+    own = work.total_of(ranks) if typed else None
     if question.global_batch is None and own is None:
         return ()
     noise = question.evidence.noise

@@ -145,7 +145,7 @@ def _items(text: str) -> list[tuple[str, bool]] | None:
 def _numbers(parameter: Parameter, item: str) -> list[str]:
     """Return the whole numbers of a range such as ``1..10`` if the parameter is a number, else the item itself."""
     found = _RANGE.fullmatch(item)
-    if found is None or parameter.kind not in ("int", "float"):
+    if found is None or parameter.value_type not in ("int", "float"):
         return [item]
     first, last = int(found[1]), int(found[2])
     if last < first:

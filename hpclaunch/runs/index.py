@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from hpclaunch.core.errors import Fault, NotFound, NotPermitted, did_you_mean
-from hpclaunch.core.files import append_line, sync_folder, write_text
+from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted, did_you_mean
+from hpclaunch.core.files import append_line, read_bytes, sync_folder, write_text
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
@@ -22,6 +22,7 @@ from hpclaunch.runs.arrays import load_any, task_of
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
+_LARGEST_INDEX = 64 * 2**20
 
 
 @record
@@ -29,11 +30,13 @@ class Known:
     """The runs that were found, newest first, and the folders that were skipped.
 
     ``not_permitted``: this user may not read them. ``unreadable``: their record is damaged, or reading it failed.
+    ``newer``: a newer hpclaunch wrote their record.
     """
 
     runs: tuple[Run, ...]
     not_permitted: tuple[Path, ...]
     unreadable: tuple[Path, ...] = ()
+    newer: tuple[Path, ...] = ()
 
 
 @record
@@ -95,17 +98,19 @@ def known(index: Path, folders: Iterable[Path] = ()) -> Known:
 
 
 def _load_runs(paths: Iterable[Path]) -> Known:
-    runs, not_permitted, unreadable = [], [], []
+    runs, not_permitted, unreadable, newer = [], [], [], []
     for path in dict.fromkeys(paths):
         try:
             runs.append(load(path))
         except NotPermitted:
             not_permitted.append(path)
+        except NewerFormat:
+            newer.append(path)
         except NotFound:
             if _has_record(path):
                 unreadable.append(path)
     runs.sort(key=lambda run: run.created, reverse=True)
-    return Known(runs=tuple(runs), not_permitted=tuple(not_permitted), unreadable=tuple(unreadable))
+    return Known(runs=tuple(runs), not_permitted=tuple(not_permitted), unreadable=tuple(unreadable), newer=tuple(newer))
 
 
 def _has_record(path: Path) -> bool:
@@ -120,8 +125,8 @@ def _has_record(path: Path) -> bool:
 def indexed(index: Path) -> list[Path]:
     """Return the absolute paths in the list, each once, oldest first; skips damaged lines."""
     try:
-        return _paths_in(index.read_bytes())
-    except OSError:
+        return _paths_in(read_bytes(index, _LARGEST_INDEX))
+    except (OSError, ValueError):
         return []
 
 
@@ -156,13 +161,14 @@ def _may_be_run(folder: Path) -> bool:
 def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
     """Write the list again from the run directories in ``folders`` and in the folders of those already listed.
 
-    A listed directory stays if this user may not read it, and is dropped if it no longer exists. Raises OSError.
+    A listed directory stays if this user may not read it, or if a newer hpclaunch wrote its record, and is dropped if
+    it no longer exists. Raises OSError.
     """
     before = indexed(index)
     places = dict.fromkeys([*folders, *(path.parent for path in before)])
     found = _load_runs([*before, *(path for folder in places for path in inside(folder))])
-    not_permitted = set(found.not_permitted)
-    paths = [path for path in before if path in not_permitted] + [run.path for run in reversed(found.runs)]
+    kept = {*found.not_permitted, *found.newer}
+    paths = [path for path in before if path in kept] + [run.path for run in reversed(found.runs)]
     looked_at = set(before)
     listed = dict.fromkeys(_rewrite(index, lambda now: [*paths, *(path for path in now if path not in looked_at)]))
     forgotten = tuple(path for path in before if path not in listed)

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Iterator
 from dataclasses import MISSING, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -121,8 +122,8 @@ class Run:
             files += [path for path in named if path.is_file()]
         return sorted(files, key=_age)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Return the events in metrics.jsonl, without a line that is still being written."""
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """Yield the events in metrics.jsonl, without a line that is still being written."""
         return json_lines(self.path / "metrics.jsonl")
 
     def spec(self) -> dict[str, Any]:
@@ -137,7 +138,7 @@ class Run:
 
     def history(self) -> list[dict[str, Any]]:
         """Return every recorded state with its time, oldest first."""
-        return json_lines(self.path / HISTORY)
+        return list(json_lines(self.path / HISTORY))
 
     def attempts(self) -> list[str]:
         """Return the names JOBID.RESTART of all starts that left a marker file, in order."""

@@ -28,9 +28,44 @@ case {name},"${{@: -1}}" in
   sbatch,--test-only) cat > {spool}/script ;;
   sbatch,*) cat -- "${{@: -1}}" > {spool}/script ;;
 esac
-cat {spool}/{name}.out
+with_folders {spool}/{name}.out "$@"
 cat {spool}/{name}.err >&2
 exit {code}
+"""
+
+WITH_FOLDERS = """#!/bin/bash
+# with_folders FILE ARGUMENT...: print the answer in FILE; where the format asks for the working folder of each job, add
+# that of the run that has the job ID: as if each run's job had begun here.
+file=$1
+shift
+case "$*" in
+  *'%N|%Z'* | *NodeList,WorkDir*) wanted=4 ;;
+  *'=%i|%Z'*) wanted=1 ;;
+  *) exec cat "$file" ;;
+esac
+declare -A home
+while IFS=: read -r record id; do
+  id=${id//[^0-9]/}
+  [[ -n ${home[$id]-} && ! $record -nt ${home[$id]}/run.json ]] || home[$id]=${record%/run.json}
+done < <(grep -rosE --include=run.json '(job_id": |earlier": \\[|^  )"[0-9]+"' PROJECT)
+while IFS= read -r line || [ -n "$line" ]; do
+  id=${line%%|*}
+  key=${id%%_*}
+  folder=
+  [[ ! $key =~ ^[0-9]+$ ]] || folder=${home[$key]-}
+  bars=${line//[^|]/}
+  if [ -z "$folder" ] || [[ $line == *'|/'* ]]; then
+    printf '%s\\n' "$line"
+  elif [ "$wanted" -eq 1 ]; then
+    printf '%s|%s\\n' "$id" "$folder"
+  else
+    while [ ${#bars} -lt 3 ]; do
+      line+='|'
+      bars+='|'
+    done
+    printf '%s|%s\\n' "$line" "$folder"
+  fi
+done < "$file"
 """
 
 
@@ -137,6 +172,8 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         found = shutil.which(tool)
         assert found, tool
         (tmp_path / "tools" / tool).symlink_to(found)
+    (tmp_path / "tools/with_folders").write_text(WITH_FOLDERS.replace("PROJECT", str(desk.project)))
+    (tmp_path / "tools/with_folders").chmod(0o755)
     desk.environment = {
         "PATH": f"{tmp_path}/bin:{tmp_path}/tools",
         "HOME": str(desk.home),

@@ -50,7 +50,7 @@ echo squeue >> {spool}/calls
 [ -e {spool}/down ] && {{ echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }}
 jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
 for job in "${{jobs[@]}}"; do
-  case "$*" in *%Z*) echo "$job" ;; *) echo "${{job%%|*}}|PENDING|Priority|" ;; esac
+  case "$*" in *'=%i|%Z'*) echo "$job" ;; *) echo "${{job%%|*}}|PENDING|Priority||${{job#*|}}" ;; esac
 done
 """
 

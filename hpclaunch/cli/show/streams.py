@@ -48,6 +48,11 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def tells_a_terminal() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def has_keyboard() -> bool:
     """Whether somebody can answer a question: stdin is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
