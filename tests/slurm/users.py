@@ -1,4 +1,4 @@
-"""Ordinary users for the tests on the cluster: the test process becomes one, as root may do in Slurm what no user may."""
+"""Ordinary users for the tests on the cluster: the test process becomes one; root may do in Slurm what no user may."""
 
 from __future__ import annotations
 
