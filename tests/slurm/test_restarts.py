@@ -86,7 +86,7 @@ def counter(desk: Desk) -> Desk:
     return desk
 
 
-def went_on(run: Submitted, signal: str) -> None:
+def went_on(run: Submitted, signal: str, by_script: bool = True) -> None:
     """Every rank saved once and went on from there, and the run completed."""
     text = notes(run)
     for rank in RANKS:
@@ -95,7 +95,7 @@ def went_on(run: Submitted, signal: str) -> None:
         assert f"rank {rank} saved {saved[0]} on {signal}" in text
         assert f"rank {rank} start 1 at {saved[0]}\n" in text
         assert f"rank {rank} done\n" in text
-    assert "saved; requeueing the job" in run.log()
+    assert not by_script or "saved; requeueing the job" in run.log()
 
 
 def every_rank_is_heard(desk: Desk, run: Submitted) -> None:
@@ -195,10 +195,12 @@ def test_row_08_a_preempted_run_saves_in_its_grace_and_goes_on(
     run = preempted[launcher]
     wait_for_note(run, "done", 4)
     counter.wait(run)
-    # Requeued, a job keeps no PreemptTime: its own error is not taken for what a preemption brought about.
+    # Its own error is not taken for what the preemption before this start brought about.
     assert counter.ended(run) == ("FAILED 3:0" if AFTER_PREEMPTION[launcher] == "3" else "COMPLETED 0:0")
     assert "start 2" not in notes(run)
-    went_on(run, "SIG")  # Slurm sends SIGTERM to srun's steps; mpirun's first ranks are in none
+    # Slurm sends SIGTERM to srun's steps; the first ranks of Open MPI 4's mpirun are in none. That of Open MPI 5 kills
+    # ranks that are about to end, and ends with 0: then Slurm's own requeue starts the job again.
+    went_on(run, "SIG", by_script=launcher != "mpirun" or not counter.is_newer())
 
 
 def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor(counter: Desk) -> None:
