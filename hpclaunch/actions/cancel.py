@@ -13,6 +13,7 @@ from hpclaunch.actions.states import is_recent, refreshed, unsubmitted_fault
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run
+from hpclaunch.runs.markers import mark_cancelled
 from hpclaunch.schedulers import scheduler_of
 
 FORGOTTEN = "FORGOTTEN"
@@ -54,7 +55,7 @@ def cancel(found: Sequence[Run]) -> list[Run]:
         ended = set(scheduler_of(name).cancel(jobs)) if jobs else set()
         for job in jobs:
             if job.job_id in ended:
-                runs.mark_cancelled(job, job.job_id)
+                mark_cancelled(job, job.job_id)
                 cancelled.add(str(job.path))
         # A later question to such a scheduler has no answer, so the end is recorded now.
         if ended and not scheduler_row(name).remembers_cancelled:

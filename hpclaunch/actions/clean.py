@@ -14,8 +14,10 @@ from hpclaunch import runs
 from hpclaunch.actions.identity import obstacle, other_users
 from hpclaunch.actions.inspect import size_of
 from hpclaunch.core.errors import Fault, NotFound, Refused
+from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
+from hpclaunch.runs.create import REQUEST
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
@@ -32,6 +34,38 @@ class Deletion:
 
     run: Run
     size: int
+
+
+def of_folder(system: System, found: Sequence[Run]) -> list[Run]:
+    """Return the runs of the current folder: those that were submitted there or below, or whose directories are."""
+    here = system.cwd.resolve()
+    return [run for run in found if run.path.is_relative_to(here) or _submission_folder(run).is_relative_to(here)]
+
+
+def _submission_folder(run: Run) -> Path:
+    """Return the folder in which the run was submitted; that of its directory if this is not known."""
+    folder = json_object(read_text(run.home / REQUEST)).get("cwd")
+    return Path(folder) if isinstance(folder, str) else run.home
+
+
+def of_this_user(found: Sequence[Run]) -> list[Run]:
+    """Return the runs whose directories belong to this user: nobody deletes those of others."""
+    return [run for run in found if _owner_of(run.path) == os.geteuid()]
+
+
+def refuse_others(found: Sequence[Run]) -> None:
+    """Raise Refused if a directory belongs to another user."""
+    others = [run for run in found if run not in of_this_user(found)]
+    if others:
+        step = "ls -ld names its owner"
+        raise Refused([Fault(where=str(run.path), what="belongs to another user", next=step) for run in others])
+
+
+def _owner_of(path: Path) -> int:
+    try:
+        return os.lstat(path).st_uid
+    except OSError:
+        return -1
 
 
 def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datetime) -> tuple[list[Run], list[Run]]:
@@ -107,6 +141,7 @@ def delete(system: System, deletions: Sequence[Run], tell: Callable[[str], None]
             except OSError as error:
                 faults.append(Fault(where=str(error.filename or run.path), what=f"cannot be deleted: {error.strerror}"))
     runs.forget(system.index, [run.path for run in deleted])
+    runs.unlist_own(system.index.parent, deleted)
     if faults:
         raise Refused(faults)
     return deleted

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 
 from hpclaunch.core.errors import Fault, HpclaunchError, Refused
+from hpclaunch.core.folders import state_folder
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.runs import RECORD, Run
-from hpclaunch.schedulers import Cluster, scheduler_of
+from hpclaunch.runs import RECORD, Run, is_own
+from hpclaunch.schedulers import ClusterIdentity, scheduler_of
 
 
 def obstacle(run: Run) -> Fault | None:
@@ -24,9 +26,17 @@ def obstacle(run: Run) -> Fault | None:
 
 
 def other_users(run: Run) -> Fault | None:
-    """Return whose the run is, if it is another user's; else None."""
+    """Return whose the run is, if it is another user's, or that it is not among this user's own runs; else None.
+
+    A record alone proves nothing: a cloned repository may hold any.
+    """
     owner = _other_owner(run)
-    return Fault(what=f"{run.label} belongs to {owner}", next="only they can act on it") if owner else None
+    if owner:
+        return Fault(what=f"{run.label} belongs to {owner}", next="only they can act on it")
+    if is_own(state_folder(os.environ), run):
+        return None
+    what = f"{run.label} is not known as a run of yours"
+    return Fault(what=what, next=f"if it is yours: hpclaunch runs adopt {shlex.quote(str(run.home))}")
 
 
 def _other_owner(run: Run) -> str:
@@ -42,7 +52,7 @@ def _other_owner(run: Run) -> str:
     return f"{run.user} (uid {uid})" if run.uid and run.user not in ("", uid) else f"the user with uid {uid}"
 
 
-def _other_cluster(run: Run, here: Cluster) -> Fault:
+def _other_cluster(run: Run, here: ClusterIdentity) -> Fault:
     there = f"{run.cluster} (controller {run.controller})" if run.controller else run.cluster
     title, verb = scheduler_row(run.scheduler).title, "status" if not run.final else "resume"
     what = f"{run.label} is a run of the cluster {there}; {title} on this machine is the cluster {here.name}"

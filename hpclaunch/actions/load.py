@@ -106,6 +106,10 @@ def _own_files(system: System, request: Request, site: Site) -> list[str]:
     notices = [
         f"the {noun} is the {file.origin}'s own: {file.path}" for noun, file in files if file.origin != "bundled"
     ]
-    if (system.cwd / PROJECT_FILE).is_file():
+    for family in (SITE, JOB):
+        for origin, folder in system.catalog.roots(family.folder):
+            if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
+                notices.append(f"the {family.noun} files of the {origin} are not used, as you may not read {folder}")
+    if os.path.isfile(system.cwd / PROJECT_FILE):
         notices.append(f"the project's settings apply: {system.cwd / PROJECT_FILE}")
     return notices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from functools import partial
 
 from hpclaunch import runs
 from hpclaunch.actions.advice import advised
@@ -14,7 +15,7 @@ from hpclaunch.actions.preflight import check
 from hpclaunch.actions.retry import start_in_array
 from hpclaunch.actions.start import hand_over
 from hpclaunch.actions.states import NEVER_QUEUED, unsubmitted_fault
-from hpclaunch.actions.submit import Prepared, prepare_case
+from hpclaunch.actions.submit import Prepared, follow_live_limit, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
@@ -62,11 +63,12 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
         text = row.without_nodes(text, run.excluded)
         return hand_over(run, text, recorded if isinstance(recorded, int) else 0, earlier=earlier), []
     prepared, remarks = _prepare_resumed(system, run, changes)
+    prepared = follow_live_limit(system, prepared)
     check(prepared)
-    _write(run, prepared, len(earlier))
     warnings = [*prepared.notices, *remarks]
     text = row.without_nodes(prepared.text, run.excluded)
-    return hand_over(run, text, prepared.spec.walltime, earlier=earlier), warnings
+    write = partial(_write, run, prepared, len(earlier))
+    return hand_over(run, text, prepared.spec.walltime, write=write, earlier=earlier), warnings
 
 
 def _resume_in_array(run: Run, changes: Changes) -> Run:

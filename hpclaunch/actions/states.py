@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import controller_differs, obstacle, other_users, require_permission
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, leases
+from hpclaunch.runs.markers import last_start
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from hpclaunch.runs import RecordChange
 
 _PATIENCE_S = 300
-"""No submission takes longer: a run that is still SUBMITTING then was interrupted."""
+"""For so long after a failure accounting may still add exit codes."""
 _MOST_NAMED = 5
 NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
 """States of runs that were never submitted, and so will never end."""
@@ -129,7 +130,7 @@ def _record_news(run: Run, **news: Unpack[RecordChange]) -> Run:
     """Return the run with the changes, and record them if its directory can be written."""
     try:
         return runs.change(run, durable=False, **news)
-    except OSError:
+    except (OSError, NotFound):
         return replace(run, **news)
 
 
@@ -138,7 +139,10 @@ def _find_start_by_hand(run: Run) -> Run:
     if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
     places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
-    markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    try:
+        markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    except OSError:  # another user's run, or a file system that fails
+        return run
     if not markers:
         return run
     newest = markers[-1].parent.name.rpartition(".")[0]
@@ -150,7 +154,7 @@ def _find_start_by_hand(run: Run) -> Run:
 
 def _follow_chain(run: Run) -> Run:
     """Return a run with the last job of its chain: a script that cannot requeue itself submits a successor."""
-    start = runs.last_start(run)
+    start = last_start(run)
     if not start or not run.job_id:
         return run
     text = read_text(run.path / "attempts" / start / "next-job")
@@ -174,37 +178,47 @@ def _settle_all(found: Sequence[Run]) -> list[Run]:
     for name in {run.scheduler for run in found}:
         lost = [run for run in found if run.scheduler == name and run.state == "SUBMITTING"]
         if lost:
+            silences = {run.path: leases.silence(run.path) for run in lost}  # first: what is found later is newer
             search = scheduler_of(name).search(lost)
-            settled.update({run.path: _settle_run(run, search) for run in lost})
+            settled.update({run.path: _settle_run(run, search, silences[run.path]) for run in lost})
     return [settled[run.path] for run in found]
 
 
-def _settle_run(run: Run, search: Search) -> Run:
+def _settle_run(run: Run, search: Search, silence: float) -> Run:
+    """Return the run with the outcome of its submission, if that is known.
+
+    ``silence``: the seconds since the submitting process gave a sign of life. The first recorded outcome counts, but a
+    job that exists is never left out.
+    """
     started = [name.rpartition(".")[0] for name in run.attempts()]
     # A search elsewhere proves a job that it finds, by its working folder, but never that there is none.
     is_elsewhere = controller_differs(run)
     new_ids = [job_id for job_id in (*search.jobs.get(run.path, ()), *started) if job_id not in run.earlier]
-    if new_ids:
-        return _record_news(run, job_id=new_ids[0], state="PENDING", reason="", submission="hpclaunch")
-    if not search.answered:
-        return _record_news(run, reason=search.words)
-    if is_recent(run):
-        return replace(run, reason=run.reason or "the scheduler has not answered yet")
-    if search.certain and not is_elsewhere:
+    is_lost = search.certain and not is_elsewhere and silence >= leases.PATIENCE_S
+    outcome = leases.settle(run.path, new_ids[0] if new_ids else leases.NOT_SUBMITTED if is_lost else "")
+    job_id = outcome if runs.JOB_ID.fullmatch(outcome) else (*new_ids, "")[0]
+    if job_id:
+        return _record_news(run, job_id=job_id, state="PENDING", reason="", submission="hpclaunch")
+    if outcome:
         reason = "the scheduler knows no job of this run, queued or ended"
         return _record_news(run, state="NOT_SUBMITTED", reason=reason)
+    if not search.answered:
+        return _record_news(run, reason=search.words)
+    if silence < leases.PATIENCE_S:
+        return replace(run, reason=run.reason or "the scheduler has not answered yet")
     return replace(run, reason="the scheduler has no job of this run in its queue, and does not know about ended jobs")
 
 
 def find(system: System, names: Sequence[str]) -> list[Run]:
-    """Return runs by name, directory or job ID, with their present states; without names the newest run.
+    """Return runs by name, directory or job ID, with their present states; without names the newest run of the user.
 
     Raises NotFound with every unknown name.
     """
     if names:
         found = runs.find_all(system.index, names, system.run_folders)
     else:
-        found = recorded_runs(system)[:1] or [runs.find(system.index, None, system.run_folders)]
+        newest = runs.newest_own(system.index.parent, recorded_runs(system))
+        found = [newest or runs.find(system.index, None, system.run_folders)]
     return refreshed(list({run.path: run for run in found}.values()))
 
 
@@ -212,6 +226,8 @@ def recorded_runs(system: System) -> list[Run]:
     """Return all runs with their last recorded states, newest first; warns of those that cannot be read."""
     found = runs.known(system.index, system.run_folders)
     warn_not_permitted(system, found.not_permitted)
+    if found.unreadable:
+        system.warn(f"skipped what cannot be read: {_list_some(found.unreadable)}; hpclaunch status PATH says why")
     if found.newer:
         system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_list_some(found.newer)}")
     return list(found.runs)

@@ -11,7 +11,7 @@ from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.candidates import Candidate
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
-from hpclaunch.guidelines.epochs import EpochsLaw
+from hpclaunch.guidelines.epochs import EpochsModel
 from hpclaunch.guidelines.framework import Passed
 from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.parallelism import Parallelism
@@ -44,8 +44,9 @@ class Headline:
 class StatisticalEfficiency:
     """What a larger global batch costs in epochs; all batches in samples, ``samples``: those of an epoch.
 
-    ``base``: the batch of the job's own epochs and rate. ``bound``: the largest batch of an automatic choice. ``law``:
-    epochs by batch, with the optimizer of this plan. ``critical``: what is known or presumed of B_crit.
+    ``base``: the batch of the job's own epochs and rate. ``bound``: the largest batch of an automatic choice.
+    ``epochs_model``: epochs by batch, with the optimizer of this plan. ``critical``: what is known or presumed of
+    B_crit.
     """
 
     samples: int
@@ -53,15 +54,16 @@ class StatisticalEfficiency:
     bound: int
     critical: CriticalBatch
     noise: NoiseScale | None
-    law: EpochsLaw
+    epochs_model: EpochsModel
 
 
 @record
 class PlanRow:
     """One node count: its ranks, its batch, and its predicted throughput, time and cost, as far as they are known.
 
-    ``obstacles``: why it is not possible, or not feasible. ``marginal``: throughput per rank, relative to that before
-    the last doubling. ``trade_off``: of time and cost; smaller is better. ``whole_nodes``: no other job runs on them.
+    ``obstacles``: why it is not possible, or not feasible. ``marginal``: what the last doubling of the ranks gained, 1
+    if it halved the time, 1/2 if it gained nothing. ``trade_off``: of time and cost; smaller is better.
+    ``whole_nodes``: no other job runs on them.
     """
 
     nodes: int
@@ -145,6 +147,7 @@ class Forecast:
     headlines: tuple[Headline, ...] = ()
     gpus_per_node: int = 0
     efficiency: StatisticalEfficiency | None = None
+    batch_alone: int | None = None
     trust: Trust = "guess"
 
     @property

@@ -131,6 +131,7 @@ def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -
         host=array.host,
         user=array.user,
         uid=array.uid,
+        token=array.token,
         cluster=array.cluster,
         controller=array.controller,
         git=array.git,
@@ -212,22 +213,20 @@ def summary(found: Iterable[Run]) -> RecordChange:
     While runs have not ended the state is that of the most active run; then that of the first run that failed.
     """
     runs = list(found)
+    # The most active states first; then the most frequent.
     states = Counter(run.state for run in runs)
+    active = [state for state in _MOST_ACTIVE_FIRST if state in states]
+    ordered = [*active, *(state for state, _ in states.most_common() if state not in active)]
+    reason = f"{count(len(runs), 'run')}: {', '.join(f'{states[state]} {state}' for state in ordered)}"
     unfinished = [run for run in runs if run.state not in FINAL]
-    failed = next((run for run in runs if run.state != "COMPLETED"), None)
     if unfinished:
-        state = next((state for state in _MOST_ACTIVE_FIRST if state in states), unfinished[0].state)
-        code = ""
-    elif failed:
-        state, code = failed.state, failed.exit_code
-    else:
-        state, code = "COMPLETED", "0:0"
-    # The most active first; then the most frequent.
-    order = [*_MOST_ACTIVE_FIRST, *(state for state, _ in states.most_common())]
-    counts = ", ".join(f"{states[state]} {state}" for state in dict.fromkeys(order) if states[state])
-    reasons = Counter(run.reason for run in unfinished if run.reason).most_common(1)
-    why = f" ({reasons[0][0]})" if reasons else ""
-    return {"state": state, "exit_code": code, "reason": f"{count(len(runs), 'run')}: {counts}{why}"}
+        reasons = Counter(run.reason for run in unfinished if run.reason)
+        why = f" ({reasons.most_common(1)[0][0]})" if reasons else ""
+        return {"state": active[0] if active else unfinished[0].state, "exit_code": "", "reason": reason + why}
+    failed = next((run for run in runs if run.state != "COMPLETED"), None)
+    if failed is not None:
+        return {"state": failed.state, "exit_code": failed.exit_code, "reason": reason}
+    return {"state": "COMPLETED", "exit_code": "0:0", "reason": reason}
 
 
 def is_unfinished(array: Run) -> bool:

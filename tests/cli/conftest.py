@@ -165,29 +165,38 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path)
+    yield make_desk(tmp_path)
+    _end_what_is_left(tmp_path)
+
+
+def make_desk(root: Path) -> Desk:
+    """Make a desk in a folder, with nothing on PATH but a shell's own tools."""
+    desk = Desk(root)
     for folder in ("project", "home", "spool", "bin", "tools"):
-        (tmp_path / folder).mkdir()
+        (root / folder).mkdir()
     for tool in TOOLS:
         found = shutil.which(tool)
         assert found, tool
-        (tmp_path / "tools" / tool).symlink_to(found)
-    (tmp_path / "tools/with_folders").write_text(WITH_FOLDERS.replace("PROJECT", str(desk.project)))
-    (tmp_path / "tools/with_folders").chmod(0o755)
+        (root / "tools" / tool).symlink_to(found)
+    (root / "tools/with_folders").write_text(WITH_FOLDERS.replace("PROJECT", str(desk.project)))
+    (root / "tools/with_folders").chmod(0o755)
     desk.environment = {
-        "PATH": f"{tmp_path}/bin:{tmp_path}/tools",
+        "PATH": f"{root}/bin:{root}/tools",
         "HOME": str(desk.home),
         "LANG": "C.UTF-8",
-        "SLURM_CONF": str(tmp_path / "slurm.conf"),
+        "SLURM_CONF": str(root / "slurm.conf"),
         **this_checkout(),
     }
-    yield desk
-    _end_what_is_left(tmp_path)
+    return desk
 
 
 @pytest.fixture
 def cluster(desk: Desk) -> Desk:
     """A desk at a Slurm site called ``slurmsite``, with fakes of Slurm's programs; those of its limits tell nothing."""
+    return with_slurm(desk)
+
+
+def with_slurm(desk: Desk) -> Desk:
     desk.write(
         "site_configs/slurmsite.yaml",
         """

@@ -313,7 +313,7 @@ def test_the_failed_of_a_machine_are_retried_as_one_array_and_keep_their_folders
 def test_a_part_that_slurm_refuses_leaves_the_others_as_they_are(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
     answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
-    site.fake("sbatch", err="sbatch: error: invalid\n", code=1)
+    site.fake("sbatch", err="sbatch: error: Invalid --time specification\n", code=1)
     assert site.type("retry", f"{path.name}/0001").code == 1
     assert [one["state"] for one in told(site, "status")] == ["RUNNING", "NOT_SUBMITTED", "COMPLETED"]
     site.fake("sbatch", out="Submitted batch job 4800\n")
@@ -325,7 +325,7 @@ def test_a_part_that_slurm_refuses_leaves_the_others_as_they_are(site: Desk) -> 
 def test_of_an_array_with_a_refused_part_the_others_can_be_cancelled(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
     answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
-    site.fake("sbatch", err="sbatch: error: invalid\n", code=1)
+    site.fake("sbatch", err="sbatch: error: Invalid --time specification\n", code=1)
     assert site.type("retry", f"{path.name}/0001").code == 1
     done = site.type("cancel", path.name)
     assert done.code == 0, done.err

@@ -32,7 +32,7 @@ from hpclaunch.actions import states as tracking
 from hpclaunch.actions.sites import site_as_json, site_card
 from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
-from hpclaunch.cli.show import run_tables
+from hpclaunch.cli.show import run_details, run_tables
 from hpclaunch.config.catalog import Catalog, bundled
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.settings import load_settings
@@ -563,8 +563,8 @@ def read_everything(place: Path, guard: Guard, path: Path) -> None:
             found = tracking.all_runs(world)
             run_tables.show_status(found, as_json=False)
             for run in found:
-                run_tables.show_everything(run, as_json=True)
-                run_tables.show_everything(run, as_json=False)
+                run_details.show_everything(run, as_json=True)
+                run_details.show_everything(run, as_json=False)
                 inspect.numbers(run)
             inspect.differences([*found, *found])
             run = tracking.find(world, [str(path)])[0]

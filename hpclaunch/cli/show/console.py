@@ -210,7 +210,7 @@ def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
         try:
             write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {})})
         except OSError:
-            say(_submitted(run))
+            say(_submission_message(run))
             raise
         return
     if run.job_id:
@@ -220,11 +220,11 @@ def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
 
 def show_submitted(run: Run, more: str = "") -> None:
     """Show a run's job ID on stderr, or on stdout if stderr fails."""
-    if not streams.tell(_message(_submitted(run) + more)):
-        write(f"{_submitted(run)}\n")
+    if not streams.tell(_message(_submission_message(run) + more)):
+        write(f"{_submission_message(run)}\n")
 
 
-def _submitted(run: Run) -> str:
+def _submission_message(run: Run) -> str:
     return f"submitted {run.label} as job {run.job_id} at {run.site}" if run.job_id else str(run.path)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-from hpclaunch.schedulers import Cluster
-from hpclaunch.schedulers.slurm.programs import ask
+from hpclaunch.schedulers import ClusterIdentity
+from hpclaunch.schedulers.slurm.programs import ask, down_controllers
 
 _FIELD = re.compile(r"^([A-Za-z_]+(?:\[[0-9]+\])?)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _CONTROLLER = re.compile(r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)")
@@ -32,13 +32,15 @@ def configuration() -> Mapping[str, str]:
 
 @lru_cache(maxsize=4)
 def _ask_configuration(_choosing: tuple[str | None, ...]) -> Mapping[str, str]:
+    if down_controllers():
+        raise _Silent  # at once: the next question would be repeated for MessageTimeout
     answer = ask(["scontrol", "show", "config"])
     if not answer.ok:
         raise _Silent
     return MappingProxyType(dict(_FIELD.findall(answer.text)))
 
 
-def cluster() -> Cluster:
+def cluster() -> ClusterIdentity:
     """Return the name of the cluster, and the hosts of its controllers, the primary one first.
 
     If scontrol does not answer, the name is that in slurm.conf, and the controllers are not known.
@@ -50,4 +52,4 @@ def cluster() -> Cluster:
         from hpclaunch.sites.detect import cluster_name
 
         name = cluster_name(os.environ)
-    return Cluster(name=name, controllers=tuple(host for host in hosts if host and host != "(null)"))
+    return ClusterIdentity(name=name, controllers=tuple(host for host in hosts if host and host != "(null)"))

@@ -31,6 +31,7 @@ __all__ = [
     "estimate",
     "explain",
     "gpu_types",
+    "longest_walltime",
     "mpi_types",
     "objections",
     "overriding",
@@ -47,6 +48,13 @@ def objections(spec: JobSpec) -> list[Fault]:
     from hpclaunch.schedulers.slurm.limits import objections as limit_objections
 
     return [*limit_objections(spec), *array_objections(spec)]
+
+
+def longest_walltime(partition: str) -> int | None:
+    """Return the longest walltime (seconds) that the partition accepts now; None without a limit or an answer."""
+    from hpclaunch.schedulers.slurm.limits import longest_walltime as of_partition
+
+    return of_partition(partition)
 
 
 def estimate(text: str) -> Estimate:
@@ -112,7 +120,7 @@ def gpu_types() -> list[str]:
     from hpclaunch.sites.describe.answers import gpus_of
 
     answer = ask(["sinfo", "--noheader", "--all", "--format=%G"])
-    return sorted({gpu_type for line in answer.text.splitlines() for gpu_type, _ in gpus_of(line)})
+    return sorted({gpu_type for line in answer.text.split("\n") for gpu_type, _ in gpus_of(line)})
 
 
 def mpi_types() -> list[str]:

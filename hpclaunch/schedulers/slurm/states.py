@@ -206,5 +206,5 @@ def _add_own_exit_code(run: Run, status: Status) -> Status:
     code = run.last_exit_code(run.job_id)
     if code is not None:
         return replace(status, exit_code=f"{code}:0")
-    unopened = status.state == "FAILED" and not (run.home / "logs").is_dir()
+    unopened = status.state == "FAILED" and not os.path.isdir(run.home / "logs")
     return replace(status, reason=UNOPENED_LOG) if unopened else status
