@@ -457,12 +457,8 @@ slurm_finish() { # Slurm itself ends all processes of a job
   :
 }
 
-slurm_preempted() { # in this start: newer versions keep the time of an earlier preemption (seen with 24.11)
-  local shown preempted began
-  shown=$(SLURM_TIME_FORMAT=standard scontrol --oneliner show job "$job" 2> /dev/null)
-  preempted=$(sed -n 's/.* PreemptTime=\([0-9][^ ]*\).*/\1/p' <<< "$shown")
-  began=$(sed -n 's/.* StartTime=\([0-9][^ ]*\).*/\1/p' <<< "$shown")
-  [ -n "$preempted" ] && [[ ! "$preempted" < "$began" ]]
+slurm_preempted() {
+  scontrol --oneliner show job "$job" 2> /dev/null | grep --quiet ' PreemptTime=[0-9]'
 }
 
 slurm_requeue() {

@@ -19,13 +19,19 @@ from typing import Any
 import pytest
 
 from tests.slurm.conftest import Cluster, cluster, desk, ordinary_user  # noqa: F401
-from tests.slurm.desk import Desk, Submitted, until
+from tests.slurm.desk import HPCLAUNCH, Desk, Submitted, until
 from tests.slurm.users import as_root
 
 # What takes long is for the one documented command; CI has a case of every class.
 collect_ignore = [] if os.environ.get("HPCLAUNCH_FAULTS") == "all" else ["bed"]
 SCRIPTS = Path(__file__).resolve().parents[1] / "cluster"
 SPAWN = "import sys, pathlib, cluster_daemons as d; d.spawn(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:])"
+# Calls the real sbatch when the test says so.
+WAITING_SBATCH = """#!/bin/bash
+touch {folder}/asked-$$
+until [ -e {folder}/go ]; do sleep 0.1; done
+exec /usr/bin/sbatch "$@"
+"""
 COMMANDS = {"slurmctld": ["slurmctld", "-D", "-f", "{root}/etc/slurm.conf"], "slurmdbd": ["slurmdbd", "-D"]}
 
 
@@ -88,6 +94,24 @@ class Faults:
         finally:
             self._kill(name, signal.SIGCONT)
             until(self.answers, f"{name} answers")
+
+    @contextlib.contextmanager
+    def submitting(self, *commands: Sequence[str]) -> Iterator[list[subprocess.Popen[bytes]]]:
+        """Start hpclaunch with each command, and give the processes when the controller hangs and all call sbatch."""
+        programs = self.desk.folder / "waiting"
+        programs.mkdir(exist_ok=True)
+        for old in programs.iterdir():
+            old.unlink()
+        (programs / "sbatch").write_text(WAITING_SBATCH.format(folder=programs))
+        (programs / "sbatch").chmod(0o755)
+        environment = self.impatient()
+        environment["PATH"] = f"{programs}:{environment['PATH']}"
+        words = {"cwd": self.desk.folder, "env": environment, "stderr": subprocess.PIPE}
+        processes = [subprocess.Popen([HPCLAUNCH, *command], **words) for command in commands]
+        until(lambda: len(list(programs.glob("asked-*"))) >= len(commands), "the calls of sbatch")
+        with self.hanging("slurmctld"):
+            (programs / "go").touch()
+            yield processes
 
     @contextlib.contextmanager
     def node_daemon_down(self, node: str) -> Iterator[None]:

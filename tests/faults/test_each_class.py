@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from tests.faults.conftest import Faults, told
-from tests.slurm.desk import HPCLAUNCH, until
+from tests.slurm.desk import until
 from tests.slurm.users import as_root
 
 pytestmark = pytest.mark.timeout(900)
@@ -35,10 +35,7 @@ def test_slurmctld_down_during_submit_then_retry(faults: Faults) -> None:
 def test_row_15_sbatch_times_out_and_the_controller_obeys_later(faults: Faults) -> None:
     desk = faults.desk
     before = set(faults.runs())
-    with faults.hanging("slurmctld"):
-        process = subprocess.Popen(
-            [HPCLAUNCH, "submit", "short", *ONE], cwd=desk.folder, env=faults.impatient(), stderr=subprocess.PIPE
-        )
+    with faults.submitting(["submit", "short", *ONE]) as (process,):
         _, said = process.communicate(timeout=WAIT_S)
         assert (process.returncode, b"it is unknown whether" in said) == (1, True), said
     (run,) = set(faults.runs()) - before

@@ -103,19 +103,3 @@ def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, sai
     )
     assert done.stdout == asked
     assert said in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("preempted", "began", "takes_the_nodes"),
-    [
-        ("PreemptTime=2026-11-23T02:48:51", "StartTime=2026-11-23T02:48:50", True),
-        ("PreemptTime=2026-11-23T02:48:51", "StartTime=2026-11-23T02:48:51", True),
-        ("PreemptTime=2026-11-23T02:48:51", "StartTime=2026-11-23T02:49:02", False),  # 24.11, after its requeue
-        ("PreemptTime=None", "StartTime=2026-11-23T02:49:02", False),  # 22.05, after its requeue
-    ],
-)
-def test_only_a_preemption_of_this_start_counts(preempted: str, began: str, takes_the_nodes: bool) -> None:
-    answer = f"JobId=7 {began} EndTime=Unknown PreemptEligibleTime=2026-11-23T02:40:00 {preempted} LastSchedEval=x"
-    shown = f"scontrol() {{ echo '{answer}'; }}"
-    done = with_library(f"{shown}\njob=7\nif slurm_preempted; then echo yes; else echo no; fi")
-    assert done.stdout == ("yes\n" if takes_the_nodes else "no\n"), done.stderr

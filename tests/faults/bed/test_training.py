@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import pytest
 
 from tests.faults.bed.conftest import Bed
 from tests.faults.conftest import told
-from tests.slurm.desk import HPCLAUNCH, until
+from tests.slurm.desk import until
 from tests.slurm.users import as_root
 
 pytestmark = pytest.mark.timeout(2400)
@@ -180,12 +179,8 @@ def test_slurmctld_down_during_submit(bed: Bed) -> None:
 
 def test_sbatch_times_out_after_accepting(bed: Bed) -> None:
     before = set(bed.faults.runs())
-    impatient = bed.faults.impatient()
     bed.began = time.monotonic()
-    with bed.faults.hanging("slurmctld"):
-        started = [
-            subprocess.Popen([HPCLAUNCH, *bed.command(ranks)], cwd=bed.desk.folder, env=impatient) for ranks in (2, 4)
-        ]
+    with bed.faults.submitting(*(bed.command(ranks) for ranks in (2, 4))) as started:
         # Nobody answers for longer than sbatch waits; the controller obeys all the same, afterwards.
         assert [process.wait(300) for process in started] == [1, 1]
     found = set(bed.faults.runs()) - before
