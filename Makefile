@@ -1,9 +1,9 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
-# make faults: break the test cluster on purpose. make fuzz: hostile input. Both write docs/reliability.md.
+# make faults: break the test cluster on purpose. make fuzz: hostile input. make hostile: hostile repositories. All write docs/reliability.md.
 # make long: every case of the tests that run some of theirs in make test.
 # make newer-slurm: the tests on the cluster with the Slurm and the Open MPI of Debian 13; needs root.
 # make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
-.PHONY: demo test long faults newer-slurm fuzz lint setup setup-dev constraints release clean
+.PHONY: demo test long faults newer-slurm fuzz hostile io lint setup setup-dev constraints release clean
 
 # Those whose cases tests/tiers.py divides.
 LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
@@ -26,8 +26,19 @@ newer-slurm:
 	tests/cluster/newer.sh setup
 	tests/cluster/newer.sh run .venv/bin/python -m pytest -v $(or $(TESTS),tests/slurm tests/faults)
 
+# A part of at most an hour; PART=2 makes other inputs, and all parts add up in tests/fuzz/results.jsonl.
+PART = 1
+INPUTS = 20000
+WAYS =
+MINUTES = 60
 fuzz: setup-dev
-	HPCLAUNCH_FUZZ=100000 .venv/bin/python -m pytest -v --timeout=7200 tests/property/test_hostile.py
+	.venv/bin/python -m tests.fuzz.parts --part $(PART) --inputs $(INPUTS) --ways "$(WAYS)" --minutes $(MINUTES)
+
+io: setup-dev
+	HPCLAUNCH_IO=all .venv/bin/python -m pytest -v -s tests/cli/test_failing_io.py tests/processes/runs/test_list_of_runs.py
+
+hostile: setup-dev
+	HPCLAUNCH_HOSTILE=all .venv/bin/python -m pytest -v tests/hostile
 
 lint: setup-dev
 	.venv/bin/ruff check

@@ -72,6 +72,7 @@ def create_run(system: System, prepared: Prepared) -> Run:
     snapshot = choose(spec.code)
     submission = runs.Submission(
         host=os.uname().nodename,
+        folder=str(system.cwd),
         git=system.git_state(snapshot),
         environment=system.environment,
         request=request,

@@ -213,20 +213,25 @@ def summary(found: Iterable[Run]) -> RecordChange:
     While runs have not ended the state is that of the most active run; then that of the first run that failed.
     """
     runs = list(found)
-    # The most active states first; then the most frequent.
     states = Counter(run.state for run in runs)
     active = [state for state in _MOST_ACTIVE_FIRST if state in states]
-    ordered = [*active, *(state for state, _ in states.most_common() if state not in active)]
+    # The most active states first; then the most frequent.
+    ordered = dict.fromkeys([*active, *(state for state, _ in states.most_common())])
     reason = f"{count(len(runs), 'run')}: {', '.join(f'{states[state]} {state}' for state in ordered)}"
     unfinished = [run for run in runs if run.state not in FINAL]
     if unfinished:
-        reasons = Counter(run.reason for run in unfinished if run.reason)
-        why = f" ({reasons.most_common(1)[0][0]})" if reasons else ""
-        return {"state": active[0] if active else unfinished[0].state, "exit_code": "", "reason": reason + why}
+        state = active[0] if active else unfinished[0].state
+        return {"state": state, "exit_code": "", "reason": f"{reason}{_commonest_reason(unfinished)}"}
     failed = next((run for run in runs if run.state != "COMPLETED"), None)
     if failed is not None:
         return {"state": failed.state, "exit_code": failed.exit_code, "reason": reason}
     return {"state": "COMPLETED", "exit_code": "0:0", "reason": reason}
+
+
+def _commonest_reason(found: Iterable[Run]) -> str:
+    """Return the reason that most of the runs have, in brackets; empty if none has one."""
+    reasons = Counter(run.reason for run in found if run.reason)
+    return f" ({reasons.most_common(1)[0][0]})" if reasons else ""
 
 
 def is_unfinished(array: Run) -> bool:

@@ -104,7 +104,7 @@ class Faults:
             old.unlink()
         (programs / "sbatch").write_text(WAITING_SBATCH.format(folder=programs))
         (programs / "sbatch").chmod(0o755)
-        environment = self.impatient()
+        environment = self.impatient(6)  # longer than hpclaunch waits for scontrol ping, which then says nothing
         environment["PATH"] = f"{programs}:{environment['PATH']}"
         words = {"cwd": self.desk.folder, "env": environment, "stderr": subprocess.PIPE}
         processes = [subprocess.Popen([HPCLAUNCH, *command], **words) for command in commands]
