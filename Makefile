@@ -3,7 +3,12 @@
 # make long: every case of the tests that run some of theirs in make test.
 # make newer-slurm: the tests on the cluster with the Slurm and the Open MPI of Debian 13; needs root.
 # make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
-.PHONY: demo test long faults newer-slurm fuzz hostile io lint setup setup-dev constraints release clean
+# make once: endings of sbatch, interleavings, and many processes at once, for the same page.
+.PHONY: demo test long faults newer-slurm once fuzz hostile io lint setup setup-dev constraints release clean
+
+# What docs/reliability.md reports under "Submitted once".
+ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
+	tests/processes/actions/test_resumed_at_once.py
 
 # Those whose cases tests/tiers.py divides.
 LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
@@ -25,6 +30,9 @@ faults: setup-dev
 newer-slurm:
 	tests/cluster/newer.sh setup
 	tests/cluster/newer.sh run .venv/bin/python -m pytest -v $(or $(TESTS),tests/slurm tests/faults)
+
+once: setup-dev
+	HPCLAUNCH_TIER=long HPCLAUNCH_INTERLEAVINGS=1000 HPCLAUNCH_ROUNDS=100 .venv/bin/python -m pytest -sv --timeout=7200 $(ONCE)
 
 # A part of at most an hour; PART=2 makes other inputs, and all parts add up in tests/fuzz/results.jsonl.
 PART = 1
