@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render
-from hpclaunch.schedulers.slurm import configuration, scheduler, states, submit
+from hpclaunch.runs.ownership import list_own
+from hpclaunch.schedulers.slurm import configuration, programs, scheduler, states, submit
 from hpclaunch.schedulers.slurm.programs import Answer
 from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.property.guard import Guard
@@ -486,9 +488,17 @@ def two_runs_and_an_array(place: Path) -> list[runs.Run]:
             (path / folder).mkdir(parents=True, exist_ok=True)
         news = {"state": state, "submission": "hpclaunch", "job_id": number if state == "RUNNING" else ""}
         news |= {"tasks": 3} if number == "9" else {}  # a job array
-        (path / "run.json").write_text(json.dumps(a_record(path, **news)))
+        (path / "run.json").write_text(json.dumps(a_record(path, **news, token=f"{int(number):032x}")))
         found.append(runs.load(path))
+        assert not list_own(place / "home/.local/state/hpclaunch", found[-1])
     return found
+
+
+def in_own_folders(answer: Answer, place: Path) -> Answer:
+    """The answer with the run directory as the working folder of each job, as squeue and sacct print it last."""
+    cells = [[*line.split("|", 3), "", "", "", ""][:4] for line in answer.text.split("\n")]
+    lines = ["|".join([*row, f"{place}/project/runs/train-{row[0].partition('_')[0]}"]) for row in cells]
+    return replace(answer, text="\n".join(lines))
 
 
 @given(first=answers, second=answers)
@@ -496,9 +506,9 @@ def two_runs_and_an_array(place: Path) -> list[runs.Run]:
 def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, second: Answer) -> None:
     configuration._ask_configuration.cache_clear()
     found = two_runs_and_an_array(place)
-    given_out = iter([first, second] * 20)
+    given_out = iter([in_own_folders(first, place), first, in_own_folders(second, place), second] * 10)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (configuration, scheduler, states, submit):
+        for module in (configuration, programs, scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: next(given_out))
         with met("answers of Slurm's programs", guard, place / "project/runs"):
             configuration.configuration()
@@ -556,7 +566,7 @@ def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: byt
 def read_everything(place: Path, guard: Guard, path: Path) -> None:
     world = System(cwd=place / "project")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (configuration, scheduler, states, submit):
+        for module in (configuration, programs, scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
         patch.setattr(scheduler, "submit", lambda *_: "4")
         with met("run records", guard, place / "project/runs", place / "home/.local"):
