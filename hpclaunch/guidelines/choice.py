@@ -43,13 +43,14 @@ def trade_off(run: Candidate, weight: float) -> float:
 def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
     """Return time(p/2) / (2 time(p)): 1 if a doubling of the ranks halves the time, 1/2 if it gains nothing.
 
-    It is above 1 where more nodes hold the data set in their memory. Another ratio of ranks is converted to one
-    doubling. Raises ValueError unless ``larger`` has more ranks.
+    It is at most 1, also where more nodes hold the data set in their memory and are more than twice as fast: that part
+    of the gain is not one of more ranks. Another ratio of ranks is converted to one doubling. Raises ValueError unless
+    ``larger`` has more ranks.
     """
     if larger.ranks <= smaller.ranks:
         raise ValueError("marginal efficiency compares a candidate with one of fewer ranks")
     kept = smaller.time_s.middle * smaller.ranks / (larger.time_s.middle * larger.ranks)
-    return float(kept ** (1 / math.log2(larger.ranks / smaller.ranks)))
+    return min(1.0, float(kept ** (1 / math.log2(larger.ranks / smaller.ranks))))
 
 
 @record

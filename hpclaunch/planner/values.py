@@ -62,7 +62,7 @@ class PlanRow:
     """One node count: its ranks, its batch, and its predicted throughput, time and cost, as far as they are known.
 
     ``obstacles``: why it is not possible, or not feasible. ``marginal``: what the last doubling of the ranks gained, 1
-    if it halved the time, 1/2 if it gained nothing. ``trade_off``: of time and cost; smaller is better.
+    if it at least halved the time, 1/2 if it gained nothing. ``trade_off``: of time and cost; smaller is better.
     ``whole_nodes``: no other job runs on them.
     """
 

@@ -84,7 +84,7 @@ def _rows(plan: Forecast) -> list[str]:
         lines.append("  ranges: 80 % intervals, if the assumptions below hold")
         alone = "" if plan.batch_alone is None else f" with batches of {plan.batch_alone}"
         lines.append(f"  eff.: throughput per rank, relative to one rank alone{alone}")
-        lines.append("  marg.: gain of the last doubling: 100 % = half the time, 50 % = no less time")
+        lines.append("  marg.: gain of the last doubling; 100 %: half the time or less, 50 %: no less")
     return lines
 
 
