@@ -43,7 +43,7 @@ fuzz: setup-dev
 	.venv/bin/python -m tests.fuzz.parts --part $(PART) --inputs $(INPUTS) --ways "$(WAYS)" --minutes $(MINUTES)
 
 io: setup-dev
-	HPCLAUNCH_IO=all .venv/bin/python -m pytest -v -s tests/cli/test_failing_io.py tests/processes/runs/test_list_of_runs.py
+	HPCLAUNCH_IO=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v -s tests/cli/test_failing_io.py tests/processes/runs/test_list_of_runs.py
 
 hostile: setup-dev
 	HPCLAUNCH_HOSTILE=all .venv/bin/python -m pytest -v tests/hostile

@@ -18,6 +18,7 @@ import pytest
 
 from tests.cli.conftest import Desk
 from tests.forked.server import Outcome, Server, Trial, compiled
+from tests.reliability import read_part, surroundings, table, with_rows, write_part
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EBADF)
 ALL = os.environ.get("HPCLAUNCH_IO") == "all"
@@ -192,4 +193,13 @@ def test_a_failing_call_loses_no_job_and_hides_none(bed: Bed, verb: str) -> None
         name = f"{verb}, call {number} ({done.failed}), {errno.errorcode[error]}{', and all later' if stays else ''}"
         found += [f"{name}: {fault}" for fault in faults_of(bed, verb, before, done, stays)]
     print(f"{verb}: {whole.calls} calls, {sum(failed.values())} trials, {len(found)} faults; {dict(failed)}")
+    if ALL and os.environ.get("HPCLAUNCH_RELIABILITY") == "write":
+        write_row((verb, str(whole.calls), f"{sum(failed.values()):,}", str(len(found))))
     assert not found, f"{len(found)} of {sum(failed.values())}:\n" + "\n".join(found[:40])
+
+
+def write_row(row: tuple[str, ...]) -> None:
+    """Write the verb's row of docs/reliability.md."""
+    header = ("verb", "I/O calls", "trials", "tracebacks, lost or hidden jobs", "measured")
+    rows = with_rows(read_part("failing I/O"), header, [(*row, surroundings("submitit"))])
+    write_part("failing I/O", table(header, rows))
