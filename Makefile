@@ -1,7 +1,12 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
 # make faults: break the test cluster on purpose. make fuzz: hostile input. make hostile: hostile repositories. All write docs/reliability.md.
 # make long: every case of the tests that run some of theirs in make test.
-.PHONY: demo test long faults fuzz hostile io lint setup setup-dev clean
+# make once: endings of sbatch, interleavings, and many processes at once, for the same page.
+.PHONY: demo test long faults once fuzz hostile io lint setup setup-dev clean
+
+# What docs/reliability.md reports under "Submitted once".
+ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
+	tests/processes/actions/test_resumed_at_once.py
 
 # Those whose cases tests/tiers.py divides.
 LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
@@ -19,6 +24,9 @@ long: setup-dev
 
 faults: setup-dev
 	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed
+
+once: setup-dev
+	HPCLAUNCH_TIER=long HPCLAUNCH_INTERLEAVINGS=1000 HPCLAUNCH_ROUNDS=100 .venv/bin/python -m pytest -sv --timeout=7200 $(ONCE)
 
 # A part of at most an hour; PART=2 makes other inputs, and all parts add up in tests/fuzz/results.jsonl.
 PART = 1
