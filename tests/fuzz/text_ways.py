@@ -8,6 +8,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from hpclaunch.config.settings import load_settings
 from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render
+from hpclaunch.runs.ownership import list_own
 from hpclaunch.schedulers.slurm import (
     configuration,
     describe,
@@ -372,9 +374,17 @@ def two_runs_and_an_array(place: Path) -> list[runs.Run]:
             (path / folder).mkdir(parents=True, exist_ok=True)
         news = {"state": state, "submission": "hpclaunch", "job_id": number if state == "RUNNING" else ""}
         news |= {"tasks": 3} if number == "9" else {}  # a job array
-        (path / "run.json").write_text(json.dumps(a_record(path, **news)))
+        (path / "run.json").write_text(json.dumps(a_record(path, **news, token=f"{int(number):032x}")))
         found.append(runs.load(path))
+        assert not list_own(place / "home/.local/state/hpclaunch", found[-1])
     return found
+
+
+def in_own_folders(answer: Answer, place: Path) -> Answer:
+    """The answer with the run directory as the working folder of each job, as squeue and sacct print it last."""
+    cells = [[*line.split("|", 3), "", "", "", ""][:4] for line in answer.text.split("\n")]
+    lines = ["|".join([*row, f"{place}/project/runs/train-{row[0].partition('_')[0]}"]) for row in cells]
+    return replace(answer, text="\n".join(lines))
 
 
 def feed_answers(scene: Scene, first: Any, second: Any) -> None:
@@ -383,8 +393,11 @@ def feed_answers(scene: Scene, first: Any, second: Any) -> None:
     found = two_runs_and_an_array(place)
     given_out = itertools.cycle([first, second])
 
+    folders = itertools.cycle([True, False])
+
     def ask(*_: Any, undecodable: str = "replace", **__: Any) -> Answer:
-        return answer_of(next(given_out), undecodable)
+        answer = answer_of(next(given_out), undecodable)
+        return in_own_folders(answer, place) if next(folders) else answer
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
         for module in (configuration, describe, history, programs, scheduler, states, submit):
@@ -409,7 +422,7 @@ def feed_answers(scene: Scene, first: Any, second: Any) -> None:
 
 FILES: dict[str, Any] = {
     "run.json": a_record(Path(), state="FAILED", job_id="3", earlier=["1"], nodes="n1", exit_code="1:0", excluded="n2")
-    | {"edition": 4},
+    | {"edition": 4, "token": "3" * 32},
     "spec.json": {"walltime": 60, "directives": [["nodes", "2"]], "layout": {"nodes": 2, "tasks_per_node": 2}}
     | {"code": {"entry": "train.py", "source_only": True}, "command": ["python", "train.py", "--rate=1"]},
     "request.json": {"target": "train", "cwd": "/nonexistent", "nodes": 2, "settings": [["a", "b"]], "sbatch": []},
@@ -438,6 +451,7 @@ def feed_run_record(scene: Scene, name: str, edits: Any, junk: bytes, mark: str)
     index = place / "home/.local/state/hpclaunch/runs.txt"
     index.parent.mkdir(parents=True, exist_ok=True)
     index.write_bytes(f"{path}\n{mark}\n/\n/etc\n{path}/../train-3\n".encode("utf-8", "surrogatepass"))
+    assert not list_own(index.parent, runs.Run(path=path, token="3" * 32, **a_record(path)))
     try:
         read_everything(scene, path)
     finally:
