@@ -33,7 +33,8 @@ from hpclaunch.guidelines.calibration import NOTHING, Measured, Prior, calibrate
 from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import fit_pareto
 from hpclaunch.guidelines.hardware import Compute
-from hpclaunch.guidelines.reasoning import Reason, spread
+from hpclaunch.guidelines.intervals import spread
+from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.guidelines.throughput import Shape, throughput
 
 T13_MEDIAN, T13_MEAN, REST_MEDIAN, REST_MEAN, EPOCHS_BAR = 0.03, 0.06, 0.06, 0.09, 0.06

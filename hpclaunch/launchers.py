@@ -113,6 +113,32 @@ def ibrun(launch: Launch) -> tuple[str, ...]:
     return ("ibrun", *launch.extra)
 
 
+@record
+class MpiOption:
+    """A launcher's option for the type of MPI through which the ranks find each other."""
+
+    option: str
+    listing: str
+    """The command that lists the types."""
+    advice: str
+    """The type to try first."""
+    key: str
+    """The key of the site file that sets the type."""
+    variable: str
+    """The variable of a rank with the type."""
+    refusal: str
+    """A regular expression for the log line with which the launcher refuses a type."""
+
+
+_MPI_OF_SRUN = MpiOption(
+    option="--mpi=",
+    listing="srun --mpi=list",
+    advice="Open MPI uses pmix",
+    key="mpi under launchers.options.srun",
+    variable="SLURM_MPI_TYPE",
+    refusal=r"error: .*(mpi/\w|MPI (plugin|type))",
+)
+
 SIGNALS = ("TERM", "USR1", "USR2")
 """The signals that a script passes on to its ranks."""
 
@@ -141,7 +167,9 @@ class LauncherRow:
     started_by: str = ""
     """The launcher that starts it on every node; the options of that launcher in the site file apply."""
     is_step: bool = False
-    """It starts a Slurm step, which gets Slurm's signals, and has the option ``--mpi`` for the type of MPI."""
+    """It starts a Slurm step, which gets Slurm's signals."""
+    mpi_option: MpiOption | None = None
+    """Its option for the type of MPI, if it has one."""
     ranks_are_tasks: bool = False
     """Each rank is a task of a Slurm step: Slurm gives it number, CPUs and GPUs, and may start it in a container."""
     places_ranks: bool = False
@@ -160,6 +188,8 @@ class LauncherRow:
     """Under it, the ranks of Horovod find each other through MPI."""
     install_hint: str = "install it"
     """What to do if its program is missing on this machine."""
+    binding_hint: str = "check the launcher's options in the site file"
+    """What to do if it binds ranks to the wrong CPUs."""
 
     @property
     def rank_number(self) -> str:
@@ -185,8 +215,10 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         rank_variables=("SLURM_PROCID",),
         scheduler="slurm",
         is_step=True,
+        mpi_option=_MPI_OF_SRUN,
         ranks_are_tasks=True,
         needs_mpi=True,
+        binding_hint="set cpu_bind: cores under launchers.options.srun in the site file",
     ),
     "mpirun": LauncherRow(
         argv=mpirun,
@@ -224,6 +256,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         scheduler="slurm",
         started_by="srun",
         is_step=True,
+        mpi_option=_MPI_OF_SRUN,
         has_rendezvous=True,
         trains_tensorflow=False,
     ),

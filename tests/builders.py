@@ -17,8 +17,9 @@ import pytest
 from hpclaunch.config.catalog import Catalog, bundled
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Job, load_job
+from hpclaunch.config.limits import Limits
 from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Defaults, GpuRequest, LauncherOptions, Launchers, Limits, NodeType, Site, load_site
+from hpclaunch.config.site import Defaults, GpuRequest, LauncherOptions, Launchers, NodeType, Site, load_site
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import LIBRARY, Context, JobSpec, Request
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER

@@ -26,7 +26,8 @@ def advised(case: Case) -> Case:
         return _take_advice(case, Advice(recipe=recipe), named)
     from hpclaunch.planner.measured.calibrations import with_key
 
-    case = replace(case, calibration_key=with_key(as_typed(case)).calibration_key)
+    if not case.calibration_key:  # profile has computed it for all of its runs
+        case = replace(case, calibration_key=with_key(as_typed(case)).calibration_key)
     given = case.request.nodes is not None or case.job.resources.nodes != "auto"
     decided = (given and not training.large) or case.request.strategy not in (None, HOROVOD)
     if recipe_name_of(case) == AS_WRITTEN and decided:

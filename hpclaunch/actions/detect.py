@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import importlib.util
 import os
-import pwd
 import shutil
 import sys
 from contextlib import suppress
@@ -19,13 +18,14 @@ from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.core.users import user_name
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from hpclaunch.sites.describe import Described, Here
 from hpclaunch.sites.describe.writing import text_of
 from hpclaunch.sites.detect import cluster_name, detect_own_site, detect_site, machine
 
-_PROGRAMS = ("shifter", "podman-hpc", "apptainer", "singularity")
 _MODULES = ("LMOD_CMD", "MODULESHOME")
 
 
@@ -48,27 +48,29 @@ def known_site(system: System) -> Found | None:
 def draft_site(system: System) -> SiteDraft:
     """Return a site file for the cluster of this machine. Raises SchedulerError if there is no scheduler."""
     here = _machine_facts(system)
-    described = _scheduler_here().describe(here)
+    described = _scheduler_here(system).describe(here)
     words = f"Written by hpclaunch {__version__} (sites detect) on {here.today}. The keys: docs/site-files.md"
     return SiteDraft(described=described, text=text_of(described, words))
 
 
-def _scheduler_here() -> Scheduler:
+def _scheduler_here(system: System) -> Scheduler:
     """Return the scheduler whose programs are on this machine; without any, one that reports this as an error."""
+    path = system.environment.get("PATH", os.defpath)
     queued = [name for name, row in SCHEDULERS.items() if row.has_queue]
-    present = [name for name in queued if shutil.which(SCHEDULERS[name].start_command)]
+    present = [name for name in queued if shutil.which(SCHEDULERS[name].start_command, path=path)]
     return scheduler_of((present or queued)[0])
 
 
 def _machine_facts(system: System) -> Here:
+    path = system.environment.get("PATH", os.defpath)
     return Here(
-        user=pwd.getpwuid(os.geteuid()).pw_name,
+        user=user_name(),
         groups=frozenset(_groups()),
         is_root=os.geteuid() == 0,
         hostname=os.uname().nodename,
         known_cluster=cluster_name(system.environment),
         python=sys.executable if _can_train() else "",
-        runtimes=tuple(name for name in _PROGRAMS if shutil.which(name)),
+        runtimes=tuple(name for name, row in RUNTIMES.items() if row.program and shutil.which(row.program, path=path)),
         module_setup=next((name for name in _MODULES if system.environment.get(name)), ""),
         today=system.now().strftime("%Y-%m-%d"),
     )

@@ -14,8 +14,8 @@ from typing import Any
 
 from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import diagnose
-from hpclaunch.actions.probe_evidence import Check, ProbeEvidence, Verdict
-from hpclaunch.actions.refusals import refusals
+from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence, Verdict
+from hpclaunch.actions.diagnosis.refusals import refusals
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
@@ -78,6 +78,7 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     prepared, remarks = _prepare_probe(system, request, runs_dir)
     first_checks = (*_installation_checks(prepared), *remarks)
     run: Run | None = None
+    # The scheduler's programs inherit the environment of this process, not the one that System supplies.
     os.environ[MARKER] = "set where the probe was submitted"
     try:
         run = start(system, prepared)
@@ -123,8 +124,12 @@ def _prepare_probe(system: System, request: Request, runs_dir: str | None) -> tu
 def _has_launcher(prepared: Prepared) -> bool:
     """Whether the launcher's program is installed beside the Python of the probe."""
     python = prepared.spec.command[0]
-    beside = str(Path(python).parent) if "/" in python else None
-    return all(shutil.which(name, path=beside) for name in launcher_row(prepared.spec.launcher).programs)
+    place = str(Path(python).parent) if "/" in python else _search_path(prepared)
+    return all(shutil.which(name, path=place) for name in launcher_row(prepared.spec.launcher).programs)
+
+
+def _search_path(prepared: Prepared) -> str:
+    return prepared.case.context.environment.get("PATH", os.defpath)
 
 
 def _installation_checks(prepared: Prepared) -> list[Check]:
@@ -132,7 +137,7 @@ def _installation_checks(prepared: Prepared) -> list[Check]:
     version = platform.python_version()
     checks = [Check(name="hpclaunch", verdict="PASS", what=f"{__version__} with Python {version} ({sys.executable})")]
     row = scheduler_row(prepared.spec.scheduler)
-    near = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    near = os.pathsep.join([str(Path(sys.executable).parent), _search_path(prepared)])
     found = [name for name in row.programs if shutil.which(name, path=near)]
     missing = [name for name in row.programs if name not in found]
     verdict: Verdict = "PASS"
@@ -208,7 +213,7 @@ def findings(run: Run) -> list[Check]:
 
 def _mpi_types(spec: Mapping[str, Any]) -> list[str]:
     """Return the MPI types that the run's launcher supports."""
-    return scheduler_of(spec["scheduler"]).mpi_types() if launcher_row(spec["launcher"]).is_step else []
+    return scheduler_of(spec["scheduler"]).mpi_types() if launcher_row(spec["launcher"]).mpi_option else []
 
 
 def _read_ranks(run: Run, expected: int) -> Sequence[dict[str, Any]]:

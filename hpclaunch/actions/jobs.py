@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
 
-from hpclaunch.config.catalog import JOB, NAME, Catalog, Found
+from hpclaunch.actions.system import System
+from hpclaunch.actions.trust import trust_folder
+from hpclaunch.config.catalog import JOB, NAME, Found
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, Refused
 
@@ -34,43 +37,46 @@ print(f"rank {rank} of {os.environ.get('HPCLAUNCH_WORLD_SIZE', '1')} trains for 
 '''
 
 
-def list_jobs(catalog: Catalog) -> list[tuple[str, str, str]]:
+def list_jobs(system: System) -> list[tuple[str, str, str]]:
     """Return (name, origin, summary) of all jobs; for a faulty file the summary is the error."""
-    return [(found.name, found.origin, _summary(catalog, found)) for found in catalog.names(JOB)]
+    return [(found.name, found.origin, _summary(system, found)) for found in system.catalog.names(JOB)]
 
 
-def _summary(catalog: Catalog, found: Found) -> str:
+def _summary(system: System, found: Found) -> str:
     try:
-        return load_job(catalog, found.name, Path.cwd()).summary
+        return load_job(system.catalog, found.name, system.cwd).summary
     except InvalidFile as error:
         return f"cannot be used: {error.faults[0]}"
 
 
-def show_job(catalog: Catalog, name: str) -> tuple[Found, Job]:
+def show_job(system: System, name: str) -> tuple[Found, Job]:
     """Return where a job was found, and the job. Raises NotFound or InvalidFile."""
-    return catalog.find(JOB, name), load_job(catalog, name, Path.cwd())
+    return system.catalog.find(JOB, name), load_job(system.catalog, name, system.cwd)
 
 
-def new_job(catalog: Catalog, name: str, script: str | None) -> Path:
+def new_job(system: System, name: str, script: str | None) -> Path:
     """Make ``jobs/NAME`` in the project, with a copy of ``script`` if one is named; returns its path.
 
-    Nothing is overwritten. Raises InvalidRequest, Refused.
+    The new folder is trusted, as its content is the user's. Nothing is overwritten. Raises InvalidRequest, Refused.
     """
-    folder = catalog.project / "jobs" / name
+    folder = system.cwd / "jobs" / name
     if not NAME.fullmatch(name):
         raise InvalidRequest(Fault(what=f"{name!r} is not a job name", allowed="letters, digits, '.', '_' and '-'"))
     if folder.exists():
         raise Refused(Fault(where=str(folder), what="exists already", next="choose another name"))
-    if script is not None and not Path(script).is_file():
-        raise Refused(Fault(where=script, what="the script does not exist", next="check the path"))
+    source = system.cwd / script if script is not None else None
+    if source is not None and not source.is_file():
+        raise Refused(Fault(where=str(source), what="the script does not exist", next="check the path"))
     folder.mkdir(parents=True)
-    if script is None:
+    if source is None:
         (folder / "train.py").write_text(_NEW_SCRIPT, encoding="utf-8")
         program = f"script: train.py\n{_NEW_PARAMETERS}"
     else:
-        shutil.copy2(script, folder / Path(script).name)
-        program = _program_line(Path(script).name)
+        shutil.copy2(source, folder / source.name)
+        program = _program_line(source.name)
     (folder / "job.yaml").write_text(_NEW_JOB.format(name=name, program=program), encoding="utf-8")
+    with contextlib.suppress(Refused):  # where the list cannot be written, the first plan asks
+        trust_folder(system.environment, folder)
     return folder
 
 

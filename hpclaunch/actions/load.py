@@ -39,7 +39,12 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
         notices=tuple(_own_files(system, request, chosen.site)),
     )
     case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context)
-    return replace(case, context=replace(context, run_dir=_run_dir(system, case, runs_dir)))
+    return with_run_dir(system, case, runs_dir)
+
+
+def with_run_dir(system: System, case: Case, runs_dir: str | None = None) -> Case:
+    """Return the case with the path of a new run directory, which only this case has."""
+    return replace(case, context=replace(case.context, run_dir=_run_dir(system, case, runs_dir)))
 
 
 def choose_site(system: System, name: str | None, settings: Settings) -> SiteChoice:
@@ -87,9 +92,9 @@ def _hosts(system: System, request: Request) -> tuple[str, ...]:
 
 def _own_files(system: System, request: Request, site: Site) -> list[str]:
     """Return a notice for each file of the user or the project that is used instead of a bundled one."""
-    from hpclaunch.config.catalog import JOB, SITE, Kind
+    from hpclaunch.config.catalog import JOB, SITE, FileFamily
 
-    wanted: list[tuple[Kind, str]] = [(SITE, site.name)]
+    wanted: list[tuple[FileFamily, str]] = [(SITE, site.name)]
     if not looks_like_path(request.target):
         wanted.append((JOB, request.target))
     files = [(family.noun, system.catalog.find(family, name)) for family, name in wanted]

@@ -30,7 +30,7 @@ def plan_job(
 ) -> Forecast:
     """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError.
 
-    It runs only two kinds of programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
+    It runs only two programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
     for its queue, on the site's own machines. It writes only what it measured: the model's figures and those of
     finished runs.
     """
@@ -92,8 +92,12 @@ def _figures(system: System, case: Case) -> tuple[ModelFigures | None, str]:
     known = known_figures(job, system.environment)
     if known is not None or job.training is None or job.training.model is None:
         return known, ""
+    from hpclaunch.actions.trust import model_refusal
     from hpclaunch.resolve.python_environment import python_environment_of
 
+    refused = model_refusal(system, case)
+    if refused:
+        return None, f"the model was not looked at: {refused}"
     environment = python_environment_of(case)
     reason = f"this machine is {other_site}'s" if other_site else environment.closed
     words = f"{environment.words[0]} as at {case.site.name}"

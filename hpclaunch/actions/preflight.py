@@ -1,9 +1,14 @@
-"""Finds all reasons against a submission: in the request, on this machine, in Slurm; it changes nothing."""
+"""Finds all reasons against a submission: in the request, on this machine, in Slurm; it changes nothing.
+
+What this machine lacks refuses a submission. A script that is only shown may be meant for another machine, so there
+it is a warning, whatever else is wrong with the request.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from hpclaunch.actions.submit import Prepared
@@ -18,7 +23,7 @@ from hpclaunch.runs.snapshot import choose, faults_of
 def check(prepared: Prepared) -> None:
     """Raise Refused with all reasons against submitting: from resolving, from this machine, from the scheduler."""
     spec, other_site = prepared.spec, prepared.case.context.other_site
-    faults = [*_foreign_faults(spec, other_site), *prepared.faults, *missing(spec)]
+    faults = [*_foreign_faults(spec, other_site), *prepared.faults, *missing(prepared)]
     if not is_foreign(spec.site_status, other_site):
         known = {(fault.what, fault.allowed) for fault in faults}
         faults += [fault for fault in _objections(spec) if (fault.what, fault.allowed) not in known]
@@ -27,9 +32,9 @@ def check(prepared: Prepared) -> None:
 
 
 def check_resolved(prepared: Prepared) -> None:
-    """Raise Refused if resolving found faults; also lists what is missing on this machine."""
+    """Raise Refused with all reasons why there is no script; those are the faults that resolving found."""
     if prepared.faults:
-        raise Refused([*prepared.faults, *missing(prepared.spec)])
+        raise Refused(prepared.faults)
 
 
 def is_foreign(site_status: str, other_site: str) -> bool:
@@ -62,9 +67,9 @@ def estimate(prepared: Prepared) -> str:
     return scheduler_of(prepared.spec.scheduler).estimate(prepared.text).words
 
 
-def missing(spec: JobSpec) -> list[Fault]:
+def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run needs and this machine lacks."""
-    return [*missing_code(spec), *missing_here(spec)]
+    return [*missing_code(prepared.spec), *missing_here(prepared.spec, prepared.case.context.environment)]
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:
@@ -72,18 +77,19 @@ def missing_code(spec: JobSpec) -> list[Fault]:
     return faults_of(spec.code)
 
 
-def missing_here(spec: JobSpec) -> list[Fault]:
-    """Return what the run lacks: data, secrets, programs. For a dry run these are warnings, for a submission errors."""
-    return [*_data(spec), *_secrets(spec), *_programs(spec)]
+def missing_here(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
+    """Return what the run lacks: data, secrets, programs. ``environment``: that of the submitting shell."""
+    return [*_data(spec), *_secrets(spec, environment), *_programs(spec, environment)]
 
 
-def remarks(spec: JobSpec) -> list[str]:
+def remarks(prepared: Prepared) -> list[str]:
     """Return notices about secrets that may not reach the job, and about code that is not copied."""
+    spec, environment = prepared.spec, prepared.case.context.environment
     notices = [
         f"{name} is set in this shell, but the job gets it only if your login profile sets it too; "
         f"otherwise write it to {secret_file(spec, name)} (chmod 600)"
         for name in spec.secrets
-        if ("export", "NONE") in spec.directives and name in os.environ and not secret_file(spec, name).exists()
+        if ("export", "NONE") in spec.directives and name in environment and not secret_file(spec, name).exists()
     ]
     if not spec.code.source_only or faults_of(spec.code):  # a job is copied completely or refused
         return notices
@@ -121,22 +127,22 @@ def _data(spec: JobSpec) -> list[Fault]:
     ]
 
 
-def _secrets(spec: JobSpec) -> list[Fault]:
+def _secrets(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
     """Return the secrets that the job could not read; their values are not looked at."""
     faults = []
     for name in spec.secrets:
         file = secret_file(spec, name)
         write = f"write it to {file} (chmod 600), or export it in your login profile"
-        if not file.exists() and not os.environ.get(name):
+        if not file.exists() and not environment.get(name):
             faults.append(Fault(where=f"secret_env {name}", what="is not set", next=write))
         elif file.exists() and file.stat().st_mode & 0o077:
             faults.append(Fault(where=str(file), what="can be read by other users", next=f"chmod 600 {file}"))
     return faults
 
 
-def _programs(spec: JobSpec) -> list[Fault]:
-    row = scheduler_row(spec.scheduler)
-    if row.has_queue and shutil.which(row.start_command) is None:
+def _programs(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
+    row, path = scheduler_row(spec.scheduler), environment.get("PATH", os.defpath)
+    if row.has_queue and shutil.which(row.start_command, path=path) is None:
         return [
             Fault(
                 what=f"there is no {row.start_command} on this machine, so nothing can be submitted to {spec.site}",
@@ -148,7 +154,7 @@ def _programs(spec: JobSpec) -> list[Fault]:
     # Only an interpreter with a path can be looked up here. The script checks what a venv, conda or a module brings.
     if not row.has_queue and program and "/" in spec.interpreter:
         beside = shutil.which(program, path=str(Path(spec.interpreter).parent))
-        if not beside and shutil.which(program) is None:
+        if not beside and shutil.which(program, path=path) is None:
             hint = launcher_row(spec.launcher).install_hint
             what, next_step = (
                 f"the launcher {program} is not on this machine",

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.actions.load import load
+from hpclaunch.actions.advice import advised
+from hpclaunch.actions.load import load, with_run_dir
 from hpclaunch.actions.preflight import check
 from hpclaunch.actions.start import start
-from hpclaunch.actions.submit import Prepared, prepare
+from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import AS_WRITTEN, Job
@@ -25,6 +26,8 @@ from hpclaunch.planner.measured.calibrations import place_of, with_key
 from hpclaunch.planner.measured.measurement import WARM_UP, MeasuredRun, calibration_of, measured
 from hpclaunch.planner.workload import Workload, workload_of
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs import Run
 
 STEPS, EPOCHS = 100, WARM_UP + 3
@@ -80,35 +83,40 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     run is possible.
     """
     request = replace(request, recipe=AS_WRITTEN)  # only the speed is measured, at the batches that are named here
-    case = keyed_case(system, request)
+    case = keyed_case(system, request, runs_dir)
     work = _workload(case.job, request)
     assert work.per_rank is not None
-    batches = dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])
-    single = prepare(system, replace(request, nodes=1), runs_dir)
-    ranks = single.spec.layout.tasks_per_node
-    shapes = [(1, per_rank) for per_rank in batches]
     more = request.nodes or NODES
-    remarks = []
-    if more > 1:
-        several = prepare(system, replace(request, nodes=more), runs_dir)
-        if several.faults and not single.faults and request.nodes is None:
-            remarks.append(f"{more} nodes cannot be measured: {several.faults[0].what}")
-        else:
-            shapes.append((more, work.per_rank))
+    wanted = [(1, per_rank) for per_rank in dict.fromkeys([work.per_rank, max(1, work.per_rank // 2)])]
+    wanted += [(more, work.per_rank)] if more > 1 else []
+    ranks = _ranks_per_node(case)
     trials = []
-    for nodes, per_rank in shapes:
+    for nodes, per_rank in wanted:
         shape = Shape(nodes=nodes, ranks_per_node=ranks, per_rank=per_rank, accumulation=work.accumulation)
-        short = _shorten(request, work, shape, steps)
-        trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepare(system, short, runs_dir)))
+        short = replace(case, request=_shorten(request, work, shape, steps))
+        prepared = prepare_case(system, advised(with_run_dir(system, short, runs_dir)))
+        trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepared))
+    remarks = []
+    if request.nodes is None and trials[-1].prepared.faults and not trials[0].prepared.faults:
+        remarks.append(f"{more} nodes cannot be measured: {trials[-1].prepared.faults[0].what}")
+        trials = trials[:-1]
     faults = dict.fromkeys(fault for trial in trials for fault in trial.prepared.faults)
     if faults:
         raise Refused(list(faults))
     return Design(case=case, trials=tuple(trials), remarks=tuple(remarks))
 
 
-def keyed_case(system: System, request: Request) -> Case:
-    """Return the case of a request with the key under which its measurements are stored. Raises HpclaunchError."""
-    case = with_key(load(system, request))
+def _ranks_per_node(case: Case) -> int:
+    one_node = replace(case, request=replace(case.request, nodes=1))
+    return sizing_of(one_node, Decisions()).layout.tasks_per_node
+
+
+def keyed_case(system: System, request: Request, runs_dir: str | None = None) -> Case:
+    """Return the case of a request with the key under which its measurements are stored. Raises HpclaunchError.
+
+    The key holds for every node count and batch size, so all runs of the profile carry it.
+    """
+    case = with_key(load(system, request, runs_dir))
     if not case.calibration_key:
         what = f"the code of {case.job.name} cannot be read, so its measurements cannot be stored"
         raise Refused(Fault(where=case.job.folder, what=what))

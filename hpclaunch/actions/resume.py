@@ -12,8 +12,9 @@ from hpclaunch import runs
 from hpclaunch.actions.advice import advised
 from hpclaunch.actions.load import load
 from hpclaunch.actions.preflight import check
+from hpclaunch.actions.retry import start_in_array
 from hpclaunch.actions.start import hand_over
-from hpclaunch.actions.states import NEVER_QUEUED, start_in_array, unsubmitted_fault
+from hpclaunch.actions.states import NEVER_QUEUED, unsubmitted_fault
 from hpclaunch.actions.submit import Prepared, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job

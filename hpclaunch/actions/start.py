@@ -7,18 +7,21 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpclaunch import runs
-from hpclaunch.core.errors import Fault, Interrupted, Refused, SchedulerError, Unanswered
+from hpclaunch.core.errors import Fault, Interrupted, NotFound, NotRecorded, Refused, SchedulerError, Unanswered
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run
 from hpclaunch.runs.snapshot import choose
 from hpclaunch.schedulers import scheduler_of
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from hpclaunch.actions.submit import Prepared
     from hpclaunch.actions.system import System
+    from hpclaunch.runs import RecordChange
 
 
 def start(system: System, prepared: Prepared) -> Run:
@@ -26,7 +29,20 @@ def start(system: System, prepared: Prepared) -> Run:
     from hpclaunch.actions.preflight import check  # imports the resolver, which a further start does not need
 
     check(prepared)
+    _refuse_untrusted(system, prepared)
     return hand_over(create_run(system, prepared), prepared.text, prepared.spec.walltime)
+
+
+def _refuse_untrusted(system: System, prepared: Prepared) -> None:
+    """Raise Refused if the run would start programs of the project here that the user neither named nor trusts."""
+    if prepared.case.site.scheduler_row.has_queue:
+        return
+    from hpclaunch.actions.trust import run_refusal
+
+    refused = run_refusal(system, prepared.case)
+    if refused:
+        next_step = "hpclaunch trust, or the same command in another folder"
+        raise Refused(Fault(what=f"nothing was started: {refused}", next=next_step))
 
 
 def create_run(system: System, prepared: Prepared) -> Run:
@@ -48,22 +64,24 @@ def create_run(system: System, prepared: Prepared) -> Run:
     if spec.calibration_key:
         expect(system.environment, spec.calibration_key, spec.run_dir)
     request = {**asdict(prepared.case.request), "cwd": str(system.cwd)}
+    snapshot = choose(spec.code)
     submission = runs.Submission(
         host=os.uname().nodename,
-        git=system.git_state(Path(spec.code.folder)),
+        git=system.git_state(snapshot),
         environment=system.environment,
         request=request,
     )
-    return runs.create(spec, prepared.script, choose(spec.code), submission)
+    return runs.create(spec, prepared.script, snapshot, submission)
 
 
-def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Any) -> Run:
+def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), **news: Unpack[RecordChange]) -> Run:
     """Submit a run's script to its scheduler (``walltime`` in seconds) and return the run with its job ID.
 
     The record says SUBMITTING before the scheduler is asked, so that it is right wherever this is interrupted.
     Raises Refused, SchedulerError, Interrupted.
     """
-    started = runs.claim(run, state="SUBMITTING", job_id="", exit_code="", reason="", nodes="", **news)
+    claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
+    started = runs.claim(run, **claimed)
     if started is None:
         raise Refused(Fault(what=f"{run.label} is being submitted by another process", next="hpclaunch status"))
     with contextlib.suppress(OSError):  # if the folder cannot be written, the scheduler reports it
@@ -72,10 +90,12 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
     try:
         job_id = scheduler_of(run.scheduler).submit(started, text, walltime, options)
     except Unanswered as error:
-        runs.change(started, reason=" ".join(error.faults[0].what.split()))
+        with contextlib.suppress(OSError, NotFound):  # the scheduler's answer counts more
+            runs.change(started, reason=" ".join(error.faults[0].what.split()))
         raise
     except SchedulerError as error:
-        runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
+        with contextlib.suppress(OSError, NotFound):
+            runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
         raise
     except KeyboardInterrupt:
         next_step = f"to see whether it is: hpclaunch status {run.label}; to end it: hpclaunch cancel {run.label}"
@@ -84,4 +104,14 @@ def hand_over(run: Run, text: str, walltime: int, options: Sequence[str] = (), *
     row = scheduler_row(run.scheduler)
     if row.has_queue and not run.tasks:
         runs.reserve(run, job_id)
-    return runs.change(started, job_id=job_id, state=row.first_state, submission="hpclaunch")
+    try:
+        return runs.change(started, job_id=job_id, state=row.first_state, submission="hpclaunch")
+    except (OSError, NotFound) as error:
+        raise _not_recorded(started, job_id, error) from None
+
+
+def _not_recorded(run: Run, job_id: str, error: OSError | NotFound) -> NotRecorded:
+    why = error.strerror if isinstance(error, OSError) else error.faults[0].what
+    what = f"{run.label} was submitted as job {job_id}, but its record could not be written: {why}"
+    fault = Fault(where=str(run.path), what=what, next=f"do not submit it again; hpclaunch status {run.path}")
+    return NotRecorded(fault, job_id=job_id, run_dir=str(run.path))

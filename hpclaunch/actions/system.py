@@ -8,32 +8,38 @@ from dataclasses import field
 from datetime import datetime, timezone
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from hpclaunch.config.catalog import Catalog
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 
+if TYPE_CHECKING:
+    from hpclaunch.runs.snapshot import Snapshot
 
-def _git_state(folder: Path) -> str:
+
+def _git_state(snapshot: Snapshot) -> str:
     from hpclaunch.runs import git_state
 
-    return git_state(folder)
+    return git_state(snapshot)
 
 
 @record
 class System:
     """Everything that is outside the program. ``warn`` and ``tell`` take messages for the user.
 
-    ``git_state`` tells the commit of the code in a folder.
+    ``confirm`` asks a question on the terminal, and returns whether the answer was yes; without a terminal it is no.
+    ``git_state`` tells the commit of a run's code.
     """
 
     cwd: Path = field(default_factory=Path.cwd)
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict(os.environ)))
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     unique: Callable[[], str] = lambda: os.urandom(4).hex()
-    git_state: Callable[[Path], str] = _git_state
+    git_state: Callable[[Snapshot], str] = _git_state
     warn: Callable[[str], None] = lambda text: None
     tell: Callable[[str], None] = lambda text: None
+    confirm: Callable[[str], bool] = lambda question: False
 
     @property
     def catalog(self) -> Catalog:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpclaunch.actions.states import NEVER_QUEUED, refreshed, retry
+from hpclaunch.actions.retry import retry
+from hpclaunch.actions.states import NEVER_QUEUED, refreshed
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
 from hpclaunch.core.scheduler_rows import longest_pause, scheduler_row
 from hpclaunch.runs import Run

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import typer
 
 from hpclaunch import __version__
+from hpclaunch.cli.show import streams
 from hpclaunch.cli.verbs import Verbs
 from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest
+
+_BROKEN_PIPE = 141
+"""The exit code that a shell shows for a program whose reader has ended (128 + SIGPIPE)."""
 
 app = typer.Typer(
     name="hpclaunch",
@@ -39,22 +42,28 @@ def main(argv: list[str] | None = None) -> None:
     """Run the command line. Arguments after the first ``--`` belong to the job and are not parsed."""
     words = sys.argv[1:] if argv is None else argv
     cut = words.index("--") if "--" in words else len(words)
+    streams.occupy_closed()
     try:
         if cut < len(words) and words[0] not in ("submit", "render"):
             raise InvalidRequest(
                 Fault(what="only submit and render accept arguments after --", next="leave out -- and what follows")
             )
-        app(args=words[:cut], obj=tuple(words[cut + 1 :]), prog_name="hpclaunch")
+        _run(words[:cut], tuple(words[cut + 1 :]))
     except HpclaunchError as error:
         _fail(error, words[:cut])
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the reader of the pipe has ended, so we end too
-        sys.exit(141)
+        sys.exit(_BROKEN_PIPE)
     except OSError as error:
         # Errors that no caller handles: a missing folder, a file in the place of a folder, a full disk.
         _fail(HpclaunchError(Fault(where=str(error.filename or ""), what=error.strerror or str(error))), words[:cut])
+
+
+def _run(words: list[str], arguments: tuple[str, ...]) -> None:
+    try:
+        app(args=words, obj=arguments, prog_name="hpclaunch")
+    except SystemExit:
+        streams.finish()  # Python itself would report a full disk or a closed pipe with a traceback
+        raise
 
 
 def _fail(error: HpclaunchError, words: list[str]) -> None:

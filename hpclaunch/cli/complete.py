@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.catalog import JOB, SITE, Kind
+from hpclaunch.config.catalog import JOB, SITE, FileFamily
 
 
 def jobs(incomplete: str) -> list[str]:
@@ -37,7 +37,7 @@ def recipes(incomplete: str) -> list[str]:
     return [name for name in ("plan", "job") if name.startswith(incomplete)]
 
 
-def _names(family: Kind, incomplete: str) -> list[str]:
+def _names(family: FileFamily, incomplete: str) -> list[str]:
     from hpclaunch.actions.system import System
 
     return [file.name for file in System().catalog.names(family) if file.name.startswith(incomplete)]

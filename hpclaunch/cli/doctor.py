@@ -49,7 +49,7 @@ def doctor(
 
     if local and site not in (None, THIS_MACHINE):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
-    system = System(warn=console.warn, tell=console.say)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     request = Request(
         target=doctor_actions.PROBE,
         site=THIS_MACHINE if local else site,

@@ -24,7 +24,7 @@ def list_(json: flags.Json = False) -> None:
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    rows = jobs.list_jobs(System().catalog)
+    rows = jobs.list_jobs(System())
     if json:
         console.write_json([dict(zip(("name", "origin", "summary"), row, strict=True)) for row in rows])
     else:
@@ -39,7 +39,7 @@ def show(job: flags.Job, json: flags.Json = False) -> None:
     from hpclaunch.cli.show import console
     from hpclaunch.core.spec import HOROVOD
 
-    found, loaded = jobs.show_job(System().catalog, job)
+    found, loaded = jobs.show_job(System(), job)
     if json:
         console.write_json({"path": str(found.path), "origin": found.origin, **asdict(loaded)})
         return
@@ -70,7 +70,7 @@ def _rows(parameters: Mapping[str, Parameter]) -> list[tuple[str, ...]]:
 
     groups: dict[str, list[tuple[str, ...]]] = {}
     for key, parameter in parameters.items():
-        row = (key, parameter.kind, spell(parameter.default), parameter.help + _describe_allowed(parameter))
+        row = (key, parameter.value_type, spell(parameter.default), parameter.help + _describe_allowed(parameter))
         groups.setdefault(parameter.group or "this job", []).append(row)
     if len(groups) == 1:
         return next(iter(groups.values()))
@@ -94,6 +94,6 @@ def new(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
-    folder = jobs.new_job(System().catalog, name, script)
+    folder = jobs.new_job(System(), name, script)
     console.say(f"edit {folder}/job.yaml, then: hpclaunch submit {name} --dry-run")
     console.write(f"{folder}\n")

@@ -97,7 +97,7 @@ def plan(
         settings=flags.settings_of(set_),
         accept_unverified=accept_unverified,
     )
-    system = System(warn=console.warn, tell=console.say)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     forecast = plan.plan_job(system, request, objective, global_batch=global_batch, calibration=calibration)
     if plot is not None:
         from hpclaunch.reports.plan_chart import USUAL, draw

@@ -61,7 +61,7 @@ def profile(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, profile_tables
 
-    system = System(warn=console.warn, tell=console.say)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     request = Request(
         target=target,
         site=site,

@@ -111,7 +111,7 @@ def cancel(
     json: flags.Json = False,
 ) -> None:
     """Cancel runs that wait or run."""
-    from hpclaunch.actions import states
+    from hpclaunch.actions import cancel, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, run_tables
 
@@ -120,16 +120,16 @@ def cancel(
         raise InvalidRequest(Fault(what=what, next="hpclaunch status lists the runs"))
     system = System(warn=console.warn)
     if run:
-        run_tables.show_status(states.cancel(states.find(system, run)), json)
+        run_tables.show_status(cancel.cancel(states.find(system, run)), json)
         return
-    active = [job for job in states.all_runs(system) if not job.final and states.has_a_job(job)]
+    active = [job for job in states.all_runs(system) if not job.final and cancel.has_a_job(job)]
     if not active:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for job in active:
         console.say(f"  {job.label} {job.job_id} {job.state}")
     if active and not yes and not console.confirmed(f"cancel these {len(active)} runs? [y/N]"):
         raise Refused(Fault(what="nothing was cancelled", next="to cancel without confirmation, add --yes"))
-    run_tables.show_status(states.cancel(active), json)
+    run_tables.show_status(cancel.cancel(active), json)
 
 
 @app.command("retry")
@@ -139,12 +139,12 @@ def retry(run: flags.OneRun, json: flags.Json = False) -> None:
     Such faults are a failed node, a preemption and a failed launch. A run whose program failed is refused: correct it
     and submit it again, or use `hpclaunch resume`.
     """
-    from hpclaunch.actions import states
+    from hpclaunch.actions import retry, states
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
     (found,) = states.find(System(warn=console.warn), [run])
-    console.show_run(states.retry(found, console.say), json)
+    console.show_run(retry.retry(found, console.say), json)
 
 
 @app.command("resume")

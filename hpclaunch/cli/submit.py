@@ -99,7 +99,7 @@ def submit(
         arguments=context.obj,
         accept_unverified=accept_unverified,
     )
-    system = System(warn=console.warn)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     prepared = _prepare(system, request, runs_dir)
     if test_only:
         console.show_estimate(prepared.spec, preflight.estimate(prepared), json)
@@ -211,7 +211,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
     from hpclaunch.cli.show import console
 
     prepared = prepare(system, request, runs_dir)
-    notices = [*prepared.notices, *preflight.remarks(prepared.spec)]
+    notices = [*prepared.notices, *preflight.remarks(prepared)]
     console.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     console.show_advice(prepared.case.advice.why)
     console.show_recipe(prepared.spec.recipe)
@@ -223,8 +223,8 @@ def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Pre
     from hpclaunch.actions import preflight, submit
     from hpclaunch.cli.show import console
 
+    console.warn_missing(preflight.missing(prepared))
     preflight.check_resolved(prepared)
-    console.warn_missing(preflight.missing(prepared.spec))
     return submit.standalone(system, prepared) if standalone else prepared
 
 
@@ -239,7 +239,7 @@ def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
         console.show_run(run, json, prepared.spec.recipe)
         console.show_next(run)
         return
-    console.say(f"submitted {run.label} as job {run.job_id} at {run.site}; run directory {run.path}")
+    console.show_submitted(run, f"; run directory {run.path}")
     if run.tasks:
         (ended,) = watch_all([run], None, 0, json)
         raise typer.Exit(0 if ended.state == "COMPLETED" else 1)

@@ -26,6 +26,7 @@ VERBS = {
     "jobs": ("jobs", "List and show jobs, or make a new one."),
     "sites": ("sites", "List and show clusters, or describe this one."),
     "doctor": ("doctor", "Check a site with a short probe job."),
+    "trust": ("trust", "Allow what a project's files start on this machine."),
     "data": ("datasets", "Fetch data sets before a job is submitted."),
 }
 

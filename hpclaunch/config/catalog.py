@@ -13,8 +13,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @record
-class Kind:
-    """A kind of things that are found by name: ``folder`` holds them, ``entry`` is the pattern of their file names."""
+class FileFamily:
+    """Files that are found by name: ``folder`` holds them, ``entry`` is the pattern of their names."""
 
     noun: str
     folder: str
@@ -22,8 +22,8 @@ class Kind:
     listing: str
 
 
-SITE = Kind(noun="site", folder="site_configs", entry="{}.yaml", listing="hpclaunch sites list")
-JOB = Kind(noun="job", folder="jobs", entry="{}/job.yaml", listing="hpclaunch jobs list")
+SITE = FileFamily(noun="site", folder="site_configs", entry="{}.yaml", listing="hpclaunch sites list")
+JOB = FileFamily(noun="job", folder="jobs", entry="{}/job.yaml", listing="hpclaunch jobs list")
 THIS_MACHINE = "local"
 """The bundled site for a machine that belongs to no cluster."""
 
@@ -50,31 +50,31 @@ class Catalog:
         places = [("project", self.project / folder), ("user", self.user / folder), ("bundled", shipped)]
         return [(origin, path) for origin, path in places if origin == "bundled" or path.resolve() != shipped]
 
-    def find(self, kind: Kind, name: str) -> Found:
+    def find(self, family: FileFamily, name: str) -> Found:
         """Return where ``name`` is. Raises NotFound with the nearest names."""
         if NAME.fullmatch(name):
-            for origin, folder in self.roots(kind.folder):
-                path = folder / kind.entry.format(name)
+            for origin, folder in self.roots(family.folder):
+                path = folder / family.entry.format(name)
                 if path.is_file():
                     return Found(name=name, path=path, origin=origin)
-        raise NotFound(self._missing_name_fault(kind, name))
+        raise NotFound(self._missing_name_fault(family, name))
 
-    def names(self, kind: Kind) -> list[Found]:
-        """Return everything of that kind, sorted by name; of several with one name, only the one that is used."""
+    def names(self, family: FileFamily) -> list[Found]:
+        """Return all files of a family, sorted by name; of several with one name, only the one that is used."""
         found: dict[str, Found] = {}
-        for origin, folder in self.roots(kind.folder):
-            for path in sorted(folder.glob(kind.entry.format("*"))):
-                name = path.parent.name if "/" in kind.entry else path.name.removesuffix(".yaml")
+        for origin, folder in self.roots(family.folder):
+            for path in sorted(folder.glob(family.entry.format("*"))):
+                name = path.parent.name if "/" in family.entry else path.name.removesuffix(".yaml")
                 if NAME.fullmatch(name):
                     found.setdefault(name, Found(name=name, path=path, origin=origin))
         return [found[name] for name in sorted(found)]
 
-    def _missing_name_fault(self, kind: Kind, name: str) -> Fault:
-        known = [found.name for found in self.names(kind)]
+    def _missing_name_fault(self, family: FileFamily, name: str) -> Fault:
+        known = [found.name for found in self.names(family)]
         return Fault(
-            what=f"no {kind.noun} is called {name!r}{did_you_mean(name, known)}",
+            what=f"no {family.noun} is called {name!r}{did_you_mean(name, known)}",
             allowed=", ".join(known),
-            next=kind.listing,
+            next=family.listing,
         )
 
 

@@ -13,6 +13,7 @@ from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.wording import shown
 from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean
 from hpclaunch.core.records import record
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 from hpclaunch.launchers import LAUNCHERS
@@ -109,6 +110,7 @@ VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "l
 """A name that a shell can export."""
 LauncherName = Annotated[str, OneOf(names=tuple(LAUNCHERS))]
 SchedulerName = Annotated[str, OneOf(names=tuple(SCHEDULERS))]
+RuntimeName = Annotated[str, OneOf(names=tuple(RUNTIMES))]
 
 
 @record

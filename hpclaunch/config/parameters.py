@@ -46,7 +46,7 @@ class Parameter:
             object.__setattr__(self, "default", _convert(self.default, self.type))
         if not self.bounds:
             return
-        if self.kind not in ("int", "float"):
+        if self.value_type not in ("int", "float"):
             raise ValueError("only a number can have bounds (at_least, above, below, at_most)")
         limits = (self.at_least, self.above, self.below, self.at_most)
         if not all(-inf < limit < inf for limit in limits if limit is not None):
@@ -56,7 +56,7 @@ class Parameter:
                 raise ValueError(f"{spell(value)}, the default or one of the choices, is not {self.bounds}")
 
     @property
-    def kind(self) -> Type:
+    def value_type(self) -> Type:
         """The type of its values."""
         return self.type or _TYPES[self.default.__class__]
 
@@ -68,11 +68,11 @@ class Parameter:
 
     def parse(self, text: str) -> Value:
         """Return typed text as a value of this parameter's type. Raises ValueError that says what is allowed."""
-        return self._check(_read_text(text, self.kind), repr(text))
+        return self._check(_read_text(text, self.value_type), repr(text))
 
     def with_default(self, value: Value) -> "Parameter":
         """Return the parameter with another default from a file. Raises ValueError that says what is allowed."""
-        return replace(self, default=self._check(_convert(value, self.kind), repr(value)))
+        return replace(self, default=self._check(_convert(value, self.value_type), repr(value)))
 
     def _check(self, value: Value, shown: str) -> Value:
         if self.choices and value not in self.choices:
@@ -97,31 +97,31 @@ def spell(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _read_text(text: str, kind: Type) -> Value:
+def _read_text(text: str, value_type: Type) -> Value:
     """Return typed text as a value. Raises ValueError if it is not of that type."""
-    if kind == "bool":
+    if value_type == "bool":
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
         raise ValueError(f"{text!r} is not true or false")
-    if kind in ("text", "epochs"):
-        return _convert(text, kind)
+    if value_type in ("text", "epochs"):
+        return _convert(text, value_type)
     try:
-        return int(text) if kind == "int" else float(text)
+        return int(text) if value_type == "int" else float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not {_NOUNS[kind]}") from None
+        raise ValueError(f"{text!r} is not {_NOUNS[value_type]}") from None
 
 
-def _convert(value: Value, kind: Type) -> Value:
+def _convert(value: Value, value_type: Type) -> Value:
     """Return a value of a file as that type: a whole number can be a number; epochs get their one spelling."""
     try:
-        if kind == "float" and value.__class__ is int:
+        if value_type == "float" and value.__class__ is int:
             return float(value)
-        if kind == "epochs" and isinstance(value, str):
+        if value_type == "epochs" and isinstance(value, str):
             return _epochs(value)
     except (OverflowError, ValueError):
-        raise ValueError(f"{value!r} is not {_NOUNS[kind]}") from None
-    if _TYPES[value.__class__] != kind:
-        raise ValueError(f"{value!r} is not {_NOUNS[kind]}")
+        raise ValueError(f"{value!r} is not {_NOUNS[value_type]}") from None
+    if _TYPES[value.__class__] != value_type:
+        raise ValueError(f"{value!r} is not {_NOUNS[value_type]}")
     return value
 
 

@@ -4,7 +4,7 @@ A value that a file leaves out is not known: nothing is assumed or checked in it
 direction.
 """
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Annotated, Literal
 
 from hpclaunch.config.catalog import SITE, Catalog
@@ -19,12 +19,14 @@ from hpclaunch.config.fileformat import (
     Memory,
     NotNegative,
     PositiveInt,
+    RuntimeName,
     ScalarLine,
     SchedulerName,
     VariableName,
     Walltime,
     read,
 )
+from hpclaunch.config.limits import WHOLE_NODES, Limits
 from hpclaunch.config.wording import shown
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
@@ -37,10 +39,7 @@ ALWAYS_USED = {"always_used": True}
 BOOK = {"book": True}
 """Marks a field that gives the sources of other fields' values."""
 _REQUESTS, _EVERY_SCRIPT = "Resource requests", "In every script"
-_WHOLE_NODES = {"yes": "whole nodes only", "no": "nodes may be shared"}
 _SSH = "nodes of a job {} be entered with ssh"
-
-Runtime = Literal["shifter", "podman-hpc", "apptainer", "singularity", "pyxis"]
 
 
 @record
@@ -138,7 +137,7 @@ class NodeType:
     )
     gpu_links: GpuLinks | None = field(default=None, metadata=shown(row="GPU links"))
     nics: Nics | None = field(default=None, metadata=shown(row="network"))
-    whole_nodes: bool = field(default=False, metadata=shown(**_WHOLE_NODES, row="jobs"))
+    whole_nodes: bool = field(default=False, metadata=shown(**WHOLE_NODES, row="jobs"))
     default_tasks_per_node: PositiveInt | None = field(
         default=None, metadata=shown("{} per node by default", noun="task", row="jobs")
     )
@@ -169,59 +168,6 @@ class NodeType:
     def tasks(self) -> int:
         """The default number of tasks per node."""
         return self.default_tasks_per_node or self.gpus_per_node or 1
-
-
-@record
-class Bin:
-    """Jobs of up to ``max_nodes`` nodes may run for ``max_walltime`` seconds."""
-
-    max_nodes: PositiveInt = field(metadata=shown(noun="node"))
-    max_walltime: Walltime = field(metadata=shown("{}"))
-
-
-@record
-class Override:
-    """A limit that differs for one node type."""
-
-    max_nodes: PositiveInt | None = field(default=None, metadata=shown("at most {}", noun="node"))
-    max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
-
-
-@record
-class Limits:
-    """Limits of a partition or a QOS; walltime in seconds.
-
-    ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``implicit``: it applies
-    without a directive. ``whole_nodes``: if it differs from that of the node type. ``charge_factor`` multiplies the
-    cost. ``sbatch`` options are added with it. ``max_jobs`` and ``max_running`` are per user.
-    """
-
-    min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
-    max_nodes: PositiveInt | None = field(default=None, metadata=shown("at most {}", noun="node"))
-    max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
-    bins: tuple[Bin, ...] = field(default=(), metadata=shown(each="{max_walltime} with up to {max_nodes}", joiner="; "))
-    by_node_type: dict[str, Override] = field(default_factory=dict, metadata=shown(member="{}: {}"))
-    max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} per node", noun="GPU"))
-    max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="job"))
-    max_running: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="running job"))
-    node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))
-    whole_nodes: bool | None = field(default=None, metadata=shown(**_WHOLE_NODES))
-    only_if_asked: bool = field(default=False, metadata=shown(yes="only if named", no="may be chosen for you"))
-    implicit: bool = field(default=False, metadata=shown(yes="applies without a directive", no="needs its directive"))
-    charge_factor: NotNegative | None = field(default=None, metadata=shown("costs x {}"))
-    sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
-    note: str = field(default="", metadata=shown("{}"))
-
-    def of(self, node_type: str) -> "Limits":
-        """Return the limits for a node type."""
-        override = self.by_node_type.get(node_type)
-        if override is None:
-            return self
-        return replace(
-            self,
-            max_nodes=override.max_nodes or self.max_nodes,
-            max_walltime=override.max_walltime or self.max_walltime,
-        )
 
 
 @record
@@ -276,10 +222,10 @@ class Launchers:
 class Container:
     """How the site runs containers; in a container, ``mpi`` replaces srun's --mpi.
 
-    ``modules`` are those of shifter and podman-hpc: what the site adds to the container (GPU libraries, its MPI).
+    ``modules``, which some runtimes have: what the site adds to the container (GPU libraries, its MPI).
     """
 
-    runtime: Runtime = field(metadata=shown("{}"))
+    runtime: RuntimeName = field(metadata=shown("{}"))
     modules: tuple[Line, ...] = field(default=(), metadata=shown("{}"))
     options: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner=" "))
     mpi: Line | None = field(default=None, metadata=shown("--mpi={}"))

@@ -53,6 +53,10 @@ class NotPermitted(NotFound):
     """This user may not read a run, or a folder that may contain runs."""
 
 
+class NewerFormat(NotFound):
+    """A newer hpclaunch wrote the record of a run; this one cannot read it."""
+
+
 class InvalidFile(HpclaunchError):
     """A site, job, settings or template file has an error."""
 
@@ -73,6 +77,15 @@ class SchedulerError(HpclaunchError):
 
 class Unanswered(SchedulerError):
     """It is unknown whether the scheduler accepted the run. It is recorded as SUBMITTING; do not submit it again."""
+
+
+class NotRecorded(HpclaunchError):
+    """A run was queued as job ``job_id``, and its directory could not be updated. Do not submit it again."""
+
+    def __init__(self, faults: Fault | Iterable[Fault], job_id: str, run_dir: str) -> None:
+        super().__init__(faults)
+        self.job_id = job_id
+        self.run_dir = run_dir
 
 
 class Interrupted(HpclaunchError):

@@ -30,5 +30,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _folder(environment: Mapping[str, str], variable: str, below_home: str) -> Path:
-    home = Path(environment.get("HOME") or os.path.expanduser("~"))
-    return Path(environment.get(variable) or home / below_home) / "hpclaunch"
+    home = environment.get("HOME") or os.path.expanduser("~")
+    if home == "~":  # a user without a name and without HOME
+        home = "/"
+    return Path(environment.get(variable) or Path(home, below_home)) / "hpclaunch"

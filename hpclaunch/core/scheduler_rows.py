@@ -39,12 +39,25 @@ class SchedulerRow:
     """The state of a run after its submission."""
     log: str = "{}.out"
     """The name of a job's log in the run directory's ``logs``, with ``{}`` for the job ID."""
+    log_ids: tuple[str, str] = ("", "")
+    """How the directive of the log spells the job ID: of a job, and of an array's task."""
+    log_escapes: tuple[tuple[str, str], ...] = ()
+    """(text, its spelling in the directive of the log, which the scheduler would else read as a pattern)."""
     array_index: str = ""
     """The variable with the index of an array's task; empty if it has no job arrays."""
     array_option: str = ""
     """The option that submits some tasks of an array, with ``{}`` for their indices (``0,5-9%4``: four at once)."""
     exclude_option: str = ""
     """The option that excludes nodes from a job, with ``{}`` for their list; empty if there is none."""
+    script_signals: tuple[str, ...] = ("",)
+    """The beginnings of ``signal``'s value with which the signal before the end reaches the script itself; the first
+    is written."""
+    error_lines: str = ""
+    """A regular expression for the error messages of its own programs in a job's log."""
+    task_cpus: str = ""
+    """The variable with the CPUs of a task."""
+    gpu_listing: str = ""
+    """The command that lists its GPUs."""
     assigns_gpus: bool
     """Whether it gives each task its GPUs; else the script does."""
     binds_cpus: bool
@@ -67,6 +80,12 @@ class SchedulerRow:
         """Return the options that exclude these nodes from a job; none without nodes or without such an option."""
         return [self.exclude_option.format(nodes)] if nodes and self.exclude_option else []
 
+    def log_path(self, folder: str, *, is_array: bool) -> str:
+        """Return the path of the log in ``folder``, as the directive of the log spells it."""
+        for text, spelling in self.log_escapes:
+            folder = folder.replace(text, spelling)
+        return f"{folder}/{self.log.format(self.log_ids[is_array])}"
+
 
 SCHEDULERS: dict[str, SchedulerRow] = {
     "slurm": SchedulerRow(
@@ -82,9 +101,15 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         usual_launcher="srun",
         first_state="PENDING",
         log="slurm-{}.out",
+        log_ids=("%j", "%A_%a"),
+        log_escapes=(("%", "%%"),),  # Slurm 22.05 does so in --chdir's path too
         array_index="SLURM_ARRAY_TASK_ID",
         array_option="--array={}",
         exclude_option="--exclude={}",
+        script_signals=("B:", "RB:"),
+        error_lines=r"(srun|slurmstepd|sbatch): (fatal|error): .*",
+        task_cpus="SLURM_CPUS_PER_TASK",
+        gpu_listing="sinfo --format='%P %G'",
         assigns_gpus=True,
         binds_cpus=True,
         keeps_shell_out=True,

@@ -128,11 +128,12 @@ class Choice:
 
 @record
 class Declined:
-    """A partition or QOS that was not chosen, and why."""
+    """A partition or QOS that was not chosen, and why. ``for_other_nodes``: it has no nodes of the requested type."""
 
     key: str
     value: str
     reason: str
+    for_other_nodes: bool = False
 
 
 @record

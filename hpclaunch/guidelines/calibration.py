@@ -9,9 +9,10 @@ from statistics import median
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.hardware import Compute
+from hpclaunch.guidelines.intervals import Z90, deviation
 from hpclaunch.guidelines.least_squares import Fit, least_squares
-from hpclaunch.guidelines.overhead import JOINING_S, deviation, fixed_time
-from hpclaunch.guidelines.reasoning import Z90, Number, Reason, positive
+from hpclaunch.guidelines.overhead import JOINING_S, fixed_time
+from hpclaunch.guidelines.reasoning import Number, Reason, positive
 from hpclaunch.guidelines.stragglers import ASSUMED
 from hpclaunch.guidelines.throughput import Machine, Shape, Work, step_time
 from hpclaunch.guidelines.timing import QUANTITIES, Timing, independent

@@ -7,19 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
-from hpclaunch.core.units import count, format_walltime
+from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, added, scaled
-from hpclaunch.guidelines.reasoning import GUIDELINES, Interval, Number, Reason, combined
+from hpclaunch.guidelines.candidates import SOURCE, Candidate, time_words
+from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Reason
 
-SOURCE = "J = (time + wait)^w cost^(1-w), minimal at B = B_crit w / (1 - w) (McCandlish et al. 2018, Pareto law)"
 WORTHWHILE = 0.6
 """Doubling the nodes is worth it while the throughput per node stays at least this share of what it was before."""
 SAME = 0.03
 """Trade-offs that differ by less than the model's own error count as equal."""
-EPOCHS_SPREAD = 0.064
-"""Relative half-width (80 %) of epochs from run to run: 5 % standard deviation (CosmoFlow in MLPerf HPC, median)."""
-HOUR = 3600.0
 
 
 @record
@@ -37,155 +33,6 @@ class Objective:
     def __post_init__(self) -> None:
         if not 0 < self.weight < 1:
             raise ValueError(f"the weight of time must be between 0 and 1, not {self.weight}")
-
-
-@record
-class Bill:
-    """The price of a node-hour in ``unit``, and the longest walltime of one job in seconds (None: no limit).
-
-    A job counts for ``shortest_s`` seconds at least, and costs ``least`` at least. ``notes``: what is not known of it.
-    """
-
-    per_node_hour: float = 1.0
-    unit: str = "node-hour"
-    walltime_s: float | None = None
-    shortest_s: float = 0.0
-    least: float = 0.0
-    notes: tuple[str, ...] = ()
-
-    def charge(self, nodes: int, seconds: float) -> float:
-        """Return what a job of so many nodes and seconds costs."""
-        return max(
-            self.least if self.per_node_hour else 0.0, nodes * max(seconds, self.shortest_s) / HOUR * self.per_node_hour
-        )
-
-
-@record
-class Candidate:
-    """A run on ``nodes`` nodes: time to the target and queue wait (seconds), cost, and jobs in its chain.
-
-    ``ranks_per_node``: fewer than those of a whole node where a part of a shared node is used. ``once_s`` and
-    ``between_s`` are parts of the time: start-up with staging, and evaluation with checkpoints. ``charged``: what the
-    cost consists of and lacks, in one line.
-    """
-
-    nodes: int
-    batch: Batch
-    samples_per_s: Interval
-    epochs: Interval
-    time_s: Interval
-    once_s: Interval
-    between_s: Interval
-    wait_s: float
-    node_hours: Interval
-    cost: Interval
-    unit: str
-    charged: str = ""
-    jobs: int
-    reason: Reason
-    ranks_per_node: int = 1
-
-    @property
-    def ranks(self) -> int:
-        """The ranks of all nodes."""
-        return self.nodes * self.ranks_per_node
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Nodes and ranks per node, by which candidates are told apart and ordered."""
-        return self.nodes, self.ranks_per_node
-
-    @property
-    def done_s(self) -> float:
-        """Seconds from now until the run is done (median)."""
-        return self.time_s.middle + self.wait_s
-
-
-@record
-class TrainingLength:
-    """The length of a training: its epochs with one batch size, ``samples`` per epoch, and overhead.
-
-    ``overhead``: what the run does outside its steps.
-    """
-
-    epochs: Interval
-    samples: int
-    overhead: Overhead = NO_OVERHEAD
-
-
-def candidate(
-    nodes: int, batch: Batch, samples_per_s: Interval, length: TrainingLength, bill: Bill, *, wait_s: float = 0.0
-) -> Candidate:
-    """Return time and cost of a run on ``nodes`` nodes, with the uncertainty of throughput and of epochs.
-
-    time = overhead + epochs x samples / throughput; cost = nodes x time x price, but at least that of a short job.
-    """
-    epochs = _run_to_run(length.epochs)
-    seconds = epochs.middle * length.samples / samples_per_s.middle
-    shorter = combined(samples_per_s.high / samples_per_s.middle - 1, epochs.middle / epochs.low - 1)
-    longer = combined(samples_per_s.middle / samples_per_s.low - 1, epochs.high / epochs.middle - 1)
-    training = Interval(low=seconds / (1 + shorter), middle=seconds, high=seconds * (1 + longer))
-    between_s = scaled(length.overhead.epoch_s, epochs.middle)
-    time_s = replace(added(training, length.overhead.once_s, between_s), origin=samples_per_s.origin)
-    hours = scaled(time_s, nodes / HOUR)
-    jobs = max(1, math.ceil(time_s.middle / bill.walltime_s)) if bill.walltime_s else 1
-    chain = f"; longer than one job may run, so a chain of {jobs} jobs, joined by checkpoints" if jobs > 1 else ""
-    return Candidate(
-        nodes=nodes,
-        batch=batch,
-        samples_per_s=samples_per_s,
-        epochs=epochs,
-        time_s=time_s,
-        once_s=length.overhead.once_s,
-        between_s=between_s,
-        wait_s=wait_s,
-        node_hours=hours,
-        cost=_cost_of(nodes, time_s, bill),
-        unit=bill.unit,
-        charged=_charge_in_words(time_s, length.overhead.once_s, bill),
-        jobs=jobs,
-        reason=Reason(
-            rule="time = overhead + epochs x samples / throughput",
-            numbers=(
-                Number(name="B", value=batch.total, unit="samples"),
-                Number(name="throughput", value=samples_per_s.middle, unit="samples/s", origin=samples_per_s.origin),
-                Number(name="epochs", value=epochs.middle, unit="epochs", origin=epochs.origin),
-                Number(name="N", value=length.samples, unit="samples", origin="given"),
-                Number(name="overhead", value=length.overhead.total(epochs.middle).middle, unit="s"),
-            ),
-            verdict=f"{count(nodes, 'node')}: {_spell(time_s.low)} to {_spell(time_s.high)}{chain}",
-            source=SOURCE,
-        ),
-    )
-
-
-def _run_to_run(epochs: Interval) -> Interval:
-    """Return the epochs with a range that also holds their variation from run to run."""
-    fewer = combined(epochs.middle / epochs.low - 1, EPOCHS_SPREAD)
-    more = combined(epochs.high / epochs.middle - 1, EPOCHS_SPREAD)
-    return Interval(
-        low=epochs.middle / (1 + fewer),
-        middle=epochs.middle,
-        high=epochs.middle * (1 + more),
-        origin=epochs.origin,
-    )
-
-
-def _cost_of(nodes: int, time_s: Interval, bill: Bill) -> Interval:
-    low, middle, high = (bill.charge(nodes, seconds) for seconds in (time_s.low, time_s.middle, time_s.high))
-    return Interval(low=low, middle=middle, high=high, origin=time_s.origin)
-
-
-def _charge_in_words(time_s: Interval, once_s: Interval, bill: Bill) -> str:
-    """Return which part of the cost is start-up, what a short job is charged, and what is not known."""
-    words = [f"{once_s.middle / time_s.middle:.0%} of it is start-up and staging"]
-    if time_s.middle < bill.shortest_s:
-        words = [f"a job is charged for {format_walltime(math.ceil(bill.shortest_s))} at least; {words[0]}"]
-    return "; ".join([*words, *bill.notes])
-
-
-def _spell(seconds: float) -> str:
-    return format_walltime(math.ceil(seconds))
 
 
 def trade_off(run: Candidate, weight: float) -> float:
@@ -281,7 +128,7 @@ def _obstacles(run: Candidate, objective: Objective) -> list[str]:
     if objective.most_nodes is not None and run.nodes > objective.most_nodes:
         found.append(f"{count(run.nodes, 'node')}, but the limit is {objective.most_nodes}")
     if objective.deadline_s is not None and run.done_s > objective.deadline_s:
-        found.append(f"done after {_spell(run.done_s)}, but the deadline is in {_spell(objective.deadline_s)}")
+        found.append(f"done after {time_words(run.done_s)}, but the deadline is in {time_words(objective.deadline_s)}")
     if objective.budget is not None and run.cost.middle > objective.budget:
         found.append(f"costs {run.cost.middle:.4g} {run.unit}s, but the budget is {objective.budget:.4g}")
     return found
@@ -390,7 +237,7 @@ def _verdict(best: Appraisal | None, nearest: Candidate, objective: Objective) -
         numbers.append(Number(name="throughput per node after the last doubling", value=best.marginal))
     verdict = count(shown.nodes, "node")
     if best is None:
-        verdict = f"nothing is feasible; the nearest is {verdict}, done after {_spell(shown.done_s)}"
+        verdict = f"nothing is feasible; the nearest is {verdict}, done after {time_words(shown.done_s)}"
         verdict += f", for {shown.cost.middle:.4g} {shown.unit}s"
     return Reason(
         rule="the feasible node count with the least J", numbers=tuple(numbers), verdict=verdict, source=SOURCE

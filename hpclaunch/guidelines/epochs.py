@@ -6,8 +6,9 @@ import math
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.efficiency import MCCANDLISH, CriticalBatch, Pareto, pareto_from
+from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.guidelines.published import Published
-from hpclaunch.guidelines.reasoning import Interval, Number, Reason, positive
+from hpclaunch.guidelines.reasoning import Number, Reason, positive
 
 PRESUMED_RATIO, PRESUMED_SPREAD = 2.8, 5.5
 """B_crit over sqrt(N) of a task that is not known: the mean of the logarithm, and the factor to each end of 80 %.

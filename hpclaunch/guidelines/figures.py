@@ -12,10 +12,10 @@ HALVED = 0.5
 
 @record
 class LayerFigures:
-    """One layer: its name and class in Keras, its trainable parameters, and its output values per sample."""
+    """One layer: its name and its class in Keras, its trainable parameters, and its output values per sample."""
 
     name: str
-    kind: str
+    layer_class: str
     parameters: int
     outputs: int
 

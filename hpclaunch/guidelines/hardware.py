@@ -6,7 +6,8 @@ from typing import Literal
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.devices import CPU_GUESSED, GUESSED, Cpu, Gpu
-from hpclaunch.guidelines.reasoning import Interval, Number, Reason, positive, spread
+from hpclaunch.guidelines.intervals import Interval, spread
+from hpclaunch.guidelines.reasoning import Number, Reason, positive
 
 Arithmetic = Literal["float32", "tf32", "mixed"]
 

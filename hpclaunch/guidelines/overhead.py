@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.intervals import Interval, added, scaled, spread
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
-from hpclaunch.guidelines.reasoning import Z90, Interval, Number, Reason, positive, spread
+from hpclaunch.guidelines.reasoning import Number, Reason, positive
 
 KERAS_S, OPERATION_S, JOINING_S = 1e-3, 10e-6, 3e-3
 """Seconds of a step: Keras's own, those of every operation of the training graph, and Horovod's if ranks > 1. They fit
@@ -146,22 +147,3 @@ def expected_overhead(nodes: int, staged: Staged, *, kept: bool, epoch_s: float)
             source=SOURCE,
         ),
     )
-
-
-def added(*parts: Interval) -> Interval:
-    """Return the sum of independent quantities: the distances of their ends from the middle add up in squares."""
-    middle = sum(part.middle for part in parts)
-    low = math.sqrt(sum((part.middle - part.low) ** 2 for part in parts))
-    high = math.sqrt(sum((part.high - part.middle) ** 2 for part in parts))
-    origin = max(parts, key=lambda part: part.middle).origin
-    return Interval(low=max(0.0, middle - low), middle=middle, high=middle + high, origin=origin)
-
-
-def scaled(interval: Interval, by: float) -> Interval:
-    """Return the interval of a quantity times a number that is not negative."""
-    return Interval(low=interval.low * by, middle=interval.middle * by, high=interval.high * by, origin=interval.origin)
-
-
-def deviation(width: float) -> float:
-    """Return the standard deviation of the logarithm of a quantity, given the relative half-width of its range."""
-    return math.log1p(width) / Z90

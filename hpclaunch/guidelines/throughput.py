@@ -6,7 +6,8 @@ import math
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.communication import Group, Links, latency_s, ring_bytes
-from hpclaunch.guidelines.reasoning import Z90, Interval, Number, Origin, Reason, positive, spread
+from hpclaunch.guidelines.intervals import Z90, Interval, spread
+from hpclaunch.guidelines.reasoning import Number, Origin, Reason, positive
 from hpclaunch.guidelines.timing import QUANTITIES, Timing
 
 SOURCE = "Pollux's form of the step time (Qiao et al. 2021) with a physical network term"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.guidelines.reasoning import Interval
+from hpclaunch.guidelines.intervals import Interval
 
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpclaunch.guidelines.choice import Candidate
+from hpclaunch.guidelines.candidates import Candidate
 from hpclaunch.planner.prediction import TWO_BATCHES, Predictor
 from hpclaunch.planner.question import Question
 from hpclaunch.planner.strategy import traffic_of

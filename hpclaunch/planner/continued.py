@@ -43,9 +43,9 @@ def kept_recipe(job: Job, parameters: Mapping[str, str], worlds: Worlds) -> Kept
     assert job.training is not None
     known = tuple((name, text) for name, text in parameters.items() if name in job.parameters)
     work = workload_of(job, job.training, known)
-    if work.per_rank is None or work.global_batch is not None:
+    total = work.total_of(before)
+    if work.per_rank is None or total is None or work.global_batch is not None:
         return None
-    total = work.per_rank * work.accumulation * before
     if total % replicas:
         raise Refused(_indivisible(total, worlds))
     batch = typed_batch(total, replicas, largest=work.per_rank)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.choice import Appraisal, Candidate, NodeChoice, choose
+from hpclaunch.guidelines.candidates import Candidate
+from hpclaunch.guidelines.choice import Appraisal, NodeChoice, choose
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.proposal import enough_for, infeasible, shared_evenly
 from hpclaunch.planner.question import Trial

@@ -27,7 +27,7 @@ from hpclaunch.planner.settings import precision_for, warnings_of
 from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
 from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
-from hpclaunch.resolve.command import parameter_words
+from hpclaunch.resolve.command import parameters_of
 from hpclaunch.resolve.decisions import Decisions
 
 
@@ -90,7 +90,7 @@ def _plan(question: Question) -> Forecast:
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
     """Raise Refused with every reason if no node count or not the typed one is accepted, or a parameter is bad."""
     decisions = Decisions()
-    parameter_words(question.case.job, question.case.request, decisions)
+    parameters_of(question.case.job, question.case.request, decisions)
     if question.case.job.training is not None:
         decisions.faults += nothing_typed(question.case.job, question.case.job.training, question.case.request.settings)
     typed = question.typed_nodes
@@ -137,7 +137,7 @@ def _typed_batch_reasons(question: Question, trial: Trial) -> tuple[Reason, ...]
     work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
     ranks = trial.nodes * trial.sizing.layout.tasks_per_node
     typed = question.typed_nodes is not None or "batch_size_per_rank" in work.typed
-    own = work.per_rank * work.accumulation * ranks if work.per_rank and typed else None
+    own = work.total_of(ranks) if typed else None
     if question.global_batch is None and own is None:
         return ()
     noise = question.evidence.noise

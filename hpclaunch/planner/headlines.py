@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from hpclaunch.core.units import count
+from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.guidelines.rates import Rate, factor
-from hpclaunch.guidelines.reasoning import Interval
 from hpclaunch.planner.amounts import range_of, shorten, time_of, time_range_of
 from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.recipe import Recipe
@@ -35,11 +35,11 @@ def headlines_of(plan: Forecast) -> tuple[Headline, ...]:
 
 
 def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
-    ranks, kind = row.ranks if row else plan.nodes, "GPU" if plan.gpus_per_node else "CPU rank"
-    value = f"{count(plan.nodes, 'node')} x {count(ranks // plan.nodes, kind)}"
+    ranks, noun = row.ranks if row else plan.nodes, "GPU" if plan.gpus_per_node else "CPU rank"
+    value = f"{count(plan.nodes, 'node')} x {count(ranks // plan.nodes, noun)}"
     value += f" = {ranks} ranks" if plan.nodes > 1 or (plan.gpus_per_node and ranks > 1) else ""
     if plan.ranks_per_node is not None:
-        value = f"{count(ranks, kind)} of a {'shared ' if row and not row.whole_nodes else ''}node"
+        value = f"{count(ranks, noun)} of a {'shared ' if row and not row.whole_nodes else ''}node"
     close = _close_rows(plan, row)
     # Node counts alone do not tell the parts of a node apart.
     whole = max(other.ranks / other.nodes for other in plan.rows)

@@ -9,7 +9,8 @@ from dataclasses import replace
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import MOST_NODES, Batch, BatchCap, PerRank, possible_batches, smallest_efficient_batch
 from hpclaunch.guidelines.calibration import calibrate, default_timing
-from hpclaunch.guidelines.choice import Candidate, TrainingLength, candidate, least_time
+from hpclaunch.guidelines.candidates import Candidate, TrainingLength, candidate
+from hpclaunch.guidelines.choice import least_time
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.memory import GRADIENT_BYTES
 from hpclaunch.guidelines.published import TaskFacts

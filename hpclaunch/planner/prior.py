@@ -7,12 +7,12 @@ import math
 from hpclaunch.guidelines.calibration import Prior
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.hardware import Compute, unmeasured_compute
+from hpclaunch.guidelines.intervals import deviation
 from hpclaunch.guidelines.memory import SLOTS
 from hpclaunch.guidelines.overhead import (
     JOINING_S,
     Overhead,
     Staged,
-    deviation,
     expected_overhead,
     fixed_time,
     measured_overhead,

@@ -8,7 +8,8 @@ import shlex
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_memory, format_walltime
-from hpclaunch.guidelines.choice import Candidate, NodeChoice, Objective, relaxed
+from hpclaunch.guidelines.candidates import Candidate
+from hpclaunch.guidelines.choice import NodeChoice, Objective, relaxed
 from hpclaunch.planner.question import Question, Trial, trial_of
 from hpclaunch.planner.workload import Workload
 

@@ -9,7 +9,8 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import MOST_NODES
 from hpclaunch.guidelines.calibration import Measured
-from hpclaunch.guidelines.choice import Bill, Objective
+from hpclaunch.guidelines.candidates import Bill
+from hpclaunch.guidelines.choice import Objective
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.reasoning import Reason

@@ -77,10 +77,10 @@ def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
 
     ``largest``: the samples of a replica that fit its memory; a larger batch per rank is accumulated.
     """
-    if not work.per_rank:
+    total = work.total_of(replicas)
+    if total is None or work.per_rank is None:
         return None
-    whole = work.per_rank * work.accumulation
-    return typed_batch(whole * replicas, replicas, largest=min(largest, work.per_rank))
+    return typed_batch(total, replicas, largest=min(largest, work.per_rank))
 
 
 @record
@@ -225,7 +225,7 @@ def _allowed_text(parameter: Parameter | None, value: str) -> str:
     """Return a value as the parameter takes it, rounded if it takes whole numbers only; empty if it takes no such."""
     if parameter is None:
         return ""
-    whole = f"{round(float(value))}" if parameter.kind == "int" else value
+    whole = f"{round(float(value))}" if parameter.value_type == "int" else value
     try:
         parameter.parse(whole)
     except ValueError:

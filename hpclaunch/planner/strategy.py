@@ -67,7 +67,7 @@ def traffic_of(figures: ModelFigures) -> TensorParallelTraffic:
     saved for the backward pass is the end of a pair. Source: Megatron-LM, Shoeybi et al. 2019, arXiv 1909.08053; the
     rule for unknown layers is hpclaunch's own.
     """
-    split = [layer for layer in figures.layers if layer.parameters and "Norm" not in layer.kind]
+    split = [layer for layer in figures.layers if layer.parameters and "Norm" not in layer.layer_class]
     if split:
         ends = split[1::2] or split
         sample_bytes = OUTPUT_BYTES * _mean_outputs(ends)

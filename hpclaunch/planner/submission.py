@@ -115,8 +115,8 @@ def _own_batch(plan: Forecast, case: Case) -> str:
     work = workload_of(job, job.training, case.request.settings)
     if work.global_batch is not None:
         return ""  # the plan is made for this batch
-    own = work.per_rank * work.accumulation * row.ranks if work.per_rank else row.batch.total
-    return "" if own == row.batch.total else f"; as submitted, with the job's own batch per rank, B = {own}"
+    own = work.total_of(row.ranks)
+    return "" if own in (None, row.batch.total) else f"; as submitted, with the job's own batch per rank, B = {own}"
 
 
 def _noise_of(case: Case) -> NoiseScale | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.choice import Candidate
+from hpclaunch.guidelines.candidates import Candidate
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
 from hpclaunch.guidelines.epochs import EpochsLaw
 from hpclaunch.guidelines.framework import Passed

@@ -75,6 +75,10 @@ class Workload:
         """Bytes of the whole data set, in the form in which it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
 
+    def total_of(self, replicas: int) -> int | None:
+        """Return the global batch of so many replicas with the job's batch per rank; None if that is not known."""
+        return self.per_rank * self.accumulation * replicas if self.per_rank else None
+
     def arithmetic(self, has_tf32: bool) -> Arithmetic:
         """Return which arithmetic a GPU uses: TensorFlow computes float32 in TF32 if the GPU has it."""
         if self.precision == "mixed":

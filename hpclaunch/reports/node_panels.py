@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.choice import Candidate
-from hpclaunch.guidelines.reasoning import Interval
+from hpclaunch.guidelines.candidates import Candidate
+from hpclaunch.guidelines.intervals import Interval
 from hpclaunch.guidelines.throughput import Throughput
 from hpclaunch.planner.values import Forecast
 

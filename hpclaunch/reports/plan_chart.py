@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,24 @@ def check_plot(path: Path, kind: str) -> None:
     if not path.absolute().parent.is_dir():
         raise Refused(Fault(where=str(path), what="its folder does not exist", next=f"mkdir -p {path.parent}"))
     try:
-        import matplotlib  # noqa: F401
+        _import_matplotlib()
     except ImportError:
         raise Refused(
             Fault(where="--plot", what="matplotlib is not installed", next="pip install 'hpclaunch[plot]'")
         ) from None
+
+
+def _import_matplotlib() -> None:
+    """Import matplotlib with the user's settings, never with a ``matplotlibrc`` of the folder in which the user types.
+
+    Such a file can name programs (``text.usetex``). Raises ImportError.
+    """
+    here = os.getcwd()
+    os.chdir("/")
+    try:
+        import matplotlib  # noqa: F401
+    finally:
+        os.chdir(here)
 
 
 def draw(forecast: Forecast, path: Path, kind: str = USUAL) -> None:

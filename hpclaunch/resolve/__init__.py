@@ -9,7 +9,6 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import HOROVOD, Choice, Code, JobSpec
 from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.command import values_of
 from hpclaunch.resolve.cost import cost_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import is_synthetic
@@ -97,7 +96,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         unverified=parts.unverified,
         sweep=replace(sweep, position=len(lines.command) - len(case.request.arguments)) if sweep else None,
         strategy=parts.strategy,
-        parameters=tuple((name, text) for name, text in values_of(job, case.request).items() if name not in followers),
+        parameters=tuple((name, text) for name, text in lines.parameters if name not in followers),
         recipe=case.advice.recipe,
         calibration_key=_calibration_key(case),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
-from hpclaunch.config.site import Limits, NodeType, Site
+from hpclaunch.config.limits import Limits
+from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.records import record
 from hpclaunch.resolve.limits import Ask, nearest_allowed, suggestion
 

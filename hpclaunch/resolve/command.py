@@ -7,7 +7,8 @@ import re
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import spell
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import Choice, Request, parameter_word
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Choice, Pairs, Request, parameter_word
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.strategies import words_of as strategy_words
@@ -15,7 +16,20 @@ from hpclaunch.resolve.strategies import words_of as strategy_words
 _PLACE = re.compile(r"\{code\}|\{run_dir\}")
 
 
-def command_of(case: Case, strategy: str, python: str, decisions: Decisions) -> tuple[str, ...]:
+@record
+class Parameters:
+    """The parameters of a run that are not swept: the value of each, and the words of the command that pass them on.
+
+    A typed value is always passed, as ``--name=value``. A default is passed only if the program does not already have
+    it. ``--default=name=value`` stands for a default of the job file that differs from the program's own, so that the
+    program can tell it from a typed value. A typed value that cannot be read stays as typed.
+    """
+
+    values: Pairs
+    words: tuple[str, ...]
+
+
+def command_of(case: Case, strategy: str, python: str, parameters: Parameters, decisions: Decisions) -> tuple[str, ...]:
     """Return argv: the program, its parameters, the TensorFlow strategy if there is one, then the typed arguments."""
     job, arguments, run_dir = case.job, case.request.arguments, case.context.run_dir
     code = f"{run_dir}/code"
@@ -26,43 +40,27 @@ def command_of(case: Case, strategy: str, python: str, decisions: Decisions) -> 
         places = {"{code}": code, "{run_dir}": run_dir}
         most = 1 if job.source_only else 0  # 0: all; a script's own name may contain what looks like a placeholder
         program = tuple(_PLACE.sub(lambda found: places[found[0]], word, count=most) for word in job.command)
-    parameters = parameter_words(job, case.request, decisions)
     for argument in arguments:
         if "\0" in argument:
             decisions.fault("an argument cannot contain a NUL character", where="after --")
-    return (*program, *parameters, *strategy_words(strategy), *arguments)
+    return (*program, *parameters.words, *strategy_words(strategy), *arguments)
 
 
-def parameter_words(job: Job, request: Request, decisions: Decisions) -> tuple[str, ...]:
-    """Return the parameters as words of the command; a typed one that the job does not have becomes a fault.
-
-    A typed value is always passed, as ``--name=value``. A default is passed only if the program does not already have
-    it. ``--default=name=value`` stands for a default of the job file that differs from the program's own, so that the
-    program can tell it from a typed value. Values of a sweep are left out: every run has its own.
-    """
+def parameters_of(job: Job, request: Request, decisions: Decisions) -> Parameters:
+    """Return the parameters; a typed one that the job does not have, or that cannot be read, becomes a fault."""
     typed, swept = _typed_parameters(job, request, decisions), dict(request.sweep)
-    words = []
+    values, words = [], []
     for key, parameter in job.parameters.items():
         if key in swept:
             continue
+        value = _spell_typed(job, key, typed[key], decisions) if key in typed else spell(parameter.default)
+        values.append((key, value))
         if key in typed:
-            value = _spell_typed(job, key, typed[key], decisions)
             decisions.choices.append(Choice(key=f"parameters.{key}", value=value, origin=_origin(request, key)))
             words.append(parameter_word(key, value))
         elif parameter.builtin is None or parameter.builtin != parameter.default:
-            words.append(parameter_word(key, spell(parameter.default), default=parameter.builtin is not None))
-    return tuple(words)
-
-
-def values_of(job: Job, request: Request) -> dict[str, str]:
-    """Return the value of every parameter that is not swept; a typed value that cannot be read stays as typed."""
-    decisions = Decisions()
-    typed, swept = _typed_parameters(job, request, decisions), dict(request.sweep)
-    return {
-        key: _spell_typed(job, key, typed[key], decisions) if key in typed else spell(parameter.default)
-        for key, parameter in job.parameters.items()
-        if key not in swept
-    }
+            words.append(parameter_word(key, value, default=parameter.builtin is not None))
+    return Parameters(values=tuple(values), words=tuple(words))
 
 
 def _spell_typed(job: Job, key: str, text: str, decisions: Decisions) -> str:
@@ -85,12 +83,15 @@ def _typed_parameters(job: Job, request: Request, decisions: Decisions) -> dict[
     for key in typed:
         if key in job.parameters:
             continue
+        where = f"--set {key}" if key in dict(request.settings) else "--synthetic"
         if job.parameters:
             near = did_you_mean(key, job.parameters)
-            decisions.fault(f"{job.name} has no parameter {key!r}{near}", allowed=", ".join(job.parameters))
+            what = f"{job.name} has no parameter {key!r}{near}"
+            decisions.fault(what, allowed=", ".join(job.parameters), where=where)
         else:
             decisions.fault(
                 f"{job.name} declares no parameters, so {key!r} cannot be set",
+                where=where,
                 next="write the program's own options after --, as in: hpclaunch submit train.py -- --lr 0.1",
             )
     return typed

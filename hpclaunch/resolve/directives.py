@@ -6,10 +6,10 @@ import re
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.site import NodeType, Site
+from hpclaunch.core.runtime_rows import ContainerCommand
 from hpclaunch.core.spec import Layout, Pairs, Restarts, Sweep
 from hpclaunch.core.units import CONTROL, format_memory, format_walltime
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.placement import Placement
@@ -150,18 +150,16 @@ def _mail(case: Case) -> list[tuple[str, str]]:
 def _conduct(case: Case, restarts: Restarts, sweep: Sweep | None) -> list[tuple[str, str]]:
     """Return the directives of folders, logs, requeueing, signal and environment.
 
-    In a path of logs, Slurm reads % as a pattern, so it is doubled; Slurm 22.05 does so in --chdir's path too. Slurm
-    may requeue a job after a node failure or preemption only if the program continues from its checkpoints. The signal
-    goes to the script, which passes it on: no other way reaches the ranks under every launcher.
+    The scheduler may requeue a job after a node failure or preemption only if the program continues from its
+    checkpoints. The signal goes to the script, which passes it on: no other way reaches the ranks under every launcher.
     """
-    run_dir = case.context.run_dir
+    run_dir, row = case.context.run_dir, case.site.scheduler_row
     again = "requeue" if restarts.most and restarts.by == "requeue" else "no-requeue"
-    signal = [("signal", f"B:{restarts.signal}@{restarts.lead}")] if restarts.most else []
-    log = case.site.scheduler_row.log.format("%A_%a" if sweep else "%j")
+    signal = [("signal", f"{row.script_signals[0]}{restarts.signal}@{restarts.lead}")] if restarts.most else []
     return [
         *_array(sweep),
         ("chdir", run_dir),
-        ("output", f"{run_dir.replace('%', '%%')}/logs/{log}"),
+        ("output", row.log_path(f"{run_dir}/logs", is_array=sweep is not None)),
         ("open-mode", "append"),
         (again, ""),
         *signal,

@@ -1,93 +1,14 @@
-"""The layout of a run: the node type, the node count, and the tasks, CPUs and GPUs of a node."""
+"""The layout of a run: its nodes, and the tasks, CPUs and GPUs of a node, once its partition and QOS are chosen."""
 
 from __future__ import annotations
 
 from hpclaunch.config.site import Site
-from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.records import record
-from hpclaunch.core.spec import MIRRORED, Layout
-from hpclaunch.resolve.alternatives import implied_node_type
+from hpclaunch.core.spec import Layout
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.limits import Ask
 from hpclaunch.resolve.placement import Placement
+from hpclaunch.resolve.size import Size
 from hpclaunch.resolve.strategies import takes_several_gpus
-
-
-@record
-class Size:
-    """The size of a request, before its partition is chosen. ``gpus`` are the GPUs of a node that tasks will use.
-
-    ``tasks`` are those of a node; ``walltime`` is in seconds (0: not given).
-    """
-
-    nodes: int
-    tasks: int
-    gpus: int
-    walltime: int
-
-    def ask(self, node_type: str) -> Ask:
-        """Return the request as ``resolve.limits`` compares it with the limits of partitions and QOS."""
-        return Ask(node_type=node_type, nodes=self.nodes, gpus=self.gpus, walltime=self.walltime)
-
-
-def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str:
-    """Return the name of the node type; an unknown one is a fault, and the site's default takes its place.
-
-    ``named``: account, partition and QOS as far as a person named them.
-    """
-    site, partition = case.site, named.get("partition", "")
-    chosen = decisions.pick(
-        "node type",
-        ("--node-type", case.request.node_type),
-        ("job", case.job.resources.node_type),
-        (f"partition {partition}", implied_node_type(site, partition)),
-        case.settings.offer("node_type", site.name),
-        (f"site {site.name}", site.defaults.node_type),
-    )
-    if chosen not in site.node_types:
-        near = did_you_mean(str(chosen), site.node_types)
-        decisions.fault(f"{site.name} has no node type {chosen!r}{near}", allowed=", ".join(site.node_types))
-        return site.defaults.node_type
-    return str(chosen)
-
-
-def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
-    """Return the size of the request.
-
-    Under MirroredStrategy that is one task with all GPUs of one node. ``nodes: auto`` takes the planner's node count,
-    or 1 without the planner. Every task gets one GPU unless the request or the job names another number.
-    """
-    site, request, wants = case.site, case.request, case.job.resources
-    node = case.node(node_type)
-    single = 1 if request.strategy == MIRRORED else None
-    auto = wants.nodes == "auto"
-    nodes = decisions.pick(
-        "nodes",
-        ("--nodes", request.nodes),
-        ("mirrored", single),
-        ("planner", case.advice.nodes if auto else None),
-        ("job" if not auto else "default of 'auto'", 1 if wants.nodes == "auto" else wants.nodes),
-    )
-    tasks = decisions.pick(
-        "tasks per node",
-        ("--tasks-per-node", request.tasks_per_node),
-        ("mirrored", single),
-        ("job", wants.tasks_per_node),
-        ("planner", case.advice.tasks_per_node if auto and request.nodes is None else None),
-        (f"site {site.name}", node.tasks),
-    )
-    walltime = decisions.pick(
-        "walltime",
-        ("--walltime", request.walltime),
-        ("job", wants.walltime),
-        case.settings.offer("walltime", site.name),
-        (f"site {site.name}", site.defaults.walltime),
-    )
-    chosen = request.gpus_per_node if request.gpus_per_node is not None else wants.gpus_per_node
-    usual = node.gpus_per_node if single else min(tasks or 1, node.gpus_per_node)
-    gpus = usual if chosen is None else chosen
-    return Size(nodes=nodes or 1, tasks=tasks or 1, gpus=gpus, walltime=walltime or 0)
 
 
 def layout_of(case: Case, node_type: str, size: Size, placement: Placement, decisions: Decisions) -> Layout:

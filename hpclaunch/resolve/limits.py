@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from hpclaunch.config.site import Limits
+from hpclaunch.config.limits import Limits
 from hpclaunch.core.errors import Subject
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
@@ -41,7 +41,7 @@ def violations(limits: Limits, ask: Ask) -> list[Violation]:
     """Return every limit that the request violates."""
     limits = limits.of(ask.node_type)
     found = []
-    if limits.node_types and ask.node_type not in limits.node_types:
+    if not limits.has_nodes_of(ask.node_type):
         found.append(Violation(what=f"node type {ask.node_type} requested", allowed=", ".join(limits.node_types)))
     most = most_nodes(limits)
     if most is not None and ask.nodes > most:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hpclaunch.core.records import record
+from hpclaunch.core.runtime_rows import ContainerRequest
 from hpclaunch.core.spec import Pairs
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.command import command_of
-from hpclaunch.resolve.containers import ContainerRequest, container_of, container_request
+from hpclaunch.resolve.command import command_of, parameters_of
+from hpclaunch.resolve.containers import container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
 from hpclaunch.resolve.parts import Parts
@@ -26,6 +27,7 @@ class Lines:
     command: tuple[str, ...]
     before_launch: tuple[str, ...]
     launch: tuple[str, ...]
+    parameters: Pairs
 
 
 def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
@@ -35,9 +37,10 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     environment = _environment(parts)
     exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts))
     container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
-    program = command_of(case, parts.strategy, software.python, decisions)
+    parameters = parameters_of(case.job, case.request, decisions)
+    program = command_of(case, parts.strategy, software.python, parameters, decisions)
     directives = directives_of(case, parts, container, decisions)
-    contained = bool(container.prefix or container.srun)
+    contained = bool(container.prefix or container.step_options)
     return Lines(
         directives=directives if scheduler.has_queue else (),
         environment=tuple(environment.items()),
@@ -47,6 +50,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         command=(*container.prefix, *program),
         before_launch=before_launch_of(case, sizing.layout, launcher, parts.strategy),
         launch=launch_of(case, sizing, launcher, container, exported),
+        parameters=parameters.values,
     )
 
 

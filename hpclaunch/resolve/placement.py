@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
+from hpclaunch.config.limits import Limits
 from hpclaunch.config.settings import shell_choices
-from hpclaunch.config.site import Limits, NodeType
+from hpclaunch.config.site import NodeType
 from hpclaunch.core.errors import Subject, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import WITH_QUEUE, Declined, Request
@@ -145,10 +146,12 @@ def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
         return ""
     order = list(limits)
     best = min(fitting, key=lambda name: (_price(limits[name], wanted), name != preferred, order.index(name)))
-    for name in limits:
+    for name, place in limits.items():
         if name != best:
             reason = "; ".join(map(str, refusals[name])) or _why_not(family, name, best, wanted)
-            decisions.declined.append(Declined(key=family.name, value=name, reason=reason))
+            others = not place.has_nodes_of(wanted.ask.node_type)
+            declined = Declined(key=family.name, value=name, reason=reason, for_other_nodes=others)
+            decisions.declined.append(declined)
     decisions.pick(family.name, (_origin(family, best, wanted), best))
     return best
 
@@ -188,7 +191,7 @@ def _refuse_all(family: Family, wanted: Wanted, decisions: Decisions) -> None:
     ask = wanted.ask
     refused = []
     for name, limits in family.limits.items():
-        if limits.node_types and ask.node_type not in limits.node_types:
+        if not limits.has_nodes_of(ask.node_type):
             continue  # one for other nodes is of no interest
         reason = "; ".join(map(str, violations(limits, ask))) or "only if named"
         refused.append(f"{name} ({reason})")

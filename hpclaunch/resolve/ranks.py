@@ -7,16 +7,15 @@ import shlex
 from collections.abc import Sequence
 
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
+from hpclaunch.core.runtime_rows import ContainerCommand
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import Layout, Request
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch, LauncherRow
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.containers import ContainerCommand
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
 
-_TO_THE_SCRIPT = ("--signal=B:", "--signal=RB:")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
 _BY_THE_SCRIPT = ("HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", "HPCLAUNCH_CHECKPOINT_DIR", "HPCLAUNCH_RESTART_COUNT")
 RANK_LOGS = 512
@@ -108,12 +107,13 @@ def _check_signals(case: Case, launcher: str, decisions: Decisions) -> None:
     Slurm sends it to the steps of a job. Under mpirun the ranks of the first node are children of the script, and so
     belong to no step.
     """
-    own = case.settings.all("sbatch", case.site.name)
+    own, beginnings = case.settings.all("sbatch", case.site.name), case.site.scheduler_row.script_signals
+    to_the_script = tuple(f"--signal={beginning}" for beginning in beginnings)
     for option in (*case.site.sbatch, *own, *case.job.sbatch, *case.request.sbatch):
-        if option.startswith("--signal=") and not option.startswith(_TO_THE_SCRIPT):
+        if option.startswith("--signal=") and not option.startswith(to_the_script):
             decisions.fault(
                 f"under {launcher}, {option} would miss the ranks on the first node, which belong to no Slurm step",
-                next="use --signal=B:… instead: the script receives the signal and passes it on to every rank",
+                next=f"use {to_the_script[0]}… instead: the script receives the signal and passes it on to every rank",
             )
 
 
@@ -173,7 +173,7 @@ def launch_of(
         cpu_bind=_cpu_bind_of(case.node(sizing.node_type), layout, options),
         gpu_bind=_gpu_bind_of(case.request, layout, options),
         gpus_by=(site.gpus.srun if site.gpus else None) or "",
-        extra=(*container.srun, *options.extra),
+        extra=(*container.step_options, *options.extra),
         tcp=bool(layout.gpus_per_node) and not own_transport,
         exit_wait=case.job.resources.exit_wait,
         hosts_file=_hosts_file_of(case, layout, row),
@@ -183,7 +183,7 @@ def launch_of(
 
 def _mpi_of(site: Site, options: LauncherOptions, container: ContainerCommand) -> str:
     """Return the type of MPI: inside a container the one that it speaks."""
-    inside = container.prefix or container.srun
+    inside = container.prefix or container.step_options
     contained = site.container.mpi if site.container and inside else None
     return contained or options.mpi or ""
 

@@ -17,6 +17,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.limits import Ask
 
 DEFAULT_SIGNAL = "USR2@120"
+# Options and files spell a signal as sbatch does, so a person may write its B: and R: here too.
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")
 _ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
 
@@ -82,10 +83,10 @@ def restarts_of(case: Case, restart_request: RestartRequest, walltime: int, deci
     """
     if not restart_request.most:
         if case.request.signal:
+            value = f"{case.site.scheduler_row.script_signals[0]}{case.request.signal}"
             decisions.fault(
                 "--signal tells a program to save before its run is restarted, and this run has no restarts",
-                next=f"add --restarts 50; or, if the program handles the signal itself, use "
-                f"--sbatch=--signal=B:{case.request.signal}",
+                next=f"add --restarts 50; or, if the program handles the signal itself, use --sbatch=--signal={value}",
             )
         return Restarts()
     name, lead = _read_signal(_chosen_signal(case, decisions), decisions)

@@ -6,9 +6,10 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.layout import layout_of, node_type_of, size_of
+from hpclaunch.resolve.layout import layout_of
 from hpclaunch.resolve.placement import Placement, named_places, placement_of
 from hpclaunch.resolve.restarts import RestartRequest, restart_request_of
+from hpclaunch.resolve.size import node_type_of, size_of
 
 
 @record
@@ -22,7 +23,11 @@ class Sizing:
 
 
 def sizing_of(case: Case, decisions: Decisions) -> Sizing:
-    """Return the sizing; every reason to refuse the request becomes a fault in the decisions."""
+    """Return the sizing; every reason to refuse the request becomes a fault in the decisions.
+
+    The order of the steps: the limits of partitions and QOS need the size, a chain of jobs shortens the walltime that
+    they are compared with, and whether nodes are shared depends on the chosen partition.
+    """
     named = named_places(case, decisions)
     node_type = node_type_of(case, named, decisions)
     size = size_of(case, node_type, decisions)

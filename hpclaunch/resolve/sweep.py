@@ -33,7 +33,7 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
     for key, text in request.sweep:
         where, parameter = f"--sweep {key}", job.parameters.get(key)
         if parameter is None:
-            _refuse_unknown(job, key, decisions)
+            _refuse_unknown(job, key, where, decisions)
         elif key in before:
             decisions.fault("the parameter is named twice", where=where, next="write all its values in one --sweep")
         elif key in dict(request.settings) or (key == "synthetic" and request.synthetic):
@@ -94,16 +94,14 @@ def _check_place(case: Case, launcher: str, layout: Layout, decisions: Decisions
         )
 
 
-def _refuse_unknown(job: Job, key: str, decisions: Decisions) -> None:
+def _refuse_unknown(job: Job, key: str, where: str, decisions: Decisions) -> None:
     if job.parameters:
         near = did_you_mean(key, job.parameters)
-        decisions.fault(
-            f"{job.name} has no parameter {key!r}{near}", allowed=", ".join(job.parameters), where="--sweep"
-        )
+        decisions.fault(f"{job.name} has no parameter {key!r}{near}", allowed=", ".join(job.parameters), where=where)
     else:
         decisions.fault(
             f"{job.name} declares no parameters, so {key!r} cannot be swept",
-            where="--sweep",
+            where=where,
             next="declare it under 'parameters:' in a job file; hpclaunch jobs new writes one",
         )
 
@@ -147,7 +145,7 @@ def _items(text: str) -> list[tuple[str, bool]] | None:
 def _numbers(parameter: Parameter, item: str) -> list[str]:
     """Return the whole numbers of a range such as ``1..10`` if the parameter is a number, else the item itself."""
     found = _RANGE.fullmatch(item)
-    if found is None or parameter.kind not in ("int", "float"):
+    if found is None or parameter.value_type not in ("int", "float"):
         return [item]
     first, last = int(found[1]), int(found[2])
     if last < first:

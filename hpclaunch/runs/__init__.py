@@ -1,6 +1,7 @@
 """Run directories: making and finding them, reading and changing their records."""
 
-from hpclaunch.core.files import locked, write_text
+from hpclaunch.core.files import write_text
+from hpclaunch.core.locks import locked
 from hpclaunch.runs.arrays import (
     STATES,
     each,
@@ -16,9 +17,10 @@ from hpclaunch.runs.arrays import (
     whole_of,
 )
 from hpclaunch.runs.claims import holder_of, release, reserve
-from hpclaunch.runs.create import Submission, create, git_state
+from hpclaunch.runs.create import Submission, create
+from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
-from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, Run, change, claim, load, save
+from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, RecordChange, Run, change, claim, load, save
 
 __all__ = [
     "FINAL",
@@ -27,6 +29,7 @@ __all__ = [
     "RECORD",
     "STATES",
     "Rebuilt",
+    "RecordChange",
     "Run",
     "Submission",
     "change",

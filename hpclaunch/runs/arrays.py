@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hpclaunch.core.errors import Fault, NotFound
-from hpclaunch.core.files import json_object, locked, read_text, write_text
+from hpclaunch.core.files import json_object, read_text, write_text
+from hpclaunch.core.locks import locked
 from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
-from hpclaunch.runs.record import FINAL, JOB_ID, STATE, Run, change, load
+from hpclaunch.runs.record import FINAL, JOB_ID, STATE, RecordChange, Run, change, load
 from hpclaunch.runs.sweep_values import values_at
 
 STATES = "states.json"
@@ -128,10 +129,15 @@ def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -
         exit_code=now.exit_code,
         reason=now.reason,
         host=array.host,
+        user=array.user,
+        uid=array.uid,
+        cluster=array.cluster,
+        controller=array.controller,
         git=array.git,
         submission=array.submission,
         nodes=now.nodes,
         excluded=array.excluded,
+        excluded_because=array.excluded_because,
         earlier=tuple(f"{start}_{index}" for start in chain[:-1] if start),
         index=index,
     )
@@ -196,7 +202,7 @@ def _state_of(run: Run) -> TaskState:
     return TaskState(run.job_id, run.state, run.exit_code, run.reason, run.nodes)
 
 
-def summary(found: Iterable[Run]) -> dict[str, Any]:
+def summary(found: Iterable[Run]) -> RecordChange:
     """Return state, exit code and reason of an array.
 
     While runs have not ended the state is that of the most active run; then that of the first run that failed.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -60,6 +59,8 @@ def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submis
         state="INCOMPLETE",
         reason="its directory was never finished, and nothing was queued",
         host=submission.host,
+        user=_user_name(),
+        uid=str(os.getuid()),
         git=submission.git,
         tasks=spec.sweep.count if spec.sweep else 0,
     )
@@ -100,12 +101,8 @@ def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submiss
 
 def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
     """Return who submitted, where, and with which software; no variable that could hold a secret."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a user ID without a name, for example in a container
-        user = str(os.getuid())
     return {
-        "user": user,
+        "user": _user_name(),
         "host": os.uname().nodename,
         "system": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
         "folder": os.getcwd(),
@@ -115,15 +112,8 @@ def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def git_state(folder: Path) -> str:
-    """Return the commit of the code, with ``+changes`` if files differ from it; empty outside a repository."""
+def _user_name() -> str:
     try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        return f"{commit}+changes" if commit and _git(folder, "status", "--porcelain", "--", ".") else commit
-    except (OSError, subprocess.SubprocessError):
-        return ""
-
-
-def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user ID without a name, for example in a container
+        return str(os.getuid())

@@ -1,16 +1,22 @@
-"""The list of run directories: a text file with one path a line. It only helps to find runs and can be rebuilt."""
+"""The list of run directories: a text file with one path a line. It only helps to find runs and can be rebuilt.
+
+Every change is made under a lock and waits for the disk. A line is also safe from a process that writes the list again
+without a lock, or that was stopped while it held it: see `_append` and `_rewrite`.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, NotFound, NotPermitted, did_you_mean
-from hpclaunch.core.files import append_line, write_text
+from hpclaunch.core.files import append_line, sync_folder, write_text
 from hpclaunch.core.folders import state_folder
+from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.runs.arrays import load_any, task_of
 from hpclaunch.runs.record import RECORD, Run, load
@@ -20,10 +26,14 @@ _LONGEST_PATH = 4096
 
 @record
 class Known:
-    """The runs that were found, newest first, and the folders that were skipped because this user may not read them."""
+    """The runs that were found, newest first, and the folders that were skipped.
+
+    ``not_permitted``: this user may not read them. ``unreadable``: their record is damaged, or reading it failed.
+    """
 
     runs: tuple[Run, ...]
     not_permitted: tuple[Path, ...]
+    unreadable: tuple[Path, ...] = ()
 
 
 @record
@@ -44,37 +54,79 @@ def remember(index: Path, path: Path) -> str:
     """Add a run directory to the list. Returns why that failed, else an empty text; runs are found without it too."""
     try:
         index.parent.mkdir(parents=True, exist_ok=True)
-        append_line(index, str(path))
+        with locked(index.parent):
+            _append(index, str(path))
     except OSError as error:
         return f"{index}: the list of runs cannot be written: {error.strerror}"
     return ""
 
 
+def _append(index: Path, line: str) -> None:
+    """Add a line, and add it again if another process has replaced the list meanwhile. Raises OSError."""
+    is_new = not index.exists()
+    written = append_line(index, line, durable=True)
+    while not os.path.samestat(written, os.stat(index)):
+        written = append_line(index, line, durable=True)
+    if is_new:
+        sync_folder(index.parent)
+
+
+def _rewrite(index: Path, choose: Callable[[list[Path]], Iterable[Path]]) -> list[Path]:
+    """Replace the list by the paths that ``choose`` returns for its present ones, and return them. Raises OSError."""
+    index.parent.mkdir(parents=True, exist_ok=True)
+    with locked(index.parent) as is_held:
+        if not is_held:
+            raise OSError(errno.EAGAIN, "another process has held it for 10 s, or it cannot be locked", str(index))
+        index.touch()
+        with index.open("rb") as old:
+            kept = list(dict.fromkeys(choose(_paths_in(old.read()))))
+            write_text(index, "".join(f"{path}\n" for path in kept))
+            # A process without the lock may have added lines to the old file until it was replaced.
+            late = _paths_in(old.read())
+        for path in late:
+            _append(index, str(path))
+    return [*kept, *late]
+
+
 def known(index: Path, folders: Iterable[Path] = ()) -> Known:
-    """Return the runs in the list and in ``folders``, which hold run directories; skips damaged or missing ones."""
+    """Return the runs in the list and in ``folders``, which hold run directories; skips missing directories."""
     in_folders = [path for folder in folders for path in inside(folder)]
     return _load_runs([*reversed(indexed(index)), *in_folders])
 
 
 def _load_runs(paths: Iterable[Path]) -> Known:
-    runs, not_permitted = [], []
+    runs, not_permitted, unreadable = [], [], []
     for path in dict.fromkeys(paths):
         try:
             runs.append(load(path))
         except NotPermitted:
             not_permitted.append(path)
         except NotFound:
-            continue
+            if _has_record(path):
+                unreadable.append(path)
     runs.sort(key=lambda run: run.created, reverse=True)
-    return Known(runs=tuple(runs), not_permitted=tuple(not_permitted))
+    return Known(runs=tuple(runs), not_permitted=tuple(not_permitted), unreadable=tuple(unreadable))
+
+
+def _has_record(path: Path) -> bool:
+    """Whether a folder has a record, as far as this can be known: a file system may fail."""
+    try:
+        os.lstat(path / RECORD)
+    except OSError as error:
+        return error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+    return True
 
 
 def indexed(index: Path) -> list[Path]:
     """Return the absolute paths in the list, each once, oldest first; skips damaged lines."""
     try:
-        text = index.read_text(encoding="utf-8", errors="surrogateescape")
+        return _paths_in(index.read_bytes())
     except OSError:
         return []
+
+
+def _paths_in(content: bytes) -> list[Path]:
+    text = content.decode("utf-8", errors="surrogateescape")
     lines = [line for line in text.split("\n") if line.startswith("/") and len(line) < _LONGEST_PATH]
     return [Path(line) for line in dict.fromkeys(lines) if "\0" not in line]
 
@@ -111,18 +163,17 @@ def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
     found = _load_runs([*before, *(path for folder in places for path in inside(folder))])
     not_permitted = set(found.not_permitted)
     paths = [path for path in before if path in not_permitted] + [run.path for run in reversed(found.runs)]
-    index.parent.mkdir(parents=True, exist_ok=True)
-    write_text(index, "".join(f"{path}\n" for path in paths))
-    listed = set(paths)
+    looked_at = set(before)
+    listed = dict.fromkeys(_rewrite(index, lambda now: [*paths, *(path for path in now if path not in looked_at)]))
     forgotten = tuple(path for path in before if path not in listed)
-    return Rebuilt(paths=tuple(paths), forgotten=forgotten, not_permitted=found.not_permitted)
+    return Rebuilt(paths=tuple(listed), forgotten=forgotten, not_permitted=found.not_permitted)
 
 
 def forget(index: Path, gone: Iterable[Path]) -> None:
     """Remove run directories from the list. If the list cannot be written, it keeps naming them."""
     dropped = set(gone)
     try:
-        write_text(index, "".join(f"{path}\n" for path in indexed(index) if path not in dropped))
+        _rewrite(index, lambda now: [path for path in now if path not in dropped])
     except OSError:
         return
 

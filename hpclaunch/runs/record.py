@@ -9,21 +9,28 @@ import shlex
 import time
 from dataclasses import MISSING, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from hpclaunch.core.errors import Fault, NotFound, NotPermitted
-from hpclaunch.core.files import append_line, json_lines, json_object, locked, read_text, write_text
+from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted
+from hpclaunch.core.files import append_line, json_lines, json_object, read_text, write_text
+from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+FORMAT = 1
+"""The number of the record's format. A record without a number is older, and is read as format 1."""
 FINAL = frozenset(
     {
         *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"),
-        *("DEADLINE", "NOT_SUBMITTED"),
+        *("DEADLINE", "NOT_SUBMITTED", "FORGOTTEN"),
     }
 )
-"""States that do not change any more by themselves. NOT_SUBMITTED is hpclaunch's own: the run was never queued."""
+"""States that do not change any more by themselves. Two are hpclaunch's own: NOT_SUBMITTED (the run was never queued)
+and FORGOTTEN (a person closed it, because nobody can know its state any more)."""
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
@@ -40,7 +47,10 @@ class Run:
 
     - ``state``: INCOMPLETE while the directory is being made, RENDERED when it is complete, SUBMITTING until the
       scheduler answers, NOT_SUBMITTED if it refuses, then as Slurm spells it. UNKNOWN: no source knows the state.
-    - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid.
+    - ``host``, ``user``, ``uid``: where and by whom it was submitted (``uid``: the user's number, as text).
+    - ``cluster``, ``controller``: Slurm's ClusterName, and the host of its controller, where the job has its ID.
+    - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
+      ``excluded_because`` the evidence against each.
     - ``earlier``: the job IDs of earlier starts.
     - ``tasks``, ``parts``: of a job array, which is one record for all its runs, their number, and the indices that
       each start covers (``0,5-9``; empty: all).
@@ -58,10 +68,15 @@ class Run:
     exit_code: str = field(default="", metadata=_FROM_SCHEDULER)
     reason: str = field(default="", metadata=_FROM_SCHEDULER)
     host: str = ""
+    user: str = ""
+    uid: str = ""
+    cluster: str = ""
+    controller: str = ""
     git: str = ""
     submission: str = ""
     nodes: str = field(default="", metadata=_FROM_SCHEDULER)
     excluded: str = ""
+    excluded_because: str = ""
     earlier: tuple[str, ...] = ()
     tasks: int = 0
     parts: tuple[str, ...] = ()
@@ -156,6 +171,24 @@ class Run:
         return {**values, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else values
 
 
+class RecordChange(TypedDict, total=False):
+    """New values of a run's fields. A field that is not named keeps its value."""
+
+    state: str
+    job_id: str
+    exit_code: str
+    reason: str
+    nodes: str
+    excluded: str
+    excluded_because: str
+    host: str
+    cluster: str
+    controller: str
+    submission: str
+    earlier: tuple[str, ...]
+    parts: tuple[str, ...]
+
+
 _TEXTS = tuple(attribute.name for attribute in fields(Run) if attribute.type == "str")
 _MUST = tuple(attribute.name for attribute in fields(Run) if attribute.name in _TEXTS and attribute.default is MISSING)
 _SCHEDULER_FIELDS = tuple(attribute.name for attribute in fields(Run) if attribute.metadata == _FROM_SCHEDULER)
@@ -164,10 +197,12 @@ _SCHEDULER_FIELDS = tuple(attribute.name for attribute in fields(Run) if attribu
 def load(path: Path) -> Run:
     """Return the run in that directory, with the last state of its history.
 
-    Raises NotFound if there is no run or its record is damaged, NotPermitted if this user may not read it.
+    Raises NotFound if there is no run or its record is damaged, NotPermitted if this user may not read it, and
+    NewerFormat if a newer hpclaunch wrote it.
     """
     file = f"{path}/{RECORD}"  # a thousand runs are read at once, and text is faster than Path
     record = json_object(read_text(file))
+    _check_format(file, record.get("format", FORMAT))
     missing = [name for name in _MUST if name not in record]
     if missing:
         raise _missing_record(path, file, missing)
@@ -186,6 +221,16 @@ def load(path: Path) -> Run:
         numbers["edition"] = edition
         texts.update(_latest_news(path, edition))
     return Run(path=path, earlier=earlier, parts=parts, **texts, **numbers)
+
+
+def _check_format(file: str, number: object) -> None:
+    """Raise NewerFormat for the record of a newer hpclaunch, and NotFound for a number that is none."""
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise NotFound(Fault(where=file, what="the record cannot be read: its format is not a number"))
+    if number > FORMAT:
+        what = f"a newer hpclaunch wrote this record: it has format {number}"
+        next_step = "install the version that wrote it, or a later one; this one changes nothing in the run directory"
+        raise NewerFormat(Fault(where=file, what=what, allowed=f"format {FORMAT}", next=next_step))
 
 
 def _text_members(value: Any) -> tuple[str, ...]:
@@ -232,7 +277,7 @@ def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
 def save(run: Run, durable: bool = True) -> Run:
     """Write the record atomically as its next edition, add its state to the history, and return the run."""
     run = replace(run, edition=run.edition + 1)
-    write_text(f"{run.path}/{RECORD}", _as_text({**run.to_json(), "edition": run.edition}), durable)
+    write_text(f"{run.path}/{RECORD}", _as_text({"format": FORMAT, **run.to_json(), "edition": run.edition}), durable)
     return _add_to_history(run)
 
 
@@ -249,12 +294,12 @@ def _as_text(record: dict[str, Any]) -> str:
     return "{\n  " + _LINES.encode(record)[1:-1] + "\n}\n"
 
 
-def change(run: Run, durable: bool = True, **news: Any) -> Run:
+def change(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run:
     """Record changes of a run and return it; if another process was faster, return what that one recorded."""
     return claim(run, durable, **news) or load(run.path)
 
 
-def claim(run: Run, durable: bool = True, **news: Any) -> Run | None:
+def claim(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run | None:
     """Record changes of a run and return it; None if its state or job ID is no longer what the caller saw.
 
     Changes that need not be ``durable`` (the scheduler can be asked again) and concern only the scheduler's fields are

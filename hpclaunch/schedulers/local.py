@@ -90,6 +90,7 @@ def _start_and_leave(run: Run, walltime: int, reader: int, writer: int) -> None:
 def _start(run: Run, walltime: int) -> str:
     from submitit.local.local import LocalExecutor, LocalJob
 
+    os.chdir(run.path)  # submitit starts `python -m`, which would take modules of the same names from the project
     executor = LocalExecutor(folder=run.path / "logs")
     minutes = walltime / 60 + _BACKSTOP_MINUTES if walltime else _YEAR_MINUTES
     executor.update_parameters(timeout_min=minutes, tasks_per_node=1, stderr_to_stdout=True)

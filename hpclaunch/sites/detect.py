@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from hpclaunch.config.catalog import SITE, THIS_MACHINE, Catalog
 from hpclaunch.config.detection import Detect
@@ -87,7 +86,8 @@ def detect_own_site(catalog: Catalog, here: Host) -> str | None:
     return None
 
 
-class SiteChoice(NamedTuple):
+@record
+class SiteChoice:
     """A site, who chose it, and the site of this machine where that is another one (``elsewhere``).
 
     ``here``: whether this machine is known to be one of the site's.
@@ -122,7 +122,7 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     fits = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
     elsewhere = "" if fits or detected in (None, name) else str(detected)
     known_here = detected == name or _belongs(site, here, unknown=detected is None)
-    return SiteChoice(site, origin, elsewhere, known_here)
+    return SiteChoice(site=site, origin=origin, elsewhere=elsewhere, here=known_here)
 
 
 def _belongs(site: Site, here: Host, *, unknown: bool) -> bool:

@@ -40,7 +40,12 @@ def bars() -> Iterator[Bar]:
     yield Bar("import circles", len(circles), 0, tuple(" - ".join(circle) for circle in circles))
     yield from _parameter_bars()
     elsewhere = source_tree.systems_named_elsewhere()
-    yield Bar("other files that name a launcher or scheduler", len(elsewhere), 0, tuple(map(str, elsewhere.items())))
+    yield Bar(
+        "other files that name a launcher, a scheduler or a container runtime",
+        len(elsewhere),
+        0,
+        tuple(map(str, elsewhere.items())),
+    )
     yield from _script_bars()
 
 

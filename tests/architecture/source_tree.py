@@ -13,6 +13,7 @@ from pathlib import Path
 
 import hpclaunch
 from hpclaunch.config.catalog import bundled
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.launchers import LAUNCHERS
 
@@ -23,9 +24,9 @@ LAUNCHER = [path for path in MODULES if "training" not in path.parts]
 TEMPLATES = sorted(bundled("templates").iterdir())
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-SYSTEMS = {*SCHEDULERS, *LAUNCHERS}
-SYSTEM_HOMES = ("launchers.py", "core/scheduler_rows.py", "schedulers/")
-"""Where launchers and schedulers may be named."""
+SYSTEMS = {*SCHEDULERS, *LAUNCHERS, *RUNTIMES}
+SYSTEM_HOMES = ("launchers.py", "core/scheduler_rows.py", "core/runtime_rows.py", "schedulers/")
+"""Where launchers, schedulers and container runtimes may be named."""
 SYSTEM_EXCEPTIONS = {
     ("config/catalog.py", "local"): "the name of the bundled site of this machine, not of a scheduler",
     ("sites/describe/__init__.py", "slurm"): "writes the site files of Slurm clusters",
@@ -67,19 +68,36 @@ def module_name(path: Path) -> str:
 NAMES = {module_name(path) for path in MODULES}
 
 
-def targets(path: Path) -> set[str]:
-    """The modules of the package that a file imports; ``from package import module`` means the module."""
+def targets(module: str, tree: ast.Module, names: set[str] = NAMES) -> set[str]:
+    """The modules of the package, among ``names``, that a module imports, by any form of import and at any place in it.
+
+    ``from package import module`` means the module, and ``import package.module`` means it as well. A dot at the
+    beginning means the folder of the module.
+    """
     found: set[str] = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hpclaunch":
-            inner = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in NAMES else str(node.module) for name in inner}
-    return found & NAMES
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            origin = _absolute(module, node, names)
+            found |= {inner if (inner := f"{origin}.{alias.name}") in names else origin for alias in node.names}
+    return found & names
+
+
+def _absolute(module: str, node: ast.ImportFrom, names: set[str]) -> str:
+    """The full name of what ``from … import`` names, in this module; each dot after the first goes one folder up."""
+    if not node.level:
+        return node.module or ""
+    is_folder = any(name.startswith(f"{module}.") for name in names)
+    parts = module.split(".")
+    parts = parts[: len(parts) - node.level + is_folder]
+    return ".".join([*parts, *([node.module] if node.module else [])])
 
 
 def import_circles() -> list[list[str]]:
     """Groups of modules that import each other; imports inside functions and under TYPE_CHECKING count."""
-    return circles({module_name(path): sorted(targets(path) - {module_name(path)}) for path in MODULES})
+    graph = {name: sorted(targets(name, parsed(path)) - {name}) for path in MODULES for name in [module_name(path)]}
+    return circles(graph)
 
 
 def circles(graph: dict[str, list[str]]) -> list[list[str]]:

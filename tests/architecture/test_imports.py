@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.source_tree import CHECKOUT, LAUNCHER, MODULES, PACKAGE, circles, functions, parsed, place
+from tests.architecture.source_tree import (
+    CHECKOUT,
+    LAUNCHER,
+    MODULES,
+    PACKAGE,
+    circles,
+    functions,
+    parsed,
+    place,
+    targets,
+)
 
 DOORS: dict[str, set[str]] = {
     "typer": set(),
@@ -51,6 +61,30 @@ def test_each_library_has_one_door(library: str, doors: set[str]) -> None:
 
 def test_circles_are_found() -> None:
     assert circles({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"], "e": []}) == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "imported_modules"),
+    [
+        ("p.a", "import p.b.c", {"p.b.c"}),
+        ("p.a", "import p.b.c as c", {"p.b.c"}),
+        ("p.a", "import os, p.b", {"p.b"}),
+        ("p.a", "from p.b import c", {"p.b.c"}),
+        ("p.a", "from p.b import name", {"p.b"}),
+        ("p.a", "def f():\n    import p.d", {"p.d"}),
+        ("p.a", "if TYPE_CHECKING:\n    from p import d", {"p.d"}),
+        ("p.b.c", "from . import e", {"p.b.e"}),
+        ("p.b.c", "from .e import name", {"p.b.e"}),
+        ("p.b.c", "from .. import d", {"p.d"}),
+        ("p.b.c", "from ..d import name", {"p.d"}),
+        ("p.b", "from . import e", {"p.b.e"}),
+        ("p.b", "from .e import name", {"p.b.e"}),
+        ("p.a", "import os", set()),
+    ],
+)
+def test_every_form_of_import_is_seen(module: str, text: str, imported_modules: set[str]) -> None:
+    names = {"p", "p.a", "p.b", "p.b.c", "p.b.e", "p.d"}
+    assert targets(module, ast.parse(text), names) == imported_modules
 
 
 def test_pydantic_is_not_used() -> None:

@@ -30,7 +30,7 @@ CALLED = set(re.findall(r"\$\{scheduler\}_(\w+)", FOR_ALL))
 WITH_QUEUE = {"preempted", "requeue", "resubmit"}
 
 
-def test_no_other_module_and_no_template_names_a_scheduler_or_a_launcher() -> None:
+def test_no_other_module_and_no_template_names_a_scheduler_a_launcher_or_a_runtime() -> None:
     assert systems_named_elsewhere() == {}
 
 

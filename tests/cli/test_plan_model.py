@@ -49,6 +49,7 @@ def job(desk: Desk) -> Path:
     }
     (desk.project / "site_configs").mkdir()
     desk.write("jobs/mine/job.yaml", json.dumps(content))
+    desk.type("trust")
     return desk.project / "jobs/mine"
 
 

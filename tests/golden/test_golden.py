@@ -23,10 +23,10 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import script_job
 from hpclaunch.config.site import Container, Site
 from hpclaunch.core.errors import Refused
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.spec import LIBRARY
 from hpclaunch.render import library, render
 from hpclaunch.resolve import spec_of
-from hpclaunch.resolve.containers import RUNTIMES
 from tests.builders import BUNDLED, CONTEXT, ROOTS, a_case, a_context, a_job, a_site, bundled_job, bundled_site, planned
 
 HERE = Path(__file__).parent

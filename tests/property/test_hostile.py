@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from hpclaunch import cli, runs
 from hpclaunch import render as rendering
-from hpclaunch.actions import inspect, resume
+from hpclaunch.actions import cancel, inspect, resume, retry
 from hpclaunch.actions import states as tracking
 from hpclaunch.actions.sites import site_as_json, site_card
 from hpclaunch.actions.submit import prepare
@@ -506,9 +506,9 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
             assert len(runs.each(now)) == 5
             assert all(runs.load(run.path) for run in now)
             for run in now:
-                tracking.ending_of(run)
+                retry.ending_of(run)
             scheduler.unwell("n1")
-            tracking.cancel([run for run in now if run.job_id])
+            cancel.cancel([run for run in now if run.job_id])
     shutil.rmtree(place / "project/runs")
 
 

@@ -10,8 +10,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from hpclaunch.config.catalog import SITE
+from hpclaunch.config.limits import Limits
 from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Limits, Site
+from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.resolve import resolve

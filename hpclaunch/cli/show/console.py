@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.core.errors import Fault, HpclaunchError
+from hpclaunch.cli.show import streams
+from hpclaunch.core.errors import Fault, HpclaunchError, NotRecorded
 from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
     from hpclaunch.planner.values import Forecast
     from hpclaunch.runs import Run
 
-_SHOWN = {"node type", "nodes", "tasks per node", "launcher", "strategy"}
-_SHOWN |= {"account", "partition", "qos", "walltime", "memory", "data", "python"}
-_SPELLED = {"walltime": format_walltime, "memory": format_memory}
+_SUBMISSION_CHOICES = (
+    *("node type", "nodes", "tasks per node", "launcher", "strategy"),
+    *("account", "partition", "qos", "walltime", "memory", "data", "python"),
+)
+"""The choices that a submission shows; the spec has all."""
+_UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
+"""How to show the choices that are numbers of seconds or megabytes."""
 _STATE_STYLES = {"COMPLETED": "green", "RUNNING": "cyan", "PENDING": "yellow", "RENDERED": "dim", "UNKNOWN": "dim"}
 _STATE_STYLES |= {"SUBMITTING": "yellow", "COMPLETING": "cyan", "CONFIGURING": "cyan", "INCOMPLETE": "dim"}
 _STATE_STYLES |= {"production": "", "test": "dim", "retired": "dim", "unverified": "yellow", "faulty": "red"}
@@ -42,7 +47,11 @@ _FACT_WIDTH = 23
 
 def say(text: str) -> None:
     """Write a message for the user to stderr."""
-    print(_escape_controls(text), file=sys.stderr, flush=True)
+    streams.tell(_message(text))
+
+
+def _message(text: str) -> bytes:
+    return f"{_escape_controls(text)}\n".encode("utf-8", errors="backslashreplace")
 
 
 def warn(text: str) -> None:
@@ -52,23 +61,17 @@ def warn(text: str) -> None:
 
 def write(text: str) -> None:
     """Write data to stdout, byte for byte."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", errors="surrogateescape"))
-    sys.stdout.buffer.flush()
+    streams.write(text.encode("utf-8", errors="surrogateescape"))
 
 
 def write_bytes(content: bytes) -> None:
     """Write a log's bytes to stdout."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
+    streams.write(content)
 
 
 def say_bytes(content: bytes) -> None:
     """Write a log's bytes to stderr."""
-    sys.stderr.flush()
-    sys.stderr.buffer.write(content)
-    sys.stderr.buffer.flush()
+    streams.tell(content)
 
 
 def write_json(value: Any) -> None:
@@ -77,11 +80,15 @@ def write_json(value: Any) -> None:
 
 
 def show_error(error: HpclaunchError, as_json: bool) -> None:
-    """Show every fault of an expected failure."""
-    if as_json:
-        names = ("what", "where", "allowed", "next")
-        faults = [{name: getattr(fault, name) for name in names} for fault in error.faults]
-        write_json({"error": type(error).__name__, "faults": faults})
+    """Show every fault of an expected failure, and the job that was queued all the same."""
+    job = {"job_id": error.job_id, "run_dir": error.run_dir} if isinstance(error, NotRecorded) else {}
+    with contextlib.suppress(OSError):  # without stdout, stderr says it
+        if as_json:
+            names = ("what", "where", "allowed", "next")
+            faults = [{name: getattr(fault, name) for name in names} for fault in error.faults]
+            write_json({"error": type(error).__name__, "faults": faults, **job})
+        elif job:
+            write(f"submitted as job {job['job_id']}\n{job['run_dir']}\n")
     for fault in error.faults:
         say(f"error: {fault}")
 
@@ -98,9 +105,9 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     if spec.sweep:
         _show_array(spec.sweep)
     rows = [("site", spec.site, site_origin)]
-    rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SHOWN]
+    rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SUBMISSION_CHOICES]
     for key, value, origin in rows:
-        text = _SPELLED[key](int(value)) if key in _SPELLED else value
+        text = _UNITS_OF_CHOICES[key](int(value)) if key in _UNITS_OF_CHOICES else value
         say(f"  {key:<15} {text:<24} ({origin})")
     if spec.cost:
         say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_unit_of(spec.cost)} ({spec.cost.note})")
@@ -139,9 +146,9 @@ def show_plan(forecast: Forecast, explain: bool) -> None:
 
 def _show_declined(spec: JobSpec) -> None:
     """Show why other partitions and QOS were not chosen; those for other node types share a line."""
-    for_other_nodes = [other for other in spec.declined if other.reason.startswith("node type ")]
+    for_other_nodes = [other for other in spec.declined if other.for_other_nodes]
     for other in spec.declined:
-        if other not in for_other_nodes:
+        if not other.for_other_nodes:
             say(f"  not {other.key} {other.value}: {other.reason}")
     if for_other_nodes:
         say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in for_other_nodes)}")
@@ -171,13 +178,30 @@ def warn_missing(faults: Iterable[Fault]) -> None:
 
 
 def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
-    """Show a run's job ID and its directory; as JSON its record, with the ``recipe`` of a new run."""
+    """Show a run's job ID and its directory; as JSON its record, with the ``recipe`` of a new run.
+
+    The job ID is shown on the other stream if one of them fails. Raises OSError if stdout does.
+    """
     if as_json:
-        write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {})})
+        try:
+            write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {})})
+        except OSError:
+            say(_submitted(run))
+            raise
         return
     if run.job_id:
-        say(f"submitted {run.label} as job {run.job_id} at {run.site}")
+        show_submitted(run)
     write(f"{run.path}\n")
+
+
+def show_submitted(run: Run, more: str = "") -> None:
+    """Show a run's job ID on stderr, or on stdout if stderr fails."""
+    if not streams.tell(_message(_submitted(run) + more)):
+        write(f"{_submitted(run)}\n")
+
+
+def _submitted(run: Run) -> str:
+    return f"submitted {run.label} as job {run.job_id} at {run.site}" if run.job_id else str(run.path)
 
 
 def show_next(run: Run) -> None:
@@ -208,7 +232,7 @@ def show_end(run: Run, as_json: bool) -> None:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: int | None = None) -> None:
     """Draw a table on a terminal; elsewhere write tab-separated lines, the first with the column names."""
-    if not sys.stdout.isatty():
+    if not streams.is_terminal():
         lines = [header, *rows] if any(header) else rows  # live_table names the columns only once
         write("".join("\t".join(_cell(cell) for cell in row) + "\n" for row in lines))
         return
@@ -219,13 +243,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], state_column: in
 
 def fact(name: str, value: str) -> None:
     """Write one line with a name and its value; on a terminal the values are aligned."""
-    between = " " * max(2, _FACT_WIDTH - len(name)) if sys.stdout.isatty() else "\t"
+    between = " " * max(2, _FACT_WIDTH - len(name)) if streams.is_terminal() else "\t"
     write(f"{_cell(name)}{between}{_cell(value)}\n")
 
 
 def live_table(header: Sequence[str], tables: Iterable[Sequence[Sequence[str]]], state_column: int) -> None:
     """On a terminal draw each table in the place of the one before; elsewhere write only the new lines."""
-    if not sys.stdout.isatty():
+    if not streams.is_terminal():
         shown: Sequence[Sequence[str]] = ()
         for rows in tables:
             # The column names once, then every new line.
@@ -264,7 +288,7 @@ def _cell(text: str) -> str:
 
 def confirmed(question: str) -> bool:
     """Ask a question on the terminal; without a terminal the answer is no."""
-    if not sys.stdin.isatty():
+    if not streams.has_keyboard():
         return False
     say(question)
     try:
@@ -284,7 +308,7 @@ def show_bytes(size: float) -> str:
 
 def show_lines(lines: Callable[[int], Sequence[Sequence[tuple[str, str]]]]) -> None:
     """Write lines of (text, style) pieces for a width in columns: coloured on a terminal, else plain text."""
-    terminal = sys.stdout.isatty()
+    terminal = streams.is_terminal()
     width = min(_WIDEST, shutil.get_terminal_size().columns) if terminal else _WIDEST
     made = [[(_escape_controls(text), style) for text, style in line] for line in lines(width)]
     if not terminal or os.environ.get("NO_COLOR"):

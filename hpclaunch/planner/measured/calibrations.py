@@ -18,7 +18,7 @@ from hpclaunch.core.files import append_line
 from hpclaunch.core.folders import data_folder
 from hpclaunch.core.spec import Code
 from hpclaunch.resolve.case import Case
-from hpclaunch.resolve.command import values_of
+from hpclaunch.resolve.command import parameters_of
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs.snapshot import fingerprint
@@ -46,13 +46,13 @@ def key_of(case: Case) -> str:
     """
     job, request = case.job, case.request
     one_node = replace(case, request=replace(request, nodes=1), needs_account=False)
-    sized = sizing_of(one_node, Decisions())
+    sized, parameters = sizing_of(one_node, Decisions()), parameters_of(job, request, Decisions())
     names = job.training.names if job.training else {}
     chosen = {"synthetic", *(names.get(role, role) for role in CHOSEN_ROLES)}
     layout = sized.layout
     words = {
         "code": fingerprint(Code(folder=job.folder, entry=job.script or "", source_only=job.source_only)),
-        "parameters": {name: value for name, value in values_of(job, request).items() if name not in chosen},
+        "parameters": {name: value for name, value in parameters.values if name not in chosen},
         "layout": [layout.tasks_per_node, layout.cpus_per_task, layout.gpus_per_node],
     }
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()

@@ -140,8 +140,8 @@ def _figures(job: Job, found: Any) -> ModelFigures:
 
 
 def _layer(found: Sequence[Any]) -> LayerFigures:
-    name, kind, parameters, outputs = found
-    return LayerFigures(name=str(name), kind=str(kind), parameters=int(parameters), outputs=int(outputs))
+    name, layer_class, parameters, outputs = found
+    return LayerFigures(name=str(name), layer_class=str(layer_class), parameters=int(parameters), outputs=int(outputs))
 
 
 def _probe_model(job: Job, model: str, environment: Mapping[str, str], look: Look) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.schedulers.slurm.programs import ask
 from hpclaunch.sites.describe import Answers
 from hpclaunch.sites.describe.answers import SINFO_FORMAT, settings
@@ -49,6 +50,7 @@ def _gres_conf(config: str) -> str:
         return ""
 
 
-def has_pyxis() -> bool:
-    """Whether srun has the plug-in pyxis, which adds its option to srun's help."""
-    return "--container-image" in _text("srun", "--help")
+def step_runtimes() -> tuple[str, ...]:
+    """Return the container runtimes that are plug-ins of srun: each adds its option to srun's help."""
+    options = _text("srun", "--help")
+    return tuple(name for name, row in RUNTIMES.items() if row.step_option and row.step_option in options)

@@ -7,7 +7,6 @@ account (slurm.conf manual). If Slurm does not answer, nothing is refused.
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import signal
 import subprocess
@@ -15,11 +14,12 @@ import time
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from hpclaunch.config.site import Limits
+from hpclaunch.config.limits import Limits
 from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime
+from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.sites.detect import cluster_name
 
@@ -42,7 +42,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     scontrol and sshare get their answers from slurmctld within milliseconds. Only sacctmgr knows who may use which QOS;
     it asks slurmdbd, which takes a quarter of a second, so it is called only if needed.
     """
-    user = pwd.getpwuid(os.geteuid()).pw_name
+    user = user_name()
     commands = [["scontrol", "show", "partition", "--all", "--oneliner"]]  # hidden ones too
     if spec.account:
         commands.append(_shares_command(user))

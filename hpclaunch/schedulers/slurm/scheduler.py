@@ -121,11 +121,11 @@ def mpi_types() -> list[str]:
 
 def describe(here: Here) -> Described:
     """Return the cluster as Slurm's programs and this machine describe it. Raises SchedulerError."""
-    from hpclaunch.schedulers.slurm.describe import answers, has_pyxis
+    from hpclaunch.schedulers.slurm.describe import answers, step_runtimes
     from hpclaunch.sites.describe import describe as description_of
 
     found = answers(here.user)  # first: if Slurm does not answer, nothing else is asked
-    runtimes = (*here.runtimes, *(["pyxis"] if has_pyxis() else []))
+    runtimes = (*here.runtimes, *step_runtimes())
     described = description_of(found, replace(here, runtimes=runtimes))
     if described is None:
         what = "Slurm shows you no node in any partition, so there is nothing to describe"

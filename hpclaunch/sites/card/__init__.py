@@ -9,8 +9,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hpclaunch.config.limits import Limits
 from hpclaunch.config.provenance import Value, values
-from hpclaunch.config.site import HEAD, OURS, LauncherOptions, Launchers, Limits, NodeType, Site
+from hpclaunch.config.site import HEAD, OURS, LauncherOptions, Launchers, NodeType, Site
 from hpclaunch.sites.card.lines import Pieces, Row, Section
 from hpclaunch.sites.card.short import lacks
 from hpclaunch.sites.card.wording import record_in, wording_of

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpclaunch.core.records import record
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.units import count, format_walltime, parse_walltime
 from hpclaunch.sites.describe.answers import (
@@ -32,7 +33,6 @@ _SLURM = "slurm"
 """The scheduler of the sites that are described here; also the name of the source of its values."""
 _WALLTIME = 30 * 60
 """Default walltime (seconds), as in the bundled site files."""
-_RUNTIMES = ("shifter", "podman-hpc", "pyxis", "apptainer", "singularity")
 
 
 @record
@@ -313,9 +313,10 @@ def _add_launcher(draft: _Draft, types: Sequence[str], default: str) -> None:
 
 
 def _add_container(draft: _Draft, here: Here) -> None:
-    found = [name for name in _RUNTIMES if name in here.runtimes]
+    found = [name for name in RUNTIMES if name in here.runtimes]
     if found:
-        why = "srun has its option here" if found[0] == "pyxis" else f"{found[0]} is installed on this machine"
+        is_option = bool(RUNTIMES[found[0]].step_option)
+        why = "srun has its option here" if is_option else f"{found[0]} is installed on this machine"
         draft.add("container", {"runtime": found[0]}, "here", why)
 
 

@@ -1,5 +1,5 @@
-"""A launcher, a site, an optimizer and a scheduler are added to a copy of the tree, by the files that CONTRIBUTING.md
-names for them and by no other, and each is used."""
+"""A launcher, a site, an optimizer, a scheduler and a container runtime are added to a copy of the tree, by the files
+that CONTRIBUTING.md names for them and by no other, and each is used."""
 
 from __future__ import annotations
 
@@ -65,6 +65,27 @@ partitions: {work: {max_nodes: 4}}
 launchers: {default: direct, options: {direct: {}, mpirun: {}}}
 restart: resubmit
 """
+RUNTIME = '''\
+def _charliecloud(asked: ContainerRequest) -> ContainerCommand:
+    """Charliecloud: the image is a folder; ``--bind`` shows a folder inside (manual of ch-run)."""
+    binds = tuple(word for folder in asked.folders for word in ("--bind", folder))
+    return ContainerCommand(prefix=("ch-run", *binds, *asked.options, asked.image, "--"))
+
+
+'''
+RUNTIME_ROW = """\
+    "charliecloud": RuntimeRow(command=_charliecloud, program="ch-run"),
+"""
+BOXES = """\
+title: a cluster with charliecloud
+scheduler: slurm
+defaults: {node_type: cpu, partition: work, walltime: "00:10:00"}
+node_types: {cpu: {title: x, nodes: 4, cores_per_node: 2}}
+partitions: {work: {max_nodes: 4}}
+launchers: {default: srun, options: {srun: {mpi: pmix}}}
+container: {runtime: charliecloud, options: [--write-fake]}
+environment: {container: /images/tf}
+"""
 OPTIMIZER = """\
 def _lion(wanted: Wanted) -> Any:
     from hpclaunch.training.optimization.lion import Lion
@@ -87,7 +108,13 @@ for gradient in ([[3.0, 0.0]], [[-0.1, -4.0]]):
     optimizer.apply_gradients([(tf.constant(gradient), weights)])
 print(json.dumps(weights.numpy().tolist()))
 """
-NAMES = {"launcher": "mpiexec", "site": "isle", "optimizer": "lion", "scheduler": "pbs"}
+NAMES = {
+    "launcher": "mpiexec",
+    "site": "isle",
+    "optimizer": "lion",
+    "scheduler": "pbs",
+    "container runtime": "charliecloud",
+}
 
 
 def add_launcher(house: House) -> None:
@@ -120,11 +147,20 @@ def add_scheduler(house: House) -> None:
     house.edit("hpclaunch/core/scheduler_rows.py", ('    "local": SchedulerRow(\n', SCHEDULER_ROW))
 
 
+def add_runtime(house: House) -> None:
+    house.edit(
+        "hpclaunch/core/runtime_rows.py",
+        ("def _pyxis(asked", RUNTIME),
+        ('    "apptainer": RuntimeRow(', RUNTIME_ROW),
+    )
+
+
 EDITS: dict[str, Callable[[House], None]] = {
     "launcher": add_launcher,
     "site": lambda house: None,
     "optimizer": add_optimizer,
     "scheduler": add_scheduler,
+    "container runtime": add_runtime,
 }
 
 
@@ -135,7 +171,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], House]:
 
     def build(what: str) -> House:
         if what not in houses:
-            house = House(root=tmp_path_factory.mktemp(what), what=what, name=NAMES[what])
+            house = House(root=tmp_path_factory.mktemp(what.replace(" ", "-")), what=what, name=NAMES[what])
             house.build()
             EDITS[what](house)
             houses[what] = house
@@ -203,6 +239,19 @@ def test_the_goldens_of_a_site_are_written_and_no_other_changes(built: Callable[
     assert house.changed() == {"site_configs/isle.yaml", "tests/golden/isle/"}
     names = {path.name for path in (house.root / "tests/golden/isle").iterdir()}
     assert names == {"cifar-1.sh", "cifar-4.sh", "cifar-4-mpirun.sh", "script-4-torchrun.sh"}
+
+
+def test_a_container_runtime_is_rendered(at_work: Callable[[str], Desk]) -> None:
+    desk = at_work("container runtime")
+    desk.write("site_configs/boxes.yaml", BOXES)
+    done = desk.type(
+        "render", "cifar", "--site", "boxes", "--nodes", "2", "--runs-dir", "/shared", "--accept-unverified"
+    )
+    assert done.code == 0, done.err
+    assert "ch-run --bind /shared/" in done.out and " --write-fake /images/tf -- " in done.out
+    wrong = desk.write("site_configs/wrong.yaml", BOXES.replace("runtime: charliecloud", "runtime: charlie"))
+    refused = desk.type("render", "cifar", "--site", wrong.stem)
+    assert (refused.code, "charliecloud, apptainer" in refused.err) == (1, True), refused.err
 
 
 def test_an_optimizer_is_planned_with_its_memory_and_its_rules(at_work: Callable[[str], Desk]) -> None:

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
@@ -20,42 +13,9 @@ from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
 from hpclaunch.core.spec import Request
 from hpclaunch.planner.measured.calibrations import place_of, run_list_of, with_key
+from tests.unit.actions.conftest import calls
 
-DECIDES = {
-    "hpclaunch.planner.forecasting": {"forecast"},
-    "hpclaunch.resolve": {"resolve"},
-    "hpclaunch.resolve.sizing": {"sizing_of"},
-    "hpclaunch.runs.snapshot": {"fingerprint"},
-    "hpclaunch.sites.detect": {"choice_of"},
-}
 REQUEST = Request(target="cifar", site="perlmutter", account="m1234_g", data_dir="/data")
-
-
-@contextmanager
-def calls() -> Iterator[list[str]]:
-    """Collect the calls of functions that decide, in their order."""
-    found: list[str] = []
-
-    def look(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_name in DECIDES.get(frame.f_globals.get("__name__", ""), ()):
-            found.append(frame.f_code.co_name)
-
-    before: Callable[..., Any] | None = sys.getprofile()
-    sys.setprofile(look)
-    try:
-        yield found
-    finally:
-        sys.setprofile(before)
-
-
-@pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:  # no run directory at Perlmutter may be in /tmp
-        yield System(
-            cwd=tmp_path,
-            environment={"HOME": str(tmp_path / "home"), "SCRATCH": scratch, "PATH": "/usr/bin:/bin"},
-            git_state=lambda folder: "",
-        )
 
 
 @pytest.mark.parametrize(("nodes", "plans"), [(4, 0), (None, 1)])

@@ -18,7 +18,8 @@ from hpclaunch.guidelines.calibration import (
 from hpclaunch.guidelines.communication import Links
 from hpclaunch.guidelines.devices import gpu_named
 from hpclaunch.guidelines.hardware import device_of_gpu, unmeasured_compute
-from hpclaunch.guidelines.overhead import deviation, fixed_time
+from hpclaunch.guidelines.intervals import deviation
+from hpclaunch.guidelines.overhead import fixed_time
 from hpclaunch.guidelines.throughput import Machine, Shape, Work, throughput
 from hpclaunch.guidelines.timing import Timing
 from tests.unit.guidelines.timings import MACHINE, WORK, shape, timing

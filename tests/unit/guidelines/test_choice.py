@@ -10,20 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpclaunch.guidelines.batch import Batch
-from hpclaunch.guidelines.choice import (
-    Bill,
-    Candidate,
-    Objective,
-    TrainingLength,
-    candidate,
-    choose,
-    least_time,
-    marginal_efficiency,
-    trade_off,
-)
+from hpclaunch.guidelines.candidates import Bill, Candidate, TrainingLength, candidate
+from hpclaunch.guidelines.choice import Objective, choose, least_time, marginal_efficiency, trade_off
 from hpclaunch.guidelines.efficiency import Pareto
+from hpclaunch.guidelines.intervals import Interval, combined, spread
 from hpclaunch.guidelines.overhead import NO_OVERHEAD, Overhead, measured_overhead
-from hpclaunch.guidelines.reasoning import Interval, combined, spread
 
 HOUR = 3600.0
 LAW = Pareto(fewest_epochs=10, critical_batch=512)

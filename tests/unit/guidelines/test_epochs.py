@@ -17,8 +17,8 @@ from hpclaunch.guidelines.epochs import (
     fixed_epochs,
     presumed_critical_batch,
 )
+from hpclaunch.guidelines.intervals import Z90
 from hpclaunch.guidelines.published import PUBLISHED, published_for
-from hpclaunch.guidelines.reasoning import Z90
 
 SAMPLES = {
     "mnist": 60_000,

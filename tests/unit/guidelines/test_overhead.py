@@ -8,17 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpclaunch.guidelines.overhead import (
-    Staged,
-    added,
-    deviation,
-    expected_overhead,
-    fixed_time,
-    measured_overhead,
-    reading_rate,
-    scaled,
-)
-from hpclaunch.guidelines.reasoning import Interval, spread
+from hpclaunch.guidelines.intervals import Interval, added, deviation, scaled, spread
+from hpclaunch.guidelines.overhead import Staged, expected_overhead, fixed_time, measured_overhead, reading_rate
 
 
 def test_the_fixed_time_of_the_bundled_models() -> None:

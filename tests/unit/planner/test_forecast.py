@@ -272,8 +272,8 @@ def test_every_cell_of_the_decision_table(
 def test_what_the_layers_of_a_split_model_say_by_hand() -> None:
     figures = stored_figures(a_trained_job(HUGE))
     assert figures is not None
-    dense = [LayerFigures(name=str(n), kind="Dense", parameters=1_000_000, outputs=1000) for n in range(8)]
-    norm = LayerFigures(name="n", kind="LayerNormalization", parameters=2000, outputs=1000)
+    dense = [LayerFigures(name=str(n), layer_class="Dense", parameters=1_000_000, outputs=1000) for n in range(8)]
+    norm = LayerFigures(name="n", layer_class="LayerNormalization", parameters=2000, outputs=1000)
     known = replace(figures, layers=(norm, *dense))
     plan = plan_of(a_trained_job(HUGE), figures=known)
     assert plan.split is not None and plan.split.gpus == 4 and plan.chosen is not None and plan.chosen.batch is not None

@@ -11,9 +11,9 @@ from hpclaunch.config.fileformat import Environment, read
 from hpclaunch.config.job import DataSet
 from hpclaunch.config.site import Container, LauncherOptions, Launchers, Site
 from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.render import render
-from hpclaunch.resolve.containers import RUNTIMES
 from tests.builders import CONTEXT, ROOTS, a_context, a_job, a_site, bundled_site, planned, refused
 
 RUN, CWD = CONTEXT.run_dir, CONTEXT.cwd
@@ -133,7 +133,7 @@ def test_row_23_how_containers_run_at_an_unknown_site_is_refused() -> None:
 
 def test_row_23_an_unknown_runtime_is_a_fault_of_the_file(tmp_path: Any) -> None:
     (tmp_path / "c.yaml").write_text("runtime: dcoker\n")
-    with pytest.raises(InvalidFile, match="allowed: shifter, podman-hpc, apptainer, singularity, pyxis"):
+    with pytest.raises(InvalidFile, match="allowed: shifter, podman-hpc, pyxis, apptainer, singularity"):
         read(tmp_path / "c.yaml", Container)
 
 

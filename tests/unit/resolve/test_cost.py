@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.site import Charging, Defaults, Limits, Site
+from hpclaunch.config.limits import Limits
+from hpclaunch.config.site import Charging, Defaults, Site
 from hpclaunch.core.spec import Cost
 from hpclaunch.resolve.cost import price_of
 from hpclaunch.resolve.decisions import Decisions

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.job import Resources
+from hpclaunch.config.limits import Limits
 from hpclaunch.config.settings import Mail, Settings, SiteSettings
-from hpclaunch.config.site import GpuRequest, Limits, NodeType, Site
+from hpclaunch.config.site import GpuRequest, NodeType, Site
 from hpclaunch.resolve.directives import OWNED
 from tests.builders import CONTEXT, a_context, a_job, a_site, bundled_site, planned, refused
 

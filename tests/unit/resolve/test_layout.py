@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.job import Resources
-from hpclaunch.config.site import GpuRequest, Limits, NodeType, Site
+from hpclaunch.config.limits import Limits
+from hpclaunch.config.site import GpuRequest, NodeType, Site
 from tests.builders import a_context, a_desk, a_job, a_site, bundled_site, origin_of, planned, refused
 
 

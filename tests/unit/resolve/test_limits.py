@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.site import Bin, Limits, Override
+from hpclaunch.config.limits import Bin, Limits, Override
 from hpclaunch.resolve.limits import Ask, distance, flags, longest_walltime, nearest_allowed, suggestion, violations
 from tests.builders import HOUR
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.job import Resources
+from hpclaunch.config.limits import Limits, Override
 from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Defaults, Limits, NodeType, Override, Site
+from hpclaunch.config.site import Defaults, NodeType, Site
 from hpclaunch.core.spec import JobSpec
 from tests.builders import HOUR, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
 

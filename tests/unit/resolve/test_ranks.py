@@ -9,8 +9,9 @@ import pytest
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import Resources
+from hpclaunch.config.limits import Limits
 from hpclaunch.config.settings import Settings
-from hpclaunch.config.site import Container, GpuRequest, LauncherOptions, Launchers, Limits, Site, WholeNode
+from hpclaunch.config.site import Container, GpuRequest, LauncherOptions, Launchers, Site, WholeNode
 from hpclaunch.render import render
 from tests.builders import (
     CONTEXT,

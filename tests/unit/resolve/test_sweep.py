@@ -74,7 +74,7 @@ def test_the_cost_is_that_of_all_runs() -> None:
 @pytest.mark.parametrize(
     ("sweep", "said"),
     [
-        ([("rate", "1,2")], "train has no parameter 'rate'"),
+        ([("rate", "1,2")], "--sweep rate: train has no parameter 'rate'"),
         ([("seeds", "1,2")], "did you mean"),
         ([("seed", "1,x")], "'x' is not a whole number"),
         ([("augment", "maybe")], "'maybe' is not true or false"),

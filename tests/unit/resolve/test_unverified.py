@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hpclaunch.config.fileformat import Environment
-from hpclaunch.config.site import Container, Limits, Site
+from hpclaunch.config.limits import Limits
+from hpclaunch.config.site import Container, Site
 from hpclaunch.render import render
 from tests.builders import ROOTS, a_desk, a_job, a_site, bundled_site, planned, refused
 

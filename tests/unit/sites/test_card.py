@@ -11,8 +11,9 @@ import pytest
 from hpclaunch.config.catalog import SITE, Catalog
 from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.fileformat import INTERNAL, Environment
+from hpclaunch.config.limits import Limits
 from hpclaunch.config.provenance import values
-from hpclaunch.config.site import BOOK, LauncherOptions, Limits, NodeType, Site, Source, load_site
+from hpclaunch.config.site import BOOK, LauncherOptions, NodeType, Site, Source, load_site
 from hpclaunch.sites.card import sections_of
 from hpclaunch.sites.card.lines import Row, Section, lines_of
 from hpclaunch.sites.card.short import gpus_in_short, lacks

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.config.site import Limits
+from hpclaunch.config.limits import Limits
 from hpclaunch.schedulers.slurm.limits import limits_of
 from tests.builders import HOUR, partition_line
 

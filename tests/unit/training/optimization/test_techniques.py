@@ -40,7 +40,7 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
     monkeypatch.setattr(sys, "argv", ["train.py"])
     plain = vars(script.parse())
     assert {key: value for key, value in plain.items() if key in parameters} == {
-        key: options.epochs(str(value.default)) if value.kind == "epochs" else value.default
+        key: options.epochs(str(value.default)) if value.value_type == "epochs" else value.default
         for key, value in parameters.items()
     }
     as_launched = [f"--{key.replace('_', '-')}={spell(value.default)}" for key, value in parameters.items()]
@@ -64,7 +64,7 @@ def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: 
         kept = {field: getattr(parameter, field) for field in row if field not in ("default", "type", "choices")}
         assert kept == {field: value for field, value in row.items() if field in kept}, key
         assert parameter.choices == tuple(row.get("choices", ())), key
-        assert parameter.kind == row.get("type", parameter.kind), key
+        assert parameter.value_type == row.get("type", parameter.value_type), key
 
 
 def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
@@ -74,7 +74,7 @@ def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
     assert set(rows) == set(options.rows_of({"from": ["images", "batch_norm"]}))
     for name, row in rows.items():
         assert row["help"], name
-        assert Parameter(default=row["default"]).kind == {"epochs": "text"}.get(row["type"], row["type"]), name
+        assert Parameter(default=row["default"]).value_type == {"epochs": "text"}.get(row["type"], row["type"]), name
 
 
 SWITCHES = ("scale_learning_rate", "decay", "optimizer", "precision", "compression", "batch_norm", "input")
@@ -163,7 +163,7 @@ def test_a_number_that_the_script_refuses_is_refused_before_anything_is_queued(
 ) -> None:
     script = train_of(name)
     for key, parameter in bundled_job(name).parameters.items():
-        if parameter.kind not in ("int", "float"):
+        if parameter.value_type not in ("int", "float"):
             continue
         for text in PROBES:
             monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={text}"])

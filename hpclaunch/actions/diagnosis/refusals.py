@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpclaunch.actions.probe_evidence import HINTS, Check
+from hpclaunch.actions.diagnosis.evidence import GPUS, Check, hint_of
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.scheduler_rows import SchedulerRow
 
@@ -23,12 +23,12 @@ def refusals(
         name, advice = fault.subject or "request", fault.next
         what = f"{fault.where}: {fault.what}" if fault.where else fault.what
         what += f"; allowed: {fault.allowed}" if fault.allowed else ""
-        if fault.where == scheduler.start_command and wrong and name in ("request", "GPUs"):
-            name, advice = "GPUs", HINTS["GPUs"]
+        if fault.where == scheduler.start_command and wrong and name in ("request", GPUS):
+            name, advice = GPUS, hint_of(GPUS, scheduler)
             has = ", ".join(filter(None, offered)) or "GPUs without a type"
             what += f" (the script asks for GPUs of type {wrong[0]}, but {scheduler.title} has {has})"
-        elif fault.where == scheduler.start_command and name in HINTS:
-            advice = HINTS[name]
+        elif fault.where == scheduler.start_command:
+            advice = hint_of(name, scheduler) or advice
         checks.append(Check(name=name, verdict="FAIL", what=what, next=advice))
     return checks
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpclaunch.actions.probe_evidence import HINTS, Check, Facts, ProbeEvidence
+from hpclaunch.actions.diagnosis.evidence import GPUS, Check, Facts, ProbeEvidence, hint_of
 from hpclaunch.core.units import count
 
 _GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
@@ -15,47 +15,49 @@ def gpu_check(evidence: ProbeEvidence) -> Check:
     layout = evidence.spec["layout"]
     requested, stand_in = layout["gpus_per_node"], layout["stand_in_gpus"]
     if not requested:
-        return Check(name="GPUs", verdict="PASS", what="none requested")
+        return Check(name=GPUS, verdict="PASS", what="none requested")
     blind = [rank for rank in evidence.ranks if not _has_gpu(rank, stand_in)]
     if blind:
         return _blind_rank_check(evidence, blind)
     for host in sorted({rank["host"] for rank in evidence.ranks}):
-        problem = _host_gpu_check(host, [rank for rank in evidence.ranks if rank["host"] == host], layout)
+        problem = _host_gpu_check(evidence, host)
         if problem:
             return problem
     first = evidence.ranks[0]
     # Where no variable lists a rank's GPUs, TensorFlow has counted them.
     each = len(_visible_gpus(first) or []) or first.get("tensorflow", {}).get("gpus", 0)
     note = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
-    return Check(name="GPUs", verdict="PASS", what=f"every rank sees {each}; {requested} per node requested ({note})")
+    return Check(name=GPUS, verdict="PASS", what=f"every rank sees {each}; {requested} per node requested ({note})")
 
 
 def _blind_rank_check(evidence: ProbeEvidence, blind: Sequence[Facts]) -> Check:
     """Return the failed check of ranks that see no GPU."""
     has_devices = bool(_visible_gpus(blind[0]))
-    cause = "TensorFlow sees none" if has_devices else "Slurm gave none"
+    cause = "TensorFlow sees none" if has_devices else f"{evidence.scheduler.title} gave none"
     first = f"rank {blind[0]['rank']} on {blind[0]['host']}: {cause}"
     requested = evidence.spec["layout"]["gpus_per_node"]
     what = f"{len(blind)} of {len(evidence.ranks)} ranks have no GPU ({first}); {requested} per node were requested"
     builds = [rank["tensorflow"] for rank in blind if "tensorflow" in rank]
     built_for_cpus = bool(builds) and not (builds[0]["cuda"] or builds[0]["rocm"])
-    hint = HINTS["GPUs"]
+    hint = hint_of(GPUS, evidence.scheduler)
     if has_devices and built_for_cpus:
         hint = "this TensorFlow is built for CPUs: name another module, venv or container under 'environment:'"
-    return Check(name="GPUs", verdict="FAIL", what=what, next=hint)
+    return Check(name=GPUS, verdict="FAIL", what=what, next=hint)
 
 
-def _host_gpu_check(host: str, ranks: Sequence[Facts], layout: Facts) -> Check | None:
+def _host_gpu_check(evidence: ProbeEvidence, host: str) -> Check | None:
     """Return a check that did not pass if the ranks of a host together see too few GPUs, else None."""
+    layout, hint = evidence.spec["layout"], hint_of(GPUS, evidence.scheduler)
+    ranks = [rank for rank in evidence.ranks if rank["host"] == host]
     requested, tasks, seen = layout["gpus_per_node"], layout["tasks_per_node"], _count_gpus_on_host(ranks)
     is_unknown = seen == 0
     if is_unknown or seen >= max(tasks, requested):
         return None
     if seen < tasks:
         what = f"{tasks} ranks on {host} see {count(seen, 'GPU')}: they would share"
-        return Check(name="GPUs", verdict="FAIL", what=what, next=HINTS["GPUs"])
+        return Check(name=GPUS, verdict="FAIL", what=what, next=hint)
     what = f"{host} shows {count(seen, 'GPU')}, but {requested} per node were requested"
-    return Check(name="GPUs", verdict="WARN", what=what, next=HINTS["GPUs"])
+    return Check(name=GPUS, verdict="WARN", what=what, next=hint)
 
 
 def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:
@@ -67,7 +69,7 @@ def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:
 
 
 def _has_gpu(rank: Facts, stand_in: bool) -> bool:
-    """Whether a rank has a GPU: TensorFlow decides where it was loaded; for stand-ins Slurm's variables do."""
+    """Whether a rank has a GPU: TensorFlow decides where it was loaded; for stand-ins the scheduler's variables do."""
     seen = rank.get("tensorflow", {}).get("gpus")
     if stand_in or seen is None:
         return bool(_visible_gpus(rank))
@@ -75,7 +77,7 @@ def _has_gpu(rank: Facts, stand_in: bool) -> bool:
 
 
 def _visible_gpus(rank: Facts) -> list[str] | None:
-    """Return the GPUs that Slurm's variables give a rank; None if no variable is set."""
+    """Return the GPUs that the scheduler's variables give a rank; None if no variable is set."""
     variables = rank.get("assigned", {})
     devices = next((variables[name] for name in _GPU_VARIABLES if name in variables), None)
     if devices is None:

@@ -1,0 +1,51 @@
+"""The TensorFlow and the Horovod that a probe job's ranks loaded. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence
+
+_OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 15)
+"""TensorFlow versions that Horovod 0.28.1 works with (see training/rank/placement.py)."""
+
+
+def tensorflow_check(evidence: ProbeEvidence) -> Check:
+    """Return the check of TensorFlow: all ranks load the same version, one that Horovod works with."""
+    name, builds = "TensorFlow", evidence.values_of("tensorflow")
+    versions = sorted({build["version"] for build in builds})
+    hint = "name one with TensorFlow 2.9 to 2.15 under 'environment:' in the settings, the job or the site file"
+    if not builds:
+        problem = evidence.problem_in("tensorflow") or "no rank has loaded it"
+        return Check(name=name, verdict="FAIL", what=f"{evidence.ranks[0]['python']}: {problem}", next=hint)
+    if len(versions) > 1:
+        return Check(name=name, verdict="FAIL", what=f"ranks have different versions: {', '.join(versions)}", next=hint)
+    target = "for CUDA" if builds[0]["cuda"] else "for ROCm" if builds[0]["rocm"] else "for CPUs"
+    what = f"{versions[0]}, built {target}"
+    number = tuple(map(int, re.findall(r"\d+", versions[0])[:2]))
+    if _OLDEST_TENSORFLOW <= number <= _NEWEST_TENSORFLOW:
+        return Check(name=name, verdict="PASS", what=what)
+    return Check(name=name, verdict="FAIL", what=f"{what}; Horovod 0.28 works with 2.9 to 2.15", next=hint)
+
+
+def horovod_check(evidence: ProbeEvidence) -> Check:
+    """Return the check of Horovod's build: MPI where the launcher needs it, and NCCL where GPUs compute."""
+    name, builds = "Horovod", evidence.values_of("horovod")
+    if not builds:
+        problem = evidence.problem_in("horovod") or "no rank has loaded it"
+        hint = "correct TensorFlow first (above)"
+        if evidence.values_of("tensorflow"):
+            hint = "build it with this TensorFlow: HOROVOD_WITH_TENSORFLOW=1"
+            hint += ", and HOROVOD_WITH_MPI=1 for this launcher" if evidence.launcher.needs_mpi else ""
+        return Check(name=name, verdict="FAIL", what=problem, next=hint)
+    build, layout = builds[0], evidence.spec["layout"]
+    parts = [word for word, key in (("MPI", "mpi"), ("Gloo", "gloo"), ("NCCL", "nccl")) if build[key]]
+    what = f"{build['version']}, built with {', '.join(parts) or 'no way to communicate'}"
+    if evidence.launcher.needs_mpi and not build["mpi"]:
+        hint = "build it with HOROVOD_WITH_MPI=1, or use --launcher horovodrun on one node"
+        return Check(name=name, verdict="FAIL", what=f"{what}: {evidence.spec['launcher']} needs MPI", next=hint)
+    has_real_gpus = layout["gpus_per_node"] and not layout["stand_in_gpus"]
+    if has_real_gpus and not build["nccl"]:
+        hint = "build it with HOROVOD_GPU_OPERATIONS=NCCL"
+        return Check(name=name, verdict="WARN", what=f"{what}: gradients go through the host's memory", next=hint)
+    return Check(name=name, verdict="PASS", what=what)

@@ -1,0 +1,75 @@
+"""stdin, stdout and stderr, each of which may be closed, full, or a pipe whose other end is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from typing import TextIO
+
+
+def occupy_closed() -> None:
+    """Open the null device in the place of each closed stream, so that no file of ours gets its number.
+
+    A child process would use such a file as its stdout.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+
+
+def write(content: bytes) -> None:
+    """Write data to stdout. Raises OSError, whose file name is ``stdout``."""
+    _flushed(sys.stdout, "stdout", content)
+
+
+def tell(content: bytes) -> bool:
+    """Write a message to stderr, and return whether that succeeded: a lost message stops nothing."""
+    try:
+        _flushed(sys.stderr, "stderr", content)
+    except OSError:
+        return False
+    return True
+
+
+def finish() -> None:
+    """Write what libraries have left in the buffers of both streams. Raises OSError for stdout."""
+    tell(b"")
+    if sys.stdout is not None:
+        write(b"")
+
+
+def is_terminal() -> bool:
+    """Whether stdout is a terminal."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def has_keyboard() -> bool:
+    """Whether somebody can answer a question: stdin is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _flushed(stream: TextIO | None, name: str, content: bytes) -> None:
+    try:
+        if stream is None:
+            raise OSError(errno.EBADF, "it is closed")
+        stream.flush()
+        stream.buffer.write(content)
+        stream.buffer.flush()
+    except OSError as error:
+        _empty(stream)
+        raise OSError(error.errno, error.strerror or str(error), name) from None
+
+
+def _empty(stream: TextIO | None) -> None:
+    """Send what a failed stream still holds to the null device; else Python reports it once more at its end."""
+    with contextlib.suppress(OSError):
+        if stream is not None:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+            stream.flush()

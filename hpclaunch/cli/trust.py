@@ -1,0 +1,48 @@
+"""``trust``: the folders whose programs may run on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpclaunch.cli import flags
+from hpclaunch.core.errors import Fault, InvalidRequest
+
+app = typer.Typer()
+
+
+@app.command("trust")
+def trust(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="The folder of a project [default: this one].")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the trusted folders; change nothing.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Trust the folder no longer.")] = False,
+    json: flags.Json = False,
+) -> None:
+    """Allow what a project's files start on this machine.
+
+    hpclaunch reads the files of any project. Before a job's set-up or model runs here, it asks once for the folder.
+    """
+    from hpclaunch.actions import trust as trust_actions
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console
+
+    if list_ and (remove or folder is not None):
+        what = "changes nothing, so it excludes --remove and a folder"
+        raise InvalidRequest(Fault(where="--list", what=what, next="hpclaunch trust --list"))
+    environment, place = System().environment, folder or Path.cwd()
+    if list_:
+        changed = trust_actions.trusted_folders(environment)
+    elif remove:
+        changed = [trust_actions.remove_trust(environment, place)]
+    else:
+        changed = [trust_actions.trust_folder(environment, place)]
+    if json:
+        console.write_json([{"folder": str(path), "trusted": not remove} for path in changed])
+        return
+    if not list_:
+        console.say("no longer trusted:" if remove else "trusted; to undo this: hpclaunch trust --remove DIR")
+    console.write("".join(f"{path}\n" for path in changed))

@@ -1,0 +1,67 @@
+"""The limits of a partition or a QOS, as a site file writes them; a limit that it leaves out is not known."""
+
+from dataclasses import field, replace
+
+from hpclaunch.config.fileformat import Line, NotNegative, PositiveInt, Walltime
+from hpclaunch.config.wording import shown
+from hpclaunch.core.records import record
+
+WHOLE_NODES = {"yes": "whole nodes only", "no": "nodes may be shared"}
+"""The words for whether jobs share nodes."""
+
+
+@record
+class Bin:
+    """Jobs of up to ``max_nodes`` nodes may run for ``max_walltime`` seconds."""
+
+    max_nodes: PositiveInt = field(metadata=shown(noun="node"))
+    max_walltime: Walltime = field(metadata=shown("{}"))
+
+
+@record
+class Override:
+    """A limit that differs for one node type."""
+
+    max_nodes: PositiveInt | None = field(default=None, metadata=shown("at most {}", noun="node"))
+    max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
+
+
+@record
+class Limits:
+    """Limits of a partition or a QOS; walltime in seconds.
+
+    ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``implicit``: it applies
+    without a directive. ``whole_nodes``: if it differs from that of the node type. ``charge_factor`` multiplies the
+    cost. ``sbatch`` options are added with it. ``max_jobs`` and ``max_running`` are per user.
+    """
+
+    min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
+    max_nodes: PositiveInt | None = field(default=None, metadata=shown("at most {}", noun="node"))
+    max_walltime: Walltime | None = field(default=None, metadata=shown("at most {}"))
+    bins: tuple[Bin, ...] = field(default=(), metadata=shown(each="{max_walltime} with up to {max_nodes}", joiner="; "))
+    by_node_type: dict[str, Override] = field(default_factory=dict, metadata=shown(member="{}: {}"))
+    max_gpus_per_node: PositiveInt | None = field(default=None, metadata=shown("at most {} per node", noun="GPU"))
+    max_jobs: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="job"))
+    max_running: PositiveInt | None = field(default=None, metadata=shown("{} per user", noun="running job"))
+    node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))
+    whole_nodes: bool | None = field(default=None, metadata=shown(**WHOLE_NODES))
+    only_if_asked: bool = field(default=False, metadata=shown(yes="only if named", no="may be chosen for you"))
+    implicit: bool = field(default=False, metadata=shown(yes="applies without a directive", no="needs its directive"))
+    charge_factor: NotNegative | None = field(default=None, metadata=shown("costs x {}"))
+    sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))
+    note: str = field(default="", metadata=shown("{}"))
+
+    def has_nodes_of(self, node_type: str) -> bool:
+        """Whether it has nodes of this type; without a list of node types it has nodes of every type."""
+        return not self.node_types or node_type in self.node_types
+
+    def of(self, node_type: str) -> "Limits":
+        """Return the limits for a node type."""
+        override = self.by_node_type.get(node_type)
+        if override is None:
+            return self
+        return replace(
+            self,
+            max_nodes=override.max_nodes or self.max_nodes,
+            max_walltime=override.max_walltime or self.max_walltime,
+        )

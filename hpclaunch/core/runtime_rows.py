@@ -1,0 +1,110 @@
+"""The facts about each container runtime, one row each, with a function that gives its words; it decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hpclaunch.core.records import record
+from hpclaunch.core.spec import Pairs
+
+
+@record
+class ContainerCommand:
+    """What a container adds: directives, options of the ranks' Slurm step, and the words before the rank's command."""
+
+    directives: Pairs = ()
+    step_options: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+
+
+@record
+class ContainerRequest:
+    """What a rank needs of its container: the image, the folders that it must see, and the maker of its GPUs, if any.
+
+    ``workdir`` is the working folder, one of ``folders`` (empty: that of the image). ``variables`` are the names of
+    the variables that the script exports. ``runtime``, ``modules`` and ``options`` are those of the site file.
+    """
+
+    image: str
+    folders: tuple[str, ...]
+    gpus: str
+    workdir: str = ""
+    variables: tuple[str, ...] = ()
+    runtime: str = ""
+    modules: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+def _shifter(asked: ContainerRequest) -> ContainerCommand:
+    """NERSC's Shifter: image and modules are directives; the site's file systems are visible inside."""
+    modules = (("module", ",".join(asked.modules)),) if asked.modules else ()
+    return ContainerCommand(directives=(("image", asked.image), *modules), prefix=("shifter", *asked.options))
+
+
+def _podman_hpc(asked: ContainerRequest) -> ContainerCommand:
+    """NERSC's wrapper of podman: one container per rank, unless a module shares it among a node's ranks (its README).
+
+    podman passes no variable by itself; ``NAME*`` passes all whose names begin with NAME (manual of podman-run).
+    """
+    gpu = ("gpu",) if asked.gpus == "nvidia" and "gpu" not in asked.modules else ()
+    modules = tuple(f"--{name}" for name in (*gpu, *asked.modules))
+    volumes = tuple(word for folder in asked.folders for word in ("--volume", f"{folder}:{folder}"))
+    names = dict.fromkeys([*_LAUNCHERS_OWN, "HPCLAUNCH_*", *_variables_of_the_image(asked)])
+    variables = tuple(word for name in names for word in ("--env", name))
+    workdir = ("--workdir", asked.workdir) if asked.workdir else ()
+    return ContainerCommand(
+        prefix=("podman-hpc", "run", "--rm", *modules, *volumes, *workdir, *variables, *asked.options, asked.image)
+    )
+
+
+def _variables_of_the_image(asked: ContainerRequest) -> list[str]:
+    """Return the variables that an image may set as well, which hpclaunch's own never are."""
+    return [name for name in asked.variables if not name.startswith("HPCLAUNCH_")]
+
+
+_LAUNCHERS_OWN = ("SLURM_*", "PMI_*", "PMIX_*", "OMPI_*", "CUDA_VISIBLE_DEVICES")
+"""What a rank learns from srun: who it is, and which GPUs are its own."""
+
+
+def _apptainer(asked: ContainerRequest) -> ContainerCommand:
+    """Apptainer and Singularity: ``--nv`` and ``--rocm`` add the host's GPU libraries (their user guides)."""
+    gpu = {"amd": ("--rocm",), "nvidia": ("--nv",)}.get(asked.gpus, ())
+    binds = tuple(word for folder in asked.folders for word in ("--bind", folder))
+    return ContainerCommand(prefix=(asked.runtime, "exec", *gpu, *binds, *asked.options, asked.image))
+
+
+def _pyxis(asked: ContainerRequest) -> ContainerCommand:
+    """A plug-in of srun: the container is an option of the step (pyxis' README).
+
+    Without ``--container-env`` the image's value of a variable overrides that of the script (pyxis' wiki, Usage).
+    """
+    mounts = ",".join(f"{folder}:{folder}" for folder in asked.folders)
+    workdir = (f"--container-workdir={asked.workdir}",) if asked.workdir else ()
+    names = _variables_of_the_image(asked)
+    variables = (f"--container-env={','.join(names)}",) if names else ()
+    image = (f"--container-image={asked.image}", f"--container-mounts={mounts}")
+    return ContainerCommand(step_options=(*image, *workdir, *variables, *asked.options))
+
+
+@record
+class RuntimeRow:
+    """One container runtime. It is found on a machine by its ``program``, or by its ``step_option``."""
+
+    command: Callable[[ContainerRequest], ContainerCommand]
+    """What it adds to a script."""
+    program: str = ""
+    """Its program; empty if it is a plug-in of srun."""
+    step_option: str = ""
+    """The option of srun that selects an image: then every rank must be a task of a Slurm step. Else empty."""
+    splits_paths: bool = True
+    """Its option for folders separates paths by commas or colons."""
+
+
+RUNTIMES: dict[str, RuntimeRow] = {
+    "shifter": RuntimeRow(command=_shifter, program="shifter", splits_paths=False),
+    "podman-hpc": RuntimeRow(command=_podman_hpc, program="podman-hpc"),
+    "pyxis": RuntimeRow(command=_pyxis, step_option="--container-image"),
+    "apptainer": RuntimeRow(command=_apptainer, program="apptainer"),
+    "singularity": RuntimeRow(command=_apptainer, program="singularity"),
+}
+"""``sites detect`` writes the first of them that a machine has."""

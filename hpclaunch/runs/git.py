@@ -1,0 +1,87 @@
+"""The commit of a run's code, as git knows it; it starts no program that a repository names.
+
+A repository can name programs for many of git's commands: ``core.fsmonitor`` and hooks for those that read its index,
+filters for those that read its files (``git status``, ``git diff``), transports for those that fetch missing objects.
+``rev-parse`` and ``ls-tree`` read only commits and trees; the files are compared here. Sources: the manuals git-config,
+gitattributes, and "Environment Variables" of git.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from hpclaunch.runs.snapshot import Snapshot
+
+_GIT = ("git", "--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+# An old git ignores what it does not know. No transport is allowed, so no object is fetched, whatever the version is.
+_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+_SECONDS = 10
+_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
+_LINK = "120000"
+
+
+def git_state(snapshot: Snapshot) -> str:
+    """Return the commit of the code, with ``+changes`` if the files of the run differ from it, byte for byte.
+
+    Empty outside a repository. A comparison that fails counts as a difference.
+    """
+    try:
+        commit = _git(snapshot.folder, "rev-parse", "--verify", "--quiet", "HEAD").decode("ascii", "replace").strip()
+        if not _COMMIT.fullmatch(commit):
+            return ""
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    try:
+        return f"{commit}+changes" if _differs(snapshot, commit) else commit
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return f"{commit}+changes"
+
+
+def _git(folder: Path, *words: str) -> bytes:
+    return subprocess.run(
+        [*_GIT, "-C", str(folder), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **_ENVIRONMENT},
+        timeout=_SECONDS,
+        check=True,
+    ).stdout
+
+
+def _differs(snapshot: Snapshot, commit: str) -> bool:
+    """Whether a copied file is not that of the commit, or a file of the commit beside the copied ones is missing."""
+    folders = sorted({os.path.dirname(name) for name in snapshot.files} | {""})
+    listing = _git(snapshot.folder, "ls-tree", "-z", commit, "--", *(f"./{folder}/" for folder in folders))
+    committed = dict(_entry(line) for line in listing.split(b"\0") if line)
+    for name in snapshot.files:
+        mode, number = committed.get(os.fsencode(name), ("", ""))
+        if not number or _blob(snapshot.folder / name, mode == _LINK, len(number)) != number:
+            return True
+    if snapshot.narrowed:  # only one file of the folder is copied
+        return False
+    return not all(os.path.lexists(os.path.join(os.fsencode(snapshot.folder), name)) for name in committed)
+
+
+def _entry(line: bytes) -> tuple[bytes, tuple[str, str]]:
+    """Return a line of ``ls-tree`` (mode, type, object, a tab, the path) as path -> (mode, object)."""
+    about, _, path = line.partition(b"\t")
+    mode, _, number = about.decode("ascii").split(" ")
+    return path, (mode, number)
+
+
+def _blob(path: Path, is_link: bool, digits: int) -> str:
+    """Return the number that git gives a file's content: SHA-1, or SHA-256 where numbers have 64 digits."""
+    content = os.fsencode(os.readlink(path)) if is_link else path.read_bytes()
+    text = b"blob %d\0" % len(content) + content
+    return (hashlib.sha256(text) if digits == 64 else hashlib.sha1(text, usedforsecurity=False)).hexdigest()

@@ -1,0 +1,52 @@
+"""The short runs of a profile: what is the same for all of them is loaded, hashed and decided once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hpclaunch.actions.profile import EPOCHS, design
+from hpclaunch.actions.system import System
+from hpclaunch.core.errors import Refused
+from hpclaunch.core.spec import Request
+from tests.unit.actions.conftest import calls
+
+REQUEST = Request(target="cifar", site="perlmutter", account="m1234_g", data_dir="/data")
+
+
+def test_site_job_and_code_are_read_once_for_all_runs(system: System) -> None:
+    with calls() as found:
+        plan = design(system, REQUEST)
+    counted = {name: found.count(name) for name in ("choice_of", "fingerprint", "forecast", "resolve")}
+    assert counted == {"choice_of": 1, "fingerprint": 1, "forecast": 0, "resolve": len(plan.trials)}
+    assert [(trial.nodes, trial.per_rank) for trial in plan.trials] == [(1, 512), (1, 256), (2, 512)]
+
+
+def test_each_run_has_a_directory_of_its_own_and_the_key_of_all(system: System) -> None:
+    plan = design(system, REQUEST)
+    specs = [trial.prepared.spec for trial in plan.trials]
+    assert len({spec.run_dir for spec in specs}) == len(specs) == 3
+    assert {spec.calibration_key for spec in specs} == {plan.case.calibration_key} != {""}
+    assert {dict(spec.parameters)["epochs"] for spec in specs} == {str(EPOCHS)}
+    assert [dict(spec.parameters)["batch_size_per_rank"] for spec in specs] == ["512", "256", "512"]
+
+
+def test_an_epoch_has_complete_steps_and_at_most_as_many_as_asked_for(system: System) -> None:
+    specs = [trial.prepared.spec for trial in design(system, REQUEST, steps=20).trials]
+    samples = [int(dict(spec.parameters)["train_samples"]) for spec in specs]
+    batches = [spec.layout.world_size * int(dict(spec.parameters)["batch_size_per_rank"]) for spec in specs]
+    assert samples == [min(20, 50_000 // batch) * batch for batch in batches]
+
+
+def test_node_counts_that_the_site_refuses_are_left_out_unless_they_were_typed(system: System) -> None:
+    request = replace(REQUEST, site="local", account=None)
+    plan = design(system, request)
+    assert {trial.nodes for trial in plan.trials} == {1}
+    assert plan.remarks == ("2 nodes cannot be measured: 2 nodes requested, but local is a single machine",)
+    with pytest.raises(Refused, match="local is a single machine"):
+        design(system, replace(request, nodes=2))
+
+
+def test_one_node_alone_is_measured_where_one_is_typed(system: System) -> None:
+    assert [trial.nodes for trial in design(system, replace(REQUEST, nodes=1)).trials] == [1, 1]
