@@ -7,16 +7,30 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from jinja2 import ChoiceLoader, FileSystemBytecodeCache, FileSystemLoader, PrefixLoader, StrictUndefined, TemplateError
+from jinja2 import (
+    ChoiceLoader,
+    Environment,
+    FileSystemBytecodeCache,
+    FileSystemLoader,
+    PrefixLoader,
+    StrictUndefined,
+    TemplateError,
+)
 from jinja2 import compiler as jinja_compiler
 from jinja2.bccache import Bucket
+from jinja2.exceptions import SecurityError
+from jinja2.loaders import split_template_path
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.records import record
+from hpclaunch.core.resources import TooMuch, bounded
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import LIBRARY, JobSpec
 from hpclaunch.core.units import CONTROL, count, format_walltime
@@ -25,6 +39,9 @@ from hpclaunch.launchers import LAUNCHERS
 _PLAIN_DIRECTIVE = re.compile(r"[^\s\"'\\#\x00-\x1f\x7f]+")
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _WIDTH = 106
+_LARGEST_EXPONENT = 64
+_LARGEST_FILE = 256 * 1024
+"""Bytes of a template, or of the library."""
 
 Roots = Sequence[tuple[str, Path]]
 
@@ -49,10 +66,14 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | 
     text = library(roots)
     inside = text.removeprefix("# shellcheck shell=bash\n")  # allowed only at the beginning of a file
     about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
+    launcher, scheduler = LAUNCHERS[spec.launcher], SCHEDULERS[spec.scheduler]
+    values = {"spec": spec, "launcher": launcher, "scheduler": scheduler, "library": about, "standalone": standalone}
     try:
-        template = environment.get_template(spec.template)
-        launcher, scheduler = LAUNCHERS[spec.launcher], SCHEDULERS[spec.scheduler]
-        return template.render(spec=spec, launcher=launcher, scheduler=scheduler, library=about, standalone=standalone)
+        # A template is a program: one of a project could compute for ever.
+        with bounded() if override_of(spec, roots) else contextlib.nullcontext():
+            return environment.get_template(spec.template).render(values)
+    except TooMuch as error:
+        raise InvalidFile(Fault(where=f"template {spec.template}", what=str(error))) from None
     except RecursionError:
         what = f'extends itself; to build on the bundled one, extend "bundled/{spec.template}"'
         raise InvalidFile(Fault(where=f"template {spec.template}", what=what)) from None
@@ -65,10 +86,10 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | 
 
 def library(roots: Roots) -> str:
     """Return the library that a script needs beside it. Raises InvalidFile if it cannot be read."""
-    path = next((folder / LIBRARY for _, folder in roots if (folder / LIBRARY).is_file()), roots[-1][1] / LIBRARY)
+    path = next((folder / LIBRARY for _, folder in roots if os.path.isfile(folder / LIBRARY)), roots[-1][1] / LIBRARY)
     try:
-        return path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return read_bytes(path, _LARGEST_FILE).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise InvalidFile(Fault(where=str(path), what=f"the library of the scripts cannot be read: {error}")) from None
 
 
@@ -76,7 +97,7 @@ def override_of(spec: JobSpec, roots: Roots) -> Path | None:
     """Return the project's or the user's own template that replaces a bundled one, or None."""
     for origin, folder in roots:
         for name in (spec.template, "base.sh.j2", LIBRARY):
-            if origin != "bundled" and (folder / name).is_file():
+            if origin != "bundled" and os.path.isfile(folder / name):
                 return folder / name
     return None
 
@@ -117,11 +138,35 @@ class CompiledTemplates(FileSystemBytecodeCache):
         return status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
-def _environment(roots: Roots, cache: Path | None) -> ImmutableSandboxedEnvironment:
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox, without powers that no limit of time could interrupt."""
+
+    intercepted_binops = frozenset({"**"})
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Return left ** right. Raises SecurityError for a large exponent."""
+        if not isinstance(right, int | float) or abs(right) > _LARGEST_EXPONENT:
+            raise SecurityError(f"an exponent may be at most {_LARGEST_EXPONENT}")
+        return super().call_binop(context, operator, left, right)
+
+
+class _SmallFiles(FileSystemLoader):
+    """Templates in a folder, whose size is looked at before they are read."""
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        """Return a template's text, its path, and whether it is unchanged. Raises TemplateError for a large one."""
+        for folder in self.searchpath:
+            file = os.path.join(folder, *split_template_path(template))
+            if os.path.isfile(file) and os.path.getsize(file) > _LARGEST_FILE:
+                raise TemplateError(f"{file} is larger than {_LARGEST_FILE // 1024} KB")
+        return super().get_source(environment, template)
+
+
+def _environment(roots: Roots, cache: Path | None) -> _Sandbox:
     shipped = str(roots[-1][1])
-    loaders = [FileSystemLoader(str(folder)) for _, folder in roots]
-    environment = ImmutableSandboxedEnvironment(
-        loader=ChoiceLoader([*loaders, PrefixLoader({"bundled": FileSystemLoader(shipped)})]),
+    loaders = [_SmallFiles(str(folder)) for _, folder in roots]
+    environment = _Sandbox(
+        loader=ChoiceLoader([*loaders, PrefixLoader({"bundled": _SmallFiles(shipped)})]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

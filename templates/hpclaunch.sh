@@ -67,10 +67,15 @@ begin() { # begin SCHEDULER [SETTING=VALUE...]: claim the run directory, and wri
   export HPCLAUNCH_CHECKPOINT_DIR="$HPCLAUNCH_RUN_DIR/checkpoints"
   mkdir -p "$attempt" "$HPCLAUNCH_CHECKPOINT_DIR" 2> /dev/null || not_writable
   trap 'printf "%s\n" "$?" > "$attempt/exit-code"' EXIT
+  trap 'mark_terminated; exit 143' TERM # else bash would end with the exit code of its last command, which may be 0
   date -u +%Y-%m-%dT%H:%M:%SZ > "$attempt/started"
   export HPCLAUNCH_EXIT_FILE="$attempt/first-failure"
   starts=$(find "$HPCLAUNCH_RUN_DIR/attempts" -name started | wc -l)
   export HPCLAUNCH_RESTART_COUNT=$((starts - 1))
+}
+
+mark_terminated() { # write after how many seconds this script got its first SIGTERM: it has not failed by itself
+  [ -e "$attempt/terminated" ] || printf '%s\n' "$SECONDS" > "$attempt/terminated"
 }
 
 not_writable() {
@@ -303,6 +308,7 @@ start_apart() { # start a command in the background, in a process group of its o
 }
 
 pass_signal() { # pass a signal on to the ranks: at once, or as soon as they are started
+  [ "$1" != TERM ] || mark_terminated
   asked=${asked:-$SECONDS}
   received=${pass_on:-$1}
   [ -z "$launcher" ] || signal_ranks "$received"

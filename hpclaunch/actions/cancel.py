@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hpclaunch import runs
-from hpclaunch.actions.states import refreshed, unsubmitted_fault, with_status
-from hpclaunch.core.errors import Refused
+from hpclaunch.actions.identity import obstacle, other_users, require_permission
+from hpclaunch.actions.states import is_recent, refreshed, unsubmitted_fault
+from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run
-from hpclaunch.schedulers import NEVER_BEGUN, scheduler_of
+from hpclaunch.schedulers import scheduler_of
+
+FORGOTTEN = "FORGOTTEN"
+"""The state of a run that a person has closed."""
 
 
 def cancellable(found: Sequence[Run]) -> list[Run]:
-    """Return the runs whose job has not ended. Raises Refused for runs that were never submitted."""
-    unsubmitted = [run for run in found if not run.final and not has_a_job(run)]
+    """Return the runs whose job has not ended.
+
+    Raises Refused for runs that were never submitted, those of other users, and those of other clusters.
+    """
+    active = [run for run in found if not run.final]
+    require_permission(active)
+    unsubmitted = [run for run in active if not has_a_job(run)]
     if unsubmitted:
         raise Refused([unsubmitted_fault(run) for run in unsubmitted])
-    return [run for run in found if not run.final]
+    return active
 
 
 def has_a_job(run: Run) -> bool:
@@ -25,30 +37,86 @@ def has_a_job(run: Run) -> bool:
     return bool(run.job_id) or (run.tasks > 0 and bool(run.earlier) and run.state != "SUBMITTING")
 
 
+def all_cancellable(found: Sequence[Run]) -> list[Run]:
+    """Return the runs that ``cancel --all`` ends: those of this user, whose jobs the scheduler here knows."""
+    return [run for run in found if not run.final and has_a_job(run) and obstacle(run) is None]
+
+
 def cancel(found: Sequence[Run]) -> list[Run]:
     """Cancel runs with one call to each scheduler, and return them with their new states; ended runs do not change.
 
-    Raises Refused for a run that was never submitted, and SchedulerError.
+    Raises SchedulerError, and Refused for a run that was never submitted or of which the scheduler has no job.
     """
     active = cancellable(found)
+    cancelled: set[str] = set()
     for name in {run.scheduler for run in active}:
-        own = [run for run in active if run.scheduler == name]
-        jobs = [job for run in own for job in runs.jobs_of(run)]
-        ended = bool(jobs) and scheduler_of(name).cancel(jobs)
+        jobs = [job for run in active if run.scheduler == name for job in runs.jobs_of(run)]
+        ended = set(scheduler_of(name).cancel(jobs)) if jobs else set()
+        for job in jobs:
+            if job.job_id in ended:
+                runs.mark_cancelled(job, job.job_id)
+                cancelled.add(str(job.path))
         # A later question to such a scheduler has no answer, so the end is recorded now.
         if ended and not scheduler_row(name).remembers_cancelled:
-            found = [runs.change(run, state="CANCELLED") if run in jobs else run for run in found]
-    waited = {run.path for run in active if run.index >= 0 and run.state == "PENDING"}
-    return [_mark_cancelled(run) if run.path in waited else run for run in refreshed(found)]
+            found = [runs.change(run, state="CANCELLED") if str(run.path) in cancelled else run for run in found]
+    now = refreshed(found)
+    missed = {run.path for run in active if str(run.path) not in cancelled}
+    faults = [_no_job_fault(run) for run in now if run.path in missed and not run.final]
+    if faults:
+        raise Refused(faults)
+    return now
 
 
-def _mark_cancelled(run: Run) -> Run:
-    """Return a run of an array that was cancelled while it waited.
+def _no_job_fault(run: Run) -> Fault:
+    what = f"nothing was cancelled for {run.label}: {scheduler_row(run.scheduler).title} lists no job of this run"
+    return Fault(what=what, next=f"hpclaunch status {run.label}; to close it: hpclaunch runs forget {run.label}")
 
-    Slurm's queue forgets such a task at once, and accounting lists it only later.
+
+def forgettable(found: Sequence[Run]) -> list[Run]:
+    """Return the runs. Raises Refused, with every reason, for those whose state is known or can still be found out."""
+    faults = [fault for run in found if (fault := _known_state_fault(run))]
+    if faults:
+        raise Refused(faults)
+    return list(found)
+
+
+def _known_state_fault(run: Run) -> Fault | None:
+    """Return why a run may not be closed by a person; None if it may."""
+    theirs = other_users(run)
+    if theirs or obstacle(run):
+        return theirs  # nobody can ask from here about a run of another cluster
+    if run.final:
+        return Fault(what=f"{run.label} has ended: it is {run.state}", next=f"hpclaunch runs clean {run.label}")
+    if run.state == "SUBMITTING" and not is_recent(run):
+        return None
+    if run.state in ("RENDERED", "INCOMPLETE", "SUBMITTING"):
+        return unsubmitted_fault(run)
+    if run.state != "UNKNOWN":
+        return Fault(what=f"{run.label} is {run.state}", next=f"hpclaunch cancel {run.label}")
+    return None
+
+
+def forget(found: Sequence[Run]) -> list[Run]:
+    """Record the runs as FORGOTTEN, with the user, the time and the last known state, and return them.
+
+    No job is cancelled, and no file is deleted. Raises Refused for a record that cannot be written.
     """
-    if run.state != "UNKNOWN" or run.reason:
-        return run
-    cancelled = with_status(run, NEVER_BEGUN)
-    runs.record_tasks(runs.whole_of(run), {run.index: cancelled})
-    return cancelled
+    forgotten = []
+    for run in forgettable(found):
+        when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+        reason = f"closed by the user with uid {os.getuid()} on {when}; its last known state was {run.state}"
+        try:
+            forgotten.append(_close(run, reason))
+        except OSError as error:
+            raise Refused(Fault(where=str(run.path), what=f"cannot be written: {error.strerror}")) from None
+    return forgotten
+
+
+def _close(run: Run, reason: str) -> Run:
+    if run.index < 0 and not run.tasks:
+        return runs.change(run, state=FORGOTTEN, reason=reason)
+    array = runs.whole_of(run)
+    tasks = runs.tasks_of(array, [run.index] if run.index >= 0 else None)
+    closed = {task.index: replace(task, state=FORGOTTEN, reason=reason) for task in tasks if not task.final}
+    array = runs.record_tasks(array, closed) if array.job_id else runs.change(array, state=FORGOTTEN, reason=reason)
+    return runs.task_of(array, run.index) if run.index >= 0 else array

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
+from hpclaunch.actions.identity import obstacle, other_users
 from hpclaunch.actions.inspect import size_of
 from hpclaunch.core.errors import Fault, NotFound, Refused
+from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
+from hpclaunch.runs.create import REQUEST
 
 if TYPE_CHECKING:
     from hpclaunch.actions.system import System
@@ -33,18 +36,53 @@ class Deletion:
     size: int
 
 
+def of_folder(system: System, found: Sequence[Run]) -> list[Run]:
+    """Return the runs of the current folder: those that were submitted there or below, or whose directories are."""
+    here = system.cwd.resolve()
+    return [run for run in found if run.path.is_relative_to(here) or _submission_folder(run).is_relative_to(here)]
+
+
+def _submission_folder(run: Run) -> Path:
+    """Return the folder in which the run was submitted; that of its directory if this is not known."""
+    folder = json_object(read_text(run.home / REQUEST)).get("cwd")
+    return Path(folder) if isinstance(folder, str) else run.home
+
+
+def of_this_user(found: Sequence[Run]) -> list[Run]:
+    """Return the runs whose directories belong to this user: nobody deletes those of others."""
+    return [run for run in found if _owner_of(run.path) == os.geteuid()]
+
+
+def refuse_others(found: Sequence[Run]) -> None:
+    """Raise Refused if a directory belongs to another user."""
+    others = [run for run in found if run not in of_this_user(found)]
+    if others:
+        step = "ls -ld names its owner"
+        raise Refused([Fault(where=str(run.path), what="belongs to another user", next=step) for run in others])
+
+
+def _owner_of(path: Path) -> int:
+    try:
+        return os.lstat(path).st_uid
+    except OSError:
+        return -1
+
+
 def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datetime) -> tuple[list[Run], list[Run]]:
     """Return (runs whose directory can be deleted, runs that are old enough but are kept), newest first.
 
     Runs that have ended can be deleted, and directories that were never finished. A run that is UNKNOWN may still be
-    running, and one that is RENDERED may have been submitted by hand.
+    running, and one that is RENDERED may have been submitted by hand. Another user's run is always kept.
     """
     ordered = sorted(found, key=lambda run: run.created, reverse=True)
     old = [run for run in ordered[keep:] if _age(run, now) >= older_than]
     ended = [
         run
         for run in old
-        if run.index < 0 and run.state in _ENDED and (run.state != "INCOMPLETE" or _age(run, now) > _UNFINISHED_AFTER)
+        if run.index < 0
+        and run.state in _ENDED
+        and other_users(run) is None
+        and (run.state != "INCOMPLETE" or _age(run, now) > _UNFINISHED_AFTER)
     ]
     return ended, [run for run in old if run not in ended]
 
@@ -52,13 +90,17 @@ def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datet
 def explain_kept(run: Run) -> Fault:
     """Return why this run's directory is kept, and what to do."""
     name = run.label
+    fault = other_users(run) if run.final else obstacle(run)
+    if fault:
+        return fault
     if run.index >= 0:
         array = run.home.name
         what = f"{name} is one run of the job array {array}, which can only be deleted completely"
         return Fault(what=what, next=f"hpclaunch runs clean {array}")
     steps = {
         "RENDERED": f"check that it was not submitted by hand, then: rm -r {shlex.quote(str(run.path))}",
-        "UNKNOWN": f"it may still be running; to ask the scheduler again: hpclaunch status {name}",
+        "UNKNOWN": f"it may still be running; to ask the scheduler again: hpclaunch status {name}; if nobody can know "
+        f"its end: hpclaunch runs forget {name}",
         "SUBMITTING": f"to see whether it was queued: hpclaunch status {name}",
         "INCOMPLETE": "a submission may still be writing it; try again in an hour",
     }
@@ -99,6 +141,7 @@ def delete(system: System, deletions: Sequence[Run], tell: Callable[[str], None]
             except OSError as error:
                 faults.append(Fault(where=str(error.filename or run.path), what=f"cannot be deleted: {error.strerror}"))
     runs.forget(system.index, [run.path for run in deleted])
+    runs.unlist_own(system.index.parent, deleted)
     if faults:
         raise Refused(faults)
     return deleted

@@ -22,7 +22,7 @@ from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.users import user_name
 from hpclaunch.schedulers import Scheduler, scheduler_of
-from hpclaunch.sites.describe import Described, Here
+from hpclaunch.sites.describe.draft import Described, Here
 from hpclaunch.sites.describe.writing import text_of
 from hpclaunch.sites.detect import cluster_name, detect_own_site, detect_site, machine
 

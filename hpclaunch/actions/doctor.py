@@ -22,7 +22,7 @@ from hpclaunch.actions.system import System
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.files import json_object, read_end, read_text
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
@@ -196,7 +196,7 @@ def findings(run: Run) -> list[Check]:
     layout = spec["layout"]
     ranks = _read_ranks(run, layout["nodes"] * layout["tasks_per_node"])
     logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
-    log = "".join(read_text(path)[-_LONGEST_LOG:] for path in logs) if logs else None
+    log = "".join(read_end(path, _LONGEST_LOG).decode("utf-8", errors="replace") for path in logs) if logs else None
     return diagnose(
         ProbeEvidence(
             spec=spec,

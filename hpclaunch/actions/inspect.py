@@ -50,8 +50,11 @@ def checkpoints(run: Run) -> list[Path]:
 
 def final_metrics(run: Run) -> dict[str, Any]:
     """Return the run's result: the last event ``end`` in its metrics.jsonl; empty if there is none."""
-    ends = [event for event in run.metrics() if event.get("event") == "end"]
-    return ends[-1] if ends else {}
+    last: dict[str, Any] = {}
+    for event in run.metrics():
+        if event.get("event") == "end":
+            last = event
+    return last
 
 
 def numbers(run: Run) -> dict[str, str]:

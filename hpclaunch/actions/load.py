@@ -12,6 +12,7 @@ from hpclaunch.config.job import Job, load_job, looks_like_path
 from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidRequest
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Context, Request
 from hpclaunch.resolve.case import Case
@@ -79,14 +80,18 @@ def _run_dir(system: System, case: Case, runs_dir: str | None) -> str:
     return f"{root}/{case.job.name}-{when}-{system.unique()}"
 
 
+_LARGEST_HOSTS_FILE = 4 * 2**20
+
+
 def _hosts(system: System, request: Request) -> tuple[str, ...]:
     if request.hosts_file is None:
         return ()
     path = system.cwd / request.hosts_file
     try:
-        lines = [line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_bytes(path, _LARGEST_HOSTS_FILE).decode("utf-8")
+    except (OSError, ValueError) as error:
         raise InvalidRequest(Fault(where=str(path), what=f"the hosts file cannot be read: {error}")) from None
+    lines = [line.split("#")[0].split() for line in text.splitlines()]
     return tuple(words[0] for words in lines if words)
 
 
@@ -101,6 +106,10 @@ def _own_files(system: System, request: Request, site: Site) -> list[str]:
     notices = [
         f"the {noun} is the {file.origin}'s own: {file.path}" for noun, file in files if file.origin != "bundled"
     ]
-    if (system.cwd / PROJECT_FILE).is_file():
+    for family in (SITE, JOB):
+        for origin, folder in system.catalog.roots(family.folder):
+            if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
+                notices.append(f"the {family.noun} files of the {origin} are not used, as you may not read {folder}")
+    if os.path.isfile(system.cwd / PROJECT_FILE):
         notices.append(f"the project's settings apply: {system.cwd / PROJECT_FILE}")
     return notices

@@ -19,6 +19,8 @@ from hpclaunch.core.spec import DataNeed, JobSpec
 from hpclaunch.launchers import launcher_row
 from hpclaunch.runs.snapshot import choose, faults_of
 
+_MOST_NAMED = 5
+
 
 def check(prepared: Prepared) -> None:
     """Raise Refused with all reasons against submitting: from resolving, from this machine, from the scheduler."""
@@ -93,9 +95,15 @@ def remarks(prepared: Prepared) -> list[str]:
     ]
     if not spec.code.source_only or faults_of(spec.code):  # a job is copied completely or refused
         return notices
-    narrowed = choose(spec.code).narrowed
-    what = f"{narrowed}: only {spec.code.entry} is copied, not the modules that it imports from there"
-    return [*notices, what] if narrowed else notices
+    chosen = choose(spec.code)
+    if chosen.narrowed:
+        notices.append(
+            f"{chosen.narrowed}: only {spec.code.entry} is copied, not the modules that it imports from there"
+        )
+    if chosen.closed:
+        named = ", ".join(chosen.closed[:_MOST_NAMED]) + (", ..." if chosen.closed[_MOST_NAMED:] else "")
+        notices.append(f"not copied, as you may not read them: {named}")
+    return notices
 
 
 def secret_file(spec: JobSpec, name: str) -> Path:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from functools import partial
 
 from hpclaunch import runs
 from hpclaunch.actions.advice import advised
+from hpclaunch.actions.identity import require_own_site
 from hpclaunch.actions.load import load
 from hpclaunch.actions.preflight import check
 from hpclaunch.actions.retry import start_in_array
 from hpclaunch.actions.start import hand_over
 from hpclaunch.actions.states import NEVER_QUEUED, unsubmitted_fault
-from hpclaunch.actions.submit import Prepared, prepare_case
+from hpclaunch.actions.submit import Prepared, follow_live_limit, prepare_case
 from hpclaunch.actions.system import System
 from hpclaunch.config.job import Job, script_job
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import LIBRARY, Request
+from hpclaunch.core.spec import LIBRARY
 from hpclaunch.runs import Run
-from hpclaunch.runs.create import REQUEST
+from hpclaunch.runs.request_file import read_request
 
 
 @record
@@ -48,23 +48,27 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
     keeps its global batch, optimizer, schedule and rate, unless a ``recipe`` is named. Raises Refused for a run that
     has not ended or that completed, and for a number of ranks that cannot share its batch.
     """
+    require_own_site(run)
     if run.tasks or run.index >= 0:
         return _resume_in_array(run, changes), []
     _refuse_unended(run)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
-    options = scheduler_row(run.scheduler).excluding(run.excluded)
+    row = scheduler_row(run.scheduler)
     if changes.none:
         text = read_text(run.script)
         if not text:
             raise Refused(Fault(where=str(run.script), what="cannot be read", next="hpclaunch submit"))
         os.utime(run.script)  # the script counts its restarts from here
         recorded = run.spec().get("walltime")
-        return hand_over(run, text, recorded if isinstance(recorded, int) else 0, options, earlier=earlier), []
+        text = row.without_nodes(text, run.excluded)
+        return hand_over(run, text, recorded if isinstance(recorded, int) else 0, earlier=earlier), []
     prepared, remarks = _prepare_resumed(system, run, changes)
+    prepared = follow_live_limit(system, prepared)
     check(prepared)
-    _write(run, prepared, len(earlier))
     warnings = [*prepared.notices, *remarks]
-    return hand_over(run, prepared.text, prepared.spec.walltime, options, earlier=earlier), warnings
+    text = row.without_nodes(prepared.text, run.excluded)
+    write = partial(_write, run, prepared, len(earlier))
+    return hand_over(run, text, prepared.spec.walltime, write=write, earlier=earlier), warnings
 
 
 def _resume_in_array(run: Run, changes: Changes) -> Run:
@@ -85,7 +89,7 @@ def _resume_in_array(run: Run, changes: Changes) -> Run:
             (task.path / "resumed").touch()  # the script counts its restarts from here
         except OSError as error:
             raise Refused(Fault(where=str(task.path), what=f"cannot be written: {error.strerror}")) from None
-    return start_in_array(run, [task.index for task in ended], run.excluded)
+    return start_in_array(run, [task.index for task in ended], run.excluded, run.excluded_because)
 
 
 def _refuse_unended(run: Run) -> None:
@@ -101,18 +105,12 @@ def _refuse_unended(run: Run) -> None:
 
 def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepared, list[str]]:
     """Plan and render the run's recorded request again, with the changes; returns remarks on the batch, too."""
-    recorded = json_object(read_text(run.path / REQUEST))
-    known = {field.name for field in fields(Request)}
-    typed = {key: _tuples(value) for key, value in recorded.items() if key in known}
-    if "target" not in typed or not isinstance(recorded.get("cwd"), str):
-        what = "the file with the run's request is missing or damaged"
-        after = "resume it without --nodes, --walltime and --recipe"
-        raise Refused(Fault(where=str(run.path / REQUEST), what=what, next=after))
-    request = Request(**{**typed, "site": run.site})
+    typed, folder = read_request(run.path)
+    request = replace(typed, site=run.site)
     # The same node count as before, unless another is typed: the planner might choose another one now.
     nodes, walltime = changes.nodes or _nodes_before(run) or request.nodes, changes.walltime or request.walltime
     request = replace(request, nodes=nodes, walltime=walltime, recipe=changes.recipe or request.recipe)
-    there = replace(system, cwd=Path(recorded["cwd"]))
+    there = replace(system, cwd=folder)
     case = load(there, request, job=_job_of(run))
     case = replace(case, context=replace(case.context, run_dir=str(run.path)))
     if changes.recipe is None and case.job.training is not None:
@@ -143,11 +141,6 @@ def _job_of(run: Run) -> Job:
     from hpclaunch.config.fileformat import read
 
     return read(run.path / "code" / "job.yaml", Job, name=run.name, folder=str(run.path / "code"))
-
-
-def _tuples(value: Any) -> Any:
-    """Return JSON's lists as tuples, which they were before they were written."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _write(run: Run, prepared: Prepared, number: int) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from hpclaunch import runs
+from hpclaunch.actions.identity import require_own_site
 from hpclaunch.actions.start import hand_over
 from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
-from hpclaunch.runs import Run
-from hpclaunch.runs.retry_policy import Ending, RetryDecision, decide, merged
+from hpclaunch.runs import RecordChange, Run
+from hpclaunch.runs.node_lists import names_in
+from hpclaunch.runs.retry_policy import Ending, decide, merged
 from hpclaunch.schedulers import scheduler_of
+
+Unwell = Callable[[str, "float | None"], Mapping[str, str]]
 
 
 def retry(run: Run, tell: Callable[[str], None]) -> Run:
@@ -24,16 +29,22 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     """
     if run.tasks or run.index >= 0:
         return retry_in_array(run, tell)
+    require_own_site(run)
     decision = decide(ending_of(run))
     if not decision.again:
         raise _retry_refusal(run, decision.reason)
-    text = script_of(run)
-    directives, walltime = submission_options(run)
-    excluded = merged(run.excluded or directives.get("exclude", ""), decision.exclude)
-    options = scheduler_row(run.scheduler).excluding(excluded)
-    tell(f"{run.label}: {decision.reason}; starting it again" + (f" without {excluded}" if excluded else ""))
+    excluded, because = _nodes_to_exclude(decision.exclude, run)
+    text = scheduler_row(run.scheduler).without_nodes(script_of(run), excluded)
+    _, walltime = submission_options(run)
+    tell(f"{run.label}: {decision.reason}; starting it again" + _exclusion_words(excluded, decision.exclude))
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
-    return hand_over(run, text, walltime, options, earlier=earlier, excluded=excluded)
+    return hand_over(run, text, walltime, earlier=earlier, excluded=excluded, excluded_because=because)
+
+
+def _exclusion_words(excluded: str, evidence: Mapping[str, str]) -> str:
+    """Return the nodes that the new start avoids, with the evidence against those that this failure added."""
+    reasons = "; ".join(f"{node}: {why}" for node, why in evidence.items())
+    return (f" without {excluded}" if excluded else "") + (f" ({reasons})" if reasons else "")
 
 
 def _retry_refusal(run: Run, reason: str) -> Refused:
@@ -57,38 +68,46 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
 
     Raises Refused if a new start can help none of them, and SchedulerError.
     """
+    require_own_site(run)
     is_single = run.index >= 0
     failed = [] if is_single else [task for task in runs.tasks_of(run) if task.final and task.state != "COMPLETED"]
     ended = [run] if is_single else failed
-    unwell = lru_cache(scheduler_of(run.scheduler).unwell)  # asked once for each list of nodes
-    decisions = {task.index: decide(ending_of(task, unwell)) for task in ended}
+    ask_once = lru_cache(scheduler_of(run.scheduler).unwell)  # once for each list of nodes
+    decisions = {task.index: decide(ending_of(task, lambda nodes, _: ask_once(nodes))) for task in ended}
     again = {index: decision for index, decision in decisions.items() if decision.again}
     if not again:
         reasons = [decision.reason for decision in decisions.values()]
         raise _retry_refusal(run, reasons[0] if reasons else "none of its runs has failed")
-    excluded = _nodes_to_exclude(again.values(), run)
+    evidence = {node: why for decision in again.values() for node, why in decision.exclude.items()}
+    excluded, because = _nodes_to_exclude(evidence, run)
     subject = run.label if is_single else f"{count(len(again), 'run')} of {run.label}"
     reason = ", ".join(dict.fromkeys(decision.reason for decision in again.values()))
-    tell(f"{subject}: {reason}; starting again" + (f" without {excluded}" if excluded else ""))
-    return start_in_array(run, list(again), excluded)
+    tell(f"{subject}: {reason}; starting again" + _exclusion_words(excluded, evidence))
+    return start_in_array(run, list(again), excluded, because)
 
 
-def _nodes_to_exclude(decisions: Iterable[RetryDecision], run: Run) -> str:
-    """Return the nodes for --exclude: of earlier starts (or typed), and of these failures."""
+def _nodes_to_exclude(evidence: Mapping[str, str], run: Run) -> tuple[str, str]:
+    """Return the nodes to exclude (of earlier starts or typed, and of this failure), and the evidence against them."""
     directives, _ = submission_options(run)
-    bad_nodes = dict.fromkeys(node for decision in decisions for node in decision.exclude)
-    return merged(runs.whole_of(run).excluded or directives.get("exclude", ""), tuple(bad_nodes))
+    array = runs.whole_of(run)
+    known = names_in(array.excluded)
+    fresh = [f"{node}: {why}" for node, why in evidence.items() if node not in known]
+    because = "; ".join([*([array.excluded_because] if array.excluded_because else []), *fresh])
+    return merged(array.excluded or directives.get("exclude", ""), [*evidence]), because
 
 
-def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
-    """Submit some runs of an array again with one sbatch; return ``run``, which is the array or one of its runs."""
+def start_in_array(run: Run, indices: Sequence[int], excluded: str, because: str) -> Run:
+    """Submit some runs of an array again with one sbatch; return ``run``, which is the array or one of its runs.
+
+    ``because`` is the evidence against the ``excluded`` nodes.
+    """
     array = runs.whole_of(run)
     for task in runs.tasks_of(array, indices):
         runs.release(task)
     directives, walltime = submission_options(run)
     part = "" if len(indices) == array.tasks else runs.spelled(indices)
     row = scheduler_row(run.scheduler)
-    options = row.excluding(excluded)
+    options: list[str] = []
     at_once = directives.get("array", "").partition("%")[2]
     if part:
         options.append(row.array_option.format(part + (f"%{at_once}" if at_once else "")))
@@ -96,15 +115,21 @@ def start_in_array(run: Run, indices: Sequence[int], excluded: str) -> Run:
     before = len(array.earlier) + bool(array.job_id)
     parts = (*array.parts, *[""] * before)[:before]
     earlier = (*array.earlier, array.job_id) if array.job_id else array.earlier
-    parts = (*parts, part)
-    array = hand_over(array, script_of(array), walltime, options, earlier=earlier, parts=parts, excluded=excluded)
+    text = row.without_nodes(script_of(array), excluded)
+    news: RecordChange = {"earlier": earlier, "parts": (*parts, part)}
+    news.update({"excluded": excluded, "excluded_because": because})
+    array = hand_over(array, text, walltime, options, **news)
     return runs.task_of(array, run.index) if run.index >= 0 else array
+
+
+_LARGEST_SCRIPT = 4 * 2**20
+"""Bytes; slurmctld refuses a larger one, unless its max_script_size says otherwise (slurm.conf manual)."""
 
 
 def script_of(run: Run) -> str:
     """Return the text of the submitted script. Raises Refused if it cannot be read."""
     try:
-        return run.script.read_text(encoding="utf-8", errors="surrogateescape")
+        return read_bytes(run.script, _LARGEST_SCRIPT).decode("utf-8", errors="surrogateescape")
     except OSError as error:
         raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
 
@@ -117,31 +142,36 @@ def submission_options(run: Run) -> tuple[dict[str, str], int]:
     return {str(name): str(value) for name, value in valid}, walltime if isinstance(walltime, int) else 0
 
 
-def ending_of(run: Run, unwell: Callable[[str], tuple[str, ...]] | None = None) -> Ending:
-    """Return how a run ended, for the decision about a new start. ``unwell`` returns the broken ones of some nodes."""
+def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
+    """Return how a run ended, for the decision about a new start. ``unwell``: see ``schedulers.Scheduler``."""
     unwell = unwell or scheduler_of(run.scheduler).unwell
-    attempts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
-    marker = run.path / "attempts" / attempts[-1] / "first-failure" if attempts else Path("/nonexistent")
+    start = runs.last_start(run)
     blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")  # only then is a question about the nodes worth a call
-    single = bool(run.nodes) and not any(sign in run.nodes for sign in ",[")  # Slurm writes several as n1,n2 or n[1-2]
     return Ending(
         state=run.state,
         exit_code=run.exit_code,
-        log=_end_of_log(run),
-        ranks_failed=marker.is_file(),
-        nodes=1 if single else 0,
-        only_node=run.nodes if single else "",
-        unwell=unwell(run.nodes) if blamable else (),
+        log=runs.end_of_log(run),
+        ranks_failed=bool(start) and os.path.isfile(run.path / "attempts" / start / "first-failure"),
+        nodes=names_in(run.nodes),
+        tasks_per_node=_tasks_per_node(run),
+        unwell=unwell(run.nodes, _start_time(run, start)) if blamable else {},
     )
 
 
-def _end_of_log(run: Run, most: int = 64 * 2**10) -> str:
-    logs = run.logs()
-    if not logs:
-        return ""
+def _start_time(run: Run, start: str) -> float | None:
+    """Return when a start began, in seconds of the epoch; None if that is not known."""
     try:
-        with logs[-1].open("rb") as file:
-            file.seek(max(0, logs[-1].stat().st_size - most))
-            return file.read(most).decode("utf-8", errors="replace")
+        return (run.path / "attempts" / start / "started").stat().st_mtime if start else None
     except OSError:
-        return ""
+        return None
+
+
+def _tasks_per_node(run: Run) -> int:
+    """Return how many consecutive tasks each node has; 0 if that is not known, or typed options distribute them."""
+    spec = run.spec()
+    layout, launch = spec.get("layout"), spec.get("launch")
+    tasks = layout.get("tasks_per_node") if isinstance(layout, dict) else None
+    words = [str(word) for word in launch] if isinstance(launch, list) else []
+    distributed = [word for word in words if word.startswith(("-m", "--distribution"))]
+    options, _ = submission_options(run)
+    return tasks if isinstance(tasks, int) and not distributed and "distribution" not in options else 0

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch import runs
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.actions.identity import controller_differs, obstacle, other_users, require_permission
+from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, leases
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from hpclaunch.runs import RecordChange
 
 _PATIENCE_S = 300
-"""No submission takes longer: a run that is still SUBMITTING then was interrupted."""
+"""For so long after a failure accounting may still add exit codes."""
 _MOST_NAMED = 5
 NEVER_QUEUED = ("RENDERED", "INCOMPLETE")
 """States of runs that were never submitted, and so will never end."""
@@ -33,13 +34,31 @@ def refreshed(found: Sequence[Run]) -> list[Run]:
 
     The runs of a job array are updated through the array, which is one record for all of them.
     """
-    # The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
     parents = {run.home: runs.whole_of(run) for run in found}
-    recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in parents.values()])
+    obstacles = {path: fault for path, run in parents.items() if (fault := _obstacle_to_asking(run))}
+    # The recorded runs, each array once, with job IDs from starts that hpclaunch did not see.
+    own = [run for path, run in parents.items() if path not in obstacles]
+    recorded = _settle_all([_follow_chain(_find_start_by_hand(run)) for run in own])
     tasks = {run.path: _open_tasks(run, found) for run in recorded if run.tasks}
     news = _ask_schedulers(recorded, tasks)
     updated = {run.path: _apply_news(run, tasks.get(run.path, []), news.get(run.scheduler, {})) for run in recorded}
-    return [runs.task_of(updated[run.home], run.index) if run.index >= 0 else updated[run.path] for run in found]
+    now = {**parents, **updated}
+    asked = [runs.task_of(now[run.home], run.index) if run.index >= 0 else now[run.path] for run in found]
+    return [_show_obstacle(run, obstacles.get(run.home)) for run in asked]
+
+
+def _obstacle_to_asking(run: Run) -> Fault | None:
+    """Return why nothing is asked or recorded about this run. For a run whose end is known the cluster is not asked."""
+    is_settled = run.final and not _may_change(run) and not (run.tasks and runs.is_unfinished(run))
+    return other_users(run) if is_settled else obstacle(run)
+
+
+def _show_obstacle(run: Run, fault: Fault | None) -> Run:
+    """Return the run in its last recorded state, with the reason why nothing was asked; the reason is not recorded."""
+    if fault is None:
+        return run
+    words = fault.what.removeprefix(f"{run.home.name} ")
+    return replace(run, reason=words if run.final else f"{words}; {fault.next}")
 
 
 def _ask_schedulers(recorded: Sequence[Run], tasks: Mapping[Path, Sequence[Run]]) -> dict[str, dict[str, Status]]:
@@ -110,7 +129,7 @@ def _record_news(run: Run, **news: Unpack[RecordChange]) -> Run:
     """Return the run with the changes, and record them if its directory can be written."""
     try:
         return runs.change(run, durable=False, **news)
-    except OSError:
+    except (OSError, NotFound):
         return replace(run, **news)
 
 
@@ -119,7 +138,10 @@ def _find_start_by_hand(run: Run) -> Run:
     if run.submission == "hpclaunch" or run.state in ("SUBMITTING", "INCOMPLETE"):
         return run
     places = "*/attempts/*/started" if run.tasks else "attempts/*/started"
-    markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    try:
+        markers = sorted(run.path.glob(places), key=lambda path: path.stat().st_mtime)
+    except OSError:  # another user's run, or a file system that fails
+        return run
     if not markers:
         return run
     newest = markers[-1].parent.name.rpartition(".")[0]
@@ -131,10 +153,10 @@ def _find_start_by_hand(run: Run) -> Run:
 
 def _follow_chain(run: Run) -> Run:
     """Return a run with the last job of its chain: a script that cannot requeue itself submits a successor."""
-    starts = [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
-    if not starts or not run.job_id:
+    start = runs.last_start(run)
+    if not start or not run.job_id:
         return run
-    text = read_text(run.path / "attempts" / starts[-1] / "next-job")
+    text = read_text(run.path / "attempts" / start / "next-job")
     successor = text.strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
     if not runs.JOB_ID.fullmatch(successor) or successor in (run.job_id, *run.earlier):
         return run
@@ -144,56 +166,80 @@ def _follow_chain(run: Run) -> Run:
     )
 
 
+def is_recent(run: Run) -> bool:
+    """Whether the run's record was written so recently that its submission may still be at work."""
+    return _age(run, runs.RECORD) < _PATIENCE_S
+
+
 def _settle_all(found: Sequence[Run]) -> list[Run]:
     """Find out what became of unanswered submissions: from their marker files, else by asking the scheduler."""
     settled = {run.path: run for run in found}
     for name in {run.scheduler for run in found}:
         lost = [run for run in found if run.scheduler == name and run.state == "SUBMITTING"]
         if lost:
+            silences = {run.path: leases.silence(run.path) for run in lost}  # first: what is found later is newer
             search = scheduler_of(name).search(lost)
-            settled.update({run.path: _settle_run(run, search) for run in lost})
+            settled.update({run.path: _settle_run(run, search, silences[run.path]) for run in lost})
     return [settled[run.path] for run in found]
 
 
-def _settle_run(run: Run, search: Search) -> Run:
+def _settle_run(run: Run, search: Search, silence: float) -> Run:
+    """Return the run with the outcome of its submission, if that is known.
+
+    ``silence``: the seconds since the submitting process gave a sign of life. The first recorded outcome counts, but a
+    job that exists is never left out.
+    """
     started = [name.rpartition(".")[0] for name in run.attempts()]
+    # A search elsewhere proves a job that it finds, by its working folder, but never that there is none.
+    is_elsewhere = controller_differs(run)
     new_ids = [job_id for job_id in (*search.jobs.get(run.path, ()), *started) if job_id not in run.earlier]
-    if new_ids:
-        return _record_news(run, job_id=new_ids[0], state="PENDING", reason="", submission="hpclaunch")
-    if not search.answered:
-        return _record_news(run, reason=search.words)
-    if _age(run, runs.RECORD) < _PATIENCE_S:
-        return replace(run, reason=run.reason or "the scheduler has not answered yet")
-    if search.certain:
+    is_lost = search.certain and not is_elsewhere and silence >= leases.PATIENCE_S
+    outcome = leases.settle(run.path, new_ids[0] if new_ids else leases.NOT_SUBMITTED if is_lost else "")
+    job_id = outcome if runs.JOB_ID.fullmatch(outcome) else (*new_ids, "")[0]
+    if job_id:
+        return _record_news(run, job_id=job_id, state="PENDING", reason="", submission="hpclaunch")
+    if outcome:
         reason = "the scheduler knows no job of this run, queued or ended"
         return _record_news(run, state="NOT_SUBMITTED", reason=reason)
+    if not search.answered:
+        return _record_news(run, reason=search.words)
+    if silence < leases.PATIENCE_S:
+        return replace(run, reason=run.reason or "the scheduler has not answered yet")
     return replace(run, reason="the scheduler has no job of this run in its queue, and does not know about ended jobs")
 
 
 def find(system: System, names: Sequence[str]) -> list[Run]:
-    """Return runs by name, directory or job ID, with their present states; without names the newest run.
+    """Return runs by name, directory or job ID, with their present states; without names the newest run of the user.
 
     Raises NotFound with every unknown name.
     """
     if names:
         found = runs.find_all(system.index, names, system.run_folders)
     else:
-        found = recorded_runs(system)[:1] or [runs.find(system.index, None, system.run_folders)]
+        newest = runs.newest_own(system.index.parent, recorded_runs(system))
+        found = [newest or runs.find(system.index, None, system.run_folders)]
     return refreshed(list({run.path: run for run in found}.values()))
 
 
 def recorded_runs(system: System) -> list[Run]:
-    """Return all runs with their last recorded states, newest first; warns of folders that the user may not read."""
+    """Return all runs with their last recorded states, newest first; warns of those that cannot be read."""
     found = runs.known(system.index, system.run_folders)
     warn_not_permitted(system, found.not_permitted)
+    if found.unreadable:
+        system.warn(f"skipped what cannot be read: {_list_some(found.unreadable)}; hpclaunch status PATH says why")
+    if found.newer:
+        system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_list_some(found.newer)}")
     return list(found.runs)
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:
     """Warn, in one line, of folders that were skipped because the user may not read them."""
     if folders:
-        named = ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
-        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {named}")
+        system.warn(f"skipped {count(len(folders), 'folder')} that you may not read: {_list_some(folders)}")
+
+
+def _list_some(folders: Sequence[Path]) -> str:
+    return ", ".join(map(str, folders[:_MOST_NAMED])) + (", ..." if folders[_MOST_NAMED:] else "")
 
 
 def all_runs(system: System) -> list[Run]:
@@ -211,7 +257,8 @@ def explanation(run: Run) -> str:
 
 
 def awaitable(found: Sequence[Run]) -> Sequence[Run]:
-    """Return the runs. Raises Refused for runs that were never submitted: waiting for them would never end."""
+    """Return the runs. Raises Refused for those whose end would never be seen: never submitted, or not asked about."""
+    require_permission([run for run in found if not run.final])
     unsubmitted = [run for run in found if run.state in NEVER_QUEUED]
     if unsubmitted:
         raise Refused([unsubmitted_fault(run) for run in unsubmitted])

@@ -16,6 +16,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.folders import cache_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec, Request, Script
+from hpclaunch.core.units import format_walltime
 from hpclaunch.resolve.case import Case
 
 if TYPE_CHECKING:
@@ -60,6 +61,28 @@ def prepare_case(system: System, case: Case) -> Prepared:
         notices.append(f"this machine belongs to {case.context.other_site}, but the script is for {spec.site}")
     script, from_templates = (Script(text="", library=""), []) if faults else _render(system, spec)
     return Prepared(case=case, spec=spec, script=script, notices=(*notices, *from_templates), faults=tuple(faults))
+
+
+def follow_live_limit(system: System, prepared: Prepared) -> Prepared:
+    """Return the submission; a run that can restart becomes a chain if the scheduler now allows less time per job.
+
+    The site file may say more than the partition allows today. Only submissions ask the scheduler: the script of a dry
+    run depends on files alone (decision 13), so the user gets a notice of the difference.
+    """
+    from hpclaunch.schedulers import scheduler_of
+
+    spec, context = prepared.spec, prepared.case.context
+    is_foreign = context.other_site or spec.site_status == "retired"
+    if prepared.faults or not spec.restarts.most or not spec.walltime or is_foreign:
+        return prepared
+    longest = scheduler_of(spec.scheduler).longest_walltime(spec.partition)
+    if longest is None or longest >= spec.walltime:
+        return prepared
+    followed = prepare_case(system, replace(prepared.case, context=replace(context, longest_job=longest)))
+    for notice in followed.notices:
+        if notice not in prepared.notices:
+            system.warn(f"the scheduler allows {format_walltime(longest)} per job now: {notice}")
+    return followed
 
 
 def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:

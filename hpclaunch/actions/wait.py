@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpclaunch.actions.identity import obstacle, require_permission
 from hpclaunch.actions.retry import retry
 from hpclaunch.actions.states import NEVER_QUEUED, refreshed
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
@@ -28,9 +29,11 @@ def follow(
     """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
 
     The scheduler is asked at growing intervals, up to 15 s. The logs of all starts (or of one ``rank``) are read every
-    half second. Raises SchedulerError if the state is UNKNOWN several times in a row.
+    half second. Raises SchedulerError if the state is UNKNOWN several times in a row, and Refused for a run that is not
+    asked about from here.
     """
     tail = Tail(run, rank)
+    require_permission([] if run.final else [run])
     pause = since = scheduler_row(run.scheduler).first_pause_s
     unknown = 0
     while True:
@@ -40,7 +43,9 @@ def follow(
         if unknown >= _PATIENCE:
             raise _lost_run_error(run)
         ended = run.final  # before the last read: what the run wrote until its end is in it
-        yield run, tail.read()
+        while text := tail.read():
+            yield run, text
+        yield run, b""
         if ended:
             return
         poll(0.5)
@@ -73,6 +78,7 @@ def wait(
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     runs = list(found)
     pause = max((scheduler_row(run.scheduler).first_pause_s for run in runs), default=0.0)
+    not_asked = {run.path for run in runs if not run.final and obstacle(run)}
     retries_left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
     while True:
         runs = refreshed(runs)
@@ -81,7 +87,7 @@ def wait(
         runs = _retry_ended(runs, retries_left, tell)
         yield runs
         lost = {path for path, times in unknown.items() if times >= _PATIENCE}
-        if all(run.final or run.state in NEVER_QUEUED or run.path in lost for run in runs):
+        if all(run.final or run.state in NEVER_QUEUED or run.path in lost | not_asked for run in runs):
             return
         pause = min(_lengthen_pause(pause, runs), deadline - time.monotonic())
         if pause <= 0:
@@ -165,6 +171,10 @@ def _ranks(spec: Mapping[str, Any]) -> int:
     return nodes * tasks if isinstance(nodes, int) and isinstance(tasks, int) else 0
 
 
+_BLOCK = 2**20
+"""Bytes of a log that are in memory at once."""
+
+
 class Tail:
     """Reads what was added to a run's log files since the last time, including those of later starts."""
 
@@ -174,15 +184,19 @@ class Tail:
         self._offsets: dict[Path, int] = {}
 
     def read(self) -> bytes:
-        """Return the new bytes of all log files, oldest file first. A shorter file is read from its start."""
-        new = []
+        """Return new bytes of the log files, oldest file first, a block at most; nothing if there are no more.
+
+        A shorter file is read from its start.
+        """
         for path in self._run.logs(self._rank):
             try:
                 with path.open("rb") as file:
                     offset = self._offsets.get(path, 0)
                     file.seek(offset if offset <= path.stat().st_size else 0)
-                    new.append(file.read())
+                    block = file.read(_BLOCK)
                     self._offsets[path] = file.tell()
             except OSError:
                 continue
-        return b"".join(new)
+            if block:
+                return block
+        return b""

@@ -1,16 +1,21 @@
-"""``runs list``, ``show``, ``compare``, ``clean`` and ``rebuild``: the run directories."""
+"""``runs list``, ``show``, ``compare``, ``clean``, ``forget``, ``adopt`` and ``rebuild``: the run directories."""
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpclaunch.cli import complete, flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS, count, parse_walltime
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.system import System
+    from hpclaunch.runs import Run
 
 app = typer.Typer(help="List, show, compare and delete run directories.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -47,10 +52,10 @@ def show(run: flags.RunName = None, json: flags.Json = False) -> None:
     """
     from hpclaunch.actions import states
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console, run_tables
+    from hpclaunch.cli.show import console, run_details
 
     (found,) = states.find(System(warn=console.warn), [run] if run else [])
-    run_tables.show_everything(found, json)
+    run_details.show_everything(found, json)
 
 
 @app.command()
@@ -82,12 +87,15 @@ def clean(
         str | None, typer.Option(help=f"Only runs that are older than this: {WALLTIME_FORMS}.")
     ] = None,
     keep: Annotated[int, typer.Option(min=0, help="Keep this many of the newest runs.")] = 0,
+    all_folders: Annotated[
+        bool, typer.Option("--all-folders", help="Cover the runs of all folders, not only those of this one.")
+    ] = False,
     yes: flags.Yes = False,
     json: flags.Json = False,
 ) -> None:
     """Delete the directories of ended runs, with logs and checkpoints.
 
-    It asks for confirmation first.
+    Without RUN it covers the runs of the current folder. It asks for confirmation first.
     """
     from hpclaunch.actions import clean as cleaning
     from hpclaunch.actions import states
@@ -103,8 +111,9 @@ def clean(
             )
         )
     system = System(warn=console.warn)
-    found = states.find(system, run) if run else states.all_runs(system)
+    found = states.find(system, run) if run else _runs_to_cover(system, all_folders)
     ended, kept = cleaning.cleanable(found, _age(older_than), keep, system.now())
+    cleaning.refuse_others(ended)
     if run and kept:
         raise Refused([cleaning.explain_kept(each_run) for each_run in kept])
     deletions = cleaning.measure(ended)
@@ -114,6 +123,64 @@ def clean(
     if deletions and not yes and not console.confirmed("delete these directories, with their checkpoints? [y/N]"):
         raise Refused(Fault(what="nothing was deleted", next="to delete without confirmation, add --yes"))
     run_tables.show_deleted(deletions, cleaning.delete(system, ended, console.say), json)
+
+
+def _runs_to_cover(system: System, all_folders: bool) -> list[Run]:
+    """Return the runs that `clean` covers when none is named; says how many it does not cover."""
+    from hpclaunch.actions import clean as cleaning
+    from hpclaunch.actions import states
+    from hpclaunch.cli.show import console
+
+    known = states.recorded_runs(system)
+    own = cleaning.of_this_user(known)
+    if own != known:
+        console.say(f"{count(len(known) - len(own), 'run')} of other users not covered")
+    here = own if all_folders else cleaning.of_folder(system, own)
+    if here != own:
+        console.say(f"{count(len(own) - len(here), 'run')} of other folders not covered; add --all-folders for them")
+    return states.refreshed(here)
+
+
+@app.command()
+def forget(
+    run: flags.NamedRuns = None,
+    yes: flags.Yes = False,
+    json: flags.Json = False,
+) -> None:
+    """Close runs whose state nobody can know any more.
+
+    Their state becomes FORGOTTEN. No job is cancelled, and no file is deleted. It asks for confirmation first.
+    """
+    from hpclaunch.actions import cancel, states
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    if not run:
+        raise InvalidRequest(Fault(what="name the runs to close", next="hpclaunch status lists the runs"))
+    found = cancel.forgettable(states.find(System(warn=console.warn), run))
+    for each_run in found:
+        console.say(f"  {each_run.label} {each_run.job_id or '-'} {each_run.state} {each_run.reason}".rstrip())
+    console.say("hpclaunch will not ask about them again. It cancels no job: one that still runs continues.")
+    if not yes and not console.confirmed(f"close {count(len(found), 'run')}? [y/N]"):
+        raise Refused(Fault(what="nothing was changed", next="to close them without confirmation, add --yes"))
+    run_tables.show_status(cancel.forget(found), json)
+
+
+@app.command()
+def adopt(
+    folder: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
+    json: flags.Json = False,
+) -> None:
+    """Make runs your own that were moved, or that another home or version made.
+
+    hpclaunch acts only on runs of yours: it cancels, starts and deletes no others. Look at the record first
+    (runs show DIR): from now on its job IDs are believed.
+    """
+    from hpclaunch.actions import adopt as adoption
+    from hpclaunch.actions.system import System
+    from hpclaunch.cli.show import console, run_tables
+
+    run_tables.show_status(adoption.adopt(System(warn=console.warn), folder), json)
 
 
 @app.command()
@@ -140,9 +207,9 @@ def rebuild(
         console.write_json({name: list(map(str, paths)) for name, paths in plain.items()})
         return
     for path in rebuilt.forgotten:
-        if path.exists():
+        if os.path.exists(path):
             console.warn(f"{path} is not in the new list: its record cannot be read")
-    missing = sum(not path.exists() for path in rebuilt.forgotten)
+    missing = sum(not os.path.exists(path) for path in rebuilt.forgotten)
     removed = f"{count(missing, 'run')} removed, whose directory no longer exists"
     console.say(f"the list has {count(len(rebuilt.paths), 'run')}; {removed}")
 

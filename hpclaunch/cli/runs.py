@@ -61,14 +61,17 @@ def logs(
         )
     rank = wait.own_log(found, rank)
     if not follow or not found.job_id:
-        text = wait.Tail(found, rank).read()
-        console.write_bytes(text)
-        if not text and rank is None:
+        tail = wait.Tail(found, rank)
+        is_empty = True
+        while text := tail.read():
+            console.write_log(text)
+            is_empty = False
+        if is_empty and rank is None:
             console.say(f"the log is still empty: {found.label} is {found.state}")
     else:
         try:
             for _, text in wait.follow(found, rank=rank):
-                console.write_bytes(text)
+                console.write_log(text)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
     if rank is not None and not found.logs(rank):
@@ -122,7 +125,7 @@ def cancel(
     if run:
         run_tables.show_status(cancel.cancel(states.find(system, run)), json)
         return
-    active = [job for job in states.all_runs(system) if not job.final and cancel.has_a_job(job)]
+    active = cancel.all_cancellable(states.all_runs(system))
     if not active:
         raise Refused(Fault(what="there is nothing to cancel: no run is queued or running", next="hpclaunch status"))
     for job in active:

@@ -66,6 +66,7 @@ def submit(
     hpclaunch chooses what you do not type, and shows each choice with its origin.
     """
     from hpclaunch.actions import preflight
+    from hpclaunch.actions.submit import follow_live_limit
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console
 
@@ -102,6 +103,7 @@ def submit(
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     prepared = _prepare(system, request, runs_dir)
     if test_only:
+        prepared = follow_live_limit(system, prepared)
         console.show_estimate(prepared.spec, preflight.estimate(prepared), json)
     elif dry_run:
         _show_script(_checked_script(system, prepared, full), json)

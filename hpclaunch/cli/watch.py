@@ -27,7 +27,7 @@ def watch(run: Run, json: bool) -> None:
                 shown = last.state
                 console.say(f"{last.label}: {last.state}" + (f" ({last.reason})" if last.reason else ""))
             if text:
-                console.say_bytes(text)
+                console.say_log(text)
     except KeyboardInterrupt:
         console.say(f"\n{_detach_message([run])}")
         raise typer.Exit(130) from None

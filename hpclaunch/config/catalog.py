@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class Catalog:
         if NAME.fullmatch(name):
             for origin, folder in self.roots(family.folder):
                 path = folder / family.entry.format(name)
-                if path.is_file():
+                if os.path.isfile(path):
                     return Found(name=name, path=path, origin=origin)
         raise NotFound(self._missing_name_fault(family, name))
 

@@ -1,20 +1,20 @@
 """The key ``detect`` of a site file: how its login nodes are recognized; sites/detect.py inspects this machine."""
 
-import re
 from dataclasses import field
 from typing import Annotated, Any
 
 from hpclaunch.config.fileformat import Before, Scalar, VariableName
+from hpclaunch.config.host_patterns import host_pattern
 from hpclaunch.config.wording import shown
 from hpclaunch.core.records import record
 
 
 def _pattern(value: Any) -> Any:
-    """Refuse an invalid regular expression when the file is read, not when a host name is compared with it."""
+    """Refuse an invalid pattern when the file is read, not when a host name is compared with it."""
     try:
-        re.compile(str(value))
-    except re.error as error:
-        raise ValueError(f"is not a regular expression: {error}") from None
+        host_pattern(str(value))
+    except ValueError as error:
+        raise ValueError(f"is not a pattern for host names: {error}") from None
     return value
 
 

@@ -1,7 +1,8 @@
-"""Reads YAML and JSON files as plain values, strictly: no repeated keys, no anchors, no files that are too large."""
+"""Reads YAML and JSON files as plain values, strictly: no repeated keys, no anchors, no large or deep files."""
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import typing
@@ -10,9 +11,15 @@ from typing import Any
 
 import yaml
 
-from hpclaunch.core.errors import Fault, InvalidFile
+from hpclaunch.core.errors import Fault, InvalidFile, shorten
+from hpclaunch.core.files import read_bytes
 
 _LARGEST_FILE = 256 * 1024
+_DEEPEST = 100
+"""Levels of lists and mappings. The C loader composes them by recursion: 60,000 of them end the process."""
+_OPENING = re.compile(r"[\[{]")
+_BEFORE_A_BLOCK = re.compile("(?:^|[\r\n\x85\u2028\u2029])\ufeff?([ \t?:-]+)")
+"""The indentation of a line, and the indicators that can begin a block on it."""
 _CORE_SCALARS = {
     "bool": ("true|false", "tf"),
     "int": ("[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
@@ -38,7 +45,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         content = _construct(text)
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError) as error:
-        raise InvalidFile(Fault(where=str(path), what=" ".join(f"is not valid YAML: {error}".split()))) from None
+        raise InvalidFile(Fault(where=str(path), what=f"is not valid YAML: {_join_lines(error)}")) from None
     return _keyed_by_text(path, {} if content is None else content)
 
 
@@ -48,17 +55,26 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(text, object_pairs_hook=_refuse_repeats, parse_constant=_refuse_constant)
     except (RecursionError, ValueError) as error:
-        raise InvalidFile(Fault(where=str(path), what=f"is not valid JSON: {error}")) from None
+        raise InvalidFile(Fault(where=str(path), what=f"is not valid JSON: {_join_lines(error)}")) from None
     return _keyed_by_text(path, content)
 
 
 def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Refuse a repeated key, of which Python's JSON reader would keep the last."""
-    keys = [key for key, _ in pairs]
-    repeated = sorted({key for key in keys if keys.count(key) > 1})
-    if repeated:
-        raise ValueError(f"the key {repeated[0]!r} is given twice")
-    return dict(pairs)
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        repeated = _first_repeated([key for key, _ in pairs])
+        raise ValueError(f"the key {repeated!r} is given twice")
+    return content
+
+
+def _first_repeated(keys: list[str]) -> str | None:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
 
 
 def _refuse_constant(word: str) -> None:
@@ -66,14 +82,17 @@ def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is not a number")
 
 
+def _join_lines(error: Exception) -> str:
+    return shorten(" ".join(str(error).split()))
+
+
 def _text_of(path: Path) -> str:
     try:
-        raw = path.read_bytes()
+        raw = read_bytes(path, _LARGEST_FILE)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        why = getattr(error, "strerror", None) or error
-        raise InvalidFile(Fault(where=str(path), what=f"cannot be read: {why}")) from None
-    if len(raw) > _LARGEST_FILE:
-        raise InvalidFile(Fault(where=str(path), what=f"is larger than {_LARGEST_FILE // 1024} KB"))
+        why = getattr(error, "strerror", None) or str(error)
+        what = why if getattr(error, "errno", 0) == errno.EFBIG else f"cannot be read: {why}"
+        raise InvalidFile(Fault(where=str(path), what=what)) from None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -87,6 +106,7 @@ def _keyed_by_text(path: Path, content: Any) -> dict[str, Any]:
 
 
 def _construct(text: str) -> Any:
+    _refuse_depth(text)
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -96,6 +116,26 @@ def _construct(text: str) -> Any:
         return loader.construct_document(node)
     finally:
         loader.dispose()
+
+
+def _refuse_depth(text: str) -> None:
+    """Refuse lists and mappings within each other beyond ``_DEEPEST`` levels, before anything is composed.
+
+    No file is deeper than twice its brackets and the columns before its blocks together, and nearly all files end
+    here. For others the parser's events are counted, which needs no recursion.
+    """
+    columns = max(map(len, _BEFORE_A_BLOCK.findall(text)), default=0)
+    if 2 * (len(_OPENING.findall(text)) + columns + 1) <= 10 * _DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                where = f"line {event.start_mark.line + 1}: " if event.start_mark else ""
+                raise yaml.YAMLError(f"{where}lists and mappings are more than {_DEEPEST} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def _refuse_surprises(root: yaml.Node) -> None:
@@ -112,7 +152,7 @@ def _refuse_surprises(root: yaml.Node) -> None:
             waiting.extend(node.value)
         elif isinstance(node, yaml.MappingNode):
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            repeated = sorted({key for key in keys if keys.count(key) > 1})
-            if repeated:
-                raise yaml.YAMLError(f"line {line}: the key {repeated[0]!r} is given twice")
+            repeated = _first_repeated(keys)
+            if repeated is not None:
+                raise yaml.YAMLError(f"line {line}: the key {shorten(repeated)!r} is given twice")
             waiting.extend(part for pair in node.value for part in pair)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.wording import shown
-from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean
+from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean, shorten
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
@@ -21,7 +21,7 @@ from hpclaunch.launchers import LAUNCHERS
 _NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-# --- the kinds of value that the files share
+# --- the types of value that the files share
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,20 +162,22 @@ INTERNAL = {"internal": True}
 """Marks a field (``metadata=INTERNAL``) that the program sets, and a file must not."""
 Faults = list[Fault]
 _FAULTY = object()
+_MOST_FAULTS = 100
+"""A file with more was not written as one of hpclaunch's, and its faults are not all listed."""
 _NOTHING: Mapping[str, Any] = types.MappingProxyType({})
 
 
-def read(path: Path, kind: type[T], **extra: Any) -> T:
-    """Return the content of ``path`` as a ``kind`` (a dataclass); ``extra`` are values that the program sets.
+def read(path: Path, cls: type[T], **extra: Any) -> T:
+    """Return the content of ``path`` as a ``cls`` (a dataclass); ``extra`` are values that the program sets.
 
     Raises InvalidFile with all faults at once, each with the file and the key.
     """
     content = read_yaml(path)
-    own = {*extra, *(item.name for item in dataclasses.fields(kind) if item.metadata == INTERNAL)}  # type: ignore[arg-type]
+    own = {*extra, *(item.name for item in dataclasses.fields(cls) if item.metadata == INTERNAL)}  # type: ignore[arg-type]
     taken = "hpclaunch itself sets this key"
     faults = [Fault(where=f"{path}: {key}", what=taken, next="leave it out") for key in content if key in own]
     rest = {key: member for key, member in content.items() if key not in own}
-    value = _read_record(kind, rest, Place(str(path), ()), faults, extra)
+    value = _read_record(cls, rest, Place(str(path), ()), faults, extra)
     if faults:
         raise InvalidFile(faults)
     return typing.cast(T, value)
@@ -213,82 +215,87 @@ class KeyFaults(ValueError):
         self.faults = faults
 
 
-def value_of(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
-    """Return ``value`` as ``kind``. If it is invalid, note the fault and return a placeholder, so reading continues."""
-    reader = _READERS.get(typing.get_origin(kind))
+def value_of(cls: Any, value: Any, place: Place, faults: Faults) -> Any:
+    """Return ``value`` as ``cls``. If it is invalid, note the fault and return a placeholder, so reading continues.
+
+    Raises InvalidFile at once if there are very many faults already.
+    """
+    if len(faults) >= _MOST_FAULTS:
+        raise InvalidFile(faults)
+    reader = _READERS.get(typing.get_origin(cls))
     if reader is None:
-        reader = _read_record if dataclasses.is_dataclass(kind) else _read_plain
-    return reader(kind, value, place, faults)
+        reader = _read_record if dataclasses.is_dataclass(cls) else _read_plain
+    return reader(cls, value, place, faults)
 
 
-def _read_plain(kind: type, value: Any, place: Place, faults: Faults) -> Any:
-    if kind is float and type(value) is int:
+def _read_plain(cls: type, value: Any, place: Place, faults: Faults) -> Any:
+    if cls is float and type(value) is int:
         try:
             return float(value)
         except OverflowError:
             faults.append(place.fault(f"{_describe(value)} is too large"))
             return _FAULTY
-    if type(value) is not kind:
-        faults.append(place.fault(f"{_describe(value)} is not {_NOUNS[kind]}"))
+    if type(value) is not cls:
+        faults.append(place.fault(f"{_describe(value)} is not {_NOUNS[cls]}"))
         return _FAULTY
     return value
 
 
 def _describe(value: Any) -> str:
-    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value)) or repr(value)[:80]
+    return {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value)) or shorten(repr(value), 80)
 
 
-def _read_marked(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
-    base, *marks = typing.get_args(kind)
-    for mark in marks:
-        if isinstance(mark, ReadBy):
-            return mark.read(value, place, faults)
-        if isinstance(mark, Before):
+def _read_constrained(cls: Any, value: Any, place: Place, faults: Faults) -> Any:
+    base, *constraints = typing.get_args(cls)
+    for constraint in constraints:
+        if isinstance(constraint, ReadBy):
+            return constraint.read(value, place, faults)
+        if isinstance(constraint, Before):
             try:
-                value = mark.convert(value)
+                value = constraint.convert(value)
             except ValueError as error:
                 faults.append(place.fault(str(error)))
                 return _FAULTY
     before = len(faults)
     value = value_of(base, value, place, faults)
     if len(faults) > before:
-        return value  # the other marks cannot judge a value of a wrong type
-    for mark in marks:
-        faults += _violations(mark, value, place)
+        return value  # the other constraints cannot judge a value of a wrong type
+    for constraint in constraints:
+        faults += _violations(constraint, value, place)
     return value
 
 
-def _violations(mark: Any, value: Any, place: Place) -> Faults:
-    """Return how a value of the right type violates one mark."""
+def _violations(constraint: Any, value: Any, place: Place) -> Faults:
+    """Return how a value of the right type violates one constraint."""
     found: Faults = []
-    if isinstance(mark, Matching) and not mark.pattern.fullmatch(value):
-        found.append(place.fault(f"{value!r} is not allowed here", allowed=mark.what))
-    if isinstance(mark, OneOf) and value not in mark.names:
-        found.append(_choice_fault(value, mark.names, place))
-    if isinstance(mark, AtLeast):
+    if isinstance(constraint, Matching) and not constraint.pattern.fullmatch(value):
+        found.append(place.fault(f"{_describe(value)} is not allowed here", allowed=constraint.what))
+    if isinstance(constraint, OneOf) and value not in constraint.names:
+        found.append(_choice_fault(value, constraint.names, place))
+    if isinstance(constraint, AtLeast):
         is_number = isinstance(value, int | float)
         size = value if is_number else len(value)
-        if size < mark.least:
+        if size < constraint.least:
             what = f"{value} is too small" if is_number else "has too few members"
-            found.append(place.fault(what, allowed=f"at least {mark.least}"))
-    if isinstance(mark, AtMost) and value > mark.most:
-        found.append(place.fault(f"{value} is too large", allowed=f"at most {mark.most}"))
+            found.append(place.fault(what, allowed=f"at least {constraint.least}"))
+    if isinstance(constraint, AtMost) and value > constraint.most:
+        found.append(place.fault(f"{value} is too large", allowed=f"at most {constraint.most}"))
     return found
 
 
-def _read_union(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
+def _read_union(cls: Any, value: Any, place: Place, faults: Faults) -> Any:
     """Return the value as the first type that accepts it; if none does, note the faults of the last one.
 
     The last type is the most specific one, so its faults are the most helpful.
     """
-    arms = typing.get_args(kind)
+    arms = typing.get_args(cls)
     if value is None and type(None) in arms:
         return None
     attempt: Faults = []
     for arm in arms:
-        # A whole number stays one where both kinds of number are allowed.
-        loses_kind = arm is float and int in arms and type(value) is int
-        if arm is type(None) or loses_kind:
+        # A whole number stays one where both types of number are allowed.
+        becomes_float = arm is float and int in arms and type(value) is int
+        if arm is type(None) or becomes_float:
             continue
         attempt = []
         found = value_of(arm, value, place, attempt)
@@ -298,8 +305,8 @@ def _read_union(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
     return _FAULTY
 
 
-def _read_choice(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
-    allowed = typing.get_args(kind)
+def _read_choice(cls: Any, value: Any, place: Place, faults: Faults) -> Any:
+    allowed = typing.get_args(cls)
     if value not in allowed or type(value) is not type(allowed[0]):  # True equals 1
         faults.append(_choice_fault(value, allowed, place))
     return value
@@ -310,60 +317,64 @@ def _choice_fault(value: Any, allowed: tuple[Any, ...], place: Place) -> Fault:
     return place.fault(f"{_describe(value)} is not allowed{near}", allowed=", ".join(map(str, allowed)))
 
 
-def _read_list(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
+def _read_list(cls: Any, value: Any, place: Place, faults: Faults) -> Any:
     if not isinstance(value, list | tuple):
         faults.append(place.fault(f"{_describe(value)} is not a list"))
         return ()
-    return tuple(
-        value_of(typing.get_args(kind)[0], member, place / index, faults) for index, member in enumerate(value)
-    )
+    return tuple(value_of(typing.get_args(cls)[0], member, place / index, faults) for index, member in enumerate(value))
 
 
-def _read_mapping(kind: Any, value: Any, place: Place, faults: Faults) -> Any:
+def _read_mapping(cls: Any, value: Any, place: Place, faults: Faults) -> Any:
     if not isinstance(value, Mapping):
         faults.append(place.fault(f"{_describe(value)} is not a mapping"))
         return {}
-    key_kind, member_kind = typing.get_args(kind)
+    key_cls, member_cls = typing.get_args(cls)
     return {
-        value_of(key_kind, key, place / key, faults): value_of(member_kind, member, place / key, faults)
+        value_of(key_cls, key, place / key, faults): value_of(member_cls, member, place / key, faults)
         for key, member in value.items()
     }
 
 
-def _read_record(kind: Any, value: Any, place: Place, faults: Faults, extra: Mapping[str, Any] = _NOTHING) -> Any:
+def _read_record(cls: Any, value: Any, place: Place, faults: Faults, extra: Mapping[str, Any] = _NOTHING) -> Any:
     """Return a mapping as a dataclass; ``extra`` are values that the program sets.
 
     The dataclass's module must keep its annotations as types (no ``from __future__ import annotations``).
     """
-    if isinstance(value, kind):
+    if isinstance(value, cls):
         return value
     if not isinstance(value, Mapping):
         faults.append(place.fault(f"{_describe(value)} is not a mapping"))
         return _FAULTY
     before = len(faults)
-    known = {item.name: item for item in dataclasses.fields(kind) if item.metadata != INTERNAL}
-    faults += [_unknown_key(key, sorted(known), place) for key in value if key not in known]
-    ours = {key: member for key, member in value.items() if key in known}
-    given = {key: value_of(known[key].type, member, place / key, faults) for key, member in ours.items()} | {**extra}
+    known = {item.name: item for item in dataclasses.fields(cls) if item.metadata != INTERNAL}
+    unknown = [key for key in value if key not in known]
+    faults += [_unknown_key(key, sorted(known), place) for key in unknown[:_MOST_FAULTS]]
+    given = dict(extra)
+    for key, member in value.items():
+        if key in known:
+            given.setdefault(key, value_of(known[key].type, member, place / key, faults))
     missing = [name for name, item in known.items() if name not in given and _is_required(item)]
     faults += [(place / name).fault("this key is required, but missing") for name in missing]
-    if len(faults) > before:
-        return _FAULTY
+    # A dataclass checks its fields against each other, which needs all of them to be right.
+    return _FAULTY if len(faults) > before else _construct(cls, given, place, faults)
+
+
+def _construct(cls: Any, given: Mapping[str, Any], place: Place, faults: Faults) -> Any:
+    """Return the dataclass with these fields; what its own check finds becomes faults."""
     try:
-        return kind(**given)
+        return cls(**given)
     except KeyFaults as errors:
         for fault in errors.faults:
             where = Place(place.file, (*place.keys, *fault.keys))
             faults.append(where.fault(fault.what, allowed=fault.allowed))
-        return _FAULTY
     except ValueError as error:
         faults.append(place.fault(str(error)))
-        return _FAULTY
+    return _FAULTY
 
 
 def _unknown_key(key: object, allowed: list[str], place: Place) -> Fault:
     near = did_you_mean(str(key), allowed)
-    return (place / key).fault(f"unknown key{near}", allowed=", ".join(allowed))
+    return (place / shorten(str(key))).fault(f"unknown key{near}", allowed=", ".join(allowed))
 
 
 def _is_required(item: dataclasses.Field[Any]) -> bool:
@@ -371,7 +382,7 @@ def _is_required(item: dataclasses.Field[Any]) -> bool:
 
 
 _READERS: dict[Any, Callable[[Any, Any, Place, Faults], Any]] = {
-    Annotated: _read_marked,
+    Annotated: _read_constrained,
     types.UnionType: _read_union,
     typing.Union: _read_union,
     Literal: _read_choice,

@@ -1,5 +1,6 @@
 """The keys of a job file, and how one is loaded; a person's own script becomes a job without a job file."""
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
@@ -225,7 +226,7 @@ def layout_in(folder: Path, layouts: Sequence[str]) -> Path | None:
     for layout in layouts:
         # Only * is a pattern: in names, [ and ? stand for themselves.
         found = iglob(re.sub(r"([\[?])", r"[\1]", layout), root_dir=folder) if "*" in layout else [layout]
-        first = next((name for name in found if (folder / name).exists()), None)
+        first = next((name for name in found if os.path.exists(folder / name)), None)
         if first is not None:
             return folder / first
     return None

@@ -1,5 +1,6 @@
 """Reads the parameters of a job file: the job's own, and those of the training techniques."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -84,7 +85,7 @@ def _parts(groups: Mapping[str, Any], name: str) -> list[str]:
 def training_parameters_of(folder: Path) -> Path:
     """Return the file that a program in ``folder`` reads: from the copy beside it, as in RUN/code, or the installed."""
     beside = folder / "hpclaunch" / TRAINING_PARAMETERS
-    return beside if beside.is_file() else PACKAGE / TRAINING_PARAMETERS
+    return beside if os.path.isfile(beside) else PACKAGE / TRAINING_PARAMETERS
 
 
 def _file(name: str, place: Place, faults: Faults) -> _Rows:

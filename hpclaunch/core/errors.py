@@ -94,9 +94,14 @@ class Interrupted(HpclaunchError):
     exit_code = 130
 
 
+def shorten(text: str, most: int = 300) -> str:
+    """Return the text, or its beginning and how many characters are left out: what was typed may be a whole file."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` with the nearest known name, or empty text."""
     from difflib import get_close_matches  # costs 5 ms, and only an error needs it
 
-    near = get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    near = get_close_matches(name[:100].lower(), list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""

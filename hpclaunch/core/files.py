@@ -7,11 +7,14 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-_MOST_BYTES = 64 * 2**20
-"""A larger record, marker or metrics file was not written by hpclaunch, and is not read."""
+_MOST_BYTES = 16 * 2**20
+"""A larger record or marker was not written by hpclaunch, and is not read. JSON of this size takes 400 MB at most."""
+_LONGEST_LINE = 2**20
+"""Bytes; a longer line of events was not written by hpclaunch either."""
 
 
 _NO_FSYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
@@ -76,11 +79,50 @@ def append_line(path: Path | str, line: str, durable: bool = False) -> os.stat_r
         return os.fstat(file.fileno())
 
 
-def read_text(path: Path | str) -> str:
-    """Return the text of a regular file, with undecodable bytes replaced; empty if there is no readable one."""
+def read_bytes(path: Path | str, most: int) -> bytes:
+    """Return the content of a regular file of at most ``most`` bytes.
+
+    Raises OSError, also if the file is larger (EFBIG), or of another kind (EINVAL): a FIFO can wait for ever, and a
+    device never ends. Nothing of these is read. Raises ValueError for a name that no file can have.
+    """
+    _check_kind_and_size(os.stat(path), path, most)  # before it is opened: to open some devices has an effect
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        size = _check_kind_and_size(os.fstat(descriptor), path, most)
+        blocks = []
+        left = most + 1  # it may grow while it is read, and files of /proc have no size
+        while left > 0 and (block := os.read(descriptor, min(left, max(size + 1, 2**16)))):
+            blocks.append(block)
+            left -= len(block)
+    finally:
+        os.close(descriptor)
+    if left <= 0:
+        raise _too_large(path, most)
+    return b"".join(blocks)
+
+
+def _check_kind_and_size(about: os.stat_result, path: Path | str, most: int) -> int:
+    """Return the size in bytes. Raises OSError if it is above ``most``, or if this is no regular file."""
+    if not stat.S_ISREG(about.st_mode):
+        kind = "is a folder" if stat.S_ISDIR(about.st_mode) else "is not a regular file"
+        raise OSError(errno.EINVAL, kind, str(path))
+    if about.st_size > most:
+        raise _too_large(path, most)
+    return about.st_size
+
+
+def _too_large(path: Path | str, most: int) -> OSError:
+    return OSError(errno.EFBIG, f"is larger than {most // 1024} KB", str(path))
+
+
+def read_text(path: Path | str, most: int = _MOST_BYTES) -> str:
+    """Return the text of a regular file, with undecodable bytes replaced; empty if there is no readable one.
+
+    A file of more than ``most`` bytes counts as not readable.
+    """
     for _ in range(2):  # a network file system may fail once
         try:
-            return _text_of(path)
+            return read_bytes(path, most).decode("utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return ""
         except OSError:
@@ -88,17 +130,37 @@ def read_text(path: Path | str) -> str:
     return ""
 
 
-def _text_of(path: Path | str) -> str:
-    about = os.stat(path)
-    if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
-        return ""
-    with open(path, "rb", buffering=0) as file:
-        return file.read().decode("utf-8", errors="replace")
+def read_end(path: Path | str, most: int) -> bytes:
+    """Return the last ``most`` bytes of a regular file, however large it is; nothing if it cannot be read."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return b""
+        with open(path, "rb", buffering=0) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            return file.read(most)
+    except (OSError, ValueError):
+        return b""
 
 
-def json_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file with one object per line, without damaged and incomplete lines."""
-    return [event for event in map(json_object, read_text(path).splitlines()) if event]
+def json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file with one object per line, without damaged and incomplete lines.
+
+    The file is read as it is needed. Of a very large one only the last 16 MB count.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return
+        with open(path, "rb") as file:
+            place = os.fstat(file.fileno()).st_size - _MOST_BYTES
+            if place > 0:
+                file.seek(place)
+                file.readline(_MOST_BYTES)  # the rest of a line
+            while line := file.readline(_LONGEST_LINE):
+                event = json_object(line.decode("utf-8", errors="replace"))
+                if event:
+                    yield event
+    except (OSError, ValueError):
+        return
 
 
 def json_object(text: str) -> dict[str, Any]:

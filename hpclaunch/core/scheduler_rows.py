@@ -26,6 +26,8 @@ class SchedulerRow:
     limits and a cost, and can be started again by its script. Without a queue a run starts on this machine at once."""
     start_command: str
     """The program that submits a script: ``PROGRAM SCRIPT`` is the command by hand."""
+    directive: str = ""
+    """The line of a script that sets an option, with ``{}`` for the option; empty if its scripts have none."""
     estimate_command: str = ""
     """The command that estimates when a script would start."""
     programs: tuple[str, ...]
@@ -80,6 +82,19 @@ class SchedulerRow:
         """Return the options that exclude these nodes from a job; none without nodes or without such an option."""
         return [self.exclude_option.format(nodes)] if nodes and self.exclude_option else []
 
+    def without_nodes(self, text: str, nodes: str) -> str:
+        """Return a script with a directive that excludes these nodes, instead of those that it excludes already."""
+        options = self.excluding(nodes)
+        if not options or not self.directive:
+            return text
+        prefix, earlier = self.directive.format(""), self.directive.format(self.exclude_option.format(""))
+        lines = text.split("\n")
+        head = next((number for number, line in enumerate(lines) if line and not line.startswith("#")), len(lines))
+        kept = [line for line in lines[:head] if not line.startswith(earlier)]
+        last = max((number for number, line in enumerate(kept) if line.startswith(prefix)), default=0)
+        added = [self.directive.format(option) for option in options]
+        return "\n".join([*kept[: last + 1], *added, *kept[last + 1 :], *lines[head:]])
+
     def log_path(self, folder: str, *, is_array: bool) -> str:
         """Return the path of the log in ``folder``, as the directive of the log spells it."""
         for text, spelling in self.log_escapes:
@@ -94,6 +109,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         template="slurm.sh.j2",
         has_queue=True,
         start_command="sbatch",
+        directive="#SBATCH {}",
         estimate_command="sbatch --test-only",
         programs=("sbatch", "squeue", "scontrol", "srun"),
         needs_all_programs=True,

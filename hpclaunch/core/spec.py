@@ -63,7 +63,8 @@ class Context:
     ``python`` is the interpreter that runs hpclaunch. ``hosts`` are the names in the request's hosts file.
     ``user_folder`` is the folder of the user's own files. ``site_origin``: who chose the site. ``other_site``: the site
     of this machine, if it is another one. ``at_site``: this machine is known to be one of the site's. ``notices``:
-    remarks for the user on the files that were read.
+    remarks for the user on the files that were read. ``longest_job``: the longest walltime (seconds) that the scheduler
+    accepts now; 0: not asked, or no limit.
     """
 
     now: str
@@ -78,6 +79,7 @@ class Context:
     other_site: str = ""
     at_site: bool = False
     notices: tuple[str, ...] = ()
+    longest_job: int = 0
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 

@@ -24,11 +24,11 @@ def presumed_critical_batch(samples: int) -> CriticalBatch:
 
 
 @record
-class EpochsLaw:
+class EpochsModel:
     """Epochs to the target by global batch size: ``epochs`` up to ``flat`` samples, beyond them E_min (1 + B / B_crit).
 
     ``flat`` is infinite where the epochs do not depend on the batch. ``row``: the publication behind ``flat``.
-    Sources: ``published`` (flat); McCandlish et al. 2018 (the law).
+    Sources: ``published`` (flat); McCandlish et al. 2018 (the Pareto law).
     """
 
     epochs: float
@@ -50,7 +50,7 @@ class EpochsLaw:
 
     @property
     def pareto(self) -> Pareto | None:
-        """The law beyond ``flat``; None where the epochs do not depend on the batch."""
+        """The Pareto law beyond ``flat``; None where the epochs do not depend on the batch."""
         if self.critical.samples is None or math.isinf(self.flat):
             return None
         return pareto_from(self.epochs, self.flat, self.critical.samples)
@@ -75,6 +75,6 @@ class EpochsLaw:
         )
 
 
-def fixed_epochs(epochs: float) -> EpochsLaw:
+def fixed_epochs(epochs: float) -> EpochsModel:
     """Return a number of epochs that does not depend on the batch, such as a typed one."""
-    return EpochsLaw(epochs=epochs, flat=math.inf, critical=CriticalBatch())
+    return EpochsModel(epochs=epochs, flat=math.inf, critical=CriticalBatch())

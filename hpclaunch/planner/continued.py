@@ -53,14 +53,20 @@ def kept_recipe(job: Job, parameters: Mapping[str, str], worlds: Worlds) -> Kept
         what = f"{job.name} has no parameter for the micro-batches of a step"
         allowed = f"at most {work.per_rank} samples per rank"
         raise Refused(Fault(what=what, where="--nodes", allowed=allowed, next="more nodes, or --recipe plan"))
+    # The scaling rule of the ranks counts micro-batches like ranks, so that its factor may change with either.
     rate, remark = _rate(work, before * work.accumulation, replicas * batch.accumulation)
     wanted: dict[Role, str] = {"batch_size_per_rank": str(batch.per_rank), "accumulation": str(batch.accumulation)}
-    wanted |= {"learning_rate": rate} if rate else {}
+    if rate:
+        wanted["learning_rate"] = rate
     changed = {work.names[role]: text for role, text in wanted.items() if role in work.names}
     settings = tuple((name, text) for name, text in changed.items() if parameters.get(name) != text)
+    return Kept(batch=batch, settings=settings, remark=f"{_batch_in_words(batch)}; {remark}")
+
+
+def _batch_in_words(batch: Batch) -> str:
     parts = f" x {batch.accumulation} micro-batches" if batch.accumulation > 1 else ""
-    words = f"the global batch stays B = {total} = {count(replicas, 'rank')} x {count(batch.per_rank, 'sample')}{parts}"
-    return Kept(batch=batch, settings=settings, remark=f"{words}; {remark}")
+    shares = f"{count(batch.replicas, 'rank')} x {count(batch.per_rank, 'sample')}{parts}"
+    return f"the global batch stays B = {batch.total} = {shares}"
 
 
 def _rate(work: Workload, before: int, after: int) -> tuple[str, str]:

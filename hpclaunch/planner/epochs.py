@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hpclaunch.guidelines.batch import bound_of
 from hpclaunch.guidelines.efficiency import NOISE_SPREAD, TASK_SPREAD, CriticalBatch, NoiseScale
-from hpclaunch.guidelines.epochs import EpochsLaw, fixed_epochs, presumed_critical_batch
+from hpclaunch.guidelines.epochs import EpochsModel, fixed_epochs, presumed_critical_batch
 from hpclaunch.guidelines.optimizers import OptimizerAdvice, choose_optimizer
 from hpclaunch.guidelines.published import TaskFacts, published_for
 from hpclaunch.planner.workload import Workload
@@ -37,7 +37,7 @@ def optimizer_of(work: Workload, batch: int, facts: TaskFacts) -> OptimizerAdvic
     return choose_optimizer(name, batch, facts=facts, typed=typed, offered=work.optimizers)
 
 
-def epochs_law_of(work: Workload, batch: int, facts: TaskFacts) -> EpochsLaw:
+def epochs_model_of(work: Workload, batch: int, facts: TaskFacts) -> EpochsModel:
     """Return the epochs with the optimizer that suits a global batch size (samples). Typed epochs are kept."""
     if work.epochs is None or work.base_batch is None or "epochs" in work.typed:
         return fixed_epochs(work.epochs or 1.0)
@@ -47,7 +47,7 @@ def epochs_law_of(work: Workload, batch: int, facts: TaskFacts) -> EpochsLaw:
     elif row is not None and row.critical_batch and critical.origin == "default":
         critical = CriticalBatch(samples=row.critical_batch, origin="default", spread=TASK_SPREAD)
     flat = max(work.base_batch, row.batch if row is not None and row.same_epochs else 0)
-    return EpochsLaw(epochs=work.epochs, flat=flat, critical=critical, row=row)
+    return EpochsModel(epochs=work.epochs, flat=flat, critical=critical, row=row)
 
 
 def epochs_remark(work: Workload, critical: CriticalBatch) -> str:

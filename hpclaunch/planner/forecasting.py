@@ -13,7 +13,7 @@ from hpclaunch.guidelines.epochs import presumed_critical_batch
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.assumptions import assumed_of
 from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
-from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, epochs_remark, facts_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.headlines import headlines_of, trust_of
 from hpclaunch.planner.machine import node_of
@@ -206,14 +206,14 @@ def gpus_of(trial: Trial) -> int:
 def _efficiency_of(predictor: Predictor, row: PlanRow) -> StatisticalEfficiency:
     """Return what a larger batch costs with the optimizer of the chosen ``row``."""
     work, facts, noise = predictor.work, predictor.facts, predictor.question.evidence.noise
-    law = epochs_law_of(work, row.batch.total if row.batch else work.base_batch or 1, facts)
+    epochs_model = epochs_model_of(work, row.batch.total if row.batch else work.base_batch or 1, facts)
     return StatisticalEfficiency(
         samples=work.samples,
         base=work.base_batch,
         bound=bound_of(work.samples, noise),
         critical=presumed_critical_batch(work.samples) if facts.critical.samples is None else facts.critical,
         noise=noise,
-        law=law,
+        epochs_model=epochs_model,
     )
 
 

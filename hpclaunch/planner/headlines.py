@@ -35,28 +35,32 @@ def headlines_of(plan: Forecast) -> tuple[Headline, ...]:
 
 
 def _nodes(plan: Forecast, row: PlanRow | None) -> Headline:
-    ranks, noun = row.ranks if row else plan.nodes, "GPU" if plan.gpus_per_node else "CPU rank"
-    value = f"{count(plan.nodes, 'node')} x {count(ranks // plan.nodes, noun)}"
-    value += f" = {ranks} ranks" if plan.nodes > 1 or (plan.gpus_per_node and ranks > 1) else ""
-    if plan.ranks_per_node is not None:
-        value = f"{count(ranks, noun)} of a {'shared ' if row and not row.whole_nodes else ''}node"
+    """Return the node count, and the range of those that are as good; in ranks if one of these is a part of a node."""
+    ranks, value = row.ranks if row else plan.nodes, _size_in_words(plan, row)
     close = _close_rows(plan, row)
-    # Node counts alone do not tell the parts of a node apart.
-    whole = max(other.ranks / other.nodes for other in plan.rows)
-    parts = any(other.ranks / other.nodes < whole for other in close)
-    sizes = [other.ranks if parts else other.nodes for other in close]
-    extent = f"{min(sizes)} to {max(sizes)}" if len(set(sizes)) > 1 else ""
-    words = f"{extent}{' ranks' * parts} are as good" if extent else "no other is as good"
+    if not close:
+        return Headline(name="nodes", value=value, range=UNKNOWN, trust=plan.trust, number=plan.nodes, unit="nodes")
+    most_per_node = max(other.ranks / other.nodes for other in plan.rows)
+    in_ranks = any(other.ranks / other.nodes < most_per_node for other in close)
+    unit = "ranks" if in_ranks else "nodes"
+    sizes = [other.ranks if in_ranks else other.nodes for other in close]
+    low, high = min(sizes), max(sizes)
+    words = f"{low} to {high}{' ranks' if in_ranks else ''} are as good" if low < high else "no other is as good"
+    number = ranks if in_ranks else plan.nodes
     return Headline(
-        name="nodes",
-        value=value,
-        range=words if close else UNKNOWN,
-        trust=plan.trust,
-        number=ranks if parts else plan.nodes,
-        low=min(sizes, default=None),
-        high=max(sizes, default=None),
-        unit="ranks" if parts else "nodes",
+        name="nodes", value=value, range=words, trust=plan.trust, number=number, low=low, high=high, unit=unit
     )
+
+
+def _size_in_words(plan: Forecast, row: PlanRow | None) -> str:
+    """Return the size of the run: ``4 nodes x 4 GPUs = 16 ranks``, or ``2 GPUs of a shared node``."""
+    ranks, noun = row.ranks if row else plan.nodes, "GPU" if plan.gpus_per_node else "CPU rank"
+    if plan.ranks_per_node is not None:
+        is_shared = row is not None and not row.whole_nodes
+        return f"{count(ranks, noun)} of a {'shared ' if is_shared else ''}node"
+    words = f"{count(plan.nodes, 'node')} x {count(ranks // plan.nodes, noun)}"
+    counts_ranks = plan.nodes > 1 or (plan.gpus_per_node > 0 and ranks > 1)
+    return f"{words} = {ranks} ranks" if counts_ranks else words
 
 
 def _close_rows(plan: Forecast, chosen: PlanRow | None) -> list[PlanRow]:

@@ -17,7 +17,7 @@ from hpclaunch.guidelines.published import TaskFacts
 from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_time, throughput
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
-from hpclaunch.planner.epochs import epochs_law_of
+from hpclaunch.planner.epochs import epochs_model_of
 from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
@@ -63,7 +63,7 @@ class Predictor:
         """Return the length of the job's training with a batch, with what it does outside its steps."""
         epoch_s = self.work.samples / samples_per_s
         return TrainingLength(
-            epochs=epochs_law_of(self.work, batch.total, self.facts).at(batch.total),
+            epochs=epochs_model_of(self.work, batch.total, self.facts).at(batch.total),
             samples=self.work.samples,
             overhead=overhead_of(self.question, self.work, nodes, epoch_s),
         )

@@ -28,7 +28,7 @@ from hpclaunch.guidelines.rates import (
     warm_up,
 )
 from hpclaunch.guidelines.reasoning import Reason
-from hpclaunch.planner.epochs import critical_batch_of, epochs_law_of, facts_of, optimizer_of
+from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, facts_of, optimizer_of
 from hpclaunch.planner.workload import RULES, Workload
 
 _JOB_NAMES = {rule: word for word, rule in RULES.items()}
@@ -128,7 +128,7 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     """Return what the rules give. The job's own schedule belongs to its own optimizer, and to no other."""
     total, base = batch.total, work.base_batch or batch.total
     facts = facts_of(work, critical_batch_of(work, noise), noise)
-    epochs = epochs_law_of(work, total, facts).at(total).middle
+    epochs = epochs_model_of(work, total, facts).at(total).middle
     optimizer = optimizer_of(work, total, facts)
     own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
     if optimizer.changed:

@@ -149,18 +149,22 @@ def _unknown_batch(question: RunQuestion) -> Applied:
 def _split(job: Job, swept: Sequence[str], recipes: Sequence[Recipe]) -> tuple[Pairs, Followers | None]:
     """Return the settings that all recipes share, and those that follow the swept parameters."""
     each = [dict(recipe.settings) for recipe in recipes]
-    names = list(dict.fromkeys(name for settings in each for name in settings))
-    rows = {name: tuple(one.get(name, spell(job.parameters[name].default)) for one in each) for name in names}
-    common = tuple((name, values[0]) for name, values in rows.items() if len(set(values)) == 1)
-    different = tuple(
-        (name, tuple(spell(job.parameters[name].parse(text)) for text in values))
-        for name, values in rows.items()
-        if len(set(values)) > 1
-    )
-    if not different:
-        return common, None
-    typed = tuple(name for name, _ in different if job.parameters[name].builtin is None)
-    return common, Followers(by=tuple(swept), values=different, typed=typed)
+    names = dict.fromkeys(name for settings in each for name in settings)
+    common: list[tuple[str, str]] = []
+    following: list[tuple[str, tuple[str, ...]]] = []
+    for name in names:
+        row = job.parameters[name]
+        # A recipe that does not set a parameter leaves its default.
+        texts = [settings.get(name, spell(row.default)) for settings in each]
+        if len(set(texts)) == 1:
+            common.append((name, texts[0]))
+        else:
+            following.append((name, tuple(spell(row.parse(text)) for text in texts)))
+    if not following:
+        return tuple(common), None
+    # The program does not know the default of such a parameter, so its value is passed like a typed one.
+    typed = tuple(name for name, _ in following if job.parameters[name].builtin is None)
+    return tuple(common), Followers(by=tuple(swept), values=tuple(following), typed=typed)
 
 
 def _explain(question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, followers: Followers | None) -> Applied:

@@ -15,7 +15,7 @@ from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.precision import PrecisionAdvice
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.decision import PlanDecision
-from hpclaunch.planner.epochs import epochs_law_of
+from hpclaunch.planner.epochs import epochs_model_of
 from hpclaunch.planner.fit import UNLIMITED
 from hpclaunch.planner.prediction import SMALLEST, Predictor
 from hpclaunch.planner.question import Question, Trial
@@ -128,8 +128,8 @@ def _batch_section(outcome: Outcome) -> PlanSection:
     if row.batch and row.candidate and not predictor.own_batch and question.global_batch is None:
         reasons.append(explain_batch(row.batch, work.base_batch))
     if row.batch:
-        law = epochs_law_of(work, row.batch.total, predictor.facts)
-        reasons += [law.explain(row.batch.total)] if law.pareto else []
+        epochs_model = epochs_model_of(work, row.batch.total, predictor.facts)
+        reasons += [epochs_model.explain(row.batch.total)] if epochs_model.pareto else []
     floor = f"an automatic batch gives each rank at least {predictor.smallest} samples"
     floor += " (hpclaunch's own choice)" if predictor.smallest == SMALLEST else ""
     return PlanSection(title="batch", reasons=tuple(reasons), remarks=(floor, *_noise_remarks(question)))

@@ -11,7 +11,7 @@ from hpclaunch.core.records import record
 from hpclaunch.guidelines.batch import Batch
 from hpclaunch.guidelines.candidates import Candidate
 from hpclaunch.guidelines.efficiency import CriticalBatch, NoiseScale
-from hpclaunch.guidelines.epochs import EpochsLaw
+from hpclaunch.guidelines.epochs import EpochsModel
 from hpclaunch.guidelines.framework import Passed
 from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.parallelism import Parallelism
@@ -44,8 +44,9 @@ class Headline:
 class StatisticalEfficiency:
     """What a larger global batch costs in epochs; all batches in samples, ``samples``: those of an epoch.
 
-    ``base``: the batch of the job's own epochs and rate. ``bound``: the largest batch of an automatic choice. ``law``:
-    epochs by batch, with the optimizer of this plan. ``critical``: what is known or presumed of B_crit.
+    ``base``: the batch of the job's own epochs and rate. ``bound``: the largest batch of an automatic choice.
+    ``epochs_model``: epochs by batch, with the optimizer of this plan. ``critical``: what is known or presumed of
+    B_crit.
     """
 
     samples: int
@@ -53,7 +54,7 @@ class StatisticalEfficiency:
     bound: int
     critical: CriticalBatch
     noise: NoiseScale | None
-    law: EpochsLaw
+    epochs_model: EpochsModel
 
 
 @record

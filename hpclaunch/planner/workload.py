@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -104,52 +105,56 @@ def stored_figures(job: Job) -> ModelFigures | None:
 
 def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], ...]) -> Workload:
     """Return the job's workload with these typed ``settings``; one that cannot be read counts as not typed."""
-    names: dict[Role, str] = {role: training.names.get(role, role) for role in Role.__args__}  # type: ignore[attr-defined]
-    typed = dict(settings)
-    values: dict[Role, Any] = {}
-    typed_roles: set[Role] = set()
-    for role, name in names.items():
-        if name not in job.parameters:
-            continue
-        values[role] = job.parameters[name].default
-        if name in typed:
-            try:
-                values[role] = job.parameters[name].parse(typed[name])
-                typed_roles.add(role)
-            except ValueError:
-                pass  # the caller reports it, together with all other faults
-    per_rank, epochs = _positive_number(values, "batch_size_per_rank"), _positive_number(values, "epochs")
-    rate = _positive_number(values, "learning_rate")
-    divided = _positive_number(values, "global_batch_size")
-    fewer = _positive_number(values, "train_samples")
+    names = _names_of(job, training)
+    values, typed = _values_of(job, names, dict(settings))
     critical, origin = _critical_batch(training)
-    number_format = str(values.get("precision", "float32"))
+    fewer = _positive_whole(values, "train_samples")
+    scaling, number_format = str(values.get("scale_learning_rate", "none")), str(values.get("precision", "float32"))
     return Workload(
-        samples=min(training.samples, int(fewer)) if fewer else training.samples,
+        samples=min(training.samples, fewer) if fewer else training.samples,
         sample_bytes=training.sample_bytes,
         critical_batch=critical,
         critical_origin=origin,
         base_batch=training.base_batch or _default_batch(job, names),
-        per_rank=int(per_rank) if per_rank else None,
-        global_batch=int(divided) if divided else None,
-        accumulation=int(_positive_number(values, "accumulation") or 1),
-        epochs=epochs,
-        learning_rate=rate,
-        rule=RULES.get(str(values.get("scale_learning_rate"))) if "scale_learning_rate" in typed_roles else None,
-        scaling=str(values.get("scale_learning_rate", "none")),
+        per_rank=_positive_whole(values, "batch_size_per_rank"),
+        global_batch=_positive_whole(values, "global_batch_size"),
+        accumulation=_positive_whole(values, "accumulation") or 1,
+        epochs=_positive_number(values, "epochs"),
+        learning_rate=_positive_number(values, "learning_rate"),
+        rule=RULES.get(scaling) if "scale_learning_rate" in typed else None,
+        scaling=scaling,
         decay_power=_positive_number(values, "decay_power"),
         task=training.task,
         warmup_epochs=_positive_number(values, "warmup_epochs") or 0.0,
-        decay="" if values.get("decay") in (None, "constant") else str(values["decay"]),
+        decay=_decay(values),
         optimizer=_optimizer(values),
         optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
-        optimizers=_optimizers(job, names["optimizer"]),
-        precision="mixed" if number_format != "float32" else "float32",
+        optimizers=_optimizers(job, training.names.get("optimizer", "optimizer")),
+        precision="float32" if number_format == "float32" else "mixed",
         number_format=number_format,
-        typed=frozenset(typed_roles | _roles_decided_by(typed)),
-        names={role: name for role, name in names.items() if name in job.parameters},
-        rows={role: job.parameters[name] for role, name in names.items() if name in job.parameters},
+        typed=frozenset(typed | _roles_decided_by(dict(settings))),
+        names=names,
+        rows={role: job.parameters[name] for role, name in names.items()},
     )
+
+
+def _names_of(job: Job, training: Training) -> dict[Role, str]:
+    """Return the job's parameter of each role that it has a parameter for."""
+    roles: tuple[Role, ...] = Role.__args__  # type: ignore[attr-defined]
+    names = {role: training.names.get(role, role) for role in roles}
+    return {role: name for role, name in names.items() if name in job.parameters}
+
+
+def _values_of(job: Job, names: Mapping[Role, str], settings: Mapping[str, str]) -> tuple[dict[Role, Any], set[Role]]:
+    """Return the value of each role, and the roles whose values were typed."""
+    values: dict[Role, Any] = {role: job.parameters[name].default for role, name in names.items()}
+    typed: set[Role] = set()
+    for role, name in names.items():
+        if name in settings:
+            with contextlib.suppress(ValueError):  # the caller reports it, together with all other faults
+                values[role] = job.parameters[name].parse(settings[name])
+                typed.add(role)
+    return values, typed
 
 
 SETTLED_BY: dict[str, tuple[Role, ...]] = {
@@ -197,10 +202,22 @@ def _positive_number(values: dict[Role, Any], role: Role) -> float | None:
     return float(value) if isinstance(value, int | float) and value > 0 else None
 
 
-def _default_batch(job: Job, names: dict[Role, str]) -> int | None:
-    parameter = job.parameters.get(names["batch_size_per_rank"])
-    value = parameter.default if parameter else None
+def _positive_whole(values: dict[Role, Any], role: Role) -> int | None:
+    value = _positive_number(values, role)
+    return int(value) if value else None
+
+
+def _default_batch(job: Job, names: Mapping[Role, str]) -> int | None:
+    """Return the default batch size per rank, whatever was typed."""
+    if "batch_size_per_rank" not in names:
+        return None
+    value = job.parameters[names["batch_size_per_rank"]].default
     return value if type(value) is int and value > 0 else None
+
+
+def _decay(values: dict[Role, Any]) -> str:
+    decay = values.get("decay")
+    return "" if decay in (None, "constant") else str(decay)
 
 
 def _critical_batch(training: Training) -> tuple[float | None, Origin]:

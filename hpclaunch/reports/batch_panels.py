@@ -44,7 +44,7 @@ def curve_of(plan: Forecast) -> list[float]:
 def steps(axes: Any, plan: Forecast) -> None:
     """Draw the steps to the target against the batch: perfect scaling, and the fewer steps that larger batches save."""
     known, sizes = efficiency_of(plan), curve_of(plan)
-    first = known.law.at(sizes[0]).middle * known.samples
+    first = known.epochs_model.at(sizes[0]).middle * known.samples
     axes.plot(sizes, [first / size for size in sizes], linestyle="--", color="grey", label="perfect scaling")
     axes.plot(sizes, [steps_of(known, size) for size in sizes], label=_law_label(known))
     lows, highs = zip(*(_range_of_steps(known, size) for size in sizes), strict=True)
@@ -131,16 +131,16 @@ def steps_of(known: StatisticalEfficiency, batch: float) -> float:
 
 def samples_of(known: StatisticalEfficiency, batch: float) -> float:
     """Return the samples that a training processes: epochs x N."""
-    return known.law.at(batch).middle * known.samples
+    return known.epochs_model.at(batch).middle * known.samples
 
 
 def _range_of_steps(known: StatisticalEfficiency, batch: float) -> tuple[float, float]:
-    epochs = known.law.at(batch)
+    epochs = known.epochs_model.at(batch)
     return epochs.low * known.samples / batch, epochs.high * known.samples / batch
 
 
 def _law_label(known: StatisticalEfficiency) -> str:
-    return "epochs do not depend on the batch" if known.law.pareto is None else "E_min (1 + B / B_crit) epochs"
+    return "epochs do not depend on the batch" if known.epochs_model.pareto is None else "E_min (1 + B / B_crit) epochs"
 
 
 def _origin_of(critical: CriticalBatch) -> str:

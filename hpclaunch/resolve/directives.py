@@ -46,6 +46,12 @@ OWNED = {
 }
 """sbatch options that hpclaunch writes or relies on, and the flag or key that sets each (empty: there is none)."""
 
+_REFUSED = {
+    "clusters": "a run's job ID, files and site belong to the cluster of the machine where it is submitted",
+}
+"""sbatch options that no run may have, and why."""
+_OTHER_CLUSTER = "log in to the other cluster, and submit there with its site"
+
 
 def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisions: Decisions) -> Pairs:
     """Return (option, value) pairs in the order of the script; an option without a value has an empty one."""
@@ -178,7 +184,7 @@ def _full_name(name: str) -> str:
     """Return the owned option that sbatch would read from this abbreviation, as getopt_long does, or empty text."""
     if name in OWNED or name == "signal":
         return ""
-    return next((full for full in (*OWNED, "signal") if full.startswith(name)), "")
+    return next((full for full in (*OWNED, *_REFUSED, "signal") if full.startswith(name)), "")
 
 
 def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) -> list[tuple[str, str]]:
@@ -187,6 +193,10 @@ def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) ->
         match = _OPTION.fullmatch(option.strip())
         if match is not None and match[1] == "gres" and "gpu" in (match[2] or ""):
             decisions.fault("hpclaunch writes the request for GPUs", where=where, next="use --gpus-per-node instead")
+        elif option.strip().startswith("-M"):
+            decisions.fault(f"-M is refused: {_REFUSED['clusters']}", where=where, next=_OTHER_CLUSTER)
+        elif match is not None and match[1] in _REFUSED:
+            decisions.fault(f"--{match[1]} is refused: {_REFUSED[match[1]]}", where=where, next=_OTHER_CLUSTER)
         elif match is None or CONTROL.search(option):
             decisions.fault(
                 f"{option!r} is not a single sbatch option",

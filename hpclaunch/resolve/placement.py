@@ -134,9 +134,13 @@ def _check_required(case: Case, placement: Placement, node: NodeType, decisions:
 
 
 def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
-    """Return the best fitting partition or QOS; empty text where the site neither prefers nor requires one."""
+    """Return the best fitting partition or QOS; empty text where the site neither prefers nor requires one.
+
+    Every other one is noted with the reason why it was declined. If none fits, that is a fault.
+    """
     limits, preferred = family.limits, family.preferred
-    # Without limits nothing can be compared; without a preference the scheduler's own default is as good.
+    # Without limits nothing can be compared. Where the site neither prefers nor requires one, the scheduler's own
+    # default is as good, so that none is written.
     if not limits or (preferred is None and not family.required):
         return decisions.pick(family.name, (_origin(family, preferred or "", wanted), preferred)) or ""
     refusals = {name: violations(one, wanted.ask) for name, one in limits.items()}
@@ -144,8 +148,8 @@ def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
     if not fitting:
         _refuse_all(family, wanted, decisions)
         return ""
-    order = list(limits)
-    best = min(fitting, key=lambda name: (_price(limits[name], wanted), name != preferred, order.index(name)))
+    # The cheapest; of equally cheap ones the preferred; else the first of the site file (min keeps the order).
+    best = min(fitting, key=lambda name: (_price(limits[name], wanted), name != preferred))
     for name, place in limits.items():
         if name != best:
             reason = "; ".join(map(str, refusals[name])) or _why_not(family, name, best, wanted)

@@ -36,7 +36,11 @@ def restart_request_of(case: Case, ask: Ask, named: dict[str, str], decisions: D
     A run that can resume may be longer than the site's limit for a job: it becomes a chain of jobs.
     """
     most = _most_restarts(case, decisions)
-    walltime = _walltime_of_one_job(Wanted(site=case.site, ask=ask, named=named), most, decisions)
+    wanted = Wanted(site=case.site, ask=ask, named=named)
+    longest = longest_piece(wanted) if most else 0
+    if longest and case.context.longest_job:
+        longest = min(longest, case.context.longest_job)
+    walltime = _walltime_of_one_job(wanted, longest, decisions)
     return RestartRequest(most=most, walltime=ask.walltime), replace(ask, walltime=walltime)
 
 
@@ -58,10 +62,9 @@ def _most_restarts(case: Case, decisions: Decisions) -> int:
     return most or 0
 
 
-def _walltime_of_one_job(wanted: Wanted, most: int, decisions: Decisions) -> int:
-    """Return the walltime (seconds) of one job: all of it, or the longest the site accepts if the run can resume."""
+def _walltime_of_one_job(wanted: Wanted, longest: int, decisions: Decisions) -> int:
+    """Return the walltime (seconds) of one job: all of it, or the longest of a job if the run can resume (else 0)."""
     whole = wanted.ask.walltime
-    longest = longest_piece(wanted) if most else 0
     if not longest or longest >= whole:
         return whole
     jobs, long = math.ceil(whole / longest), format_walltime(longest)

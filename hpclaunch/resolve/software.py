@@ -36,37 +36,47 @@ def software_of(case: Case, sizing: Sizing, launcher: str, decisions: Decisions)
 
     A venv, conda environment, Python or container replaces whichever of these an earlier level names.
     """
-    site, context = case.site, case.context
     levels = _levels(case, sizing.node_type)
+    (site_origin, of_site), *_ = levels
     merged = Environment()
     for _, level in levels:
         merged = merged.under(level)
-    origin = next((name for name, level in reversed(levels) if level.has_python), levels[0][0])
-    steps = [Step(line=f"module load {shlex.quote(name)}", failure=f"module load {name}") for name in merged.modules]
-    steps += _activation(merged.venv, merged.conda, context)
-    in_environment = merged.venv or merged.conda or merged.container
-    asked = merged.python or ("python" if in_environment else "python3")
-    python = context.python if asked == "current" else asked
-    if asked == "current":
-        bin_folder = str(PurePosixPath(context.python).parent)
-        steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
-    steps += [Step(line=line, failure=line) for line in merged.setup]
+    origin = next((name for name, level in reversed(levels) if level.has_python), site_origin)
+    python = _python_of(merged, case.context)
     decisions.pick("python", (origin, python))
-    the_sites_own = origin == levels[0][0] and not merged.modules[len(levels[0][1].modules) :]
-    if the_sites_own and _lacks_horovod(case, launcher):
+    is_the_sites = origin == site_origin and merged.modules == of_site.modules
+    if is_the_sites and _lacks_horovod(case, launcher):
         decisions.warnings.append(
-            f"{site.name} provides no known TensorFlow with Horovod, so the ranks run its plain {python}: "
+            f"{case.site.name} provides no known TensorFlow with Horovod, so the ranks run its plain {python}: "
             "write 'environment:' (modules, venv, conda or container) in the settings or the job file"
         )
     variables = _variables(case, merged, sizing.layout)
     _check_values(variables, decisions)
     return Software(
         python=python,
-        steps=tuple(steps),
+        steps=_steps_of(merged, case.context),
         variables=variables,
-        unset=_unset(site, variables),
-        image=_image(merged.container, context),
+        unset=_unset(case.site, variables),
+        image=_image(merged.container, case.context),
     )
+
+
+def _python_of(merged: Environment, context: Context) -> str:
+    """Return the interpreter's name or path: a venv, a conda environment or an image has one that is called python."""
+    if merged.python == "current":
+        return context.python
+    has_its_own = merged.venv or merged.conda or merged.container
+    return merged.python or ("python" if has_its_own else "python3")
+
+
+def _steps_of(merged: Environment, context: Context) -> tuple[Step, ...]:
+    """Return the lines of set-up, in the order in which each finds what those before it have set."""
+    steps = [Step(line=f"module load {shlex.quote(name)}", failure=f"module load {name}") for name in merged.modules]
+    steps += _activation(merged.venv, merged.conda, context)
+    if merged.python == "current":
+        bin_folder = str(PurePosixPath(context.python).parent)
+        steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
+    return (*steps, *(Step(line=line, failure=line) for line in merged.setup))
 
 
 def _levels(case: Case, node_type: str) -> list[tuple[str, Environment]]:

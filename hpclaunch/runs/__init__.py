@@ -16,10 +16,13 @@ from hpclaunch.runs.arrays import (
     tasks_of,
     whole_of,
 )
-from hpclaunch.runs.claims import holder_of, release, reserve
+from hpclaunch.runs.claims import began_by_hand, holder_of, release, reserve
 from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
+from hpclaunch.runs.logs import end_of_log
+from hpclaunch.runs.markers import last_start, mark_cancelled, seconds_until_term, starts_of, was_cancelled
+from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, unlist_own
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, RecordChange, Run, change, claim, load, save
 
 __all__ = [
@@ -32,10 +35,13 @@ __all__ = [
     "RecordChange",
     "Run",
     "Submission",
+    "adopt",
+    "began_by_hand",
     "change",
     "claim",
     "create",
     "each",
+    "end_of_log",
     "find",
     "find_all",
     "forget",
@@ -44,12 +50,17 @@ __all__ = [
     "index_file",
     "indexed",
     "inside",
+    "is_own",
     "is_unfinished",
     "jobs_of",
     "known",
+    "last_start",
+    "list_own",
     "load",
     "load_any",
     "locked",
+    "mark_cancelled",
+    "newest_own",
     "numbers",
     "rebuild",
     "record_tasks",
@@ -57,10 +68,14 @@ __all__ = [
     "remember",
     "reserve",
     "save",
+    "seconds_until_term",
     "spelled",
+    "starts_of",
     "swept",
     "task_of",
     "tasks_of",
+    "unlist_own",
+    "was_cancelled",
     "whole_of",
     "write_text",
 ]

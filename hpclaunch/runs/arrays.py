@@ -131,6 +131,7 @@ def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -
         host=array.host,
         user=array.user,
         uid=array.uid,
+        token=array.token,
         cluster=array.cluster,
         controller=array.controller,
         git=array.git,
@@ -162,10 +163,14 @@ def _chains(array: Run) -> tuple[dict[int, list[str]], list[str]]:
     return chains, common or [""]
 
 
+_LARGEST_STATES = 64 * 2**20
+"""Bytes: an array may have 100,000 runs."""
+
+
 def _task_states(array: Run) -> dict[int, TaskState]:
     """Return the recorded states by index. Damaged entries are left out; the scheduler is then asked again."""
     found: dict[int, TaskState] = {}
-    for key, entry in json_object(read_text(array.path / STATES)).items():
+    for key, entry in json_object(read_text(array.path / STATES, _LARGEST_STATES)).items():
         is_index = key.isascii() and key.isdigit()
         complete = isinstance(entry, list) and len(entry) == 5 and all(isinstance(text, str) for text in entry)
         if is_index and complete and JOB_ID.fullmatch(entry[0]) and STATE.fullmatch(entry[1]):

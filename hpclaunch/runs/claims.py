@@ -24,6 +24,12 @@ def holder_of(path: Path) -> str:
     return "" if start == _FREE else start.rpartition(".")[0]
 
 
+def began_by_hand(run: Run) -> str:
+    """Return when the process of a start by hand began, in clock ticks, according to its claim; empty without one."""
+    start, _, process, began, *_ = [*_newest_claim(run.path / FOLDER)[1].split(), "", "", "", ""]
+    return began if start.rpartition(".")[0] == run.job_id == f"by-hand-{process}" else ""
+
+
 def release(run: Run) -> None:
     """Free the directory for a further start if an ended job of this run holds it; another job's claim stays."""
     if holder_of(run.path) in {run.job_id, *run.earlier} - {""}:

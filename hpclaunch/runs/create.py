@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -12,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import write_text
+from hpclaunch.core.files import sync_folder, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import LIBRARY, JobSpec, Script
+from hpclaunch.runs.ownership import new_token
 from hpclaunch.runs.record import Run, save
 from hpclaunch.runs.snapshot import Snapshot, copy
 from hpclaunch.runs.sweep_values import write_values
@@ -61,22 +64,44 @@ def create(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submis
         host=submission.host,
         user=_user_name(),
         uid=str(os.getuid()),
+        token=new_token(),
         git=submission.git,
         tasks=spec.sweep.count if spec.sweep else 0,
     )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder_of_runs(path.parent)
         path.mkdir(mode=0o700)
+        sync_folder(path.parent)
         run = save(run)
         _fill(spec, script, snapshot, submission)
         return save(replace(run, state="RENDERED", reason=""))
     except FileExistsError:
-        if path.parent.is_dir():
+        if os.path.isdir(path.parent):
             raise Refused(Fault(where=str(path), what="this run directory exists already", next="try again")) from None
         what = "the place for run directories is not a folder"
         raise Refused(_wrong_folder(path.parent, what)) from None
     except OSError as error:
-        raise Refused(_wrong_folder(path, f"the run directory cannot be written: {error.strerror}")) from None
+        what = f"the run directory cannot be written: {error.strerror or error}"
+        raise Refused(_wrong_folder(path, what)) from None
+
+
+def _make_folder_of_runs(folder: Path) -> None:
+    """Make the folder of run directories.
+
+    Whoever may write into the folder around it may make runs there too, and delete only their own.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        if os.path.isdir(folder):
+            return
+        raise
+    around = folder.parent.stat().st_mode
+    shared = (stat.S_IRWXG if around & stat.S_IWGRP else 0) | (stat.S_IRWXO if around & stat.S_IWOTH else 0)
+    if shared:
+        with contextlib.suppress(OSError):
+            folder.chmod(stat.S_IMODE(folder.stat().st_mode) | shared | stat.S_ISVTX)
 
 
 def _wrong_folder(path: Path, what: str) -> Fault:

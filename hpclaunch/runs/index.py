@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from hpclaunch.core.errors import Fault, NotFound, NotPermitted, did_you_mean
-from hpclaunch.core.files import append_line, sync_folder, write_text
+from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted, did_you_mean
+from hpclaunch.core.files import append_line, read_bytes, sync_folder, write_text
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.runs.arrays import load_any, task_of
+from hpclaunch.runs.ownership import is_own, newest_own
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
+_LARGEST_INDEX = 64 * 2**20
 
 
 @record
@@ -29,11 +31,13 @@ class Known:
     """The runs that were found, newest first, and the folders that were skipped.
 
     ``not_permitted``: this user may not read them. ``unreadable``: their record is damaged, or reading it failed.
+    ``newer``: a newer hpclaunch wrote their record.
     """
 
     runs: tuple[Run, ...]
     not_permitted: tuple[Path, ...]
     unreadable: tuple[Path, ...] = ()
+    newer: tuple[Path, ...] = ()
 
 
 @record
@@ -90,22 +94,30 @@ def _rewrite(index: Path, choose: Callable[[list[Path]], Iterable[Path]]) -> lis
 
 def known(index: Path, folders: Iterable[Path] = ()) -> Known:
     """Return the runs in the list and in ``folders``, which hold run directories; skips missing directories."""
-    in_folders = [path for folder in folders for path in inside(folder)]
-    return _load_runs([*reversed(indexed(index)), *in_folders])
+    listed: list[Path] = []
+    unreadable: tuple[Path, ...] = ()
+    try:
+        listed = _read_paths(index)
+    except OSError:
+        unreadable = (index,)
+    found = _load_runs([*reversed(listed), *(path for folder in folders for path in inside(folder))])
+    return replace(found, unreadable=(*unreadable, *found.unreadable))
 
 
 def _load_runs(paths: Iterable[Path]) -> Known:
-    runs, not_permitted, unreadable = [], [], []
+    runs, not_permitted, unreadable, newer = [], [], [], []
     for path in dict.fromkeys(paths):
         try:
             runs.append(load(path))
         except NotPermitted:
             not_permitted.append(path)
+        except NewerFormat:
+            newer.append(path)
         except NotFound:
             if _has_record(path):
                 unreadable.append(path)
     runs.sort(key=lambda run: run.created, reverse=True)
-    return Known(runs=tuple(runs), not_permitted=tuple(not_permitted), unreadable=tuple(unreadable))
+    return Known(runs=tuple(runs), not_permitted=tuple(not_permitted), unreadable=tuple(unreadable), newer=tuple(newer))
 
 
 def _has_record(path: Path) -> bool:
@@ -118,11 +130,26 @@ def _has_record(path: Path) -> bool:
 
 
 def indexed(index: Path) -> list[Path]:
-    """Return the absolute paths in the list, each once, oldest first; skips damaged lines."""
+    """Return the absolute paths in the list, each once, oldest first; skips damaged lines.
+
+    Returns none if the list cannot be read.
+    """
     try:
-        return _paths_in(index.read_bytes())
+        return _read_paths(index)
     except OSError:
         return []
+
+
+def _read_paths(index: Path) -> list[Path]:
+    """Return what `indexed` does; none if there is no list. Raises OSError."""
+    for _ in range(2):  # a network file system may fail once
+        try:
+            return _paths_in(read_bytes(index, _LARGEST_INDEX))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return []
+        except OSError as error:
+            failure = error
+    raise failure
 
 
 def _paths_in(content: bytes) -> list[Path]:
@@ -134,35 +161,30 @@ def _paths_in(content: bytes) -> list[Path]:
 def inside(folder: Path) -> list[Path]:
     """Return the run directories in a folder, sorted by name; none if there is no such folder.
 
-    A folder that this user may not read is returned too: it may be or hold a run directory. `load` then raises
-    NotPermitted.
+    A folder that cannot be read is returned too: it may be or hold a run directory. `load` then raises the reason.
     """
-    try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
-    except PermissionError:
-        return [folder]
-    except (OSError, ValueError):
-        return []
-    return [folder / name for name in names if _may_be_run(folder / name)]
-
-
-def _may_be_run(folder: Path) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(folder / RECORD).st_mode)
-    except OSError as error:
-        return isinstance(error, PermissionError)  # load then says why it cannot be read
+    for _ in range(2):  # a network file system may fail once
+        try:
+            names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return []
+        except OSError:
+            continue
+        return [folder / name for name in names if _has_record(folder / name)]
+    return [folder]
 
 
 def rebuild(index: Path, folders: Iterable[Path]) -> Rebuilt:
     """Write the list again from the run directories in ``folders`` and in the folders of those already listed.
 
-    A listed directory stays if this user may not read it, and is dropped if it no longer exists. Raises OSError.
+    A listed directory stays if this user may not read it, or if a newer hpclaunch wrote its record, and is dropped if
+    it no longer exists. Raises OSError.
     """
     before = indexed(index)
     places = dict.fromkeys([*folders, *(path.parent for path in before)])
     found = _load_runs([*before, *(path for folder in places for path in inside(folder))])
-    not_permitted = set(found.not_permitted)
-    paths = [path for path in before if path in not_permitted] + [run.path for run in reversed(found.runs)]
+    kept = {*found.not_permitted, *found.newer}
+    paths = [path for path in before if path in kept] + [run.path for run in reversed(found.runs)]
     looked_at = set(before)
     listed = dict.fromkeys(_rewrite(index, lambda now: [*paths, *(path for path in now if path not in looked_at)]))
     forgotten = tuple(path for path in before if path not in listed)
@@ -220,12 +242,17 @@ class _RunFinder:
 
     @cached_property
     def _runs_by_name(self) -> dict[str, Run]:
-        """Every run by name and job IDs; of two runs the newer one, as Slurm reuses job IDs after years."""
+        """Every run by name and job IDs; of two runs the user's own, then the newer one: Slurm reuses job IDs."""
         named: dict[str, Run] = {}
         for run in self._runs:
             for name in (run.path.name, run.job_id, *run.earlier):
-                named.setdefault(name, run)
+                other = named.setdefault(name, run)
+                if other is not run and self._prefer_own([other, run]) is run:
+                    named[name] = run
         return named
+
+    def _prefer_own(self, found: Sequence[Run]) -> Run | None:
+        return newest_own(self._index.parent, found)
 
     @cached_property
     def _arrays(self) -> list[Run]:
@@ -237,7 +264,7 @@ class _RunFinder:
         # A path comes first: in the folder of the runs a name is a path too.
         if os.sep in name or _is_run(Path(name)):
             return self._find_in_array(name) or load_any(_absolute_path(name))
-        found = self._task(name) or self._runs_by_name.get(name) or _find_abbreviated(name, self._runs)
+        found = self._task(name) or self._runs_by_name.get(name) or self._find_abbreviated(name, self._runs)
         if found:
             return found
         _refuse_broken([*indexed(self._index), *self._known_runs.not_permitted], name)
@@ -245,9 +272,10 @@ class _RunFinder:
         raise NotFound(Fault(what=f"no run is called {name!r}{near}", next=self._next_step))
 
     def _newest_run(self) -> Run:
-        if not self._runs:
+        newest = self._prefer_own(self._runs)
+        if newest is None:
             raise NotFound(Fault(what="there is no run yet", next=self._next_step))
-        return self._runs[0]
+        return newest
 
     @property
     def _next_step(self) -> str:
@@ -258,7 +286,7 @@ class _RunFinder:
         array, _, task = name.partition("_")
         if not (task.isascii() and task.isdigit()):
             return None
-        owner = next((run for run in self._arrays if array in (run.job_id, *run.earlier)), None)
+        owner = self._prefer_own([run for run in self._arrays if array in (run.job_id, *run.earlier)])
         if owner is None:
             return None
         index = int(task[:9])  # int() refuses a text of thousands of digits
@@ -273,21 +301,27 @@ class _RunFinder:
         is_absolute = not array
         if is_absolute or not task.isdigit() or _is_run(_absolute_path(array)):
             return None  # load_any reads it as a path
-        found = next((run for run in self._arrays if array in (run.path.name, run.job_id, *run.earlier)), None)
-        found = found or _find_abbreviated(array, self._arrays)
+        found = self._prefer_own([run for run in self._arrays if array in (run.path.name, run.job_id, *run.earlier)])
+        found = found or self._find_abbreviated(array, self._arrays)
         return load_any(found.path / task) if found else None
 
+    def _find_abbreviated(self, name: str, runs: Sequence[Run]) -> Run | None:
+        """Return the only run whose name begins or ends with these whole parts (between dashes), or None.
 
-def _find_abbreviated(name: str, runs: Sequence[Run]) -> Run | None:
-    """Return the only run whose name begins or ends with these whole parts (between dashes), or None.
+        A part that lacks a letter is a typing error and matches no run. Of several runs, those of others do not count.
+        Raises NotFound if several match.
+        """
+        found = [run for run in runs if run.path.name.startswith(f"{name}-") or run.path.name.endswith(f"-{name}")]
+        if len(found) > 1:
+            found = [run for run in found if is_own(self._index.parent, run)] or found
+        if len(found) > 1:
+            raise _ambiguous_name(name, found)
+        return found[0] if found else None
 
-    A part that lacks a letter is a typing error and matches no run. Raises NotFound if several runs match.
-    """
-    found = [run for run in runs if run.path.name.startswith(f"{name}-") or run.path.name.endswith(f"-{name}")]
-    if len(found) > 1:
-        some = ", ".join(run.path.name for run in found[:5]) + (", ..." if found[5:] else "")
-        raise NotFound(Fault(what=f"{name!r} matches {len(found)} runs", allowed=some, next="type more of the name"))
-    return found[0] if found else None
+
+def _ambiguous_name(name: str, found: Sequence[Run]) -> NotFound:
+    some = ", ".join(run.path.name for run in found[:5]) + (", ..." if found[5:] else "")
+    return NotFound(Fault(what=f"{name!r} matches {len(found)} runs", allowed=some, next="type more of the name"))
 
 
 def _refuse_broken(paths: Iterable[Path], name: str) -> None:

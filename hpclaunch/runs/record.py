@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Iterator
 from dataclasses import MISSING, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -48,6 +49,7 @@ class Run:
     - ``state``: INCOMPLETE while the directory is being made, RENDERED when it is complete, SUBMITTING until the
       scheduler answers, NOT_SUBMITTED if it refuses, then as Slurm spells it. UNKNOWN: no source knows the state.
     - ``host``, ``user``, ``uid``: where and by whom it was submitted (``uid``: the user's number, as text).
+    - ``token``: by which the user's own list of runs knows the directory (``runs/ownership.py``).
     - ``cluster``, ``controller``: Slurm's ClusterName, and the host of its controller, where the job has its ID.
     - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
       ``excluded_because`` the evidence against each.
@@ -70,6 +72,7 @@ class Run:
     host: str = ""
     user: str = ""
     uid: str = ""
+    token: str = ""
     cluster: str = ""
     controller: str = ""
     git: str = ""
@@ -112,17 +115,17 @@ class Run:
         """Return the job's logs of all starts, oldest first; with ``rank`` the log of that rank, one for all starts."""
         folder = self.path / "logs"
         if rank is not None:
-            return sorted((path for path in folder.glob(f"rank-{rank}.out") if path.is_file()), key=_age)
-        files = [path for path in folder.glob("*.out") if path.is_file() and not path.name.startswith("rank-")]
+            return [path for path in _logs_in(folder) if path.name == f"rank-{rank}.out"]
+        files = [path for path in _logs_in(folder) if not path.name.startswith("rank-")]
         if self.index >= 0:
             # The scheduler writes a log for each job ID into the folder of the whole array.
             log = scheduler_row(self.scheduler).log
             named = [self.home / "logs" / log.format(job_id) for job_id in (*self.earlier, self.job_id) if job_id]
-            files += [path for path in named if path.is_file()]
+            files += [path for path in named if os.path.isfile(path)]
         return sorted(files, key=_age)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Return the events in metrics.jsonl, without a line that is still being written."""
+    def metrics(self) -> Iterator[dict[str, Any]]:
+        """Yield the events in metrics.jsonl, without a line that is still being written."""
         return json_lines(self.path / "metrics.jsonl")
 
     def spec(self) -> dict[str, Any]:
@@ -137,7 +140,7 @@ class Run:
 
     def history(self) -> list[dict[str, Any]]:
         """Return every recorded state with its time, oldest first."""
-        return json_lines(self.path / HISTORY)
+        return list(json_lines(self.path / HISTORY))
 
     def attempts(self) -> list[str]:
         """Return the names JOBID.RESTART of all starts that left a marker file, in order."""
@@ -166,7 +169,7 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain values, with the run directory's path."""
-        fields = {name: getattr(self, name) for name in _TEXTS}
+        fields = {name: getattr(self, name) for name in _TEXTS if name != "token"}
         values = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
         return {**values, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else values
 
@@ -182,6 +185,9 @@ class RecordChange(TypedDict, total=False):
     excluded: str
     excluded_because: str
     host: str
+    user: str
+    uid: str
+    token: str
     cluster: str
     controller: str
     submission: str
@@ -260,24 +266,36 @@ def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
         permitted = os.access(file, os.R_OK)
     except PermissionError:
         permitted = False
-    except (OSError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         # A folder that this user may not list counts as another user's run.
         if not os.path.isdir(path) or os.access(path, os.R_OK):
             return NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
         permitted = False
+    except OSError as error:
+        return _unreadable_record(file, error)
     if not permitted:
         what = "you may not read this: it belongs to another user, or its permissions exclude you"
         place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
         return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
+    try:
+        Path(file).read_bytes()
+    except OSError as error:
+        return _unreadable_record(file, error)
     what = f"the record cannot be read: it has no {', '.join(missing)}"
     next_step = f"the run's other files are in {path}; to run its code again: hpclaunch submit {path / 'code'}"
     return NotFound(Fault(where=file, what=what, next=next_step))
 
 
+def _unreadable_record(file: str, error: OSError) -> NotFound:
+    next_step = "try again; if it stays so, ask the site's staff about this file system"
+    return NotFound(Fault(where=file, what=f"the record cannot be read: {error.strerror}", next=next_step))
+
+
 def save(run: Run, durable: bool = True) -> Run:
     """Write the record atomically as its next edition, add its state to the history, and return the run."""
     run = replace(run, edition=run.edition + 1)
-    write_text(f"{run.path}/{RECORD}", _as_text({"format": FORMAT, **run.to_json(), "edition": run.edition}), durable)
+    values = {"format": FORMAT, **run.to_json(), "token": run.token, "edition": run.edition}
+    write_text(f"{run.path}/{RECORD}", _as_text(values), durable)
     return _add_to_history(run)
 
 
@@ -315,6 +333,15 @@ def claim(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run |
         # A line names the edition that it updates, so a record without an edition is written again.
         line_is_enough = not durable and current.edition > 0 and news.keys() <= set(_SCHEDULER_FIELDS)
         return _add_to_history(changed) if line_is_enough else save(changed, durable)
+
+
+def _logs_in(folder: Path) -> list[Path]:
+    """Return the log files in a folder; none if this user may not read it."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [folder / name for name in names if name.endswith(".out") and os.path.isfile(folder / name)]
 
 
 def _age(path: Path) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 
 from hpclaunch.core.records import record
+from hpclaunch.runs.node_lists import names_in
 
 _NODE_FAULTS = {
     "NODE_FAIL": "a node failed",
@@ -17,6 +19,7 @@ _NO_RETRY = {
     "CANCELLED": "it was cancelled",
     "TIMEOUT": "it reached its walltime",
     "DEADLINE": "it reached its deadline",
+    "FORGOTTEN": "it was closed with hpclaunch runs forget",
     "OUT_OF_MEMORY": "it ran out of memory",
 }
 _CONFIGURATION = 78
@@ -28,14 +31,19 @@ _TEMPORARY_CAUSE = (
     r"(Communication connection failure|Socket timed out|Job credential (expired|revoked|replayed)"
     r"|Unable to contact|I/O error|Connection (refused|timed out|reset))"
 )
+_NODE_FAILURE = re.compile(r"^srun: error: Node failure on (?P<nodes>[A-Za-z0-9][A-Za-z0-9._,\[\]-]*)", re.MULTILINE)
+"""srun's line about a node that the controller reports as failed (Slurm's src/api/step_launch.c). The other lines of a
+lost node name the nodes that live: ``srun: error: node2: task 1: Killed`` is of a task that srun ended, and
+slurmstepd's ``CANCELLED ... DUE TO NODE FAILURE`` is written on each node that is left."""
 _LAUNCHER_FAILURES = tuple(
     re.compile(form)
     for form in (
         rf"srun: error: Task launch for StepId=\S+ failed on node {_NODE}: {_TEMPORARY_CAUSE}",
         # No cause given: slurmstepd could not set up the step, for example because an earlier start left its sockets.
-        r"srun: error: tasks? [\d,-]+ launch failed: Unspecified error",
+        r"srun: error: tasks? (?P<task>\d+)[\d,-]* launch failed: Unspecified error",
         r"srun: error: Unable to (create|confirm|start) .*: (Socket timed out|Unable to contact|Zero Bytes)",
         r"srun: error: Unable to allocate resources: (Socket timed out|Unable to contact|Zero Bytes)",
+        r"srun: error: Node failure on (?P<nodes>[A-Za-z0-9][A-Za-z0-9._,\[\]-]*)",
     )
 )
 """Lines of a log after which a new start can help: srun failed before any step began (Slurm's src/srun)."""
@@ -47,37 +55,40 @@ class Ending:
 
     - ``exit_code``: CODE:SIGNAL. ``log``: the end of the log.
     - ``ranks_failed``: whether a rank of the last start left an exit code.
-    - ``nodes``: 1 if the last start had one node, whose name is ``only_node``; else 0.
-    - ``unwell``: the nodes that the scheduler reports as broken.
+    - ``nodes``: the names of the nodes of the last start, in the order of its tasks.
+    - ``tasks_per_node``: how many consecutive tasks each node has; 0: not known.
+    - ``unwell``: node -> why the scheduler reports it as broken.
     """
 
     state: str
     exit_code: str = ""
     log: str = ""
     ranks_failed: bool = False
-    nodes: int = 0
-    only_node: str = ""
-    unwell: Sequence[str] = ()
+    nodes: tuple[str, ...] = ()
+    tasks_per_node: int = 0
+    unwell: Mapping[str, str] = field(default_factory=dict)
 
 
 @record
 class RetryDecision:
-    """Whether to start a run again, why, and the nodes to exclude."""
+    """Whether to start a run again, and why. ``exclude``: the nodes to exclude -> the evidence against each."""
 
     again: bool
     reason: str
-    exclude: tuple[str, ...] = ()
+    exclude: Mapping[str, str] = field(default_factory=dict)
 
 
 def decide(ending: Ending) -> RetryDecision:
     """Return whether a new start can help: after a fault of the machine, never after a fault of the program.
 
-    A node is excluded if the scheduler reports it as broken, if the log names it, or if it was the only node of a run
-    that a node failure ended.
+    A node is excluded if the scheduler reports it as broken, if the log names it (so also a node that was down and is
+    back), or if it was the only node of a run that a node failure ended.
     """
     state = ending.state
     if state in _NODE_FAULTS:
-        blamed = tuple(ending.unwell) or ((ending.only_node,) if ending.nodes == 1 and ending.only_node else ())
+        blamed = {**_failed_in_log(ending.log), **ending.unwell}
+        if not blamed and len(ending.nodes) == 1:
+            blamed = {ending.nodes[0]: f"the only node of a run that ended as {state}"}
         return RetryDecision(again=True, reason=_NODE_FAULTS[state], exclude=blamed)
     if state in _PREEMPTED:
         return RetryDecision(again=True, reason=_PREEMPTED[state])
@@ -98,12 +109,33 @@ def _decide_on_failure(ending: Ending) -> RetryDecision:
         return own
     for form in _LAUNCHER_FAILURES:
         if found := form.search(ending.log):
-            node = found.groupdict().get("node")
-            blamed = tuple(dict.fromkeys([*ending.unwell, *([node] if node else [])]))
+            named = dict.fromkeys(_nodes_of(found, ending), f"in the log: {found[0]}")
+            blamed = {**named, **_failed_in_log(ending.log), **ending.unwell}
             return RetryDecision(again=True, reason=f"its launcher failed: {found[0]}", exclude=blamed)
     return own
 
 
-def merged(excluded: str, more: Sequence[str]) -> str:
+def _failed_in_log(log: str) -> dict[str, str]:
+    """Return the nodes that srun reports as failed -> its line."""
+    lines = list(_NODE_FAILURE.finditer(log))
+    return {node: f"in the log: {line[0]}" for line in lines for node in names_in(line["nodes"])}
+
+
+def _nodes_of(line: re.Match[str], ending: Ending) -> Iterable[str]:
+    """Return the nodes that a line of srun is about: those that it names, or the node of the task that it names."""
+    named = line.groupdict()
+    if named.get("node"):
+        return [named["node"]]
+    if named.get("nodes"):
+        return names_in(named["nodes"])
+    task = named.get("task")
+    if task is None or not ending.tasks_per_node or len(ending.nodes) < 2:
+        return []
+    position = int(task[:9]) // ending.tasks_per_node
+    return ending.nodes[position : position + 1]
+
+
+def merged(excluded: str, more: Iterable[str]) -> str:
     """Return a value for sbatch's --exclude: the nodes excluded before (Slurm's notation) and ``more``."""
-    return ",".join(dict.fromkeys([*([excluded] if excluded else []), *(name for name in more if name)]))
+    known = names_in(excluded)
+    return ",".join(dict.fromkeys([*([excluded] if excluded else []), *(name for name in more if name not in known)]))

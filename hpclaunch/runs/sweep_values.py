@@ -7,12 +7,12 @@ from functools import lru_cache
 from itertools import product, repeat
 from pathlib import Path
 
-from hpclaunch.core.files import write_text
+from hpclaunch.core.files import read_bytes, write_text
 from hpclaunch.core.spec import Sweep, parameter_word
 from hpclaunch.core.units import CONTROL
 
 VALUES = "values"
-_MOST_BYTES = 2**30
+_MOST_BYTES = 64 * 2**20
 
 
 def write_values(folder: Path, sweep: Sweep) -> None:
@@ -96,10 +96,8 @@ def values_at(folder: Path, index: int) -> dict[str, str]:
 def _lines(path: Path, age: float) -> list[str]:
     """Return the lines of the file. It is read once for all runs, and again when its time of change differs."""
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:
-            return []
-        return path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:
+        return read_bytes(path, _MOST_BYTES).decode("utf-8", errors="replace").split("\n")
+    except (OSError, ValueError):
         return []
 
 

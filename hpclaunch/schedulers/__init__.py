@@ -16,7 +16,7 @@ from hpclaunch.runs import Run
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
-    from hpclaunch.sites.describe import Described, Here
+    from hpclaunch.sites.describe.draft import Described, Here
 
 
 @record
@@ -53,6 +53,17 @@ class Search:
 
 
 @record
+class Cluster:
+    """The cluster that a scheduler's programs ask: its name and the hosts of its controllers, the primary one first.
+
+    The name is empty if there is no cluster, or if it is not known; so are the controllers.
+    """
+
+    name: str = ""
+    controllers: tuple[str, ...] = ()
+
+
+@record
 class Estimate:
     """A scheduler's answer about a script that is not queued: its ``words``, and the estimated ``start``.
 
@@ -64,10 +75,22 @@ class Estimate:
 
 
 class Scheduler(Protocol):
-    """The functions of a scheduler. ``states`` and ``search`` answer for many runs with one call to each program."""
+    """The functions of a scheduler. ``states`` and ``search`` answer for many runs with one call to each program.
+
+    A job belongs to a run only if its working folder is the run directory: job IDs are given again.
+    """
+
+    def cluster(self) -> Cluster:
+        """Return the cluster that its programs ask, on which the job IDs of this machine are valid."""
 
     def objections(self, spec: JobSpec) -> list[Fault]:
         """Return the known reasons why it would refuse the run or never start it."""
+
+    def longest_walltime(self, partition: str) -> int | None:
+        """Return the longest walltime (seconds) of a job that it accepts now in a partition; None: no known limit.
+
+        An empty ``partition`` is the one that applies by default.
+        """
 
     def estimate(self, text: str) -> Estimate:
         """Return the estimated start of a script; queues nothing. Raises SchedulerError."""
@@ -84,8 +107,8 @@ class Scheduler(Protocol):
     def states(self, runs: Sequence[Run]) -> dict[str, Status]:
         """Return job ID -> status."""
 
-    def cancel(self, runs: Sequence[Run]) -> bool:
-        """Cancel the runs, and return whether there was anything to cancel. Raises SchedulerError."""
+    def cancel(self, runs: Sequence[Run]) -> list[str]:
+        """Cancel the jobs that are the runs' own, and return the IDs of those there were. Raises SchedulerError."""
 
     def cancel_command(self, run: Run) -> str:
         """Return the command that cancels a run."""
@@ -93,8 +116,11 @@ class Scheduler(Protocol):
     def explain(self, reason: str) -> str:
         """Return a reason for waiting in words, and what to do; an empty text for an unknown reason."""
 
-    def unwell(self, nodes: str) -> tuple[str, ...]:
-        """Return those of the nodes that it reports as broken."""
+    def unwell(self, nodes: str, since: float | None = None) -> dict[str, str]:
+        """Return those of the nodes that it reports as broken, or that it started again ``since`` then -> why.
+
+        ``since`` is in seconds of the epoch.
+        """
 
     def overriding(self, environment: Mapping[str, str]) -> list[str]:
         """Return the variables of a shell that would override the options of a script that is submitted from it."""

@@ -12,23 +12,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.runs import Run
-from hpclaunch.schedulers import Estimate, Search, Status
+from hpclaunch.runs import Run, began_by_hand
+from hpclaunch.schedulers import Cluster, Estimate, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
-    from hpclaunch.sites.describe import Described, Here
+    from hpclaunch.sites.describe.draft import Described, Here
 
 _BACKSTOP_MINUTES = 10
 _YEAR_MINUTES = 365 * 24 * 60
 _TIMED_OUT = 124
 _SECONDS_TO_END = 45
+_PROCESS = "process"
+"""The file in a run directory with the number of the run's controller, and its beginning."""
+
+
+def cluster() -> Cluster:
+    """Return no cluster: a run is known by its host."""
+    return Cluster()
 
 
 def objections(spec: JobSpec) -> list[Fault]:
     """Return nothing: no scheduler could refuse the run."""
     return []
+
+
+def longest_walltime(partition: str) -> None:
+    """Return None: this machine has no limit."""
+    return
 
 
 def estimate(text: str) -> Estimate:
@@ -52,7 +65,22 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> s
     if not job_id.isdigit():
         raise SchedulerError(Fault(where="submitit", what=job_id or "the local executor did not start"))
     _await_command_line(job_id)
+    with contextlib.suppress(OSError):
+        write_text(run.path / _PROCESS, f"{job_id} {_beginning_of(job_id)}\n")
     return job_id
+
+
+def _beginning_of(process: str) -> str:
+    """Return when a process began: the boot of this machine, and clock ticks since then; empty if it has ended.
+
+    No other process of this boot has the same number and beginning (proc(5): /proc/PID/stat, field 22).
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+        return f"{boot} {int(fields[19])}"
+    except (OSError, ValueError, IndexError):
+        return ""
 
 
 def _await_command_line(process: str) -> None:
@@ -127,25 +155,56 @@ def _is_alive(run: Run) -> bool:
 
 
 def _members(run: Run) -> list[int]:
-    """Return the processes of the run: its controller, and all that have its job ID in their environment."""
-    controller, mark = str(run.path / "logs").encode(), f"SUBMITIT_LOCAL_JOB_ID={run.job_id}".encode()
+    """Return the processes of the run: its controller, its script, and all that the script started.
+
+    A process number comes again, so none is enough: the controller must have begun when the run's did, and the others
+    have the path of this run directory in their command line or environment.
+    """
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
         try:
             command = (folder / "cmdline").read_bytes().split(b"\0")
-            by_hand = run.job_id == f"by-hand-{folder.name}" and b"bash" in command[0]
-            controls = run.job_id == folder.name and controller in command
-            if by_hand or controls or (command[0] and mark in (folder / "environ").read_bytes().split(b"\0")):
+            if not command[0]:
+                continue
+            is_member = folder.name == run.job_id and _is_controller(run, command)
+            is_member = is_member or _is_script_by_hand(run, folder.name, command)
+            if is_member or _is_of_script(run, command, (folder / "environ").read_bytes().split(b"\0")):
                 found.append(int(folder.name))
         except OSError:
             continue
     return found
 
 
-def cancel(runs: Sequence[Run]) -> bool:
-    """End the runs, wait for them, and kill those that do not end. Return whether there was anything to end.
+def _is_controller(run: Run, command: Sequence[bytes]) -> bool:
+    """Whether the process with the run's number is still its controller; an older run does not know its beginning."""
+    number, _, began = read_text(run.path / _PROCESS).strip().partition(" ")
+    if number == run.job_id and began and began != _beginning_of(number):
+        return False
+    return os.fsencode(run.path / "logs") in command
+
+
+def _is_script_by_hand(run: Run, process: str, command: Sequence[bytes]) -> bool:
+    """Whether a process is the run's script, started by hand; its claim of the run directory has its beginning."""
+    if run.job_id != f"by-hand-{process}" or b"bash" not in command[0]:
+        return False
+    began = began_by_hand(run)
+    return began == _beginning_of(process).partition(" ")[2] if began else os.fsencode(run.script) in command
+
+
+def _is_of_script(run: Run, command: Sequence[bytes], environment: Sequence[bytes]) -> bool:
+    """Whether a process is the script of this start, which submitit began, or has the variables of its ranks."""
+    of_start = os.fsencode(f"HPCLAUNCH_EXIT_FILE={run.path}/attempts/{run.job_id}.")
+    if any(variable.startswith(of_start) for variable in environment):
+        return True
+    script = os.fsencode(run.script)
+    of_job = f"SUBMITIT_LOCAL_JOB_ID={run.job_id}".encode()
+    return of_job in environment and any(script in word for word in command)
+
+
+def cancel(runs: Sequence[Run]) -> list[str]:
+    """End the runs, wait for them, and kill those that do not end. Return the IDs of those that were running.
 
     Raises SchedulerError for a run on another machine.
     """
@@ -163,7 +222,7 @@ def cancel(runs: Sequence[Run]) -> bool:
         time.sleep(0.1)
     for run in runs:
         _signal(_members(run), signal.SIGKILL)
-    return any(asked.values())
+    return [run.job_id for run in runs if asked[run.path]]
 
 
 def _signal(processes: list[int], number: signal.Signals) -> None:
@@ -182,9 +241,9 @@ def explain(reason: str) -> str:
     return ""
 
 
-def unwell(nodes: str) -> tuple[str, ...]:
+def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
     """Return nothing: the only machine works, since it answers."""
-    return ()
+    return {}
 
 
 def overriding(environment: Mapping[str, str]) -> list[str]:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from hpclaunch.config.catalog import SITE, THIS_MACHINE, Catalog
 from hpclaunch.config.detection import Detect
+from hpclaunch.config.host_patterns import host_pattern
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import Fault, InvalidFile, NotFound, did_you_mean
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.records import record
 
 
@@ -47,10 +49,14 @@ def _search_domains() -> list[str]:
     return [domain.rstrip(".") for line in lines for domain in line.split()]
 
 
+_LARGEST_FILE = 4 * 2**20
+"""Bytes of slurm.conf or resolv.conf: thousands of nodes may be listed one by one."""
+
+
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_bytes(path, _LARGEST_FILE).decode("utf-8", errors="replace")
+    except (OSError, ValueError):
         return ""
 
 
@@ -60,8 +66,12 @@ def holds(detect: Detect, here: Host) -> bool:
         return False
     variables = all(here.environment.get(name) == value for name, value in detect.environment.items())
     cluster = detect.cluster_name in (None, here.cluster)
-    pattern = detect.hostname
-    return variables and cluster and (pattern is None or any(re.fullmatch(pattern, name) for name in here.hostnames))
+    if not (variables and cluster):
+        return False
+    if detect.hostname is None:
+        return True
+    pattern = host_pattern(detect.hostname)
+    return any(pattern.matches(name) for name in here.hostnames)
 
 
 def detect_site(here: Host) -> str | None:

@@ -29,7 +29,7 @@ SYSTEM_HOMES = ("launchers.py", "core/scheduler_rows.py", "core/runtime_rows.py"
 """Where launchers, schedulers and container runtimes may be named."""
 SYSTEM_EXCEPTIONS = {
     ("config/catalog.py", "local"): "the name of the bundled site of this machine, not of a scheduler",
-    ("sites/describe/__init__.py", "slurm"): "writes the site files of Slurm clusters",
+    ("sites/describe/draft.py", "slurm"): "writes the site files of Slurm clusters",
     ("training/optimization/batch_norm.py", "local"): "a kind of batch normalization",
 }
 

@@ -28,9 +28,44 @@ case {name},"${{@: -1}}" in
   sbatch,--test-only) cat > {spool}/script ;;
   sbatch,*) cat -- "${{@: -1}}" > {spool}/script ;;
 esac
-cat {spool}/{name}.out
+with_folders {spool}/{name}.out "$@"
 cat {spool}/{name}.err >&2
 exit {code}
+"""
+
+WITH_FOLDERS = """#!/bin/bash
+# with_folders FILE ARGUMENT...: print the answer in FILE; where the format asks for the working folder of each job, add
+# that of the run that has the job ID: as if each run's job had begun here.
+file=$1
+shift
+case "$*" in
+  *'%N|%Z'* | *NodeList,WorkDir*) wanted=4 ;;
+  *'=%i|%Z'*) wanted=1 ;;
+  *) exec cat "$file" ;;
+esac
+declare -A home
+while IFS=: read -r record id; do
+  id=${id//[^0-9]/}
+  [[ -n ${home[$id]-} && ! $record -nt ${home[$id]}/run.json ]] || home[$id]=${record%/run.json}
+done < <(grep -rosE --include=run.json '(job_id": |earlier": \\[|^  )"[0-9]+"' PROJECT)
+while IFS= read -r line || [ -n "$line" ]; do
+  id=${line%%|*}
+  key=${id%%_*}
+  folder=
+  [[ ! $key =~ ^[0-9]+$ ]] || folder=${home[$key]-}
+  bars=${line//[^|]/}
+  if [ -z "$folder" ] || [[ $line == *'|/'* ]]; then
+    printf '%s\\n' "$line"
+  elif [ "$wanted" -eq 1 ]; then
+    printf '%s|%s\\n' "$id" "$folder"
+  else
+    while [ ${#bars} -lt 3 ]; do
+      line+='|'
+      bars+='|'
+    done
+    printf '%s|%s\\n' "$line" "$folder"
+  fi
+done < "$file"
 """
 
 
@@ -130,27 +165,38 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    desk = Desk(tmp_path)
+    yield make_desk(tmp_path)
+    _end_what_is_left(tmp_path)
+
+
+def make_desk(root: Path) -> Desk:
+    """Make a desk in a folder, with nothing on PATH but a shell's own tools."""
+    desk = Desk(root)
     for folder in ("project", "home", "spool", "bin", "tools"):
-        (tmp_path / folder).mkdir()
+        (root / folder).mkdir()
     for tool in TOOLS:
         found = shutil.which(tool)
         assert found, tool
-        (tmp_path / "tools" / tool).symlink_to(found)
+        (root / "tools" / tool).symlink_to(found)
+    (root / "tools/with_folders").write_text(WITH_FOLDERS.replace("PROJECT", str(desk.project)))
+    (root / "tools/with_folders").chmod(0o755)
     desk.environment = {
-        "PATH": f"{tmp_path}/bin:{tmp_path}/tools",
+        "PATH": f"{root}/bin:{root}/tools",
         "HOME": str(desk.home),
         "LANG": "C.UTF-8",
-        "SLURM_CONF": str(tmp_path / "slurm.conf"),
+        "SLURM_CONF": str(root / "slurm.conf"),
         **this_checkout(),
     }
-    yield desk
-    _end_what_is_left(tmp_path)
+    return desk
 
 
 @pytest.fixture
 def cluster(desk: Desk) -> Desk:
     """A desk at a Slurm site called ``slurmsite``, with fakes of Slurm's programs; those of its limits tell nothing."""
+    return with_slurm(desk)
+
+
+def with_slurm(desk: Desk) -> Desk:
     desk.write(
         "site_configs/slurmsite.yaml",
         """

@@ -71,7 +71,7 @@ def test_why_a_run_waits_is_told_and_writes_nothing(cluster: Desk, run: Path) ->
 def test_a_successor_that_is_queued_while_squeue_is_asked_is_not_missed(cluster: Desk, run: Path) -> None:
     (run / "attempts/4711.0").mkdir()
     (run / "attempts/4711.0/started").touch()
-    text = f"#!/bin/bash\necho 4712 > {run}/attempts/4711.0/next-job\necho '4711|FAILED|None|n1'\n"
+    text = f"#!/bin/bash\necho 4712 > {run}/attempts/4711.0/next-job\necho '4711|FAILED|None|n1|{run}'\n"
     cluster.program("squeue", text)
     cluster.fake("sacct", out="4711|FAILED|75:0|n1\n")
     (record,) = cluster.type("status", "--json").json
@@ -185,13 +185,14 @@ def test_a_held_job_is_told_with_what_releases_it(cluster: Desk, run: Path) -> N
 
 
 def test_cancel_asks_scancel(cluster: Desk, run: Path) -> None:
-    cluster.fake("sacct", out="")
+    cluster.fake("squeue", out="4711|RUNNING|None\n")
     done = cluster.type("cancel", run.name)
     assert done.code == 0
     assert cluster.given("scancel") == ["4711"]
 
 
 def test_cancel_tells_scancels_own_words(cluster: Desk, run: Path) -> None:
+    cluster.fake("squeue", out="4711|RUNNING|None\n")
     cluster.fake("scancel", err="scancel: error: Kill job error on job id 4711: Access/permission denied\n", code=1)
     done = cluster.type("cancel", "4711")
     assert (done.code, "Access/permission denied" in done.err) == (1, True)

@@ -142,7 +142,7 @@ def test_steps_follow_the_law_and_leave_perfect_scaling_beyond_it() -> None:
     plan = plan_of(bundled_job("cosmoflow"), nodes=64)
     (axes,) = panels(plan, "steps")
     assert plan.efficiency is not None and plan.chosen is not None and plan.chosen.batch is not None
-    law, samples = plan.efficiency.law, plan.efficiency.samples
+    law, samples = plan.efficiency.epochs_model, plan.efficiency.samples
     curve = series(axes, "E_min (1 + B / B_crit) epochs")
     assert all(steps == pytest.approx(law.at(batch).middle * samples / batch) for batch, steps in curve)
     perfect = series(axes, "perfect scaling")
@@ -158,7 +158,7 @@ def test_the_frontier_is_compute_against_time() -> None:
     plan = plan_of(bundled_job("cosmoflow"))
     law, _ = panels(plan, "frontier")
     assert plan.efficiency is not None and plan.chosen is not None and plan.chosen.batch is not None
-    batch, epochs = plan.chosen.batch.total, plan.efficiency.law.at(plan.chosen.batch.total).middle
+    batch, epochs = plan.chosen.batch.total, plan.efficiency.epochs_model.at(plan.chosen.batch.total).middle
     ((steps, samples),) = series(law, f"this plan: B = {batch}")
     assert (steps * batch, samples) == (pytest.approx(samples), pytest.approx(epochs * plan.efficiency.samples))
 

@@ -219,13 +219,16 @@ def test_wait_gives_up_in_time(cluster: Desk) -> None:
 def test_wait_starts_a_run_again_after_a_node_failed_and_not_after_its_own_error(cluster: Desk) -> None:
     run = submit(cluster, 1)
     ended(cluster, j1="NODE_FAIL|1:0|node[1-2]", j2="FAILED|3:0|node[3-4]")
-    cluster.fake("sinfo", out="node2\nnode2\n")
+    lines = [f"NodeName=node{number} Arch=x State={state} Weight=1" for number, state in ((1, "IDLE"), (2, "DOWN*"))]
+    cluster.fake("scontrol", out="\n".join(lines))
     cluster.fake("sbatch", out="Submitted batch job 2\n")
     done = cluster.type("wait", "1", "--retries", "5", "--json")
     assert (done.code, done.json[0]["job_id"], done.json[0]["earlier"]) == (3, "2", ["1"])
-    assert cluster.given("sbatch")[0] == "--exclude=node2"
-    assert "starting it again without node2" in done.err
-    assert (run / "job.sh").read_bytes() == (cluster.spool / "script").read_bytes()
+    assert "starting it again without node2 (node2: Slurm reports it as down and not responding)" in done.err
+    assert done.json[0]["excluded_because"] == "node2: Slurm reports it as down and not responding"
+    directive, script = "#SBATCH --exclude=node2\n", (cluster.spool / "script").read_text()
+    assert script.count(directive) == 1
+    assert (run / "job.sh").read_text() == script.replace(directive, "")
 
 
 def test_retry_refuses_a_programs_own_error(cluster: Desk) -> None:
@@ -239,7 +242,8 @@ def test_retry_keeps_what_the_script_excludes_itself(cluster: Desk) -> None:
     submit(cluster, 1, "--sbatch=--exclude=node9")
     ended(cluster, j1="NODE_FAIL|1:0|node3")
     assert cluster.type("retry", "1").code == 0
-    assert cluster.given("sbatch")[0] == "--exclude=node9,node3"
+    assert "#SBATCH --exclude=node9,node3\n" in (cluster.spool / "script").read_text()
+    assert "#SBATCH --exclude=node9\n" not in (cluster.spool / "script").read_text()
 
 
 def test_cancel_takes_several_with_one_call_and_all_only_when_sure(cluster: Desk) -> None:
@@ -281,7 +285,7 @@ def test_watch_in_a_pipe_names_the_columns_once(cluster: Desk) -> None:
         n=$(cat {cluster.spool}/asked 2> /dev/null || echo 0)
         echo $((n + 1)) > {cluster.spool}/asked
         states=(PENDING PENDING RUNNING COMPLETED)
-        echo "1|${{states[n]}}|None|"
+        echo "1|${{states[n]}}|None|" | with_folders /dev/stdin "$@"
         """,
     )
     ended(cluster, j1="COMPLETED|0:0")

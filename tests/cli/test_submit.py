@@ -132,14 +132,15 @@ def test_render_to_a_file_warns_of_variables_that_sbatch_would_obey(cluster: Des
 
 
 def test_row_15_slurms_own_words_are_told_and_the_run_directory_stays(cluster: Desk) -> None:
-    cluster.fake("sbatch", err="sbatch: error: Batch job submission failed: Invalid account\n", code=1)
+    cluster.fake("sbatch", err="sbatch: error: Batch job submission failed: Invalid qos specification\n", code=1)
     done = cluster.type("submit", "./train.py")
     assert done.code == 1
-    assert "Batch job submission failed: Invalid account" in done.err
+    assert "Batch job submission failed: Invalid qos specification" in done.err
+    assert "hpclaunch retry" in done.err
     (run,) = (cluster.project / "runs").iterdir()
     record = json.loads((run / "run.json").read_text())
     assert record["state"] == "NOT_SUBMITTED"
-    assert "Invalid account" in record["reason"]
+    assert "Invalid qos specification" in record["reason"]
 
 
 def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:

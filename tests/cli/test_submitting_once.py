@@ -30,13 +30,14 @@ accept() {{ jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
 parent() {{ read -r _ _ _ up _ < /proc/$1/stat; echo "$up"; }}
 asleep() {{ until [[ "$(< /proc/$1/stat)" == *') S '* ]]; do sleep 0.05; done; }}
 lost() {{ echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2; exit 1; }}
-if [ -e {spool}/late ]; then read -r folder < {spool}/late; : > {spool}/late.done; accept; folder=$folder; fi
 case $what in
   accept) accept; echo "Submitted batch job $id" ;;
   accept-and-lose) accept; lost ;;
   lose) lost ;;
   later) echo "$folder" > {spool}/late; lost ;;
-  unreachable) echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1 ;;
+  unreachable)
+    echo 'sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)' >&2
+    exit 1 ;;
   accept-and-hang) accept; sleep 600 ;;
   accept-and-outlast) accept; {{ asleep "$PPID"; kill -s ALRM "$PPID"; }} & exec sleep 600 ;;
   hang) sleep 600 ;;
@@ -50,7 +51,7 @@ echo squeue >> {spool}/calls
 [ -e {spool}/down ] && {{ echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }}
 jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
 for job in "${{jobs[@]}}"; do
-  case "$*" in *%Z*) echo "$job" ;; *) echo "${{job%%|*}}|PENDING|Priority|" ;; esac
+  case "$*" in *'=%i|%Z'*) echo "$job" ;; *) echo "${{job%%|*}}|PENDING|Priority||${{job#*|}}" ;; esac
 done
 """
 
@@ -75,6 +76,11 @@ def calls(desk: Desk) -> list[str]:
     return (desk.spool / "calls").read_text().split()
 
 
+def obey_late(desk: Desk) -> None:
+    """Let the controller queue the request that it did not answer."""
+    (desk.spool / "jobs").write_text(f"4711|{(desk.spool / 'late').read_text()}")
+
+
 def the_run(desk: Desk) -> Path:
     (run,) = (desk.project / "runs").iterdir()
     return run
@@ -86,10 +92,10 @@ def status(desk: Desk) -> dict[str, Any]:
     return told
 
 
-def age(run: Path, seconds: int) -> None:
-    """Let the record be that old."""
-    before = (run / "run.json").stat().st_mtime - seconds
-    os.utime(run / "run.json", (before, before))
+def age(run: Path, seconds: float) -> None:
+    """Let the last sign of life of the submission be that old."""
+    sign = run / "submissions/1.renewed"
+    sign.write_text(f"{float(sign.read_text()) - seconds}\n")
 
 
 def test_row_15_a_submission_that_timed_out_after_it_was_accepted_is_looked_up_and_not_repeated(
@@ -98,23 +104,30 @@ def test_row_15_a_submission_that_timed_out_after_it_was_accepted_is_looked_up_a
     plan(controller, "accept-and-lose")
     done = controller.type("submit", "./train.py", "--json")
     assert (done.code, done.json["job_id"], done.json["state"]) == (0, "4711", "PENDING"), done.err
-    assert (jobs(controller), calls(controller)) == (["4711"], ["sbatch", "squeue", "squeue"])
+    assert (jobs(controller), calls(controller)) == (["4711"], ["sbatch", "squeue"])
 
 
-def test_row_15_a_submission_that_was_lost_is_repeated_only_after_a_look(controller: Desk) -> None:
+def test_row_15_a_submission_that_was_lost_is_not_repeated_while_the_controller_may_obey_it(controller: Desk) -> None:
     plan(controller, "lose", "accept")
     done = controller.type("submit", "./train.py", "--json")
-    assert (done.code, done.json["job_id"]) == (0, "4711"), done.err
-    assert calls(controller)[:3] == ["sbatch", "squeue", "sbatch"]
-    assert jobs(controller) == ["4711"]
+    assert (done.code, jobs(controller)) == (1, []), done.err
+    assert calls(controller) == ["sbatch", *["squeue"] * 3]
+    assert status(controller)["state"] == "SUBMITTING"
+    age(the_run(controller), 600)
+    assert status(controller)["state"] == "NOT_SUBMITTED"
+    assert controller.type("retry", the_run(controller).name).code == 0
+    assert (jobs(controller), status(controller)["job_id"]) == (["4711"], "4711")
 
 
-def test_row_15_a_request_that_the_controller_obeys_late_is_not_run_twice(controller: Desk) -> None:
-    plan(controller, "later", "accept")
-    done = controller.type("submit", "./train.py", "--json")
-    assert (done.code, jobs(controller)) == (0, ["4711", "4712"]), done.err
-    assert done.json["job_id"] == "4711"
-    assert controller.given("scancel") == ["4712"]
+def test_row_15_a_request_that_the_controller_obeys_late_is_found_and_not_run_twice(controller: Desk) -> None:
+    plan(controller, "later")
+    assert controller.type("submit", "./train.py").code == 1
+    age(the_run(controller), 600)
+    assert status(controller)["state"] == "NOT_SUBMITTED"
+    obey_late(controller)  # later than any controller does
+    done = controller.type("retry", the_run(controller).name, "--json")
+    assert (done.code, done.json["job_id"], jobs(controller)) == (0, "4711", ["4711"]), done.err
+    assert calls(controller).count("sbatch") == 1
 
 
 def test_row_15_while_nobody_can_be_asked_nothing_is_repeated_and_status_resolves_it(controller: Desk) -> None:
@@ -143,8 +156,9 @@ def test_a_controller_that_cannot_be_reached_leaves_nothing_queued_and_says_so(c
     plan(controller, *["unreachable"] * 3)
     (controller.spool / "down").touch()
     done = controller.type("submit", "./train.py")
-    assert (done.code, jobs(controller), calls(controller)) == (1, [], ["sbatch"] * 3)
+    assert (done.code, jobs(controller), calls(controller)) == (1, [], ["sbatch", "squeue"] * 3)
     assert "Unable to contact slurm controller" in done.err
+    assert f"hpclaunch retry {the_run(controller).name}" in done.err
     assert json.loads((the_run(controller) / "run.json").read_text())["state"] == "NOT_SUBMITTED"
 
 

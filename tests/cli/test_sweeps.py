@@ -16,7 +16,7 @@ from tests.cli.conftest import Desk, wait_for
 COUNTED = """#!/bin/bash
 printf '%s\\t' {name} "$@" >> {spool}/calls
 echo >> {spool}/calls
-cat {spool}/{name}.out
+with_folders {spool}/{name}.out "$@"
 """
 # Queues the array, which squeue then tells as Slurm does, and loses the answer.
 LOSING = """#!/bin/bash
@@ -285,8 +285,9 @@ def test_the_failed_of_a_machine_are_retried_as_one_array_and_keep_their_folders
     forget_calls(site)
     done = site.type("retry", path.name)
     assert done.code == 0, done.err
-    ((*options, _),) = calls(site, "sbatch")
-    assert options == ["--exclude=n2", "--array=1-2,5%2"]
+    ((*options, script),) = calls(site, "sbatch")
+    assert options == ["--array=1-2,5%2"]
+    assert "#SBATCH --exclude=n2\n" in Path(script).read_text()
     answers(site, "4800_1|RUNNING|None|n1\n4800_2|PENDING|None|\n4800_5|PENDING|None|\n")
     each = told(site, "status")
     assert [one["job_id"] for one in each] == ["4711_0", "4800_1", "4800_2", "4711_3", "4711_4", "4800_5"]
@@ -298,7 +299,9 @@ def test_the_failed_of_a_machine_are_retried_as_one_array_and_keep_their_folders
     assert "it failed with exit code 3" in done.err
     (site.spool / "sbatch.out").write_text("Submitted batch job 4900\n")
     assert site.type("resume", f"{path.name}/0003").code == 0
-    assert calls(site, "sbatch")[-1][:-1] == ["--exclude=n2", "--array=3%2"]
+    (*options, script) = calls(site, "sbatch")[-1]
+    assert options == ["--array=3%2"]
+    assert "#SBATCH --exclude=n2\n" in Path(script).read_text()
     assert (path / "0003/resumed").exists()
     answers(site, "4900_3|RUNNING|None|n1\n4800_1|RUNNING|None|n1\n", "4800_[2,5]|COMPLETED|0:0|n1\n")
     states = [one["state"] for one in told(site, "status")]
@@ -310,7 +313,7 @@ def test_the_failed_of_a_machine_are_retried_as_one_array_and_keep_their_folders
 def test_a_part_that_slurm_refuses_leaves_the_others_as_they_are(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
     answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
-    site.fake("sbatch", err="sbatch: error: invalid\n", code=1)
+    site.fake("sbatch", err="sbatch: error: Invalid --time specification\n", code=1)
     assert site.type("retry", f"{path.name}/0001").code == 1
     assert [one["state"] for one in told(site, "status")] == ["RUNNING", "NOT_SUBMITTED", "COMPLETED"]
     site.fake("sbatch", out="Submitted batch job 4800\n")
@@ -322,7 +325,7 @@ def test_a_part_that_slurm_refuses_leaves_the_others_as_they_are(site: Desk) -> 
 def test_of_an_array_with_a_refused_part_the_others_can_be_cancelled(site: Desk) -> None:
     path = submitted(site, "--sweep", "seed=1..3")
     answers(site, "4711_0|RUNNING|None|n1\n", "4711_1|NODE_FAIL|0:0|n2\n4711_2|COMPLETED|0:0|n1\n")
-    site.fake("sbatch", err="sbatch: error: invalid\n", code=1)
+    site.fake("sbatch", err="sbatch: error: Invalid --time specification\n", code=1)
     assert site.type("retry", f"{path.name}/0001").code == 1
     done = site.type("cancel", path.name)
     assert done.code == 0, done.err

@@ -29,12 +29,12 @@ __attribute__((constructor)) static void start(void) {
   shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
-void faulty_begin(const char *folder, long number, int error, int stays) {
+void faulty_begin(const char *folder, long number, int error, int stays, int streams) {
   strncpy(root, folder, sizeof root - 1);
   fail_at = number; fail_with = error; fail_stays = stays;
   shared->calls = 0; shared->failed[0] = 0;
   memset(tracked, 0, sizeof tracked);
-  tracked[1] = tracked[2] = 1;
+  tracked[1] = tracked[2] = streams;
   owner = getpid();
 }
 void faulty_without_flock(void) { no_flock = 1; }
@@ -51,8 +51,13 @@ static int fails(const char *name) {
   return 1;
 }
 static int known_fd(int fd) { return fd >= 0 && fd < FDS && tracked[fd]; }
+/* The programs on PATH are not files of the run: a shell would not find them either. */
 static int known_path(const char *path) {
-  return owner && path && (path[0] != '/' || strncmp(path, root, strlen(root)) == 0);
+  size_t length = strlen(root);
+  if (!owner || !path) return 0;
+  if (path[0] != '/') return 1;
+  if (strncmp(path, root, length)) return 0;
+  return strncmp(path + length, "/bin/", 5) && strncmp(path + length, "/tools/", 7);
 }
 static int known_at(int folder, const char *path) {
   if (path && path[0] != '/' && folder != AT_FDCWD) return known_fd(folder);

@@ -32,7 +32,7 @@ from hpclaunch.actions import states as tracking
 from hpclaunch.actions.sites import site_as_json, site_card
 from hpclaunch.actions.submit import prepare
 from hpclaunch.actions.system import System
-from hpclaunch.cli.show import run_tables
+from hpclaunch.cli.show import run_details, run_tables
 from hpclaunch.config.catalog import Catalog, bundled
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.settings import load_settings
@@ -40,7 +40,7 @@ from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render
-from hpclaunch.schedulers.slurm import scheduler, states, submit
+from hpclaunch.schedulers.slurm import configuration, scheduler, states, submit
 from hpclaunch.schedulers.slurm.programs import Answer
 from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.property.guard import Guard
@@ -494,12 +494,15 @@ def two_runs_and_an_array(place: Path) -> list[runs.Run]:
 @given(first=answers, second=answers)
 @fuzzing("answers of Slurm's programs")
 def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, second: Answer) -> None:
+    configuration._ask_configuration.cache_clear()
     found = two_runs_and_an_array(place)
     given_out = iter([first, second] * 20)
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (scheduler, states, submit):
+        for module in (configuration, scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: next(given_out))
         with met("answers of Slurm's programs", guard, place / "project/runs"):
+            configuration.configuration()
+            scheduler.cluster()
             now = tracking.refreshed(found)
             run_tables.show_status(now, as_json=True)
             run_tables.show_status(now, as_json=False)
@@ -527,6 +530,7 @@ FILES: dict[str, Any] = {
 @given(name=st.sampled_from(sorted(FILES)), edits=changes, junk=st.binary(max_size=6), mark=words)
 @fuzzing("run records")
 def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: bytes, mark: str) -> None:
+    configuration._ask_configuration.cache_clear()
     folder = place / "project/runs"
     path = folder / "train-3"
     start = path / "attempts" / "3.0"
@@ -552,15 +556,15 @@ def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: byt
 def read_everything(place: Path, guard: Guard, path: Path) -> None:
     world = System(cwd=place / "project")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (scheduler, states, submit):
+        for module in (configuration, scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
         patch.setattr(scheduler, "submit", lambda *_: "4")
         with met("run records", guard, place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)
             run_tables.show_status(found, as_json=False)
             for run in found:
-                run_tables.show_everything(run, as_json=True)
-                run_tables.show_everything(run, as_json=False)
+                run_details.show_everything(run, as_json=True)
+                run_details.show_everything(run, as_json=False)
                 inspect.numbers(run)
             inspect.differences([*found, *found])
             run = tracking.find(world, [str(path)])[0]

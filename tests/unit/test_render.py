@@ -204,3 +204,20 @@ def test_a_folder_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
 def test_without_a_folder_that_can_be_used_a_template_is_compiled_each_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert render(planned(), ROOTS, cache=tmp_path / "file" / "templates") == script(planned())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% set n = namespace(x='x') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+        "{{ 'x' * 10000000000 }}",
+        "{{ '{:>10000000000}'.format(1) }}",
+        "{{ 10 ** (10 ** 9) }}",
+    ],
+    ids=["time", "doubling", "product", "format", "power"],
+)
+def test_a_template_that_computes_without_end_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "slurm.sh.j2").write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidFile, match=r"template slurm\.sh\.j2"):
+        render(planned(), [("project", tmp_path), *ROOTS])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from hpclaunch.cli.show import streams
-from hpclaunch.core.errors import Fault, HpclaunchError, NotRecorded
+from hpclaunch.core.errors import Fault, HpclaunchError, NotRecorded, shorten
 from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
 
@@ -41,6 +42,13 @@ _CARD_STYLES = {
     "bad": "bold red",
 }
 _WIDEST = 100
+_MOST_FAULTS = 100
+_LONGEST_FAULT = 4000
+"""Characters. A fault quotes what was typed or written, which may be long."""
+_TERMINAL_CONTROLS = re.compile(
+    rb"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]"
+)
+"""ASCII's controls, those of Latin-1 in UTF-8, and the characters that change the direction of the text."""
 _FACT_WIDTH = 23
 """The width of a time and two blanks."""
 
@@ -69,9 +77,23 @@ def write_bytes(content: bytes) -> None:
     streams.write(content)
 
 
-def say_bytes(content: bytes) -> None:
-    """Write a log's bytes to stderr."""
-    streams.tell(content)
+def write_log(content: bytes) -> None:
+    """Write a part of a log to stdout: byte for byte, but on a terminal its escapes are shown, never obeyed."""
+    streams.write(_escape_terminal_controls(content) if streams.is_terminal() else content)
+
+
+def say_log(content: bytes) -> None:
+    """Write a part of a log to stderr, as ``write_log`` does to stdout."""
+    streams.tell(_escape_terminal_controls(content) if streams.tells_a_terminal() else content)
+
+
+def _escape_terminal_controls(content: bytes) -> bytes:
+    """Return a part of a log with the bytes shown that could control a terminal.
+
+    Progress bars need the carriage return and the backspace, which stay on their line. Other bytes stay as they are:
+    a part may begin within a character.
+    """
+    return _TERMINAL_CONTROLS.sub(lambda found: b"".join(b"\\x%02x" % byte for byte in found[0]), content)
 
 
 def write_json(value: Any) -> None:
@@ -89,8 +111,10 @@ def show_error(error: HpclaunchError, as_json: bool) -> None:
             write_json({"error": type(error).__name__, "faults": faults, **job})
         elif job:
             write(f"submitted as job {job['job_id']}\n{job['run_dir']}\n")
-    for fault in error.faults:
-        say(f"error: {fault}")
+    for fault in error.faults[:_MOST_FAULTS]:
+        say(f"error: {shorten(str(fault), _LONGEST_FAULT)}")
+    if len(error.faults) > _MOST_FAULTS:
+        say(f"error: and {len(error.faults) - _MOST_FAULTS} more")
 
 
 def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
@@ -186,7 +210,7 @@ def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
         try:
             write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {})})
         except OSError:
-            say(_submitted(run))
+            say(_submission_message(run))
             raise
         return
     if run.job_id:
@@ -196,11 +220,11 @@ def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
 
 def show_submitted(run: Run, more: str = "") -> None:
     """Show a run's job ID on stderr, or on stdout if stderr fails."""
-    if not streams.tell(_message(_submitted(run) + more)):
-        write(f"{_submitted(run)}\n")
+    if not streams.tell(_message(_submission_message(run) + more)):
+        write(f"{_submission_message(run)}\n")
 
 
-def _submitted(run: Run) -> str:
+def _submission_message(run: Run) -> str:
     return f"submitted {run.label} as job {run.job_id} at {run.site}" if run.job_id else str(run.path)
 
 
@@ -214,8 +238,10 @@ def show_next(run: Run) -> None:
 
 def show_end(run: Run, as_json: bool) -> None:
     """Show how a run ended, its final metrics, and its directory."""
-    metrics = [event for event in run.metrics() if event.get("event") == "end"]
-    final = metrics[-1] if metrics else {}
+    final: dict[str, Any] = {}
+    for event in run.metrics():
+        if event.get("event") == "end":
+            final = event
     if as_json:
         write_json({**run.to_json(), "final": final})
         return

@@ -1,4 +1,4 @@
-"""Shows runs, on a terminal and as ``--json``: lists, one in full, comparisons, results; it decides nothing."""
+"""Shows several runs, on a terminal and as ``--json``: lists, comparisons, results, deletions; it decides nothing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.actions.inspect import everything, final_metrics, numbers
+from hpclaunch.actions.inspect import final_metrics, numbers
 from hpclaunch.actions.states import explanation
-from hpclaunch.cli.show.console import fact, live_table, say, show_bytes, table, write, write_json
+from hpclaunch.cli.show.console import live_table, say, show_bytes, table, write, write_json
 from hpclaunch.runs import Run, each, swept
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 _HEADER = ("run", "job id", "site", "state", "exit", "created (UTC)", "reason")
 _STATE = 3
-_FACTS = ("run", "run_dir", "name", "site", "state", "job_id", "exit_code", "reason", "nodes", "excluded", "git")
-_LAST_STATES = 12
-_MOST_FILES = 20
 
 
 def show_status(found: Sequence[Run], as_json: bool, every: bool = False) -> None:
@@ -58,85 +55,6 @@ def _row(run: Run) -> tuple[str, ...]:
     words = explanation(run)
     reason = f"{run.reason}: {words}" if words else run.reason
     return (run.label, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, reason)
-
-
-def show_everything(run: Run, as_json: bool) -> None:
-    """Show everything that a run's directory holds."""
-    values = everything(run)
-    if as_json:
-        write_json(values)
-        return
-    for name in _FACTS:
-        if values[name]:
-            _line(name.replace("_", " "), str(values[name]))
-    _show_request(run, values["spec"])
-    for event in values["states"][-_LAST_STATES:]:
-        words = [str(event.get(key, "")) for key in ("state", "job_id", "reason")]
-        _line(str(event.get("time", "")), " ".join(words).strip())
-    for start in values["attempts"]:
-        code = "no exit code yet" if start["exit_code"] is None else f"exit code {start['exit_code']}"
-        _line(f"start {start['attempt']}", f"{start['started']}, {code}")
-    for name in ("logs", "checkpoints"):
-        _show_files(name, values[name])
-    for name, value in {**swept(run), **numbers(run)}.items():
-        _line(name, value)
-    _line("size", show_bytes(values["size"]))
-
-
-def _show_request(run: Run, spec: dict[str, Any]) -> None:
-    layout = spec.get("layout", {})
-    if isinstance(layout, dict) and layout:
-        _line("requested", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
-    _line("command", " ".join(_command(run, spec)))
-    parameters = run.parameters()
-    if parameters:
-        _line("parameters", " ".join(f"{name}={value}" for name, value in parameters.items()))
-    _show_recipe(spec.get("recipe"))
-    if run.tasks:
-        _line("sweep", _sweep(spec))
-
-
-def _show_recipe(recipe: Any) -> None:
-    """Show the name of the recipe with its reasons, and what was typed instead of its values."""
-    if not isinstance(recipe, dict):
-        return
-    why, typed = recipe.get("why"), recipe.get("typed")
-    _line("recipe", "; ".join([str(recipe.get("name")), *(map(str, why) if isinstance(why, list) else ())]))
-    pairs = [pair for pair in typed if isinstance(pair, list) and len(pair) == 2] if isinstance(typed, list) else []
-    if pairs:
-        _line("typed instead", " ".join(f"{name}={text}" for name, text in pairs))
-
-
-def _show_files(name: str, paths: Sequence[str]) -> None:
-    if paths[_MOST_FILES:]:
-        _line(name, f"{len(paths)}, the last of them:")
-    for path in paths[-_MOST_FILES:]:
-        _line(name.removesuffix("s"), path)
-
-
-def _command(run: Run, spec: dict[str, Any]) -> list[str]:
-    """Return the command of every rank; for a run of an array with its own values in their place."""
-    command, sweep = spec.get("command"), spec.get("sweep")
-    if not isinstance(command, list):
-        return []
-    position = sweep.get("position") if isinstance(sweep, dict) else None  # of the sweep's values among the words
-    own = [f"--{name.replace('_', '-')}={value}" for name, value in swept(run).items()]
-    place = position if isinstance(position, int) else len(command)
-    return [*map(str, command[:place]), *own, *map(str, command[place:])]
-
-
-def _sweep(spec: dict[str, Any]) -> str:
-    """Return how many values of which parameters an array has: ``3 seed x 2 learning_rate``."""
-    sweep = spec.get("sweep")
-    axes = sweep.get("axes") if isinstance(sweep, dict) else None
-    if not isinstance(axes, list):
-        return ""
-    pairs = [axis for axis in axes if isinstance(axis, list) and len(axis) == 2]
-    return " x ".join(f"{len(values)} {name}" for name, values in pairs if isinstance(values, list))
-
-
-def _line(name: str, value: str) -> None:
-    fact(name, value)
 
 
 def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]], as_json: bool) -> None:

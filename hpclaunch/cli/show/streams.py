@@ -24,13 +24,13 @@ def occupy_closed() -> None:
 
 def write(content: bytes) -> None:
     """Write data to stdout. Raises OSError, whose file name is ``stdout``."""
-    _flushed(sys.stdout, "stdout", content)
+    _write(sys.stdout, "stdout", content)
 
 
 def tell(content: bytes) -> bool:
     """Write a message to stderr, and return whether that succeeded: a lost message stops nothing."""
     try:
-        _flushed(sys.stderr, "stderr", content)
+        _write(sys.stderr, "stderr", content)
     except OSError:
         return False
     return True
@@ -48,12 +48,17 @@ def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
+def tells_a_terminal() -> bool:
+    """Whether stderr is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def has_keyboard() -> bool:
     """Whether somebody can answer a question: stdin is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _flushed(stream: TextIO | None, name: str, content: bytes) -> None:
+def _write(stream: TextIO | None, name: str, content: bytes) -> None:
     try:
         if stream is None:
             raise OSError(errno.EBADF, "it is closed")
@@ -61,11 +66,12 @@ def _flushed(stream: TextIO | None, name: str, content: bytes) -> None:
         stream.buffer.write(content)
         stream.buffer.flush()
     except OSError as error:
-        _empty(stream)
+        _give_up(stream)
+        setattr(sys, name, None)  # as Python has it for a stream that is closed when it begins
         raise OSError(error.errno, error.strerror or str(error), name) from None
 
 
-def _empty(stream: TextIO | None) -> None:
+def _give_up(stream: TextIO | None) -> None:
     """Send what a failed stream still holds to the null device; else Python reports it once more at its end."""
     with contextlib.suppress(OSError):
         if stream is not None:

@@ -5,6 +5,7 @@ one file: a reader always sees a complete one, the newest.
 """
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,7 +76,7 @@ def read_evidence(path: Path) -> Evidence:
 
 def read_calibration(path: Path) -> Calibration:
     """Return a calibration file. Raises InvalidFile with every fault."""
-    if not path.is_file():
+    if not os.path.isfile(path):
         what, hint = "the calibration file does not exist", "correct the path, or leave --calibration out"
         raise InvalidFile(Fault(where=str(path), what=what, next=hint))
     return read(path, Calibration)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +73,7 @@ def run_list_of(place: Path) -> Path:
 def has_measurements(environment: Mapping[str, str], key: str) -> bool:
     """Whether ``profile`` or a submitted run may have left measurements under a key; it opens no file."""
     place = place_of(environment, key) if key else None
-    return place is not None and (place.is_file() or run_list_of(place).is_file())
+    return place is not None and (os.path.isfile(place) or os.path.isfile(run_list_of(place)))
 
 
 def expect(environment: Mapping[str, str], key: str, run_dir: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -29,7 +30,7 @@ from hpclaunch.runs import Run, load
 
 LOOKED_AT = 64
 """The most runs that one plan reads, the newest first; older unread ones are never used."""
-KEPT, TOLD = 64, 8
+MOST_KEPT, MOST_REPORTED = 64, 8
 """How many finished runs of a key are kept, and how many unused ones are named: the newest."""
 ALIKE, SHAPES = 5, 8
 """How many of the newest runs of one shape count, and how many shapes besides those of ``profile``."""
@@ -66,7 +67,7 @@ def evidence_for(case: Case) -> Evidence:
     place = place_of(case.context.environment, case.calibration_key)
     profiled = None
     with contextlib.suppress(HpclaunchError):
-        profiled = read_calibration(place) if place.is_file() else None
+        profiled = read_calibration(place) if os.path.isfile(place) else None
     return _combine(profiled, taken_in(place, case.job))
 
 
@@ -93,8 +94,8 @@ def _taken_file(place: Path) -> Path:
 def _look_at_runs(before: Taken, listed: bytes, job: Job) -> Taken:
     """Read the runs that are new or had not ended."""
     whole = listed[: listed.rfind(b"\n") + 1]  # an incomplete line is read the next time
-    new = whole[before.read :].decode("utf-8", errors="replace").splitlines() if before.read <= len(whole) else []
-    waiting = list(dict.fromkeys([*before.open, *new]))[-LOOKED_AT:]
+    new = whole[before.read :].decode("utf-8", errors="replace").split("\n") if before.read <= len(whole) else []
+    waiting = list(dict.fromkeys([*before.open, *filter(None, new)]))[-LOOKED_AT:]
     still_open: list[str] = []
     finished, passed = list(before.finished), list(before.passed)
     known = {name for run in finished for name in run.point.runs}
@@ -111,9 +112,8 @@ def _look_at_runs(before: Taken, listed: bytes, job: Job) -> Taken:
             finished.append(found)
         elif name not in known:
             still_open.append(path)
-    return Taken(
-        read=len(whole), open=tuple(still_open), finished=tuple(finished[-KEPT:]), passed=tuple(passed[-TOLD:])
-    )
+    newest, reported = tuple(finished[-MOST_KEPT:]), tuple(passed[-MOST_REPORTED:])
+    return Taken(read=len(whole), open=tuple(still_open), finished=newest, passed=reported)
 
 
 def _finished_run(run: Run, job: Job) -> Finished | None:

@@ -83,7 +83,7 @@ def measured(run: Run, job: Job) -> MeasuredRun:
     per_rank = _whole_number(parameters, job.parameter_for("batch_size_per_rank"))
     if per_rank is None:
         raise Refused(Fault(where=str(run.path), what="its parameters contain no batch size per rank"))
-    events = run.metrics()
+    events = [event for event in run.metrics() if event.get("event") in _READ_EVENTS]
     epochs = [event for event in events if event.get("event") == "epoch"]
     rates = [rate for event in epochs if (rate := _rate(event)) is not None]
     accumulation = _whole_number(parameters, job.parameter_for("accumulation")) or 1
@@ -103,6 +103,10 @@ def measured(run: Run, job: Job) -> MeasuredRun:
         overhead_s=_overhead(run, epochs),
         synthetic=any(event.get("synthetic") is True for event in events),
     )
+
+
+_READ_EVENTS = ("start", "epoch", "noise_scale", "end")
+"""The events of metrics.jsonl that count here; a job may write thousands of its own."""
 
 
 def _reported_batch(events: Sequence[dict[str, Any]], parts: int) -> int | None:

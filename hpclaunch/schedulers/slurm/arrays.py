@@ -10,10 +10,10 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import MOST_RUNS, JobSpec
 from hpclaunch.runs import Run, numbers
 from hpclaunch.schedulers import NEVER_BEGUN, Status
-from hpclaunch.schedulers.slurm.programs import ask
+from hpclaunch.schedulers.slurm.configuration import configuration
 
 _MANY = re.compile(r"([0-9]{1,18})_\[([0-9,:%-]+)\]")
-_FIELD = re.compile(r"^(MaxArraySize|MaxJobCount)\s*=\s*([0-9]+)\s*$", re.MULTILINE)
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 def ids_to_query(job_ids: Iterable[str]) -> list[str]:
@@ -60,8 +60,9 @@ def objections(spec: JobSpec) -> list[Fault]:
     """
     if spec.sweep is None:
         return []
-    answer = ask(["scontrol", "show", "config"])
-    limits = {name: int(number) for name, number in _FIELD.findall(answer.text)} if answer.ok else {}
+    fields = configuration()
+    named = {name: fields.get(name, "") for name in ("MaxArraySize", "MaxJobCount")}
+    limits = {name: int(text) for name, text in named.items() if _NUMBER.fullmatch(text)}
     faults = []
     for name, number in limits.items():
         if 0 < number < spec.sweep.count:

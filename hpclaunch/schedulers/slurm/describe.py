@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, SchedulerError
+from hpclaunch.core.files import read_text
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.schedulers.slurm.programs import ask
-from hpclaunch.sites.describe import Answers
 from hpclaunch.sites.describe.answers import SINFO_FORMAT, settings
+from hpclaunch.sites.describe.draft import Answers
 
 
 def answers(user: str) -> Answers:
@@ -45,8 +46,8 @@ def _gres_conf(config: str) -> str:
     """Return gres.conf, which is beside slurm.conf; an empty text on a machine without these files."""
     place = settings(config).get("SLURM_CONF", "")
     try:
-        return Path(place).with_name("gres.conf").read_text(encoding="utf-8", errors="replace") if place else ""
-    except (OSError, ValueError):
+        return read_text(Path(place).with_name("gres.conf")) if place else ""
+    except ValueError:
         return ""
 
 

@@ -21,7 +21,7 @@ def past_jobs(days: int) -> list[Past]:
     """
     options = ["--allusers", "--allocations", "--noheader", "--parsable2", f"--format={_FIELDS}"]
     answer = ask(["sacct", *options, f"--starttime=now-{days}days", "--endtime=now"], without=("SLURM_TIME_FORMAT",))
-    return [job for line in answer.text.splitlines() if (job := _parse(line.split("|"))) is not None]
+    return [job for line in answer.text.split("\n") if (job := _parse(line.split("|"))) is not None]
 
 
 def _parse(words: list[str]) -> Past | None:

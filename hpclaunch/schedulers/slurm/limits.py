@@ -11,7 +11,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from hpclaunch.config.limits import Limits
@@ -21,10 +21,12 @@ from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
+from hpclaunch.schedulers.slurm.programs import down_controllers
 from hpclaunch.sites.detect import cluster_name
 
 _SECONDS = 15
 _ACCOUNTING = "Slurm's accounting"
+_PARTITIONS = ("scontrol", "show", "partition", "--all", "--oneliner")  # hidden ones too
 _FIELD = re.compile(r"(\w+)=(\S*)")
 
 
@@ -42,21 +44,45 @@ def objections(spec: JobSpec) -> list[Fault]:
     scontrol and sshare get their answers from slurmctld within milliseconds. Only sacctmgr knows who may use which QOS;
     it asks slurmdbd, which takes a quarter of a second, so it is called only if needed.
     """
+    if down_controllers():
+        return []  # at once: the programs below would try again for MessageTimeout
     user = user_name()
-    commands = [["scontrol", "show", "partition", "--all", "--oneliner"]]  # hidden ones too
+    commands: list[Sequence[str]] = [_PARTITIONS]
     if spec.account:
         commands.append(_shares_command(user))
     if spec.qos:
         commands.append(_associations_command(user))
     answers = dict(zip((command[0] for command in commands), _ask_all(*commands), strict=True))
-    partitions = [
-        dict(_FIELD.findall(line)) for line in answers["scontrol"].splitlines() if line.startswith("PartitionName=")
-    ]
+    partitions = _partitions(answers["scontrol"])
     allowed = _associations(answers.get("sacctmgr", "")) or _shares(answers.get("sshare", ""), user)
     if spec.account and not spec.qos and not allowed:
         # sshare showed no account, and accounting has not been asked yet.
         allowed = _associations(_ask_all(_associations_command(user))[0])
     return [*_partition_faults(spec, partitions), *_accounting_faults(spec, allowed)]
+
+
+def longest_walltime(partition: str) -> int | None:
+    """Return the longest walltime (seconds) of a job in a partition now; None without a limit, or if it is unknown.
+
+    ``partition`` may name several (``a,b``); if it is empty, it is the cluster's default one.
+    """
+    if down_controllers():
+        return None
+    known = {one["PartitionName"]: one for one in _partitions(_ask_all(_PARTITIONS)[0])}
+    names = [name for name in _names(partition, known) if name in known]
+    longest = [limits_of(known[name]).max_walltime for name in names]
+    return max((seconds for seconds in longest if seconds), default=None) if all(longest) else None
+
+
+def _partitions(text: str) -> list[dict[str, str]]:
+    """Return the fields of each line of ``scontrol show partition --oneliner``."""
+    return [dict(_FIELD.findall(line)) for line in text.split("\n") if line.startswith("PartitionName=")]
+
+
+def _names(partition: str, known: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return the partitions where a job may start: the named ones, else the cluster's default one."""
+    default = [name for name, one in known.items() if one.get("Default") == "YES"]
+    return partition.split(",") if partition else default
 
 
 def _associations_command(user: str) -> list[str]:
@@ -66,7 +92,7 @@ def _associations_command(user: str) -> list[str]:
 
 
 def _associations(text: str) -> list[Association]:
-    rows = [line.split("|")[:2] for line in text.splitlines() if "|" in line]
+    rows = [line.split("|")[:2] for line in text.split("\n") if "|" in line]
     return [Association(account=account, qos=tuple(filter(None, qos.split(",")))) for account, qos in rows if account]
 
 
@@ -76,7 +102,7 @@ def _shares_command(user: str) -> list[str]:
 
 def _shares(text: str, user: str) -> list[Association]:
     """Return the accounts in sshare's answer: a tree of accounts, in which the user's own rows name the user."""
-    rows = [[*line.split("|"), ""][:2] for line in text.splitlines()]
+    rows = [[*line.split("|"), ""][:2] for line in text.split("\n")]
     return [Association(account=account.strip(), qos=()) for account, name in rows if name.strip() == user]
 
 
@@ -122,8 +148,7 @@ def _partition_faults(spec: JobSpec, partitions: list[dict[str, str]]) -> list[F
     returned then.
     """
     known = {one["PartitionName"]: one for one in partitions}
-    default = [name for name, one in known.items() if one.get("Default") == "YES"]
-    names = spec.partition.split(",") if spec.partition else default
+    names = _names(spec.partition, known)
     if not known or not names:
         return []
     found = [_faults_at_partition(spec, name, known) for name in names]

@@ -1,14 +1,17 @@
-"""Runs Slurm's programs, without variables that would change their output, and for at most a minute."""
+"""Runs Slurm's programs, without variables that would change their output, and for a bounded time."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 
 from hpclaunch.core.records import record
 
 _SECONDS = 60
+_PING_SECONDS = 4
+_PING = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (\w+)$", re.MULTILINE)
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
 _REFORMATTING = ("SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_")
@@ -28,10 +31,17 @@ class Answer:
         return " ".join(self.messages.split()) or "failed without a message"
 
 
-def ask(command: Sequence[str], without: Iterable[str] = (), text: str = "") -> Answer:
+def ask(
+    command: Sequence[str],
+    without: Iterable[str] = (),
+    text: str = "",
+    seconds: float = _SECONDS,
+    undecodable: str = "replace",
+) -> Answer:
     """Run one of Slurm's programs with ``text`` as its input; one that is missing or hangs gives a failed answer.
 
     ``without``: variables to remove, in addition to those that would change the format of the output.
+    ``undecodable``: what becomes of bytes in its output that are not UTF-8 (``surrogateescape`` keeps them, for paths).
     """
     unseen = {*without, *(name for name in os.environ if name.startswith(_REFORMATTING))}
     environment = {name: value for name, value in os.environ.items() if name not in unseen}
@@ -39,16 +49,27 @@ def ask(command: Sequence[str], without: Iterable[str] = (), text: str = "") -> 
     content = text.encode("utf-8", errors="surrogateescape")
     try:
         done = subprocess.run(
-            command, input=content, capture_output=True, timeout=_SECONDS, check=False, env=environment
+            command, input=content, capture_output=True, timeout=seconds, check=False, env=environment
         )
     except subprocess.TimeoutExpired:
-        return Answer(ok=False, messages=f"did not answer within {_SECONDS} s")
+        return Answer(ok=False, messages=f"did not answer within {seconds:g} s")
     except FileNotFoundError:
         return Answer(ok=False, messages="is not on this machine")
     except (OSError, ValueError) as error:
         return Answer(ok=False, messages=str(error))
-    answer, messages = (stream.decode("utf-8", errors="replace") for stream in (done.stdout, done.stderr))
+    answer, messages = done.stdout.decode("utf-8", undecodable), done.stderr.decode("utf-8", "replace")
     return Answer(ok=done.returncode == 0, text=answer, messages=messages)
+
+
+def down_controllers() -> str:
+    """Return the controllers' host names if Slurm itself reports that all of them are down; else an empty text.
+
+    ``scontrol ping`` says so in milliseconds, where other programs try again for MessageTimeout (10 to 100 s). If it
+    is silent or missing, nothing is known, and the answer is empty.
+    """
+    answer = ask(["scontrol", "ping"], seconds=_PING_SECONDS)
+    states = _PING.findall(answer.text)
+    return ", ".join(host for host, _ in states) if {state for _, state in states} == {"DOWN"} else ""
 
 
 def leaking(environment: Mapping[str, str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,22 +12,26 @@ from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import Estimate
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
+from hpclaunch.schedulers.slurm.configuration import cluster
+from hpclaunch.schedulers.slurm.node_states import troubles
 from hpclaunch.schedulers.slurm.programs import ask, leaking
 from hpclaunch.schedulers.slurm.reasons import explain
-from hpclaunch.schedulers.slurm.states import states
+from hpclaunch.schedulers.slurm.states import own_jobs, states
 from hpclaunch.schedulers.slurm.submit import search, submit
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
-    from hpclaunch.sites.describe import Described, Here
+    from hpclaunch.sites.describe.draft import Described, Here
 
 __all__ = [
     "cancel",
     "cancel_command",
+    "cluster",
     "describe",
     "estimate",
     "explain",
     "gpu_types",
+    "longest_walltime",
     "mpi_types",
     "objections",
     "overriding",
@@ -39,16 +42,19 @@ __all__ = [
     "unwell",
 ]
 
-_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_TROUBLE = "down,drain,drained,draining,fail,failing,no_respond"
-"""States of nodes that a run should not use."""
-
 
 def objections(spec: JobSpec) -> list[Fault]:
     """Return why Slurm would never start this job; nothing if Slurm does not answer."""
     from hpclaunch.schedulers.slurm.limits import objections as limit_objections
 
     return [*limit_objections(spec), *array_objections(spec)]
+
+
+def longest_walltime(partition: str) -> int | None:
+    """Return the longest walltime (seconds) that the partition accepts now; None without a limit or an answer."""
+    from hpclaunch.schedulers.slurm.limits import longest_walltime as of_partition
+
+    return of_partition(partition)
 
 
 def estimate(text: str) -> Estimate:
@@ -66,14 +72,20 @@ def estimate(text: str) -> Estimate:
     return Estimate(words=words, start=start_in(words))
 
 
-def cancel(runs: Sequence[Run]) -> bool:
-    """Cancel the jobs with one call of scancel, and return True. Raises SchedulerError in Slurm's words."""
-    answer = ask(["scancel", *(run.job_id for run in runs)])
+def cancel(runs: Sequence[Run]) -> list[str]:
+    """Cancel the runs' own jobs with one call of scancel, and return their IDs.
+
+    A job is cancelled only if squeue confirms its working folder. Raises SchedulerError in Slurm's words.
+    """
+    job_ids = own_jobs(runs)
+    if not job_ids:
+        return []
+    answer = ask(["scancel", *job_ids])
     if not answer.ok:
         denied = "denied" in answer.words.lower()
         next_step = "only its owner can cancel it" if denied else "try again; until then the run continues"
         raise SchedulerError(Fault(where="scancel", what=answer.words, next=next_step))
-    return True
+    return job_ids
 
 
 def cancel_command(run: Run) -> str:
@@ -81,13 +93,13 @@ def cancel_command(run: Run) -> str:
     return f"hpclaunch cancel {run.label} (or: scancel {run.job_id})"
 
 
-def unwell(nodes: str) -> tuple[str, ...]:
-    """Return those of the nodes that Slurm reports as down, drained or failing."""
+def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
+    """Return those of the nodes that Slurm reports as broken, and those that it has started again ``since`` then."""
     if not nodes:
-        return ()
-    answer = ask(["sinfo", "--noheader", "--Node", f"--nodes={nodes}", f"--states={_TROUBLE}", "--format=%N"])
-    found = answer.text.split() if answer.ok else []
-    return tuple(dict.fromkeys(name for name in found if _NODE.fullmatch(name)))
+        return {}
+    # A time zone or format of the user's choice would hide when a node came back.
+    answer = ask(["scontrol", "--oneliner", "show", "node", nodes], without=["SLURM_TIME_FORMAT"])
+    return troubles(answer.text, since) if answer.ok else {}
 
 
 def overriding(environment: Mapping[str, str]) -> list[str]:
@@ -108,7 +120,7 @@ def gpu_types() -> list[str]:
     from hpclaunch.sites.describe.answers import gpus_of
 
     answer = ask(["sinfo", "--noheader", "--all", "--format=%G"])
-    return sorted({gpu_type for line in answer.text.splitlines() for gpu_type, _ in gpus_of(line)})
+    return sorted({gpu_type for line in answer.text.split("\n") for gpu_type, _ in gpus_of(line)})
 
 
 def mpi_types() -> list[str]:

@@ -1,20 +1,25 @@
 """The states of runs, in three steps: squeue, then sacct, then the markers in the run directory; it never guesses.
 
 squeue knows every job that waits or runs, and for some minutes those that have ended. sacct knows ended jobs, perhaps
-with a delay. The markers that the script wrote decide the rest. One call to each program answers for all runs.
+with a delay. The markers that the script wrote decide the rest. One call to each program answers for all runs. A job
+is a run's own only if its working folder is the run directory: a cluster that was set up again counts from 1.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from functools import lru_cache
 from itertools import islice
 
+from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query, whole_arrays
+from hpclaunch.schedulers.slurm.markers import status_by_markers
 from hpclaunch.schedulers.slurm.programs import ask
 
 _STATE = re.compile("[A-Z_]+")
@@ -28,10 +33,14 @@ _MOST_IDS = 10_000
 
 @record
 class _Queue:
-    """The answer of squeue: job ID -> status, and (``silence``) why it did not answer, if it did not."""
+    """The answer of squeue: job ID -> status, and (``silence``) why it did not answer, if it did not.
+
+    ``strangers``: job ID -> the working folder of a job that has the run's ID but is not the run's.
+    """
 
     known: Mapping[str, Status]
     silence: str
+    strangers: Mapping[str, str] = field(default_factory=dict)
 
 
 def states(runs: Sequence[Run]) -> dict[str, Status]:
@@ -59,7 +68,7 @@ def _states_of(runs: Sequence[Run], queue: _Queue) -> dict[str, Status]:
     """Return job ID -> status, each from the first source that knows it: queue, accounting, markers."""
     waiting = {job_id: status for job_id, status in queue.known.items() if status.state not in FINAL}
     ended = [run for run in runs if run.job_id not in waiting]
-    accounted = _sacct(whole_arrays(run.job_id for run in ended)) if ended else {}
+    accounted = _sacct(whole_arrays(run.job_id for run in ended), ended) if ended else {}
     missing = [run for run in ended if run.job_id not in queue.known and not queue.silence]
     settled = {run.job_id: _status_of_ended(run, queue, accounted.get(run.job_id)) for run in ended}
     return {**waiting, **settled, **cancelled_while_waiting(missing, accounted)}
@@ -71,43 +80,98 @@ def _status_of_ended(run: Run, queue: _Queue, accounted: Status | None) -> Statu
     if accounted is not None and not queued_again:
         return _restore_exit_code(run, accounted)
     in_queue = queue.known.get(run.job_id)
-    return _add_own_exit_code(run, in_queue) if in_queue else _read_markers(run, queue.silence)
+    if in_queue:
+        return _add_own_exit_code(run, in_queue)
+    marked = status_by_markers(run, queue.silence)
+    stranger = queue.strangers.get(run.job_id)
+    if marked.state == "UNKNOWN" and stranger is not None:
+        return replace(marked, reason=f"job {run.job_id} is another one by now, with the working folder {stranger}")
+    return marked
+
+
+# --- whose job it is
+
+
+def is_own_folder(run: Run, folder: str) -> bool:
+    """Whether a job with this working folder is the run's own: every script's --chdir is its run directory.
+
+    ``folder`` is as Slurm's programs print it. Another path of the same directory counts too.
+    """
+    own = os.fsencode(run.home).decode("utf-8", errors="replace")  # as ``ask`` reads what the programs print
+    return folder == own or (bool(folder) and _is_same(own, folder))
+
+
+@lru_cache(maxsize=1024)  # the tasks of an array have one folder
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):
+        return False
+
+
+def own_jobs(runs: Sequence[Run]) -> list[str]:
+    """Return the IDs of the runs' jobs that squeue lists with the working folder of that run.
+
+    Raises SchedulerError if squeue does not answer: a job whose folder is not known may be another run's.
+    """
+    wanted: dict[str, Run] = {run.job_id: run for run in runs if run.job_id}
+    confirmed: set[str] = set()
+    for job_ids in _portions(list(wanted)):
+        answer = ask(["squeue", "--noheader", "--states=all", "--format=%i|%Z", f"--jobs={','.join(job_ids)}"])
+        if not answer.ok and "Invalid job id" not in answer.messages:
+            what = f"not called, as squeue cannot confirm whose jobs these are: {answer.words}"
+            raise SchedulerError(Fault(where="scancel", what=what, next="try again; until then the runs continue"))
+        for line in answer.text.split("\n"):
+            named, _, folder = line.partition("|")
+            # A line of an array, such as 4711_[3,5-9], confirms the whole array 4711 and each of these tasks.
+            for job_id in {named.partition("_")[0], *ids_in(named)} & wanted.keys():
+                if is_own_folder(wanted[job_id], folder):
+                    confirmed.add(job_id)
+    return [job_id for job_id in wanted if job_id in confirmed]
 
 
 # --- step 1: the queue
 
 
-def _squeue(job_ids: list[str], asked: Container[str]) -> _Queue:
+def _squeue(job_ids: list[str], asked: Mapping[str, Run]) -> _Queue:
     """Call squeue once. Its --json differs between versions, so it is not used."""
-    options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N"]
+    options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N|%Z"]
     answer = ask(["squeue", *options, f"--jobs={','.join(job_ids)}"])
     found: dict[str, Status] = {}
-    for line in answer.text.splitlines():
-        named, state, reason, nodes = [*line.split("|", 3), "", "", ""][:4]
+    strangers: dict[str, str] = {}
+    for line in answer.text.split("\n"):
+        named, state, reason, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
         waiting = state == "PENDING" and reason not in ("None", "")
         if _STATE.fullmatch(state):
             status = Status(state=state, reason=reason if waiting else "", nodes=nodes)
-            found.update({job_id: status for job_id in ids_in(named) if job_id in asked})
+            for job_id in ids_in(named):
+                if job_id in asked and is_own_folder(asked[job_id], folder):
+                    found[job_id] = status
+                elif job_id in asked:
+                    strangers[job_id] = folder or "unknown"
     refused = not answer.ok and "Invalid job id" not in answer.messages
-    return _Queue(known=found, silence=f"squeue: {answer.words}" if refused else "")
+    return _Queue(known=found, silence=f"squeue: {answer.words}" if refused else "", strangers=strangers)
 
 
 # --- step 2: accounting
 
 
-def _sacct(job_ids: list[str]) -> dict[str, Status]:
-    """Call sacct once; without accounting its answer is empty.
+def _sacct(job_ids: list[str], ended: Sequence[Run]) -> dict[str, Status]:
+    """Call sacct once; without accounting its answer is empty. Jobs of other working folders are left out.
 
     JobIDRaw is not used: it gives the tasks of an array numbers that squeue does not use. Tasks that never began share
     one line.
     """
-    options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,ExitCode,NodeList"]
+    options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,ExitCode,NodeList,WorkDir"]
     answer = ask(["sacct", *options, f"--jobs={','.join(job_ids)}", "--starttime=now-365days"])
+    # One run of each array is enough: all tasks have the folder of the array, also those that were not asked for.
+    of_base = {run.job_id.partition("_")[0]: run for run in ended}
     found: dict[str, Status] = {}
-    for line in answer.text.splitlines():
-        named, state, code, nodes = [*line.split("|"), "", "", ""][:4]
+    for line in answer.text.split("\n"):
+        named, state, code, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
         word = state.split(" ")[0].rstrip("+")
-        if _STATE.fullmatch(word):
+        run = of_base.get(named.partition("_")[0])
+        if _STATE.fullmatch(word) and run is not None and is_own_folder(run, folder):
             found.update(dict.fromkeys(ids_in(named), _status_of_line(word, code, nodes)))
     return found
 
@@ -142,22 +206,5 @@ def _add_own_exit_code(run: Run, status: Status) -> Status:
     code = run.last_exit_code(run.job_id)
     if code is not None:
         return replace(status, exit_code=f"{code}:0")
-    unopened = status.state == "FAILED" and not (run.home / "logs").is_dir()
+    unopened = status.state == "FAILED" and not os.path.isdir(run.home / "logs")
     return replace(status, reason=UNOPENED_LOG) if unopened else status
-
-
-def _read_markers(run: Run, silence: str) -> Status:
-    """Return the status according to the markers alone; ``silence`` is why squeue did not answer.
-
-    If squeue does not answer, a run that requeues itself and did not end with 0 may wait in the queue: its state is
-    unknown.
-    """
-    code = run.last_exit_code(run.job_id)
-    if code is not None and not (code and silence and _requeues(run)):
-        return Status(state="COMPLETED" if code == 0 else "FAILED", exit_code=f"{code}:0", nodes=run.nodes)
-    return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
-
-
-def _requeues(run: Run) -> bool:
-    restarts = run.spec().get("restarts")
-    return isinstance(restarts, dict) and bool(restarts.get("most")) and restarts.get("by") == "requeue"

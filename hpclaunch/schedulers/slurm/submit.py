@@ -1,152 +1,170 @@
-"""Submits a script with sbatch so that it is queued once: after a lost answer it looks the run up before it retries."""
+"""Submits a script with sbatch so that it is queued once: after a doubtful answer it is looked up, not repeated."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import io
 import os
-import re
 import shutil
+import subprocess
 import time
+import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpclaunch.core.errors import Fault, SchedulerError, Unanswered
-from hpclaunch.runs import JOB_ID, Run, write_text
+from hpclaunch.core.errors import Fault, Refused, SchedulerError, Unanswered
+from hpclaunch.runs import JOB_ID, Run, leases, write_text
 from hpclaunch.schedulers import Search
-from hpclaunch.schedulers.slurm.programs import ask, leaking
+from hpclaunch.schedulers.slurm.programs import ask, down_controllers, leaking
 from hpclaunch.schedulers.slurm.reasons import subject_of
+from hpclaunch.schedulers.slurm.refusals import SbatchAnswer, read_answer
 
 if TYPE_CHECKING:
     from submitit import SlurmExecutor
 
 _PAUSES = (1.0, 2.0, 4.0)
-"""Seconds before the run is looked up after a failure; then sbatch is tried again, except after the last pause."""
+"""Seconds before each lookup after a doubtful answer, and before sbatch is tried again if no controller was reached."""
 _SBATCH_SECONDS = 120
 """The longest time for a call of sbatch, which itself waits for MessageTimeout (10 to 100 s at most sites)."""
-_KILLED = 124
-_NEVER_ARRIVED = re.compile(
-    r"connect failure|Connection refused|Unable to establish configuration source|Slurm backup controller in standby",
-)
-"""Messages that mean that the request did not reach the controller (slurm_errno.c)."""
-_DOUBTFUL = re.compile(
-    r"timed out|Zero Bytes were transmitted|Unable to contact slurm controller|Communication (connection|shutdown)"
-    r"|(send|receive|shutdown) failure|temporarily unable|temporarily unavailable|Unexpected message received",
-    re.IGNORECASE,
-)
-"""Messages after which the controller may have queued the job anyway (slurm_errno.c)."""
-
-
-@dataclass
-class _Failure(Exception):
-    """Why sbatch returned no job ID. ``arrived``: the job may be queued; ``again``: a retry can help."""
-
-    words: str
-    arrived: bool
-    again: bool
+_SECONDS_TO_END = 30
 
 
 def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
     """Submit the script with sbatch and further ``options``, and return the job ID.
 
-    Raises Unanswered if it is unknown whether the script was queued, and SchedulerError, in Slurm's words, if it was
-    not.
+    sbatch is called again only if no controller was reached. A request that timed out is usually obeyed later, so a
+    second one would queue a second job. Raises Unanswered if it is unknown whether the script was queued, and
+    SchedulerError, in Slurm's words, if it was not.
     """
     if shutil.which("sbatch") is None:
         what, next_step = "there is no sbatch on this machine", "log in to the site, or --dry-run"
         raise SchedulerError(Fault(what=what, next=next_step, subject="scheduler"))
-    doubt = False
+    if hosts := down_controllers():
+        raise _down_error(run, hosts)
+    if job_id := _queued_earlier(run):
+        return job_id
     for pause in _PAUSES:
-        try:
-            job_id = _sbatch(run, text, options)
-        except _Failure as failure:
-            last = failure
-        else:
-            return _keep_oldest(run, job_id) if doubt else job_id
-        doubt = doubt or last.arrived
-        if not doubt and not last.again:
+        if not leases.renew(run.path):
+            raise _taken_over_error(run)
+        answer = _call_sbatch(run, text, options)
+        job_id = answer.job_id or _look_up(run, text, answer)
+        if job_id:
+            return job_id
+        if answer.meaning == "refused":
             break
         time.sleep(pause)
-        if doubt and (queued := _find_queued(run, text, last.words)):
-            return _keep_oldest(run, queued)
-        if not last.again:
+    raise _refusal_error(run, answer.words)
+
+
+def _queued_earlier(run: Run) -> str:
+    """Return a job of an earlier submission that was called NOT_SUBMITTED; an empty text if there is none.
+
+    Raises SchedulerError if Slurm does not say.
+    """
+    lease = leases.newest(run.path)
+    if lease is None or lease.before != leases.NOT_SUBMITTED:
+        return ""
+    found = search([run])
+    if not found.answered:
+        what = f"it is unknown whether an earlier submission of {run.label} queued a job: {found.words}"
+        next_step = f"when Slurm answers again: hpclaunch retry {run.label}"
+        raise SchedulerError(Fault(what=what, next=next_step, subject="scheduler"))
+    return _new_job(run, found)
+
+
+def _look_up(run: Run, text: str, answer: SbatchAnswer) -> str:
+    """Return the job of this run that sbatch did not report; an empty text if sbatch is certain that there is none.
+
+    Even then the queue is asked once, as a site's own sbatch may say anything. Raises Unanswered while a job that is
+    not found may still appear.
+    """
+    if answer.meaning != "unknown":
+        return _new_job(run, search([run]))
+    if "\n#SBATCH --chdir=" not in text:
+        raise _unanswered_error(run, answer.words)
+    for pause in _PAUSES:
+        time.sleep(pause)
+        leases.renew(run.path)
+        found = search([run])
+        if job_id := _new_job(run, found):
+            return job_id
+        if not found.answered:
             break
-    raise _unanswered_error(run, last.words) if doubt else _refusal_error(run, last.words)
+    raise _unanswered_error(run, answer.words)
 
 
-def _sbatch(run: Run, text: str, options: Sequence[str]) -> str:
-    """Call sbatch once through submitit. Raises _Failure."""
-    from submitit.core.utils import FailedJobError
+def _new_job(run: Run, found: Search) -> str:
+    """Return the oldest job that the record of the run does not name; an empty text if there is none."""
+    return next((job_id for job_id in found.jobs.get(run.path, ()) if job_id not in run.earlier), "")
 
-    printed = io.StringIO()
+
+def _call_sbatch(run: Run, text: str, options: Sequence[str]) -> SbatchAnswer:
+    """Call sbatch once, with the command of submitit's executor, and read its answer as bytes in any encoding.
+
+    submitit's own call kills sbatch at the first byte that is not UTF-8, when the job may be queued already.
+    """
     try:
-        with contextlib.redirect_stderr(printed):  # submitit prints the error that it raises
-            return str(_executor(run, text, options)._submit_command("").job_id)
-    except FailedJobError as error:
-        cause = error.__cause__
-        code = getattr(cause, "returncode", 1)
-        words = " ".join((str(error) or printed.getvalue()).replace("sbatch: error:", "").split())
-        if code == _KILLED or code < 0:
-            raise _Failure(words or "sbatch did not answer", arrived=True, again=True) from None
-        never, doubtful = _NEVER_ARRIVED.search(words), _DOUBTFUL.search(words)
-        raise _Failure(
-            words or "failed without a message", arrived=bool(doubtful and not never), again=bool(never or doubtful)
-        ) from None
-    except Exception as error:  # an answer without a job ID, or a full disk after a valid one: it may be queued
-        raise _Failure(" ".join(str(error).split()), arrived=True, again=False) from None
+        script = _submission_file(run, text)
+        command = _executor(run, options)._make_submission_command(script)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except (OSError, RuntimeError) as error:  # a full disk, or submitit finds no srun: sbatch was not started
+        return SbatchAnswer(meaning="refused", words=f"sbatch was not called: {error}")
+    with process:
+        answer = _read_output(process)
+    if answer.job_id:
+        with contextlib.suppress(OSError):
+            script.rename(script.with_name(f"{answer.job_id}_submission.sh"))
+    return answer
 
 
-def _executor(run: Run, text: str, options: Sequence[str]) -> SlurmExecutor:
+def _submission_file(run: Run, text: str) -> Path:
+    """Write the script that sbatch gets. ``job.sh`` may be written again while sbatch reads."""
+    folder = run.path / "submitit"
+    folder.mkdir(exist_ok=True)
+    script = folder / f".submission_file_{uuid.uuid4().hex}.sh"
+    write_text(script, text)
+    return script
+
+
+def _read_output(process: subprocess.Popen[bytes]) -> SbatchAnswer:
+    """Return the answer of sbatch. A process that it left behind, and that keeps its output open, is not waited for."""
+    try:
+        out, err = process.communicate(timeout=_SBATCH_SECONDS + _SECONDS_TO_END)
+    except subprocess.TimeoutExpired as error:
+        process.kill()
+        for stream in (process.stdout, process.stderr):
+            if stream:
+                stream.close()
+        return read_answer(None, error.output or b"", error.stderr or b"")
+    return read_answer(process.returncode, out, err)
+
+
+def _executor(run: Run, options: Sequence[str]) -> SlurmExecutor:
     import submitit
 
     class ScriptExecutor(submitit.SlurmExecutor):
-        """submitit's executor, which submits the rendered script instead of a script of its own."""
-
-        def _make_submission_file_text(self, command: str, uid: str) -> str:
-            return ""  # submitit would write the text in the locale's encoding, which cannot encode every script
+        """submitit's executor, whose command submits the rendered script instead of a script of its own."""
 
         def _make_submission_command(self, submission_file_path: Path) -> list[str]:
-            write_text(submission_file_path, text)
             unset = [word for name in leaking(os.environ) for word in ("-u", name)]
             patience = ["timeout", "--kill-after=5", str(_SBATCH_SECONDS)] if shutil.which("timeout") else []
             sbatch, *rest = super()._make_submission_command(submission_file_path)
             return ["env", *unset, *patience, sbatch, *options, *rest]
 
-    folder = run.path / "submitit"
-    folder.mkdir(exist_ok=True)
-    return ScriptExecutor(folder=folder)
-
-
-def _find_queued(run: Run, text: str, words: str) -> str:
-    """Return the oldest new job of this run, or an empty text. Raises Unanswered if Slurm does not answer."""
-    found = search([run])
-    if not found.answered or "\n#SBATCH --chdir=" not in text:
-        raise _unanswered_error(run, words)
-    fresh = [job_id for job_id in found.jobs.get(run.path, ()) if job_id not in run.earlier]
-    return fresh[0] if fresh else ""
-
-
-def _keep_oldest(run: Run, job_id: str) -> str:
-    """Return the oldest new job of the run, and cancel the others: a try whose answer was lost may have queued one."""
-    fresh = [found for found in search([run]).jobs.get(run.path, ()) if found not in run.earlier] or [job_id]
-    if fresh[1:]:
-        ask(["scancel", *fresh[1:]])
-    return fresh[0]
+    return ScriptExecutor(folder=run.path / "submitit")
 
 
 def search(runs: Sequence[Run]) -> Search:
     """Return the jobs of these runs, found by their working folder: every script's --chdir is its run directory."""
     wanted = {str(run.path): run.path for run in runs}
     me = f"--user={os.getuid()}"
-    queue = ask(["squeue", "--noheader", "--states=all", me, "--format=%i|%Z"])
+    queue = ask(["squeue", "--noheader", "--states=all", me, "--format=%i|%Z"], undecodable="surrogateescape")
     since = min(filter(None, (_day_before(run.created) for run in runs)), default="now-7days")
     options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,WorkDir"]
-    past = ask(["sacct", *options, me, f"--starttime={since}"])
+    past = ask(["sacct", *options, me, f"--starttime={since}"], undecodable="surrogateescape")
     jobs: dict[Path, list[str]] = {}
-    for line in (queue.text + past.text).splitlines():
+    for line in (queue.text + past.text).split("\n"):  # splitlines would divide some names of folders
         named, _, folder = line.partition("|")
         job_id = named.partition("_")[0]  # all tasks of an array have the same folder
         if folder in wanted and JOB_ID.fullmatch(job_id):
@@ -169,11 +187,23 @@ def _number(job_id: str) -> int:
 
 
 def _refusal_error(run: Run, words: str) -> SchedulerError:
-    fault = Fault(where="sbatch", what=words, next=f"the script is {run.script}", subject=subject_of(words))
-    return SchedulerError(fault)
+    next_step = f"when Slurm would accept it: hpclaunch retry {run.label}; with other options: hpclaunch submit"
+    return SchedulerError(Fault(where="sbatch", what=words, next=next_step, subject=subject_of(words)))
+
+
+def _down_error(run: Run, hosts: str) -> SchedulerError:
+    what = f"Slurm's controller is down ({hosts}), so {run.label} was not submitted"
+    return SchedulerError(
+        Fault(what=what, next=f"when it is up again: hpclaunch retry {run.label}", subject="scheduler")
+    )
 
 
 def _unanswered_error(run: Run, words: str) -> Unanswered:
     what = f"it is unknown whether {run.label} was queued: {words}"
     next_step = f"hpclaunch status {run.label} asks Slurm again"
     return Unanswered(Fault(where="sbatch", what=what, next=next_step, subject=subject_of(words)))
+
+
+def _taken_over_error(run: Run) -> Refused:
+    what = f"this submission of {run.label} was given up for lost by another process, so sbatch was not called"
+    return Refused(Fault(what=what, next=f"hpclaunch status {run.label}"))

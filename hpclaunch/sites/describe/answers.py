@@ -105,7 +105,7 @@ def nodes_of_sinfo(text: str) -> list[Node]:
     """Return the nodes of ``sinfo --Node --format=SINFO_FORMAT``, for clusters where users may not list the nodes."""
     rows: dict[str, list[str]] = {}
     partitions: dict[str, list[str]] = {}
-    for line in _clean(text).splitlines():
+    for line in _clean(text).split("\n"):
         words = line.split("|")
         if len(words) != 9:
             continue
@@ -150,7 +150,7 @@ def gpus_of(gres: str) -> Gpus:
 
 def table(text: str) -> list[dict[str, str]]:
     """Return the rows of ``sacctmgr --parsable2``, by the names in its first line, without blanks (``DefQOS``)."""
-    header, *lines = _clean(text).splitlines() or [""]
+    header, *lines = _clean(text).split("\n")
     names = header.replace(" ", "").split("|")
     return [dict(zip(names, map(_value_of, line.split("|")), strict=False)) for line in lines if "|" in line]
 
@@ -158,7 +158,7 @@ def table(text: str) -> list[dict[str, str]]:
 def mpi_types(text: str) -> list[str]:
     """Return the types of ``srun --mpi=list``; before Slurm 21.08 every line begins with ``srun:``."""
     found = []
-    for line in _clean(text).splitlines():
+    for line in _clean(text).split("\n"):
         word = _MPI_TYPE.fullmatch(line.strip())
         if word:
             found.append(word[1])
@@ -168,7 +168,7 @@ def mpi_types(text: str) -> list[str]:
 
 def gpu_files(text: str) -> list[str]:
     """Return the device files of the GPUs in a gres.conf; none where Slurm detects the GPUs itself."""
-    lines = [line.partition("#")[0] for line in _clean(text).splitlines()]
+    lines = [line.partition("#")[0] for line in _clean(text).split("\n")]
     gpus = [line for line in lines if re.search(r"\bName=gpu\b", line, re.IGNORECASE)]
     return [found[1] for line in gpus if (found := re.search(r"\bFile=(\S+)", line, re.IGNORECASE))]
 

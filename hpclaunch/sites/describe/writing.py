@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpclaunch.sites.describe import Described, Gap
+from hpclaunch.sites.describe.draft import Described, Gap
 
 _WIDTH = 110
 _PLAIN = re.compile(r"[A-Za-z/$][A-Za-z0-9_./$-]*(?: [A-Za-z0-9_./$(-][A-Za-z0-9_./$()-]*)*")

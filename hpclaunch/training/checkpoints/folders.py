@@ -13,18 +13,23 @@ import json
 import os
 import re
 import shutil
+import stat
 import zipfile
 from typing import IO, Any, Mapping
 
 import numpy as np
 from numpy.lib import format as npy
 
+from hpclaunch.training.input import npz_members
 from hpclaunch.training.rank.failure import TrainingError
 
 FORMAT = 1
 SHARED = "shared.npz"
 MANIFEST = "checkpoint.json"
-_NAME = re.compile(r"^step-(\d{8,})$")
+LARGEST_MANIFEST = 16 * 2**20  # bytes; 100,000 ranks need 11 million
+MOST_REASON = 300  # characters of an error, which may quote a file
+_NAME = re.compile(r"^step-(\d{8,18})$")
+_FILE = re.compile(r"^(shared|rank-\d{4,9})\.npz$")
 _BLOCK = 2**20
 
 
@@ -112,14 +117,28 @@ def facts_of(path: str) -> dict[str, Any]:
     """The facts given to `commit`, with step and files; raises TrainingError if the checkpoint is damaged."""
     manifest = os.path.join(path, MANIFEST)
     try:
+        if not os.path.isfile(manifest) or os.path.getsize(manifest) > LARGEST_MANIFEST:
+            raise ValueError("it is no file, or larger than {} MiB".format(LARGEST_MANIFEST // 2**20))
         with open(manifest, encoding="utf-8") as file:
             facts = json.load(file)
-        known = facts["format"] == FORMAT and isinstance(facts["step"], int) and isinstance(facts["files"], list)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TrainingError("{} cannot be read: {}".format(manifest, error)) from error
+        known = facts["format"] == FORMAT and type(facts["step"]) is int and _are_files(facts["files"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TrainingError("{} cannot be read: {}".format(manifest, str(error)[:MOST_REASON])) from error
     if not known:
         raise TrainingError("{} does not have format {}".format(manifest, FORMAT))
     return facts
+
+
+def _are_files(files: Any) -> bool:
+    """Whether this is a list of files of a checkpoint, none of which lies elsewhere."""
+    return isinstance(files, list) and all(
+        isinstance(entry, dict)
+        and type(entry.get("bytes")) is int
+        and isinstance(entry.get("sha256"), str)
+        and isinstance(entry.get("name"), str)
+        and _FILE.match(entry["name"])
+        for entry in files
+    )
 
 
 def problem(path: str, names: list[str]) -> str:
@@ -129,24 +148,46 @@ def problem(path: str, names: list[str]) -> str:
     except TrainingError as error:
         return str(error)
     for name in names:
-        found = os.path.join(path, name)
-        if name not in files:
-            return "{} is not in its list of files".format(name)
-        try:
-            size, digest = os.path.getsize(found), _sha256(found)
-        except OSError as error:
-            return "{}: {}".format(name, error.strerror)
-        if size != files[name]["bytes"]:
-            return "{} has {} bytes instead of {}".format(name, size, files[name]["bytes"])
-        if digest != files[name]["sha256"]:
-            return "{} has changed since it was written (SHA-256)".format(name)
+        wrong = _damage(os.path.join(path, name), files[name]) if name in files else "is not in its list of files"
+        if wrong:
+            return "{} {}".format(name, wrong)
     return ""
 
 
+def _damage(path: str, expected: Mapping[str, Any]) -> str:
+    """What is wrong with a file, in words. Its size is compared first: it may be very much larger than it was."""
+    try:
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):
+            return "is not a file"
+        if about.st_size != expected["bytes"]:
+            return "has {} bytes instead of {}".format(about.st_size, expected["bytes"])
+        same = _sha256(path) == expected["sha256"]
+    except OSError as error:
+        return "cannot be read: {}".format(error.strerror)
+    return "" if same else "has changed since it was written (SHA-256)"
+
+
 def read(path: str, name: str) -> dict[str, Any]:
-    """The arrays of one file of a checkpoint, by name; check it with `problem` first."""
-    with np.load(os.path.join(path, name), allow_pickle=False) as held:
-        return {key: held[key] for key in held.files}
+    """The arrays of one file of a checkpoint, by name; check it with `problem` first.
+
+    Raises TrainingError for a file that `write` did not write: its arrays may not be longer than the file is.
+    """
+    place = os.path.join(path, name)
+    arrays = {}
+    try:
+        with npz_members.ArchiveFile(place) as file, zipfile.ZipFile(file) as archive:
+            for member in archive.namelist():
+                key = member[: -len(".npy")]
+                with archive.open(member) as content:
+                    found = npz_members.header(archive, key, content)
+                    if found.dtype.hasobject or archive.getinfo(member).compress_type != zipfile.ZIP_STORED:
+                        raise ValueError("{} is compressed or contains Python objects".format(key[:MOST_REASON]))
+                    flat = npz_members.array(archive, key, content, found, os.path.getsize(place))
+                    arrays[key] = flat.reshape(found.shape, order="F" if found.by_columns else "C")
+    except npz_members.ERRORS as error:
+        raise TrainingError("{} cannot be read: {}".format(place, str(error)[:MOST_REASON])) from None
+    return arrays
 
 
 def set_aside(path: str) -> None:

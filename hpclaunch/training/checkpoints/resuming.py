@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping
 
@@ -110,10 +111,34 @@ def _problem_here(world: World, path: str) -> str:
         facts = folders.facts_of(path)
     except Exception as error:
         return str(error)
+    wrong = fault_in(facts)
+    if wrong:
+        return wrong
     if facts["world_size"] != world.size:
         return folders.problem(path, [one["name"] for one in facts["files"]]) if world.is_root else ""
     names = [folders.own_file(world.rank)]
     return folders.problem(path, names + ([folders.SHARED] if world.is_root else []))
+
+
+COUNTS = {"epoch": 0, "epoch_step": 0, "steps_per_epoch": 1, "step": 0, "metrics_bytes": 0, "world_size": 1}
+
+
+def fault_in(facts: Mapping[str, Any]) -> str:
+    """What is wrong with the facts of a checkpoint, in words; empty if training can continue from them."""
+    for name, least in COUNTS.items():
+        number = facts.get(name)
+        if type(number) is not int or not least <= number < 2**53:
+            return "its {} is not a whole number from {}".format(name, least)
+    if facts["world_size"] > len(facts["files"]):
+        return "it has fewer files than ranks"
+    options = facts.get("options")
+    if not isinstance(options, dict):
+        return "it does not name the options"
+    for name in ("batch_size_per_rank", "accumulation"):
+        if type(options.get(name)) is not int or options[name] < 1:
+            return "its option {} is not a whole number from 1".format(name)
+    replicas = facts.get("replicas", 1)
+    return "" if type(replicas) is int and replicas > 0 else "its replicas are not a whole number from 1"
 
 
 def _put_back(world: World, state: TrainingState, path: str, facts: Any) -> None:
@@ -190,9 +215,8 @@ def _cut(path: str, size: int) -> None:
     """Move the lines after the checkpoint out of metrics.jsonl, since those steps are made again."""
     if not os.path.exists(path) or os.path.getsize(path) <= size:
         return
-    with open(path, "rb") as file:
+    repeated = os.path.join(os.path.dirname(path), "metrics-repeated.jsonl")
+    with open(path, "rb") as file, open(repeated, "ab") as target:
         file.seek(size)
-        repeated = file.read()
-    with open(os.path.join(os.path.dirname(path), "metrics-repeated.jsonl"), "ab") as file:
-        file.write(repeated)
+        shutil.copyfileobj(file, target)
     os.truncate(path, size)

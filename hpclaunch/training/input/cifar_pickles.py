@@ -1,18 +1,20 @@
-"""Reads CIFAR-10's own files (cifar-10-batches-py); its unpickler creates only lists, texts and byte arrays."""
+"""Reads CIFAR-10's own files (cifar-10-batches-py); only plain values and byte arrays, of limited size."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 from typing import Any
 
 import numpy as np
 
+from hpclaunch.training.input import plain_pickle
 from hpclaunch.training.input.source import ImageSet, Source
 
 FOLDER = "cifar-10-batches-py"
 FILES = {"train": ["data_batch_{}".format(n) for n in range(1, 6)], "test": ["test_batch"]}
+
+LARGEST_FILE = 64 * 2**20  # bytes; CIFAR-10's own files have 31 million
 
 
 def find(wanted: ImageSet, folder: str) -> Source | None:
@@ -64,17 +66,17 @@ class CifarPickles(Source):
         path = os.path.join(self.path, name)
         if not os.path.isfile(path):
             raise self.wrong("the file {} is missing".format(name), self.path)
+        if os.path.getsize(path) > LARGEST_FILE:
+            raise self.wrong("the file is larger than {} MiB".format(LARGEST_FILE // 2**20), path)
         try:
             with open(path, "rb") as file:
-                content = _RestrictedUnpickler(file, encoding="latin1").load()
-        except _Refused as error:
+                content = plain_pickle.read(file.read(LARGEST_FILE))
+        except plain_pickle.Refused as error:
             raise self.wrong(
                 "refused: the pickle asks for {}, which CIFAR-10's files do not need".format(error), path
             ) from None
-        except Exception as error:  # a damaged pickle can raise almost any error
-            raise self.wrong(
-                "truncated, or not a CIFAR-10 pickle ({})".format(error or type(error).__name__), path
-            ) from None
+        except (plain_pickle.Damaged, OSError) as error:
+            raise self.wrong("truncated, or not a CIFAR-10 pickle ({})".format(error), path) from None
         if not isinstance(content, dict):
             raise self.wrong("the pickle contains no dictionary", path)
         images = content.get("data", content.get(b"data"))
@@ -105,45 +107,3 @@ class CifarPickles(Source):
             raise self.wrong("{} labels for {} images".format(len(labels), len(images)), path)
         if min(labels) < 0 or max(labels) >= self.wanted.classes:
             raise self.wrong("labels {}..{}".format(min(labels), max(labels)), path)
-
-
-class _Refused(Exception):
-    """The pickle names a class or function that is not allowed."""
-
-
-class _ArrayType:
-    """Replaces numpy.ndarray in a pickle, where it is an argument of _reconstruct; it is never called."""
-
-
-def _reconstruct(kind: Any, shape: Any, code: Any) -> np.ndarray:
-    if kind is not _ArrayType:
-        raise _Refused("an array of another type")
-    return np.ndarray((0,), np.uint8)  # filled by the pickle's own state, which NumPy checks
-
-
-def _dtype(code: Any, *rest: Any) -> np.dtype:
-    if code not in ("u1", b"u1"):
-        raise _Refused("an array of {!r}".format(code))
-    return np.dtype(np.uint8)
-
-
-def _encode(text: Any, encoding: Any = "latin1") -> bytes:
-    if encoding not in ("latin1", "latin-1"):
-        raise _Refused("the encoding {!r}".format(encoding))
-    return text.encode("latin1")
-
-
-class _RestrictedUnpickler(pickle.Unpickler):
-    ADMITTED = {
-        ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-        ("numpy._core.multiarray", "_reconstruct"): _reconstruct,
-        ("numpy", "ndarray"): _ArrayType,
-        ("numpy", "dtype"): _dtype,
-        ("_codecs", "encode"): _encode,
-    }
-
-    def find_class(self, module: str, name: str) -> Any:
-        try:
-            return self.ADMITTED[(module, name)]
-        except KeyError:
-            raise _Refused("{}.{}".format(module, name)) from None

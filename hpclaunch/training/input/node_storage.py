@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+import stat
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,7 +28,7 @@ def staged(world: World, source: Source, folder: str) -> Source:
     if not folder or not source.files():  # synthetic data in memory have no files
         return source
     folder = world.together(lambda: _expand(folder, world.host))
-    goal = os.path.join(folder, "{}-{}".format(source.wanted.name, source.fingerprint))
+    goal = os.path.join(folder, "{}-{}-{}".format(source.wanted.name, source.fingerprint, os.geteuid()))
     world.together(lambda: _place(source, goal, world.host) if world.local_rank == 0 else None)
     local = copy.copy(source)
     local.path = os.path.join(goal, os.path.basename(os.path.normpath(source.path)))
@@ -43,25 +44,50 @@ def _expand(folder: str, host: str) -> str:
 
 
 def _place(source: Source, goal: str, host: str) -> None:
-    """Copy the files to `goal`, which exists only when the copy is complete."""
-    if os.path.isdir(goal):
-        return
+    """Copy the files to `goal`, which exists only when the copy is complete.
+
+    A folder that another user could have filled, or could change while ranks read from it, is refused.
+    """
     folder = os.path.dirname(goal)
     fresh = ""
     try:
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _check_owner(folder, host, shared=True)
+        if os.path.lexists(goal):
+            _check_owner(goal, host, shared=False)
+            return
         _check_space(source, folder, host)
         fresh = tempfile.mkdtemp(prefix=".staging-", dir=folder)
         _copy(source, fresh)
         os.rename(fresh, goal)
     except OSError as error:
-        if not os.path.isdir(goal):  # else another node's rank was first, because the nodes share the folder
+        if not os.path.isdir(goal):
             raise TrainingError(
                 "{} on {}: the data set cannot be staged: {}\n{}".format(folder, host, error, NEXT)
             ) from None
+        _check_owner(goal, host, shared=False)  # another node's rank was first: the nodes share the folder
     finally:
         if fresh:
             shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _check_owner(folder: str, host: str, shared: bool) -> None:
+    """Raise TrainingError unless only this user (and root) can change what is in the folder.
+
+    shared: others may write into it, if its sticky bit keeps them from renaming what they do not own (as in /tmp).
+    """
+    about = os.stat(folder) if shared else os.lstat(folder)
+    others_write = bool(about.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    owners = (os.geteuid(), 0) if shared else (os.geteuid(),)
+    wrong = ""
+    if not stat.S_ISDIR(about.st_mode):
+        wrong = "is not a folder"
+    elif about.st_uid not in owners:
+        wrong = "belongs to another user (uid {})".format(about.st_uid)
+    elif others_write and not (shared and about.st_mode & stat.S_ISVTX):
+        wrong = "can be changed by other users (mode {:o}; chmod go-w forbids it)".format(stat.S_IMODE(about.st_mode))
+    if wrong:
+        raise TrainingError("{} on {}: the folder to stage to {}\n{}".format(folder, host, wrong, NEXT))
 
 
 def _check_space(source: Source, folder: str, host: str) -> None:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-import zlib
 from typing import IO, Any
 
 import numpy as np
-from numpy.lib import format as npy
 
+from hpclaunch.training.input import npz_members
 from hpclaunch.training.input.source import ImageSet, Source
 
 CHUNK_BYTES = 4 << 20
+MOST_LABELS = 128 << 20  # bytes of the labels of a split: 16 million whole numbers
 SPLITS = ("train", "test")
+MOST_REASON = 300  # characters of an error, which may quote the file
 
 
 def find(wanted: ImageSet, folder: str) -> Source | None:
@@ -39,7 +40,7 @@ class NpzFile(Source):
         super().__init__(wanted, path)
         self._labels: dict[str, np.ndarray] = {}
         try:
-            with zipfile.ZipFile(path) as archive:
+            with npz_members.ArchiveFile(path) as file, zipfile.ZipFile(file) as archive:
                 members = {info.filename: info for info in archive.infolist()}
                 missing = [m for m in ("x_train", "y_train", "x_test", "y_test") if m + ".npy" not in members]
                 if missing:
@@ -49,22 +50,24 @@ class NpzFile(Source):
                 self.check_classes(self._labels["train"], self._labels["test"])
                 # The archive's own checksums identify a data set without reading it.
                 sums = "".join("{}:{:08x} ".format(name, members[name].CRC) for name in sorted(members))
-        except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError) as error:
-            raise self.wrong("truncated, or not an npz file ({})".format(error), path) from None
+        except npz_members.ERRORS as error:
+            raise self.wrong("truncated, or not an npz file ({})".format(str(error)[:MOST_REASON]), path) from None
         self.fingerprint = "crc-" + hashlib.sha256(sums.encode("utf-8")).hexdigest()[:16]
 
     def _check(self, archive: zipfile.ZipFile, split: str) -> None:
         with archive.open("x_{}.npy".format(split)) as file:
-            shape, dtype = self._header(file, "x_" + split)
+            found = self._header(archive, file, "x_" + split)
+        shape, dtype = found.shape, found.dtype
         if dtype != np.uint8 or shape[1:] not in self._image_shapes():
             raise self.wrong("x_{} is {} {}".format(split, dtype, list(shape)), self.path)
         with archive.open("y_{}.npy".format(split)) as file:
-            y_shape, y_dtype = self._header(file, "y_" + split)
+            of_labels = self._header(archive, file, "y_" + split)
+            y_shape, y_dtype = of_labels.shape, of_labels.dtype
             if y_dtype.kind not in "iu" or y_shape not in ((shape[0],), (shape[0], 1)):
                 raise self.wrong(
                     "y_{} is {} {} for {} images".format(split, y_dtype, list(y_shape), shape[0]), self.path
                 )
-            labels = np.frombuffer(file.read(), y_dtype)
+            labels = npz_members.array(archive, "y_" + split, file, of_labels, MOST_LABELS)
         if len(labels) != shape[0] or shape[0] == 0:
             raise self.wrong("{} labels for {} images in {}".format(len(labels), shape[0], split), self.path)
         if labels.min() < 0 or labels.max() >= self.wanted.classes:
@@ -76,15 +79,13 @@ class NpzFile(Source):
         whole = self.wanted.shape
         return [whole, whole[:2]] if whole[2] == 1 else [whole]
 
-    def _header(self, file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype]:
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-        if dtype.hasobject:
+    def _header(self, archive: zipfile.ZipFile, file: IO[bytes], name: str) -> npz_members.Header:
+        found = npz_members.header(archive, name, file)
+        if found.dtype.hasobject:
             raise self.wrong("{} contains Python objects, which are never loaded".format(name), self.path)
-        if fortran and len(shape) > 1:
+        if found.by_columns and len(found.shape) > 1:
             raise self.wrong("{} is stored by columns".format(name), self.path)
-        return shape, dtype
+        return found
 
     def files(self) -> list[str]:
         return [self.path]
@@ -97,8 +98,10 @@ class NpzFile(Source):
         row_bytes = int(np.prod(self.wanted.shape))
         rows = max(1, CHUNK_BYTES // row_bytes)
         try:
-            with zipfile.ZipFile(self.path) as archive, archive.open("x_{}.npy".format(split)) as file:
-                self._header(file, "x_" + split)
+            with npz_members.ArchiveFile(self.path) as whole, zipfile.ZipFile(whole) as archive, archive.open(
+                "x_{}.npy".format(split)
+            ) as file:
+                self._header(archive, file, "x_" + split)
                 for start in range(0, self.counts[split], rows):
                     count = min(rows, self.counts[split] - start)
                     piece = file.read(count * row_bytes)
@@ -107,6 +110,7 @@ class NpzFile(Source):
                     chunk = np.frombuffer(piece, np.uint8).reshape((count,) + self.wanted.shape)
                     low, high = np.searchsorted(indices[order], [start, start + count])
                     images[order[low:high]] = chunk[indices[order[low:high]] - start]
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-            raise self.wrong("x_{} is truncated or corrupt ({})".format(split, error), self.path) from None
+        except npz_members.ERRORS as error:
+            reason = str(error)[:MOST_REASON]
+            raise self.wrong("x_{} is truncated or corrupt ({})".format(split, reason), self.path) from None
         return images, self._labels[split][indices]

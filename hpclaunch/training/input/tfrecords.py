@@ -22,6 +22,7 @@ NAME = re.compile(r"(^|[-_.])(?P<split>train|test|validation)([-_.].*)?(\.tfreco
 IMAGE_KEYS = ("image/encoded", "image", "image_raw")
 LABEL_KEYS = ("image/class/label", "label")
 HEADER, FOOTER = 12, 4  # bytes: length (little endian, 8) and its checksum; the checksum of the content
+LARGEST_RECORD = 1 << 28  # bytes; TensorFlow has a record in memory as a whole
 WINDOW = 2048  # encoded records that are shuffled together
 AHEAD = 4  # files that are read in parallel
 
@@ -221,13 +222,18 @@ class TFRecords(Source):
             if file.read(2) == b"\x1f\x8b":
                 raise self.wrong("compressed with gzip; only uncompressed TFRecords can be read", path)
             while place < size:
+                begun = place
                 file.seek(place)
                 header = file.read(HEADER)
                 place += HEADER + FOOTER + (struct.unpack("<Q", header[:8])[0] if len(header) == HEADER else size)
-                if place > size:
+                if place > size or place - begun - HEADER - FOOTER > LARGEST_RECORD:
                     raise self.wrong(
-                        "truncated, or not a TFRecord file: record {} ends beyond the file".format(count), path
+                        "truncated, or not a TFRecord file: record {} ends beyond the file, or has more than "
+                        "{} MiB".format(count, LARGEST_RECORD // 2**20),
+                        path,
                     )
+                if place == begun + HEADER + FOOTER:  # a file of zeros would be nothing but such records
+                    raise self.wrong("not a TFRecord file of samples: record {} is empty".format(count), path)
                 count += 1
         return count
 

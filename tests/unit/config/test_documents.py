@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,49 @@ def test_what_is_not_a_plain_object_is_refused(file: Path, content: str | bytes,
         read_json(file)
     assert str(caught.value).startswith(f"{file}: ")
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 60_000,
+        "a: " + "{a: " * 40_000,
+        "- " * 60_000,
+        "a: " + "[b: " * 30_000,
+        "\n".join(" " * n + "a:" for n in range(700)),
+    ],
+    ids=["lists", "mappings", "blocks", "pairs", "indentation"],
+)
+def test_depth_is_refused_before_the_c_loader_recurses(file: Path, text: str) -> None:
+    """60 KB of it ended the process with a segmentation fault."""
+    file.write_text(text)
+    with pytest.raises(InvalidFile, match=r"more than 100 levels deep|is not valid YAML"):
+        read_yaml(file)
+
+
+def test_many_brackets_beside_each_other_are_allowed(file: Path) -> None:
+    file.write_text("".join(f"a{n}: [{{b: 1}}]\n" for n in range(3000)))
+    assert read_yaml(file)["a2999"] == [{"b": 1}]
+
+
+def test_a_sparse_file_is_refused_by_its_size_alone(file: Path) -> None:
+    with file.open("wb") as made:
+        made.truncate(6 * 2**30)
+    with pytest.raises(InvalidFile, match="is larger than 256 KB"):
+        read_yaml(file)
+
+
+@pytest.mark.parametrize("read", [read_yaml, read_json])
+def test_a_fifo_and_a_device_are_not_opened(file: Path, read: Any) -> None:
+    os.mkfifo(file)
+    for path in (file, Path("/dev/zero"), file.parent):
+        with pytest.raises(InvalidFile, match=r"is not a regular file|is a folder"):
+            read(path)
+
+
+def test_a_message_quotes_only_the_beginning_of_a_long_text(file: Path) -> None:
+    key = "k" * 100_000
+    file.write_text(f'{{"{key}": 1, "{key}": 2}}')
+    with pytest.raises(InvalidFile) as refused:
+        read_json(file)
+    assert "more characters" in str(refused.value) and len(str(refused.value)) < 1000

@@ -13,7 +13,7 @@ from hpclaunch.guidelines.efficiency import TASKS, CriticalBatch
 from hpclaunch.guidelines.epochs import (
     PRESUMED_RATIO,
     PRESUMED_SPREAD,
-    EpochsLaw,
+    EpochsModel,
     fixed_epochs,
     presumed_critical_batch,
 )
@@ -32,8 +32,8 @@ SAMPLES = {
 MORE = ((524_288, 831), (1_281_167, 43_500))  # CosmoFlow v1.0; ImageNet with LARS
 
 
-def a_law(**more: object) -> EpochsLaw:
-    return EpochsLaw(**{"epochs": 50, "flat": 64, "critical": CriticalBatch(samples=384), **more})  # type: ignore[arg-type]
+def a_law(**more: object) -> EpochsModel:
+    return EpochsModel(**{"epochs": 50, "flat": 64, "critical": CriticalBatch(samples=384), **more})  # type: ignore[arg-type]
 
 
 def test_flat_and_then_the_law() -> None:
@@ -73,7 +73,7 @@ def test_what_is_presumed_of_an_unknown_task_is_what_is_known_of_the_others() ->
 def test_a_larger_batch_never_takes_fewer_epochs(
     epochs: float, flat: float, critical: float, spread: float, one: float, other: float
 ) -> None:
-    law = EpochsLaw(epochs=epochs, flat=flat, critical=CriticalBatch(samples=critical, spread=spread))
+    law = EpochsModel(epochs=epochs, flat=flat, critical=CriticalBatch(samples=critical, spread=spread))
     small, large = (law.at(batch) for batch in sorted((one, other)))
     assert epochs <= small.low <= small.middle <= small.high
     assert small.middle <= large.middle * (1 + 1e-9)

@@ -5,8 +5,8 @@ import pytest
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import DataSet
 from hpclaunch.config.parameters import Parameter
-from hpclaunch.config.site import Folders, GpuRequest
-from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, bundled_job, planned
+from hpclaunch.config.site import Folders
+from tests.builders import CONTEXT, a_context, a_job, a_site, bundled_job, planned
 
 CODE = f"{CONTEXT.run_dir}/code"
 DATA = DataSet(name="cifar10", layouts=("train",))
@@ -130,48 +130,9 @@ def test_a_typed_folder_is_taken_as_it_is() -> None:
     assert dict(spec.environment)["HPCLAUNCH_DATA_DIR"] == spec.data.folder
 
 
-@pytest.mark.parametrize(
-    ("environment", "steps"),
-    [
-        (Environment(modules=("tf/2", "a b")), ["module load tf/2", "module load 'a b'"]),
-        (Environment(venv="/v e"), ["source '/v e/bin/activate'"]),
-        (Environment(venv="~/v"), ["source /home/ada/v/bin/activate"]),
-        (Environment(conda="my env"), ['eval "$(conda shell.bash hook)"', "conda activate 'my env'"]),
-        (Environment(python="current"), ['export PATH=/opt/hpc/bin:"$PATH"']),
-        (Environment(setup=("ulimit -n 4096",)), ["ulimit -n 4096"]),
-    ],
-)
-def test_row_20_each_line_of_set_up_is_a_step_that_can_fail(environment: Environment, steps: list[str]) -> None:
-    spec = planned(job=a_job(environment=environment))
-    assert [step.line for step in spec.steps] == steps
-    assert all(step.failure for step in spec.steps)
-
-
 def test_row_20_a_login_shell_where_the_site_says_so() -> None:
     assert planned(a_site(login_shell=True)).shell == "/bin/bash -l"
     assert planned().shell == "/bin/bash"
-
-
-def test_row_24_without_a_scheduler_strays_of_the_shell_are_unset_unless_they_are_asked_for() -> None:
-    assert "PYTHONPATH" in planned(a_desk()).unset
-    job = a_job(environment=Environment(variables={"PYTHONPATH": "/mine"}))
-    assert "PYTHONPATH" not in planned(a_desk(), job).unset
-    assert planned().unset == ()
-
-
-def test_row_24_where_all_of_the_shell_travels_along_strays_are_unset_too() -> None:
-    spec = planned(a_site(export="all"))
-    assert {"PYTHONPATH", "PYTHONHOME", "LD_PRELOAD"} <= set(spec.unset)
-    job = a_job(environment=Environment(variables={"LD_PRELOAD": "/mine.so"}))
-    assert "LD_PRELOAD" not in planned(a_site(export="all"), job).unset
-    by_slurm, by_nobody = (a_site(export="all", gpus=GpuRequest(directive=how)) for how in ("gpus-per-node", "none"))
-    assert "CUDA_VISIBLE_DEVICES" not in planned(by_slurm).unset
-    assert "CUDA_VISIBLE_DEVICES" in planned(by_nobody).unset
-
-
-@pytest.mark.parametrize(("asked", "threads"), [({}, "4"), ({"OMP_NUM_THREADS": "1"}, "1")])
-def test_threads_are_the_cores_of_a_task(asked: dict[str, str], threads: str) -> None:
-    assert dict(planned(job=a_job(environment=Environment(variables=asked))).environment)["OMP_NUM_THREADS"] == threads
 
 
 def test_mpirun_carries_every_variable_that_is_set() -> None:
@@ -183,8 +144,3 @@ def test_mpirun_carries_every_variable_that_is_set() -> None:
 def test_a_job_runs_in_its_run_directory_and_a_script_where_it_was_submitted() -> None:
     assert planned().chdir == CONTEXT.run_dir
     assert planned(job=a_job(source_only=True)).chdir == CONTEXT.cwd
-
-
-def test_a_python_that_nodes_may_not_share_is_warned_of() -> None:
-    site = a_site(folders=Folders(node_private=("/opt",)), environment=Environment(python="current"))
-    assert any("may not share" in warning for warning in planned(site).warnings)

@@ -205,7 +205,7 @@ def test_marks_and_metrics_are_read_as_far_as_they_are_whole(tmp_path: Path, ind
         (run.path / "attempts" / attempt / "exit-code").write_text(text)
     (run.path / "metrics.jsonl").write_text('{"event": "start"}\n[1]\nnot json\n{"event": "en')
     assert run.exit_codes() == {"7.0": 3}
-    assert run.metrics() == [{"event": "start"}]
+    assert list(run.metrics()) == [{"event": "start"}]
 
 
 def test_logs_are_read_in_the_order_of_their_age(tmp_path: Path, index: Path) -> None:

@@ -19,12 +19,12 @@ def failed(log: str, code: str = "137:0", ranks_failed: bool = False) -> RetryDe
 
 def test_a_launcher_that_could_not_reach_a_node_is_tried_again_without_it() -> None:
     found = failed(LOST_CONNECTION)
-    assert (found.again, found.exclude) == (True, ("n2",))
+    assert (found.again, dict(found.exclude)) == (True, {"n2": f"in the log: {LOST_CONNECTION}"})
 
 
 def test_a_step_that_could_not_be_set_up_is_tried_again() -> None:
     found = failed(NO_STEP)
-    assert (found.again, found.exclude) == (True, ())
+    assert (found.again, dict(found.exclude)) == (True, {})
     assert "task 0 launch failed: Unspecified error" in found.reason
 
 

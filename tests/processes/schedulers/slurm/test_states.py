@@ -25,6 +25,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fake(folder: Path, name: str, answer: str, code: int = 0) -> None:
+    """Put a program on PATH that answers so; each job has the folder of its run (``a_run``) as its working folder."""
+    lines = [line + "|" * (3 - line.count("|")) for line in answer.splitlines()]
+    answer = "\n".join(f"{line}|{folder.parent}/run-{line.partition('|')[0].partition('_')[0]}" for line in lines)
     (folder / name).write_text(
         f"#!/bin/bash\nwhile read -r x; do echo \"$x\"; done <<'EOF'\n{answer}\nEOF\nexit {code}\n"
     )
@@ -83,6 +86,7 @@ def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_he
     fake(program, "squeue", "1_2|PENDING|Priority|")
     fake(program, "sacct", accounting)
     tasks = [replace(a_run(tmp_path, f"1_{index}"), index=index) for index in range(3)]
+    tasks = [replace(task, path=tmp_path / "run-1" / task.path.name) for task in tasks]  # all have the array's folder
     assert states.states(tasks) == {
         "1_0": Status(state="FAILED", exit_code="7:0"),
         "1_1": NEVER_BEGUN,
@@ -95,7 +99,7 @@ def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_he
 def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, program: Path) -> None:
     reason = "squeue: is not on this machine"
     assert states.states([a_run(tmp_path, "1")]) == {"1": Status(state="UNKNOWN", reason=reason)}
-    with pytest.raises(SchedulerError, match="scancel"):
+    with pytest.raises(SchedulerError, match="scancel: not called, as squeue cannot confirm"):
         scheduler.cancel([a_run(tmp_path, "1")])
     with pytest.raises(SchedulerError, match="there is no sbatch on this machine"):
         scheduler.submit(a_run(tmp_path), "", 0)

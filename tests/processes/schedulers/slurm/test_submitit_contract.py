@@ -1,4 +1,4 @@
-"""What submitit does with a script: a fake sbatch on PATH keeps what it is given."""
+"""What submitit and hpclaunch do with a script: a fake sbatch on PATH keeps what it is given."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.schedulers.slurm.submit import _executor
+from hpclaunch.schedulers.slurm.submit import submit
 from tests.builders import a_run
 
 SBATCH = '#!/bin/bash\nprintf "%s\\n" "$@" > "{folder}/given"\ncat "${{@: -1}}" > "{folder}/script"\necho "{answer}"\n'
@@ -15,34 +15,34 @@ SBATCH = '#!/bin/bash\nprintf "%s\\n" "$@" > "{folder}/given"\ncat "${{@: -1}}" 
 
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a fake sbatch and srun on PATH."""
-    for name in ("sbatch", "srun"):
+    """A folder with a fake sbatch, scontrol and srun on PATH."""
+    for name in ("sbatch", "scontrol", "srun"):
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(SBATCH.format(folder=tmp_path, answer="Submitted batch job 4711 on cluster x"))
+        answer = "Submitted batch job 4711 on cluster x" if name == "sbatch" else ""
+        path.write_text(SBATCH.format(folder=tmp_path if name == "sbatch" else "/dev/null", answer=answer))
         path.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     return tmp_path
 
 
-def test_the_hooks_are_called_and_the_job_id_is_read(slurm: Path) -> None:
+def test_the_script_is_submitted_and_the_job_id_is_read(slurm: Path) -> None:
     text = "#!/bin/bash\n#SBATCH --nodes=2\necho ü\n"
-    job = _executor(a_run(slurm), text, ())._submit_command("ignored")
-    assert job.job_id == "4711"
+    assert submit(a_run(slurm), text, 0) == "4711"
     assert (slurm / "script").read_text(encoding="utf-8") == text
     assert len((slurm / "given").read_text().splitlines()) == 1
 
 
 def test_submitits_own_states_are_not_asked_for(slurm: Path) -> None:
     """submitit asks sacct alone; hpclaunch asks squeue first. Submitting starts neither."""
-    _executor(a_run(slurm), "", ())._submit_command("")
-    assert not list(slurm.glob("*.pkl"))
+    submit(a_run(slurm), "", 0)
+    assert not list(slurm.rglob("*.pkl"))
 
 
 def test_the_same_script_given_by_hand_is_the_same_to_sbatch(slurm: Path) -> None:
     text = "#!/bin/bash\ntrue\n"
     (slurm / "job.sh").write_text(text)
-    _executor(a_run(slurm), text, ())._submit_command("")
+    submit(a_run(slurm), text, 0)
     submitted = (slurm / "script").read_bytes()
     subprocess.run(["sbatch", slurm / "job.sh"], check=True, capture_output=True)
     assert (slurm / "script").read_bytes() == submitted

@@ -14,11 +14,10 @@ def parameters(function: object) -> list[str]:
     return list(inspect.signature(function).parameters)  # type: ignore[arg-type]
 
 
-def test_the_slurm_executor_has_the_two_hooks() -> None:
+def test_the_slurm_executor_has_the_hook() -> None:
     executor = submitit.SlurmExecutor
-    assert parameters(executor._make_submission_file_text) == ["self", "command", "uid"]
     assert parameters(executor._make_submission_command) == ["self", "submission_file_path"]
-    assert parameters(executor._submit_command) == ["self", "command"]
+    assert executor._make_submission_command(None, Path("/job.sh")) == ["sbatch", "/job.sh"]  # type: ignore[arg-type]
 
 
 def test_the_local_executor_takes_a_command() -> None:

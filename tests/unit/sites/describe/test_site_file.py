@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hpclaunch.actions.detect import SiteDraft, write
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
-from hpclaunch.sites.describe import Answers, Described, Here, describe
+from hpclaunch.sites.describe import describe
 from hpclaunch.sites.describe.answers import Node
+from hpclaunch.sites.describe.draft import Answers, Described, Here
 from hpclaunch.sites.describe.node_types import node_groups_of
 from hpclaunch.sites.describe.writing import text_of
 from tests.builders import planned, refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from hpclaunch.sites.describe import Answers
+from hpclaunch.sites.describe.draft import Answers
 
 FOLDER = Path(__file__).parent
 

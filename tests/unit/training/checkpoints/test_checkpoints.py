@@ -103,3 +103,35 @@ def test_a_file_where_a_folder_should_be_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(TrainingError, match="There is no earlier checkpoint"):
         folders.begin(str(tmp_path / "file" / "checkpoints"), 1)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        '{"format": 1, "step": 1, "files": [{"name": "../../etc/passwd", "bytes": 1, "sha256": ""}]}',
+        '{"format": 1, "step": 1, "files": [{"name": "shared.npz"}]}',
+        '{"format": 1, "step": true, "files": []}',
+        '{"format": 1, "step": 1, "files": {}}',
+        "[" * 100_000,
+        "9" * 100_000,
+    ],
+)
+def test_a_manifest_that_was_not_written_here_is_refused(tmp_path: Path, manifest: str) -> None:
+    path = save(tmp_path, 1)
+    (path / "checkpoint.json").write_text(manifest)
+    text = folders.problem(str(path), FILES)
+    assert "checkpoint.json" in text and len(text) < 1000
+
+
+def test_a_file_that_grew_is_not_read(tmp_path: Path) -> None:
+    path = save(tmp_path, 1)
+    os.truncate(path / FILES[0], 2**42)
+    assert f"has {2**42} bytes instead of" in folders.problem(str(path), FILES)
+
+
+def test_arrays_that_are_longer_than_their_file_are_refused(tmp_path: Path) -> None:
+    path = save(tmp_path, 1)
+    content = (path / FILES[0]).read_bytes().replace(b"'shape': (", b"'shape': (9")
+    (path / FILES[0]).write_bytes(content)
+    with pytest.raises(TrainingError, match="cannot be read"):
+        folders.read(str(path), FILES[0])

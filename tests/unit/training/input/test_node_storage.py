@@ -10,6 +10,7 @@ except ImportError:
     pytest.skip("group training: numpy is not installed", allow_module_level=True)
 
 import argparse
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def test_the_copy_is_the_same_data_set(tmp_path: Path, layout: str) -> None:
     assert local.fingerprint_here() == source.fingerprint == type(local)(CIFAR10, local.path).fingerprint
     if expected is not None:
         assert all((a == b).all() for a, b in zip(local.read("train", np.arange(40)), expected, strict=True))
-    assert [path.name for path in (tmp_path / "local").iterdir()] == [f"cifar10-{source.fingerprint}"]
+    assert [path.name for path in (tmp_path / "local").iterdir()] == [f"cifar10-{source.fingerprint}-{os.geteuid()}"]
     # A second run finds the copy; another rank of the node copies nothing.
     assert node_storage.staged(world(), source, str(tmp_path / "local")).path == local.path
     node_storage.staged(world(local_rank=1), source, str(tmp_path / "elsewhere"))
@@ -115,3 +116,40 @@ def test_a_host_without_a_class_folder_is_noticed(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "test" / "class4")
     with pytest.raises(DataError, match="class4: the class folder is missing on this host"):
         source.fingerprint_here()
+
+
+def test_a_folder_that_others_made_or_may_write_is_refused(tmp_path: Path) -> None:
+    source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
+    local = tmp_path / "local"
+    local.mkdir()
+    local.chmod(0o777)
+    assert "can be changed by other users (mode 777" in fails(source, local)
+    local.chmod(0o1777)  # as /tmp and /dev/shm: the copy in it is the user's alone
+    copy = Path(node_storage.staged(world(), source, str(local)).path).parent
+    assert copy.stat().st_mode & 0o077 == 0
+    copy.chmod(0o770)
+    assert "can be changed by other users (mode 770" in fails(source, local)
+    shutil.rmtree(copy)
+    copy.symlink_to(tmp_path / "shared")
+    assert "is not a folder" in fails(source, local)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_copy_of_another_user_is_refused(tmp_path: Path) -> None:
+    source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
+    local = tmp_path / "local"
+    copy = Path(node_storage.staged(world(), source, str(local)).path).parent
+    os.chown(copy, 12345, -1)
+    assert "belongs to another user (uid 12345)" in fails(source, local)
+    os.chown(local, 12345, -1)
+    assert "belongs to another user (uid 12345)" in fails(source, local)
+
+
+def test_a_folder_that_staging_makes_is_the_users_own(tmp_path: Path) -> None:
+    source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
+    before = os.umask(0o002)  # usual where every user has a group of their own
+    try:
+        node_storage.staged(world(), source, str(tmp_path / "local"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "local").stat().st_mode & 0o077 == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +271,83 @@ def test_synthetic_images_depend_on_seed_and_number_only() -> None:
     assert (images[0] == images[2]).all() and (images == one.read("train", np.array([5, 99, 5]))[0]).all()
     assert (images != other.read("train", np.array([5, 99, 5]))[0]).any()
     assert (images[0] != one.read("test", np.array([5]))[0][0]).any()
+
+
+# ---- limits
+
+
+def spoiled_batch(folder: Path, content: bytes) -> str:
+    batches = write_batches(folder / "cifar-10-batches-py", arrays(CIFAR10))
+    (batches / "data_batch_2").write_bytes(content)
+    return refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        # The argument of a type is a pair of a pair of a pair: as text it has 2 ** 60 parts.
+        (b"\x80\x02cnumpy\ndtype\n(K\x00" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(60)) + b"tR.", "refused"),
+        # The same as the key of a dictionary: its hash would never be known.
+        (
+            b"\x80\x02}K\x00" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(60)) + b"K\x01s.",
+            "a key that is not text",
+        ),
+        (b"\x80\x02}r\xff\xff\xff\x7f.", "labels` is"),  # a memo of 16 GB
+        (b"\x80\x04\x8e" + b"\xff" * 7 + b"\x00.", "ends within a value"),  # bytes without an end
+        (b"\x80\x02" + b"]" * 2_000_000, "more than 1000000 steps"),
+        (b"\x80\x02" + b")" + b"\x85" * 500_000 + b".", "no dictionary"),
+        (b"\x80\x02I" + b"9" * 1_000_000 + b"\n.", "which plain values do not need"),
+        (b"\x80\x02c" + b"x" * 1_000_000, "a name without an end"),
+    ],
+    ids=["text", "hash", "memo", "length", "steps", "depth", "digits", "name"],
+)
+def test_a_small_pickle_stays_small(tmp_path: Path, content: bytes, said: str) -> None:
+    text = spoiled_batch(tmp_path, content)
+    assert said in text or "`data` is" in text
+    assert len(text) < 2000
+
+
+def test_a_pickle_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    batches = write_batches(tmp_path / "cifar-10-batches-py", arrays(CIFAR10))
+    os.truncate(batches / "data_batch_2", 6 * 2**30)
+    assert "the file is larger than 64 MiB" in refused(tmp_path)
+
+
+def npz_with(path: Path, name: str, header: bytes, size: int = 0, **archive: Any) -> None:
+    """An archive of four good arrays, one of which is replaced by a header and zeros."""
+    made = arrays(CIFAR10)
+    with zipfile.ZipFile(path, "w", **archive) as target:
+        for key, value in made.items():
+            with target.open(key + ".npy", "w") as member:
+                if key == name:
+                    member.write(header + bytes(size))
+                else:
+                    np.save(member, value)
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (
+            b"\x93NUMPY\x01\x00"
+            b"\x46\x00" + b"{'descr': '|u1', 'fortran_order': False, 'shape': (2000000000,), }".ljust(69) + b"\n",
+            "its shape needs",
+        ),
+        (b"\x93NUMPY\x02\x00" + b"\xff\xff\xff\x7f" + b"(" * 20_000, "the header of y_train has"),
+        (b"\x93NUMPY\x01\x00" + b"\x20\x4e" + b"(" * 20_000, "the header of y_train has"),
+        (b"\x93NUMPY\x09\x00" + bytes(100), "version (9, 0)"),
+        (b"\x93NUMPY\x01\x00" + b"\x10\x27" + b"(" * 10_000, "not an npz file"),
+    ],
+    ids=["shape", "long", "longer than NumPy allows", "version", "deep"],
+)
+def test_an_npz_header_promises_no_more_than_the_file_holds(tmp_path: Path, header: bytes, said: str) -> None:
+    npz_with(tmp_path / "cifar10.npz", "y_train", header)
+    assert said in refused(tmp_path)
+
+
+def test_an_npz_of_a_member_that_is_packed_otherwise_is_refused(tmp_path: Path) -> None:
+    good = (
+        b"\x93NUMPY\x01\x00\x46\x00" + b"{'descr': '|i1', 'fortran_order': False, 'shape': (40,), }".ljust(69) + b"\n"
+    )
+    npz_with(tmp_path / "cifar10.npz", "y_train", good, 40, compression=zipfile.ZIP_LZMA)
+    assert "compressed in a way that NumPy does not use" in refused(tmp_path)

@@ -10,20 +10,30 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
-from hpclaunch.schedulers import Estimate, Search, Status
+from hpclaunch.schedulers import Cluster, Estimate, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
-    from hpclaunch.sites.describe import Described, Here
+    from hpclaunch.sites.describe.draft import Described, Here
 
 _STATES = {"Q": "PENDING", "H": "PENDING", "W": "PENDING", "R": "RUNNING", "E": "COMPLETING"}
 _DELETED = "271"
 """The exit status of a job that qdel ended: 256 and the signal."""
 
 
+def cluster() -> Cluster:
+    """Return no cluster: qstat is not asked for its server."""
+    return Cluster()
+
+
 def objections(spec: JobSpec) -> list[Fault]:
     """Return nothing: qsub itself refuses."""
     return []
+
+
+def longest_walltime(partition: str) -> None:
+    """Return None: PBS itself refuses a longer job."""
+    return
 
 
 def estimate(text: str) -> Estimate:
@@ -67,12 +77,12 @@ def _status(letter: str, code: str) -> Status:
     return Status(state=state, exit_code=f"{code}:0")
 
 
-def cancel(runs: Sequence[Run]) -> bool:
+def cancel(runs: Sequence[Run]) -> list[str]:
     """Delete the jobs with one call."""
     done = _ask("qdel", *(run.job_id for run in runs))
     if done.returncode:
         raise SchedulerError(Fault(where="qdel", what=done.stderr.strip()))
-    return True
+    return [run.job_id for run in runs]
 
 
 def cancel_command(run: Run) -> str:
@@ -85,9 +95,9 @@ def explain(reason: str) -> str:
     return ""
 
 
-def unwell(nodes: str) -> tuple[str, ...]:
+def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
     """Return nothing: pbsnodes is not asked."""
-    return ()
+    return {}
 
 
 def overriding(environment: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,113 @@
+"""Whose a run is, and on which cluster its job is: what hpclaunch asks about, and acts on, from this machine."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+
+from hpclaunch.core.errors import Fault, HpclaunchError, Refused
+from hpclaunch.core.folders import state_folder
+from hpclaunch.core.scheduler_rows import scheduler_row
+from hpclaunch.runs import RECORD, Run, is_own
+from hpclaunch.schedulers import Cluster, scheduler_of
+
+
+def obstacle(run: Run) -> Fault | None:
+    """Return why hpclaunch neither asks about the run nor acts on it from here; None if it does.
+
+    It is another user's, or its job is on another cluster, where the same job ID belongs to another job.
+    """
+    fault = other_users(run)
+    if fault or not run.cluster:
+        return fault
+    here = scheduler_of(run.scheduler).cluster()
+    return None if here.name in ("", run.cluster) else _other_cluster(run, here)
+
+
+def other_users(run: Run) -> Fault | None:
+    """Return whose the run is, if it is another user's, or that it is not among this user's own runs; else None.
+
+    A record alone proves nothing: a cloned repository may hold any.
+    """
+    owner = _other_owner(run)
+    if owner:
+        return Fault(what=f"{run.label} belongs to {owner}", next="only they can act on it")
+    if is_own(state_folder(os.environ), run):
+        return None
+    what = f"{run.label} is not known as a run of yours"
+    return Fault(what=what, next=f"if it is yours: hpclaunch runs adopt {shlex.quote(str(run.home))}")
+
+
+def _other_owner(run: Run) -> str:
+    """Return the user that the run belongs to, if it is another one; a record without a user is its file's owner's."""
+    uid = run.uid
+    if not uid:
+        try:
+            uid = str(os.stat(run.home / RECORD).st_uid)
+        except OSError:
+            return ""
+    if uid == str(os.getuid()):
+        return ""
+    return f"{run.user} (uid {uid})" if run.uid and run.user not in ("", uid) else f"the user with uid {uid}"
+
+
+def _other_cluster(run: Run, here: Cluster) -> Fault:
+    there = f"{run.cluster} (controller {run.controller})" if run.controller else run.cluster
+    title, verb = scheduler_row(run.scheduler).title, "status" if not run.final else "resume"
+    what = f"{run.label} is a run of the cluster {there}; {title} on this machine is the cluster {here.name}"
+    return Fault(what=what, next=f"log in to {run.cluster} and type there: hpclaunch {verb} {run.label}")
+
+
+def controller_differs(run: Run) -> bool:
+    """Whether the scheduler here has other controllers than the one that the run was given to.
+
+    Two clusters may have one name, and a controller may move to another host: then only the working folder of a job
+    shows whether it is the run's.
+    """
+    if not run.controller:
+        return False
+    here = scheduler_of(run.scheduler).cluster()
+    return bool(here.controllers) and run.controller not in here.controllers
+
+
+def require_permission(found: Sequence[Run]) -> None:
+    """Raise Refused, with every reason, if hpclaunch may not act on some of the runs from here."""
+    faults = [fault for run in found if (fault := obstacle(run))]
+    if faults:
+        raise Refused(faults)
+
+
+def require_own_site(run: Run) -> None:
+    """Raise Refused if the run's script must not be given to the scheduler of this machine: it is another site's.
+
+    Without the cluster of an earlier start, or with another controller, the site of this machine decides, if known.
+    """
+    require_permission([run])
+    if run.cluster and not controller_differs(run):
+        return
+    here = _known_site()
+    if here == run.site or not (here or run.cluster):
+        return
+    what = f"the script of {run.label} is for the site {run.site}"
+    if here:
+        what += f", and this machine belongs to {here}"
+    else:
+        what += f", whose controller was {run.controller}; the one here is another"
+    next_step = f"log in to {run.site}; or to start its code here as a new run: hpclaunch submit {run.home / 'code'}"
+    raise Refused(Fault(what=what, next=next_step))
+
+
+def _known_site() -> str:
+    """Return the site that this machine is known to belong to; empty if none is."""
+    from hpclaunch.actions.load import choose_site
+    from hpclaunch.actions.system import System
+    from hpclaunch.config.settings import load_settings
+    from hpclaunch.core.folders import user_folder
+
+    system = System()
+    try:
+        chosen = choose_site(system, None, load_settings(user_folder(system.environment), system.cwd))
+    except HpclaunchError:
+        return ""
+    return chosen.site.name if chosen.here else ""

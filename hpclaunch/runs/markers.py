@@ -1,0 +1,51 @@
+"""The markers of a run's ends: what its script and ``hpclaunch cancel`` leave in the run directory.
+
+``attempts/ID.N/terminated`` holds the seconds after which the script of that start got SIGTERM. ``cancelled/ID`` says
+when, and by whom, the job was cancelled; for a whole array it has the array's ID.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+
+from hpclaunch.core.files import read_text, write_text
+from hpclaunch.runs.record import Run
+
+_CANCELLED = "cancelled"
+_TERMINATED = "terminated"
+
+
+def mark_cancelled(run: Run, job_id: str) -> None:
+    """Write that this job of the run was cancelled. If that fails, the scheduler's accounting must tell later."""
+    folder = f"{run.home}/{_CANCELLED}"
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, exist_ok=True)
+        write_text(f"{folder}/{job_id}", f"{now} uid {os.getuid()} on {os.uname().nodename}\n")
+
+
+def was_cancelled(run: Run) -> bool:
+    """Whether hpclaunch cancelled the run's present job, or the array that it belongs to."""
+    job_ids = {run.job_id, run.job_id.partition("_")[0]} - {""}
+    return any(os.path.isfile(f"{run.home}/{_CANCELLED}/{job_id}") for job_id in job_ids)
+
+
+def last_start(run: Run) -> str:
+    """Return the name JOBID.RESTART of the last start of the run's present job; empty if it has not begun."""
+    starts = starts_of(run)
+    return starts[-1] if starts else ""
+
+
+def starts_of(run: Run) -> list[str]:
+    """Return the names of all starts of the run's present job, in order."""
+    return [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
+
+
+def seconds_until_term(run: Run) -> int | None:
+    """Return the seconds after which the last start of the present job got SIGTERM; None if it got none."""
+    start = last_start(run)
+    text = read_text(f"{run.path}/attempts/{start}/{_TERMINATED}").strip() if start else ""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None

@@ -1,0 +1,89 @@
+"""Which runs are this user's: a file for each in the user's folder of state, which no project can write.
+
+A record in a run directory is only a claim: a cloned repository may hold one with the job ID or the process of anybody.
+The file has the run's token as its name, and says in which directory the run is, and which inode that directory has.
+``state`` is the folder of the user's state (``core/folders.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.core.files import json_object, read_text, write_text
+from hpclaunch.runs.record import Run, change
+
+FOLDER = "own-runs"
+_TOKEN = re.compile("[0-9a-f]{32}")
+
+
+def new_token() -> str:
+    """Return a text that nobody can guess, by which the user's list and a run directory know each other."""
+    return os.urandom(16).hex()
+
+
+def list_own(state: Path, run: Run) -> str:
+    """Add a run to the user's own runs. Returns why that failed, else an empty text."""
+    try:
+        (state / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_text(state / FOLDER / run.token, json.dumps(_place_of(run)) + "\n")
+    except OSError as error:
+        return f"{state / FOLDER}: the list of your own runs cannot be written: {error.strerror}"
+    return ""
+
+
+def _place_of(run: Run) -> dict[str, Any]:
+    return {"directory": os.path.realpath(run.home), "inode": os.stat(run.home).st_ino}
+
+
+def is_own(state: Path, run: Run) -> bool:
+    """Whether the run is one that this user submitted here or adopted, in the same directory as then.
+
+    A directory that was moved, copied, or made anew is another one.
+    """
+    listed = _listed_place(state, run)
+    try:
+        return bool(listed) and listed == _place_of(run)
+    except OSError:
+        return False
+
+
+def _listed_place(state: Path, run: Run) -> dict[str, Any]:
+    return json_object(read_text(state / FOLDER / run.token)) if _TOKEN.fullmatch(run.token) else {}
+
+
+def adopt(state: Path, run: Run, user: str) -> Run:
+    """Make a run this user's (``user`` is the name), in the directory where it is now. Raises OSError.
+
+    It keeps its token, so that it stays the user's on another cluster with another home; but not if it is a copy of
+    a run that is listed.
+    """
+    listed = _listed_place(state, run)
+    is_copy = bool(listed) and listed != _place_of(run) and os.path.isdir(str(listed.get("directory")))
+    token = run.token if _TOKEN.fullmatch(run.token) and not is_copy else new_token()
+    adopted = change(run, user=user, uid=str(os.getuid()), token=token)
+    problem = list_own(state, adopted)
+    if problem:
+        raise OSError(0, problem)
+    return adopted
+
+
+def unlist_own(state: Path, runs: Iterable[Run]) -> None:
+    """Remove runs from the user's own runs; a file that remains does no harm."""
+    for run in runs:
+        if _TOKEN.fullmatch(run.token):
+            with contextlib.suppress(OSError):
+                (state / FOLDER / run.token).unlink()
+
+
+def newest_own(state: Path, runs: Sequence[Run]) -> Run | None:
+    """Return the first of the runs that is this user's, else the first; None if there is none.
+
+    A record of another user may say that it is of the year 9999, or have any name and job ID.
+    """
+    return next((run for run in runs if is_own(state, run)), runs[0] if runs else None)

@@ -1,0 +1,55 @@
+"""Slurm's configuration, and the identity of the cluster that its programs ask; scontrol is called once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+from hpclaunch.schedulers import Cluster
+from hpclaunch.schedulers.slurm.programs import ask, down_controllers
+
+_FIELD = re.compile(r"^([A-Za-z_]+(?:\[[0-9]+\])?)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_CONTROLLER = re.compile(r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)")
+"""Since Slurm 18.08 each controller has its own line: ``SlurmctldHost[0] = HOST(ADDRESS)`` (scontrol's show_config)."""
+_CHOOSING = ("PATH", "SLURM_CONF", "SLURM_CLUSTERS")
+"""The variables that decide which cluster Slurm's programs ask."""
+
+
+class _Silent(Exception):
+    """scontrol did not answer."""
+
+
+def configuration() -> Mapping[str, str]:
+    """Return the fields of ``scontrol show config``; none if scontrol does not answer, and then it is asked again."""
+    try:
+        return _ask_configuration(tuple(os.environ.get(name) for name in _CHOOSING))
+    except _Silent:
+        return MappingProxyType({})
+
+
+@lru_cache(maxsize=4)
+def _ask_configuration(_choosing: tuple[str | None, ...]) -> Mapping[str, str]:
+    if down_controllers():
+        raise _Silent  # at once: the next question would be repeated for MessageTimeout
+    answer = ask(["scontrol", "show", "config"])
+    if not answer.ok:
+        raise _Silent
+    return MappingProxyType(dict(_FIELD.findall(answer.text)))
+
+
+def cluster() -> Cluster:
+    """Return the name of the cluster, and the hosts of its controllers, the primary one first.
+
+    If scontrol does not answer, the name is that in slurm.conf, and the controllers are not known.
+    """
+    fields = configuration()
+    hosts = [value.partition("(")[0].strip() for name, value in fields.items() if _CONTROLLER.fullmatch(name)]
+    name = fields.get("ClusterName", "")
+    if not name:
+        from hpclaunch.sites.detect import cluster_name
+
+        name = cluster_name(os.environ)
+    return Cluster(name=name, controllers=tuple(host for host in hosts if host and host != "(null)"))

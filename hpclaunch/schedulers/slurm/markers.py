@@ -1,0 +1,107 @@
+"""The end of a job according to its run directory alone: for clusters without accounting, and jobs that it forgot.
+
+The script leaves its exit code, and whether it got SIGTERM. ``hpclaunch cancel`` leaves a marker. slurmstepd writes
+into the job's log why it ends a job.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+
+from hpclaunch.core.files import read_text
+from hpclaunch.runs import Run, end_of_log, last_start, seconds_until_term, starts_of, was_cancelled
+from hpclaunch.schedulers import NEVER_BEGUN, Status
+
+_LINE = re.compile(
+    r"^slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[0-9_]+)(?:[.+]\S*)? ON \S+ CANCELLED AT (?P<time>[0-9T:-]{19})"
+    r"(?: DUE (?:TO|to) (?P<cause>[A-Za-z ]+?),?)?(?: SEE [A-Z ]+)? \*\*\*",
+    re.MULTILINE,
+)
+"""slurmstepd's line about a job that Slurm ends (slurmstepd/req.c; newer versions name the signal as the cause)."""
+_STATES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}
+_ENDED_BY_SIGNAL = (None, 137, 143)
+"""Exit codes of a start that a signal may have ended; None: it left no code."""
+_REPEATED = ("PREEMPTED", "NODE_FAIL")
+"""Ends after which Slurm may have queued the job again."""
+_LAST_MINUTE_S = 60
+"""A SIGTERM so shortly before the end of the walltime is its end: the job begins some seconds before its script."""
+_BY_TERM = "SIGTERM ended it before its walltime: cancelled, preempted, or its node was taken away"
+
+
+def status_by_markers(run: Run, silence: str) -> Status:
+    """Return the status of an ended job according to its run directory; ``silence`` is why squeue did not answer.
+
+    If squeue does not answer, a job that Slurm may have queued again is UNKNOWN.
+    """
+    code = run.last_exit_code(run.job_id)
+    seconds = seconds_until_term(run)
+    exit_code = "" if code is None else f"{code}:0"
+    if code == 0 and seconds is None:
+        return Status(state="COMPLETED", exit_code=exit_code, nodes=run.nodes)
+    if was_cancelled(run) and not (silence and code is None):
+        begun = bool(last_start(run))
+        return Status(state="CANCELLED", exit_code=exit_code, nodes=run.nodes) if begun else NEVER_BEGUN
+    ended = _ended_by_slurm(run, code, seconds)
+    if ended and not (silence and (ended.state in _REPEATED or _requeues(run))):
+        return Status(state=ended.state, exit_code=exit_code, reason=ended.reason, nodes=run.nodes)
+    if code is not None and not (code and silence and _requeues(run)):
+        return Status(state="COMPLETED" if code == 0 else "FAILED", exit_code=exit_code, nodes=run.nodes)
+    return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
+
+
+def _ended_by_slurm(run: Run, code: int | None, seconds: int | None) -> Status | None:
+    """Return how Slurm itself ended the job, from slurmstepd's line in the log, or from a SIGTERM to the script.
+
+    Returns None if nothing says that Slurm ended it.
+    """
+    if seconds is None and code not in _ENDED_BY_SIGNAL:
+        return None
+    state = _state_in_log(run)
+    if state:
+        return Status(state=state)
+    if seconds is None:
+        return None
+    walltime = run.spec().get("walltime")
+    if isinstance(walltime, int) and 0 < walltime <= seconds + min(_LAST_MINUTE_S, walltime // 10):
+        return Status(state="TIMEOUT")
+    return Status(state="CANCELLED", reason=_BY_TERM)
+
+
+def _state_in_log(run: Run) -> str:
+    """Return the state that slurmstepd's last line about this job means; empty without such a line."""
+    starts = starts_of(run)
+    if not starts:
+        return ""
+    lines = [line for line in _LINE.finditer(end_of_log(run)) if _is_of(line["job"], run)]
+    # The log holds the lines of all starts of the job: one that was requeued is not ended by an earlier line.
+    if not lines or (len(starts) > 1 and _epoch_of(lines[-1]["time"]) < _start_time(run, starts[-1])):
+        return ""
+    cause = lines[-1]["cause"] or ""
+    return "" if cause == "JOB REQUEUE" else _STATES.get(cause, "CANCELLED")
+
+
+def _is_of(job: str, run: Run) -> bool:
+    # A task of an array has a number of its own in this line, which its log's name does not contain.
+    return "_" in run.job_id or job == run.job_id
+
+
+def _epoch_of(text: str) -> float:
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _start_time(run: Run, start: str) -> float:
+    text = read_text(run.path / "attempts" / start / "started").strip()
+    try:
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _requeues(run: Run) -> bool:
+    restarts = run.spec().get("restarts")
+    return isinstance(restarts, dict) and bool(restarts.get("most")) and restarts.get("by") == "requeue"

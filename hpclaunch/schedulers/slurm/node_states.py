@@ -1,0 +1,76 @@
+"""What ``scontrol show node`` says about the health of nodes; pure.
+
+``sinfo --states=`` accepts other states in each version (22.05 and 24.11 refuse "failing"), and one unknown state is an
+error. So no state is named in a question: this table reads those that Slurm prints, of 20.11 to 24.11.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+
+_NODE = re.compile(r"NodeName=([A-Za-z0-9][A-Za-z0-9._-]*)(?= )")
+_FIELDS = re.compile(r" (State|BootTime|SlurmdStartTime)=(\S+)")
+_FLAGS = "*~#!%$@^-+"
+"""Signs that Slurm appends to a state, such as * for a node that does not respond (scontrol's manual)."""
+_TROUBLES = {
+    "DOWN": "down",
+    "DRAIN": "drained",
+    "DRAINED": "drained",
+    "DRAINING": "drained",
+    "ERROR": "in error",
+    "FAIL": "failing",
+    "FAILING": "failing",
+    "INVAL": "registered with an invalid configuration",
+    "INVALID_REG": "registered with an invalid configuration",
+    "NOT_RESPONDING": "not responding",
+    "NO_RESPOND": "not responding",
+    "REBOOT_ISSUED": "rebooting",
+    "UNKNOWN": "in an unknown state",
+}
+"""State of a node, or one of its flags -> the words for it."""
+
+
+def troubles(answer: str, since: float | None = None) -> dict[str, str]:
+    """Return node -> why a run should avoid it, from ``scontrol --oneliner show node``.
+
+    ``since`` (seconds of the epoch): a node that booted, or whose slurmd started, after that was down in between. If
+    all of several nodes were, that was maintenance and blames none.
+    """
+    found: dict[str, str] = {}
+    restarted: dict[str, str] = {}
+    lines = answer.split("\n")
+    nodes = 0
+    for line in lines:
+        node = _NODE.match(line)
+        if node is None:
+            continue
+        nodes += 1
+        fields = dict(_FIELDS.findall(line))
+        words = _words(fields.get("State", ""))
+        if words:
+            found[node[1]] = f"Slurm reports it as {' and '.join(words)}"
+        elif since is not None and _is_after(fields, since):
+            restarted[node[1]] = "it was started again during the run"
+    return found if nodes > 1 and len(restarted) == nodes else {**found, **restarted}
+
+
+def _words(state: str) -> Iterable[str]:
+    """Return the troubles in a state such as ``DOWN*+DRAIN+NOT_RESPONDING``, each once."""
+    parts = state.split("+")
+    names = [_TROUBLES[name] for part in parts if (name := part.rstrip(_FLAGS)) in _TROUBLES]
+    silent = ["not responding"] if any(part.endswith("*") for part in parts) else []
+    return list(dict.fromkeys([*names, *silent]))
+
+
+def _is_after(fields: dict[str, str], since: float) -> bool:
+    return any(_epoch(fields.get(name, "")) > since for name in ("BootTime", "SlurmdStartTime"))
+
+
+def _epoch(text: str) -> float:
+    """Return a time of Slurm (local, without a zone) in seconds of the epoch; 0 for None and Unknown."""
+    try:
+        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,108 @@
+"""The node types, their memory and their GPUs, as a site file writes them: the known values, and the gaps. Pure."""
+
+from __future__ import annotations
+
+from hpclaunch.core.units import count
+from hpclaunch.sites.describe.answers import Fields, gpu_files, numbers
+from hpclaunch.sites.describe.draft import SLURM, Cluster, Draft
+from hpclaunch.sites.describe.node_types import NodeGroup
+from hpclaunch.sites.describe.partitions import Member
+
+_ORDER = (
+    *("title", "nodes", "sockets", "cores_per_node", "usable_cores", "threads_per_core", "cpus_per_core", "memory_gb"),
+    *("gpus_per_node", "gpu_type", "constraint", "partition"),
+)
+"""The order of a node type's keys in the file."""
+
+
+def add_node_types(draft: Draft, cluster: Cluster) -> None:
+    """Add the node types. The model of a GPU is a gap; GPUs whose file is no device cannot compute."""
+    stand_ins = [file for file in gpu_files(cluster.gres_conf) if not file.startswith("/dev/")]
+    usual = draft.values["defaults"].get("partition", "")
+    members = {}
+    for group in cluster.groups:
+        home, key = cluster.homes[group.name], f"node_types.{group.name}"
+        # The usual partition stands in the defaults already.
+        members[group.name] = _node_type_values(cluster, group, home if home != usual else "")
+        if group.gpu[1] and stand_ins:
+            members[group.name]["stand_in_gpus"] = True
+            why = f"gres.conf names {stand_ins[0]}, which is not a device in /dev"
+            draft.derived[f"{key}.stand_in_gpus"] = why
+        elif group.gpu[1]:
+            why = "Slurm does not show the model or its memory; the planner needs both, and containers need the maker"
+            draft.add_gap(f"{key}.gpu_model", why, "gpu_model: NVIDIA A100, gpu_memory_gb: 80")
+        if group.mixed:
+            draft.derived[key] = "the smallest of its nodes; some have more, and no sbatch option can select those"
+    draft.add("node_types", members, SLURM)
+
+
+def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Member:
+    """Return the keys of a node type; one is left out where the site file's own default says the same."""
+    first, (gpu_type, gpus) = group.nodes[0], group.gpu
+    use = f"GPU node, {gpus} x {gpu_type or 'GPU'}" if gpus else "CPU node"
+    memory_gb = max(1, group.memory // 1024)
+    values: Member = {
+        "title": f"{use}, {count(group.cores, 'core')}, {memory_gb} GB",
+        "nodes": len(group.nodes),
+        "cores_per_node": group.cores,
+        "memory_gb": memory_gb,
+    }
+    if len({node.sockets for node in group.nodes}) == 1:
+        values["sockets"] = first.sockets
+    usable = _usable_cores(cluster, group)
+    if 0 < usable < group.cores:
+        values["usable_cores"] = usable
+    if group.threads > 1:
+        values["threads_per_core"] = group.threads
+    if group.cpus_per_core != group.threads:
+        values["cpus_per_core"] = group.cpus_per_core
+    if gpus:
+        values["gpus_per_node"] = gpus
+    if group.typed:
+        values["gpu_type"] = gpu_type
+    if group.constraint:
+        values["constraint"] = group.constraint
+    if partition:
+        values["partition"] = partition
+    return {key: values[key] for key in _ORDER if key in values}
+
+
+def _usable_cores(cluster: Cluster, group: NodeGroup) -> int:
+    """Return the cores of a node that jobs may use: without Slurm's own, and as many as the partition allows."""
+    usable = min(node.usable_cpus // node.cpus_per_core for node in group.nodes)
+    most_cpus = numbers([cluster.home_fields(group).get("MaxCPUsPerNode", "")])
+    if most_cpus and most_cpus[0]:
+        return min(usable, max(1, most_cpus[0] // group.cpus_per_core))
+    return usable
+
+
+def add_memory_gaps(draft: Draft, cluster: Cluster) -> None:
+    """Add a gap where a job without --mem gets only a part of the node's memory (DefMemPer… of slurm.conf)."""
+    if "MEMORY" not in cluster.config.get("SelectTypeParameters", "").upper():
+        return
+    for group in cluster.groups:
+        fields = cluster.home_fields(group)
+        if group.gpu[1] and "DefMemPerGPU" in fields.get("JobDefaults", ""):
+            continue  # such a job gets memory with every GPU
+        _add_memory_gap(draft, group, fields, cluster.config)
+
+
+def _add_memory_gap(draft: Draft, group: NodeGroup, fields: Fields, config: Fields) -> None:
+    """Add the gap if the default memory of a whole node's job is below 90 % of the node's."""
+    cpus = min(node.usable_cpus for node in group.nodes)
+    for key, times in (("DefMemPerCPU", cpus), ("DefMemPerNode", 1)):
+        # The partition's default stands above the cluster's.
+        share = next(iter(numbers([fields.get(key, ""), config.get(key, "")])), 0)
+        if 0 < share * times < group.memory * 0.9:
+            why = f"with {key}={share} a job that asks for no memory gets {share * times} of {group.memory} MB"
+            draft.add_gap(f"node_types.{group.name}.request_memory", why, f"request_memory: {group.memory}M")
+            return
+
+
+def add_gpu_option(draft: Draft, cluster: Cluster) -> None:
+    """Add the GPU option: ``--gpus-per-node`` needs select/cons_tres (manual of sbatch); ``--gres`` always works."""
+    if not cluster.has_gpus:
+        return
+    select = cluster.config.get("SelectType", "")
+    directive = "gpus-per-node" if select == "select/cons_tres" else "gres"
+    draft.add("gpus", {"directive": directive}, SLURM, f"SelectType is {select or 'unknown'}")

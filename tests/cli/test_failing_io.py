@@ -1,0 +1,170 @@
+"""Every I/O call of submit, resume, cancel and status fails once, and from then on: nothing is lost, nothing is hidden.
+
+A share of the calls in `make test`; all of them with HPCLAUNCH_IO=all (CONTRIBUTING.md).
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk
+from tests.forked.server import Outcome, Server, Trial, compiled
+
+ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EBADF)
+ALL = os.environ.get("HPCLAUNCH_IO") == "all"
+SHARE = 1 if ALL else 61
+"""Every 61st of the calls, errors and kinds: prime, so that the share has some of each."""
+KEPT = ("home", "project", "spool")
+# A controller that keeps its jobs in SPOOL/jobs as ID|STATE|WORKING FOLDER.
+SBATCH = """#!/bin/bash
+while IFS= read -r line; do
+  case $line in '#SBATCH --chdir='*) folder=${{line#*=}} ;; esac
+done < "${{@: -1}}"
+jobs=(); [ -e {spool}/jobs ] && mapfile -t jobs < {spool}/jobs
+id=$((4711 + ${{#jobs[@]}})); echo "$id|PENDING|$folder" >> {spool}/jobs
+echo "Submitted batch job $id"
+"""
+SQUEUE = """#!/bin/bash
+[ -e {spool}/jobs ] || exit 0
+while IFS='|' read -r id state folder; do
+  [ "$state" = PENDING ] || continue
+  case "$*" in *%Z*) echo "$id|$folder" ;; *) echo "$id|PENDING|Priority|" ;; esac
+done < {spool}/jobs
+"""
+SACCT = """#!/bin/bash
+[ -e {spool}/jobs ] || exit 0
+while IFS='|' read -r id state folder; do
+  [ "$state" = PENDING ] && continue
+  case "$*" in *WorkDir*) echo "$id|$folder" ;; *) echo "$id|$state|0:0|n1" ;; esac
+done < {spool}/jobs
+"""
+SCANCEL = """#!/bin/bash
+mapfile -t jobs < {spool}/jobs
+for id; do jobs=("${{jobs[@]/#$id|PENDING/$id|CANCELLED}}"); done
+printf '%s\\n' "${{jobs[@]}}" > {spool}/jobs
+"""
+VERBS = {
+    "submit": ("submit", "./train.py"),
+    "resume": ("resume", "4711"),
+    "cancel": ("cancel", "4711", "4712"),
+    "status": ("status",),
+}
+
+
+@dataclass
+class Bed:
+    """A desk whose state can be put back, and a server that types there."""
+
+    desk: Desk
+    server: Server
+
+    @property
+    def template(self) -> Path:
+        return self.desk.root / "template"
+
+    def keep(self) -> None:
+        """Remember the present state as the one to begin with."""
+        for name in KEPT:
+            shutil.copytree(self.desk.root / name, self.template / name, symlinks=True)
+
+    def begin(self) -> None:
+        for name in KEPT:
+            shutil.rmtree(self.desk.root / name)
+            shutil.copytree(self.template / name, self.desk.root / name, symlinks=True)
+
+    def type(self, *words: str, **fault: object) -> Outcome:
+        trial = Trial(words=words, cwd=str(self.desk.project), environment=self.desk.environment, **fault)  # type: ignore[arg-type]
+        return self.server.run(trial)
+
+    def jobs(self) -> dict[str, str]:
+        """Job ID -> state, as the controller has it."""
+        path = self.desk.spool / "jobs"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return {line.split("|")[0]: line.split("|")[1] for line in lines}
+
+    def end(self, job_id: str, state: str) -> None:
+        path = self.desk.spool / "jobs"
+        path.write_text(path.read_text().replace(f"{job_id}|PENDING", f"{job_id}|{state}"))
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> str:
+    found = compiled(tmp_path_factory.mktemp("library"))
+    if not found:
+        pytest.skip("group compiler: no C compiler on this machine")
+    return found
+
+
+@pytest.fixture
+def bed(cluster: Desk, library: str) -> Iterator[Bed]:
+    for name, text in {"sbatch": SBATCH, "squeue": SQUEUE, "sacct": SACCT, "scancel": SCANCEL}.items():
+        cluster.program(name, text.format(spool=cluster.spool))
+    with Server(library) as server:
+        yield Bed(cluster, server)
+
+
+def prepare(bed: Bed, verb: str) -> None:
+    """The state in which the verb begins; templates are compiled, as for everybody who has typed submit before."""
+    assert bed.type("render", "./train.py").code == 0
+    if verb != "submit":
+        for job_id in ("4711", "4712"):
+            assert job_id in bed.type("submit", "./train.py").text
+    if verb == "resume":
+        bed.end("4711", "TIMEOUT")
+        assert bed.type("status", "4711").code == 0
+    bed.keep()
+
+
+def faults_of(bed: Bed, verb: str, before: dict[str, str], done: Outcome, lasting: bool) -> list[str]:
+    """What must not happen, and has; ``lasting``: nothing could be read or written any more."""
+    found = []
+    if "Traceback" in done.text or "Exception ignored" in done.text or done.code not in (0, 1):
+        found.append(f"traceback, or code {done.code}")
+    now = bed.jobs()
+    fresh = [job_id for job_id in now if job_id not in before]
+    if len(fresh) > 1:
+        found.append("queued twice")
+    if verb in ("submit", "resume"):
+        found += [f"{job_id} is not in the output" for job_id in fresh if job_id not in done.text]
+        found += ["nothing is queued, and the code is 0"] if not fresh and done.code == 0 else []
+    if verb == "cancel" and done.code == 0:
+        found += [f"{job_id} was not cancelled, and the code is 0" for job_id in now if now[job_id] == "PENDING"]
+    shown = all(job_id in done.text for job_id in now)
+    warned = lasting and ("cannot be read" in done.err or "may not read" in done.err)
+    if verb in ("cancel", "status") and done.code == 0 and not shown and not warned:
+        found.append("a job is not in the output, and the code is 0")
+    if verb == "status" and not lasting and not shown and "error: stdout: " not in done.err:
+        found.append("a job is not in the output")
+    afterwards = bed.type("status", "--json")
+    found += [f"{job_id} is lost" for job_id in now if f'"{job_id}"' not in afterwards.out]
+    return [f"{text}: {done.text[-300:]!r}" for text in found]
+
+
+@pytest.mark.timeout(7200 if ALL else 300)
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_failing_call_loses_no_job_and_hides_none(bed: Bed, verb: str) -> None:
+    prepare(bed, verb)
+    before = bed.jobs()
+    root = str(bed.desk.root)
+    whole = bed.type(*VERBS[verb], root=root)
+    assert whole.code == 0, whole.err
+    trials = list(itertools.product(range(1, whole.calls + 1), ERRORS, (False, True)))
+    found: list[str] = []
+    failed: Counter[str] = Counter()
+    for number, error, stays in trials[::SHARE]:
+        bed.begin()
+        done = bed.type(*VERBS[verb], root=root, number=number, error=error, stays=stays, streams=not stays)
+        failed[done.failed] += 1
+        name = f"{verb}, call {number} ({done.failed}), {errno.errorcode[error]}{', and all later' if stays else ''}"
+        found += [f"{name}: {fault}" for fault in faults_of(bed, verb, before, done, stays)]
+    print(f"{verb}: {whole.calls} calls, {sum(failed.values())} trials, {len(found)} faults; {dict(failed)}")
+    assert not found, f"{len(found)} of {sum(failed.values())}:\n" + "\n".join(found[:40])

@@ -1,0 +1,262 @@
+"""One home on two clusters with equal job IDs, and a cluster that was set up again: no other job is read or ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk, Done
+
+# The programs of one cluster. FOLDER/jobs has its jobs as ID|STATE|WORKING FOLDER; FOLDER/calls has PROGRAM and IDs.
+SLURM = """#!/bin/bash
+program=${{0##*/}}
+asked=
+for word in "$@"; do
+  case $word in --jobs=*) asked=${{word#--jobs=}} ;; esac
+done
+[ "$program" != scancel ] || asked=$*
+echo "$program ${{asked//,/ }}" >> {folder}/calls
+jobs=()
+[ ! -e {folder}/jobs ] || mapfile -t jobs < {folder}/jobs
+case $program in
+  scontrol) printf 'ClusterName             = {name}\\nSlurmctldHost[0]        = {controller}(10.0.0.1)\\n' ;;
+  sbatch)
+    while IFS= read -r line; do
+      case $line in '#SBATCH --chdir='*) folder=${{line#*=}} ;; esac
+    done < "${{@: -1}}"
+    echo "$((${{#jobs[@]}} + 1))|RUNNING|$folder" >> {folder}/jobs
+    echo "Submitted batch job $((${{#jobs[@]}} + 1))" ;;
+  squeue | sacct)
+    for job in "${{jobs[@]}}"; do
+      IFS='|' read -r id state folder <<< "$job"
+      [[ -z $asked || ",$asked," == *",$id,"* ]] || continue
+      case "$program $state" in
+        'squeue RUNNING' | 'squeue PENDING') ;;
+        squeue*) continue ;;
+      esac
+      case "$*" in
+        *'%N|%Z'*) echo "$id|$state|None|node1|$folder" ;;
+        *NodeList,WorkDir*) echo "$id|$state|1:0|node1|$folder" ;;
+        *) echo "$id|$folder" ;;
+      esac
+    done ;;
+esac
+"""
+PROGRAMS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "srun", "sacctmgr", "sshare", "sinfo")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster with its own controller; its login node has the same home."""
+
+    desk: Desk
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        return self.desk.root / self.name
+
+    def set_up(self, controller: str) -> None:
+        (self.folder / "bin").mkdir(parents=True, exist_ok=True)
+        for program in PROGRAMS:
+            path = self.folder / "bin" / program
+            path.write_text(SLURM.format(folder=self.folder, name=self.name, controller=controller))
+            path.chmod(0o755)
+
+    def type(self, *words: str) -> Done:
+        """Type on the login node of this cluster."""
+        path = f"{self.folder}/bin:{self.desk.root}/tools"
+        return self.desk.type(*words, PATH=path, HPCLAUNCH_SITE="slurmsite")
+
+    def submit(self) -> Path:
+        done = self.type("submit", "./train.py", "--json")
+        assert done.code == 0, done.err
+        return Path(done.json["run_dir"])
+
+    def jobs(self, *lines: str) -> None:
+        """Replace the jobs of the cluster."""
+        (self.folder / "jobs").write_text("".join(f"{line}\n" for line in lines))
+
+    def calls(self) -> list[list[str]]:
+        """The calls since the last question, each as a program and the job IDs that it was given."""
+        path = self.folder / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.write_text("")
+        return [line.split() for line in lines]
+
+
+@pytest.fixture
+def alpha(cluster: Desk) -> Cluster:
+    found = Cluster(cluster, "alpha")
+    found.set_up("a1")
+    return found
+
+
+@pytest.fixture
+def beta(cluster: Desk) -> Cluster:
+    """The other cluster, whose jobs 1, 2 and 3 are those of somebody's other folders."""
+    found = Cluster(cluster, "beta")
+    found.set_up("b1")
+    found.jobs(*(f"{number}|RUNNING|/elsewhere/{number}" for number in (1, 2, 3)))
+    return found
+
+
+def record(run: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((run / "run.json").read_text())
+    return found
+
+
+def last_state(run: Path) -> str:
+    return str(json.loads((run / "states.jsonl").read_text().splitlines()[-1])["state"])
+
+
+VERBS = [
+    "status",
+    "status RUNNING",
+    "status --watch",
+    "logs RUNNING",
+    "logs -f RUNNING",
+    "wait RUNNING",
+    "wait FAILED --retries 3",
+    "cancel RUNNING",
+    "cancel LOST",
+    "cancel --all --yes",
+    "retry RUNNING",
+    "retry FAILED",
+    "resume RUNNING",
+    "resume FAILED",
+    "resume FAILED --nodes 2",
+    "results",
+    "runs list",
+    "runs show RUNNING",
+    "runs compare RUNNING FAILED",
+    "runs clean RUNNING --yes",
+    "runs rebuild",
+]
+REFUSED = [
+    *("logs -f RUNNING", "wait RUNNING", "cancel RUNNING", "cancel LOST", "retry RUNNING", "retry FAILED"),
+    *("resume RUNNING", "resume FAILED", "resume FAILED --nodes 2"),
+]
+
+
+def test_no_verb_reads_or_ends_the_other_clusters_job_of_the_same_id(alpha: Cluster, beta: Cluster) -> None:
+    running, failed, lost = alpha.submit(), alpha.submit(), alpha.submit()
+    alpha.jobs(f"1|RUNNING|{running}", f"2|NODE_FAIL|{failed}", f"3|RUNNING|{lost}")
+    assert alpha.type("status").code == 0
+    assert (last_state(running), last_state(failed)) == ("RUNNING", "NODE_FAIL")
+    text = json.dumps({**record(lost), "state": "SUBMITTING", "job_id": ""})
+    (lost / "run.json").write_text(text)
+    (lost / "states.jsonl").unlink()
+    os.utime(lost / "run.json", (1, 1))
+    before = {run: (run / "run.json").read_bytes() for run in (running, failed, lost)}
+    names = {"RUNNING": running.name, "FAILED": failed.name, "LOST": lost.name}
+    beta.calls()
+    rows = []
+    for verb in VERBS:
+        done = beta.type(*(names.get(word, word) for word in verb.split()))
+        calls = beta.calls()
+        read = sum(len(call) > 1 for call in calls if call[0] in ("squeue", "sacct"))
+        ended, started = (sum(call[0] == program for call in calls) for program in ("scancel", "sbatch"))
+        rows.append((verb, done.code, read, ended, started))
+        if verb in REFUSED:
+            assert done.code == 1, (verb, done.err)
+            assert re.search("log in to alpha and type there: hpclaunch (status|resume)", done.err), (verb, done.err)
+    for verb, code, read, ended, started in rows:
+        print(f"{verb:<30} exit {code}  jobs read {read}  ended {ended}  started {started}")
+    assert [row for row in rows if row[2:] != (0, 0, 0)] == []
+    assert {run: (run / "run.json").read_bytes() for run in before} == before
+    (shown,) = [row for row in beta.type("status", "--json").json if row["run"] == running.name]
+    assert (shown["state"], shown["cluster"], shown["controller"]) == ("RUNNING", "alpha", "a1")
+    assert "is a run of the cluster alpha (controller a1)" in shown["reason"]
+    assert alpha.type("cancel", running.name).code == 0
+    assert ["scancel", "1"] in alpha.calls()
+
+
+def test_a_job_that_got_the_id_of_an_old_run_is_not_ended_and_the_old_run_can_be_closed(alpha: Cluster) -> None:
+    old = alpha.submit()
+    alpha.jobs()  # the cluster was set up again: its numbers begin again
+    new = alpha.submit()
+    assert record(old)["job_id"] == record(new)["job_id"] == "1"
+    alpha.jobs(f"1|RUNNING|{new}")
+    (told,) = alpha.type("status", old.name, "--json").json
+    assert (told["state"], told["reason"]) == ("UNKNOWN", f"job 1 is another one by now, with the working folder {new}")
+    alpha.calls()
+    done = alpha.type("cancel", old.name)
+    assert (done.code, f"hpclaunch runs forget {old.name}" in done.err) == (1, True), done.err
+    assert not [call for call in alpha.calls() if call[0] == "scancel"]
+    asked = alpha.type("runs", "forget", old.name)
+    assert (asked.code, last_state(old), "nothing was changed" in asked.err) == (1, "UNKNOWN", True)
+    assert "It cancels no job" in asked.err
+    (closed,) = alpha.type("runs", "forget", old.name, "--yes", "--json").json
+    assert (closed["state"], "its last known state was UNKNOWN" in closed["reason"]) == ("FORGOTTEN", True)
+    alpha.calls()
+    assert alpha.type("status", old.name, "--json").json[0]["state"] == "FORGOTTEN"
+    assert alpha.calls() == [], "a closed run is not asked about"
+    refused = alpha.type("runs", "forget", new.name, "--yes")
+    assert (refused.code, f"{new.name} is RUNNING" in refused.err) == (1, True)
+    assert alpha.type("cancel", new.name).code == 0
+    assert ["scancel", "1"] in alpha.calls()
+
+
+def test_the_run_of_a_cluster_that_is_gone_can_be_closed(alpha: Cluster, beta: Cluster) -> None:
+    run = alpha.submit()
+    beta.calls()
+    (closed,) = beta.type("runs", "forget", run.name, "--yes", "--json").json
+    assert (closed["state"], "its last known state was PENDING" in closed["reason"]) == ("FORGOTTEN", True)
+    assert not [call for call in beta.calls() if len(call) > 1]
+
+
+def test_two_clusters_of_one_name_are_told_apart_by_the_working_folder(cluster: Desk) -> None:
+    one = Cluster(cluster, "linux")
+    one.set_up("head1")
+    run = one.submit()
+    one.set_up("head2")  # another controller with the same cluster name
+    one.jobs("1|RUNNING|/elsewhere/1")
+    one.calls()
+    assert one.type("status", run.name, "--json").json[0]["state"] == "UNKNOWN"
+    assert one.type("cancel", run.name).code == 1
+    assert not [call for call in one.calls() if call[0] == "scancel"]
+    one.jobs(f"1|RUNNING|{run}")  # the controller has moved, and has the job
+    assert one.type("status", run.name, "--json").json[0]["state"] == "RUNNING"
+    assert one.type("cancel", run.name).code == 0
+    assert ["scancel", "1"] in one.calls()
+
+
+def test_an_option_that_sends_the_job_to_another_cluster_is_refused_with_the_reason(alpha: Cluster) -> None:
+    for option in ("--clusters=beta", "-Mbeta", "-M beta"):
+        done = alpha.type("submit", "./train.py", f"--sbatch={option}")
+        assert (done.code, "is refused: a run's job ID, files and site belong to" in done.err) == (1, True), done.err
+    assert not [call for call in alpha.calls() if call[0] == "sbatch"]
+
+
+def test_the_run_of_another_user_is_shown_as_theirs_and_left_alone(alpha: Cluster) -> None:
+    run = alpha.submit()
+    alpha.jobs(f"1|RUNNING|{run}")
+    theirs = json.dumps({**record(run), "uid": "4242", "user": "ada"})
+    (run / "run.json").write_text(theirs)
+    alpha.calls()
+    (shown,) = alpha.type("status", "--json").json
+    assert shown["reason"].startswith("belongs to ada (uid 4242)")
+    for words in (["cancel"], ["wait"], ["retry"], ["resume"], ["runs", "clean", "--yes"], ["runs", "forget", "--yes"]):
+        done = alpha.type(*words, run.name)
+        assert (done.code, "belongs to ada (uid 4242)" in done.err) == (1, True), (words, done.err)
+    assert not [call for call in alpha.calls() if call[0] in ("squeue", "sacct", "scancel", "sbatch")]
+    assert (run / "run.json").read_text() == theirs
+
+
+def test_a_record_of_a_newer_version_is_one_clear_error(alpha: Cluster) -> None:
+    run = alpha.submit()
+    assert record(run)["format"] == 1
+    newer = json.dumps({**record(run), "format": 2})
+    (run / "run.json").write_text(newer)
+    for words in (["status"], ["cancel"], ["logs"], ["runs", "show"], ["runs", "forget", "--yes"]):
+        done = alpha.type(*words, run.name)
+        assert (done.code, done.err.count("a newer hpclaunch wrote this record: it has format 2")) == (1, 1), done.err
+    assert f"skipped 1 run that a newer hpclaunch wrote: {run}" in alpha.type("status").err
+    assert alpha.type("runs", "rebuild", "--json").json["forgotten"] == []
+    assert (run / "run.json").read_text() == newer

@@ -1,0 +1,40 @@
+"""Submissions, questions and retries at random moments: no job is lost, and none is queued twice.
+
+``HPCLAUNCH_INTERLEAVINGS=1000 pytest tests/processes/actions/test_interleavings.py`` plays as many as the page on
+reliability reports; `make test` plays the first of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.processes.actions.simulated_slurm import play
+
+NUMBER = int(os.environ.get("HPCLAUNCH_INTERLEAVINGS", "40"))
+SEED = 20_261_123
+
+
+@pytest.mark.timeout(3600)
+def test_no_job_is_lost_and_none_is_queued_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sbatch", "srun", "timeout"):
+        program = tmp_path / "bin" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/false\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    states: Counter[str] = Counter()
+    for number in range(NUMBER):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        result = play(SEED + number, folder)
+        told = "\n".join([f"seed {result.seed}: {result.state} {result.job_id}, live {result.live}", *result.story])
+        assert not result.is_lost, told
+        assert result.most_at_once <= 1, told
+        assert result.state in ("PENDING", "NOT_SUBMITTED"), told
+        states[result.state] += 1
+    print(f"{NUMBER} interleavings from seed {SEED}: {dict(states)}, 0 lost, 0 doubled")
+    assert len(states) == 2

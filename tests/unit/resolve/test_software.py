@@ -1,0 +1,170 @@
+"""The software of the ranks: which level wins, which Python runs, what the shell may not bring along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hpclaunch.config.fileformat import Environment
+from hpclaunch.config.settings import Settings, SiteSettings
+from hpclaunch.config.site import Container, Folders, GpuRequest, Site
+from hpclaunch.core.spec import JobSpec
+from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, origin_of, planned
+
+
+def with_software(
+    site: Environment | None = None, settings: Environment | None = None, job: Environment | None = None, **more: Any
+) -> JobSpec:
+    """The spec of a job where these levels name software."""
+    users = Settings(environment=settings or Environment())
+    return planned(a_site(environment=site or Environment(), **more), a_job(environment=job or Environment()), users)
+
+
+def lines(spec: JobSpec) -> list[str]:
+    return [step.line for step in spec.steps]
+
+
+def warns_of_plain_python(spec: JobSpec) -> bool:
+    return any("provides no known TensorFlow with Horovod" in warning for warning in spec.warnings)
+
+
+@pytest.mark.parametrize(
+    ("environment", "steps"),
+    [
+        (Environment(modules=("tf/2", "a b")), ["module load tf/2", "module load 'a b'"]),
+        (Environment(venv="/v e"), ["source '/v e/bin/activate'"]),
+        (Environment(venv="~/v"), ["source /home/ada/v/bin/activate"]),
+        (Environment(conda="my env"), ['eval "$(conda shell.bash hook)"', "conda activate 'my env'"]),
+        (Environment(python="current"), ['export PATH=/opt/hpc/bin:"$PATH"']),
+        (Environment(setup=("ulimit -n 4096",)), ["ulimit -n 4096"]),
+    ],
+)
+def test_row_20_each_line_of_set_up_is_a_step_that_can_fail(environment: Environment, steps: list[str]) -> None:
+    spec = with_software(job=environment)
+    assert lines(spec) == steps
+    assert all(step.failure for step in spec.steps)
+
+
+def test_what_is_set_up_later_finds_what_was_set_up_before() -> None:
+    spec = with_software(job=Environment(modules=("python",), venv="/v", setup=("pip --version",)))
+    assert lines(spec) == ["module load python", "source /v/bin/activate", "pip --version"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "python"),
+    [
+        (Environment(), "python3"),
+        (Environment(venv="/v"), "python"),
+        (Environment(conda="tf"), "python"),
+        (Environment(python="python3.9"), "python3.9"),
+        (Environment(venv="/v", python="python3.9"), "python3.9"),
+        (Environment(python="current"), CONTEXT.python),
+    ],
+)
+def test_a_venv_or_a_conda_environment_has_a_program_that_is_called_python(
+    environment: Environment, python: str
+) -> None:
+    assert with_software(job=environment).command[0] == python
+
+
+@pytest.mark.parametrize(
+    ("levels", "python", "origin"),
+    [
+        ({"site": Environment(python="a")}, "a", "site cluster"),
+        ({"site": Environment(python="a"), "settings": Environment(python="b")}, "b", "settings"),
+        ({"settings": Environment(python="b"), "job": Environment(python="c")}, "c", "job"),
+        ({"site": Environment(python="a"), "job": Environment(modules=("m",))}, "a", "site cluster"),
+        ({}, "python3", "site cluster"),
+    ],
+)
+def test_the_level_that_names_a_python_last_wins_and_is_told(
+    levels: dict[str, Environment], python: str, origin: str
+) -> None:
+    assert origin_of(with_software(**levels), "python") == (python, origin)
+
+
+def test_a_venv_of_the_job_replaces_the_conda_environment_of_the_settings_and_keeps_its_modules() -> None:
+    settings = Environment(
+        modules=("cuda",), conda="tf", setup=("ulimit -s unlimited",), variables={"A": "1", "B": "1"}
+    )
+    spec = with_software(settings=settings, job=Environment(venv="/v", variables={"B": "2"}))
+    assert lines(spec) == ["module load cuda", "source /v/bin/activate", "ulimit -s unlimited"]
+    assert {"A": "1", "B": "2"}.items() <= dict(spec.environment).items()
+
+
+def test_settings_for_one_site_hold_there_alone() -> None:
+    users = Settings(
+        environment=Environment(python="a"), sites={"cluster": SiteSettings(environment=Environment(venv="/v"))}
+    )
+    assert planned(users=users).command[0] == "python"
+    assert planned(a_site(name="other"), users=users).command[0] == "a"
+
+
+@pytest.mark.parametrize(
+    ("levels", "warned"),
+    [
+        ({}, True),
+        ({"site": Environment(modules=("python",))}, True),
+        ({"site": Environment(modules=("python",)), "job": Environment(setup=("ulimit -n 9",))}, True),
+        ({"settings": Environment(modules=("tensorflow/2.15",))}, False),
+        # As many modules as the site has, but other ones.
+        ({"site": Environment(modules=("python",)), "job": Environment(modules=("tensorflow/2.15",))}, False),
+        ({"job": Environment(venv="/v")}, False),
+        ({"settings": Environment(container="/images/tf.sif")}, False),
+    ],
+)
+def test_the_plain_python_of_a_site_is_warned_of_until_a_person_names_software(
+    levels: dict[str, Environment], warned: bool
+) -> None:
+    spec = with_software(**levels, container=Container(runtime="apptainer"))
+    assert warns_of_plain_python(spec) == warned
+
+
+@pytest.mark.parametrize("site", [a_site(provides=("tensorflow", "horovod")), a_desk()])
+def test_the_plain_python_is_no_warning_where_horovod_is_known_or_there_is_no_cluster(site: Site) -> None:
+    assert not warns_of_plain_python(planned(site))
+
+
+def test_a_program_that_is_no_python_script_needs_no_horovod() -> None:
+    assert not warns_of_plain_python(planned(job=a_job(command=("./simulation",))))
+
+
+def test_row_24_without_a_scheduler_strays_of_the_shell_are_unset_unless_they_are_asked_for() -> None:
+    assert "PYTHONPATH" in planned(a_desk()).unset
+    job = a_job(environment=Environment(variables={"PYTHONPATH": "/mine"}))
+    assert "PYTHONPATH" not in planned(a_desk(), job).unset
+    assert planned().unset == ()
+
+
+def test_row_24_where_all_of_the_shell_travels_along_strays_are_unset_too() -> None:
+    spec = planned(a_site(export="all"))
+    assert {"PYTHONPATH", "PYTHONHOME", "LD_PRELOAD"} <= set(spec.unset)
+    job = a_job(environment=Environment(variables={"LD_PRELOAD": "/mine.so"}))
+    assert "LD_PRELOAD" not in planned(a_site(export="all"), job).unset
+    by_slurm, by_nobody = (a_site(export="all", gpus=GpuRequest(directive=how)) for how in ("gpus-per-node", "none"))
+    assert "CUDA_VISIBLE_DEVICES" not in planned(by_slurm).unset
+    assert "CUDA_VISIBLE_DEVICES" in planned(by_nobody).unset
+
+
+def test_without_a_scheduler_the_script_names_the_gpus_unless_the_job_does() -> None:
+    assert dict(planned(a_desk()).environment)["CUDA_VISIBLE_DEVICES"] == ""
+    job = a_job(environment=Environment(variables={"CUDA_VISIBLE_DEVICES": "3"}))
+    assert dict(planned(a_desk(), job).environment)["CUDA_VISIBLE_DEVICES"] == "3"
+    assert "CUDA_VISIBLE_DEVICES" not in dict(planned().environment)
+
+
+@pytest.mark.parametrize(("asked", "threads"), [({}, "4"), ({"OMP_NUM_THREADS": "1"}, "1")])
+def test_threads_are_the_cores_of_a_task(asked: dict[str, str], threads: str) -> None:
+    assert dict(planned(job=a_job(environment=Environment(variables=asked))).environment)["OMP_NUM_THREADS"] == threads
+
+
+def test_a_python_that_nodes_may_not_share_is_warned_of() -> None:
+    site = a_site(folders=Folders(node_private=("/opt",)), environment=Environment(python="current"))
+    assert any("may not share" in warning for warning in planned(site).warnings)
+
+
+def test_variables_of_the_submitting_shell_stand_for_themselves_in_paths() -> None:
+    context = a_context(environment={"STORE": "/store/ada"})
+    spec = planned(job=a_job(environment=Environment(venv="$STORE/v")), context=context)
+    assert lines(spec) == ["source /store/ada/v/bin/activate"]

@@ -1,0 +1,117 @@
+"""One process at a time submits a run, and the first recorded outcome of a submission counts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.runs import leases
+from tests.builders import a_run
+
+
+def give_to_another_process(run: Path, host: str = "elsewhere", **signs: str) -> None:
+    """Let the newest lease belong to process 1 of a host, which is not the process that reads it."""
+    lease = leases.newest(run)
+    assert lease
+    fields = lease.text.split(" ")
+    host = fields[0] if host == "here" else host
+    (lease.folder / str(lease.number)).write_text(" ".join([host, *fields[1:3], "1", "7", *fields[5:]]) + "\n")
+    for name, text in signs.items():
+        (lease.folder / f"{lease.number}.{name}").write_text(f"{text}\n")
+
+
+def test_one_process_has_the_lease_until_its_submission_has_ended(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    first = leases.take(run)
+    assert first and first.number == 1
+    assert leases.take(run) is None
+    assert leases.end(first, leases.NOT_SUBMITTED) == leases.NOT_SUBMITTED
+    second = leases.take(run)
+    assert second and (second.number, second.before) == (2, leases.NOT_SUBMITTED)
+
+
+def test_the_first_outcome_counts(tmp_path: Path) -> None:
+    lease = leases.take(a_run(tmp_path))
+    assert lease
+    assert [leases.end(lease, "4711"), leases.end(lease, leases.NOT_SUBMITTED), lease.outcome] == ["4711"] * 3
+    assert leases.settle(lease.folder.parent, "4712") == "4711"
+
+
+def test_a_record_that_was_read_before_the_last_submission_gives_no_lease(tmp_path: Path) -> None:
+    run = a_run(tmp_path, job_id="4700", state="FAILED")
+    lease = leases.take(run)
+    assert lease
+    leases.end(lease, "4711")
+    assert leases.take(run) is None
+    assert leases.take(replace(run, job_id="4711", earlier=("4700",)))
+
+
+def test_the_process_is_known_to_live_on_its_own_host(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    assert leases.take(run)
+    assert (leases.silence(run.path), leases.renew(run.path)) == (0.0, True)
+    give_to_another_process(run.path, host="here", renewed="1.0")
+    assert leases.silence(run.path) > 0
+    assert not leases.renew(run.path)
+
+
+def test_a_process_that_ended_before_it_called_a_program_leaves_the_lease(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    assert leases.take(run)
+    give_to_another_process(run.path, host="here")
+    again = leases.take(run)
+    assert again and again.number == 2
+    give_to_another_process(run.path, host="here", renewed="1.0")
+    assert leases.take(run) is None  # sbatch may have been called
+
+
+def test_of_another_hosts_process_only_the_change_of_its_signs_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, clock = a_run(tmp_path), [5000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    assert leases.take(run)
+    give_to_another_process(run.path, renewed="999999.0")
+    assert leases.silence(run.path) == 0.0
+    clock[0] += 700
+    assert leases.silence(run.path) == 700.0
+    give_to_another_process(run.path, renewed="999999.9")
+    assert leases.silence(run.path) == 0.0
+    clock[0] += 500
+    assert leases.silence(run.path) == 500.0
+
+
+def test_a_record_without_a_lease_is_watched_in_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, clock = a_run(tmp_path), [5000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    (run.path / "run.json").touch()
+    assert leases.silence(run.path) == 0.0
+    clock[0] += 601
+    assert leases.silence(run.path) == 601.0
+    os.utime(run.path / "run.json", (1, 1))
+    assert leases.silence(run.path) == 0.0
+
+
+def test_without_hard_links_files_are_made_exclusively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", link)
+    run = a_run(tmp_path)
+    lease = leases.take(run)
+    assert lease
+    assert leases.take(run) is None
+    assert [leases.end(lease, "4711"), leases.end(lease, "4712")] == ["4711"] * 2
+    assert sorted(path.name for path in lease.folder.iterdir()) == ["1", "1.ended"]
+
+
+def test_an_outcome_counts_where_it_cannot_be_written(tmp_path: Path) -> None:
+    lease = leases.take(a_run(tmp_path))
+    assert lease
+    for file in lease.folder.iterdir():
+        file.unlink()
+    lease.folder.rmdir()
+    assert leases.end(lease, "4711") == "4711"
