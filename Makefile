@@ -1,7 +1,7 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
-# make faults: break the test cluster on purpose. make fuzz: hostile input. Both write docs/reliability.md.
+# make faults: break the test cluster on purpose. make fuzz: hostile input. make hostile: hostile repositories. All write docs/reliability.md.
 # make long: every case of the tests that run some of theirs in make test.
-.PHONY: demo test long faults fuzz lint setup setup-dev clean
+.PHONY: demo test long faults fuzz hostile io lint setup setup-dev clean
 
 # Those whose cases tests/tiers.py divides.
 LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
@@ -22,6 +22,12 @@ faults: setup-dev
 
 fuzz: setup-dev
 	HPCLAUNCH_FUZZ=100000 .venv/bin/python -m pytest -v --timeout=7200 tests/property/test_hostile.py
+
+io: setup-dev
+	HPCLAUNCH_IO=all .venv/bin/python -m pytest -v -s tests/cli/test_failing_io.py tests/processes/runs/test_list_of_runs.py
+
+hostile: setup-dev
+	HPCLAUNCH_HOSTILE=all .venv/bin/python -m pytest -v tests/hostile
 
 lint: setup-dev
 	.venv/bin/ruff check

@@ -49,6 +49,7 @@ CHOSEN = (
     "30 % of error of a step that was not measured: in sight of notebooks 3 and 4",
     "slow-down on several nodes (median 5 %, a factor of e): in sight of T1, T3 and EfficientNet",
     "3 % of error of the model, 3 % for every doubling beyond what was measured: in sight of all rows of part 2",
+    "30 % of the slow-down for every doubling: profile_accuracy.py (docs/measurements.md), then checked on all rows",
     "2 % variation of a rank's steps, and all factors of 2: hpclaunch's own, in sight of none",
 )
 

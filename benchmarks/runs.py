@@ -51,7 +51,8 @@ class Took(NamedTuple):
 def make(folder: Path, number: int) -> dict[str, str]:
     """Write run directories, the list of them, and the stand-ins; return the environment to use."""
     index = folder / "state/hpclaunch/runs.txt"
-    index.parent.mkdir(parents=True)
+    own_runs = index.parent / "own-runs"
+    own_runs.mkdir(parents=True)
     (folder / "bin").mkdir()
     for name in ("squeue", "sacct"):
         (folder / "bin" / name).write_text(STAND_IN.format(name=name, folder=folder))
@@ -61,6 +62,9 @@ def make(folder: Path, number: int) -> dict[str, str]:
         for part in ("logs", "attempts", "checkpoints", "code"):
             (path / part).mkdir(parents=True)
         record = {"name": "train", "site": "testcluster", "scheduler": "slurm", "created": "2026-01-02T03:04:05Z"}
+        record["token"] = f"{job:032x}"  # by it the user's list knows the run as their own
+        listed = json.dumps({"directory": os.path.realpath(path), "inode": path.stat().st_ino})
+        (own_runs / record["token"]).write_text(listed)
         (path / "run.json").write_text(
             json.dumps({**record, "state": "PENDING", "job_id": str(job), "submission": "hpclaunch", "edition": 4})
         )
@@ -98,11 +102,13 @@ def typed(folder: Path, environment: dict[str, str], *words: str) -> tuple[Took,
 def one_by_one(folder: Path, number: int, repeats: int) -> tuple[dict[str, object], bool]:
     """Return what ``status`` of so many runs took, and whether the bar holds."""
     environment = make(folder, number)
-    answer(folder, "".join(f"{job}|PENDING|Priority|\n" for job in range(1, number + 1)), "")
+    place = f"{folder}/runs/train-"  # the working folder of each job is its run directory
+    answer(folder, "".join(f"{job}|PENDING|Priority||{place}{job:05}\n" for job in range(1, number + 1)), "")
     queued, calls_queued, told_queued = typed(folder, environment, "status")
     half = number // 2
-    running = "".join(f"{job}|RUNNING|None|n1\n" for job in range(1, half + 1))
-    answer(folder, running, "".join(f"{job}|COMPLETED|0:0|n1\n" for job in range(half + 1, number + 1)))
+    running = "".join(f"{job}|RUNNING|None|n1|{place}{job:05}\n" for job in range(1, half + 1))
+    ended = "".join(f"{job}|COMPLETED|0:0|n1|{place}{job:05}\n" for job in range(half + 1, number + 1))
+    answer(folder, running, ended)
     changed, calls, told = typed(folder, environment, "status")
     later = [typed(folder, environment, "status")[0] for _ in range(repeats)]
     result: dict[str, object] = {
@@ -126,12 +132,12 @@ def as_one_array(folder: Path, number: int, repeats: int) -> tuple[dict[str, obj
     (folder / "bin").mkdir(parents=True)
     answers = {
         "sbatch": "Submitted batch job 4711\n",
-        "squeue": "".join(f"4711_{n}|RUNNING|None|n1\n" for n in range(number // 2)),
-        "sacct": "".join(f"4711_{n}|COMPLETED|0:0|n1\n" for n in range(number // 2, number)),
+        "squeue": "",
+        "sacct": "",
         "scontrol": f"MaxArraySize = {number + 1}\n",
     }
-    for name, answer in answers.items():
-        (folder / f"{name}.out").write_text(answer)
+    for name, text in answers.items():
+        (folder / f"{name}.out").write_text(text)
         (folder / "bin" / name).write_text(STAND_IN.format(name=name, folder=folder))
         (folder / "bin" / name).chmod(0o755)
     (folder / "empty/site_configs").mkdir(parents=True)
@@ -139,8 +145,12 @@ def as_one_array(folder: Path, number: int, repeats: int) -> tuple[dict[str, obj
     environment = environment_of(folder)
     words = ["submit", "cifar", "--site", "standin", "--nodes", "1", "--synthetic", "--sweep", f"seed=1..{number}"]
     submitted = [typed(folder, environment, *words) for _ in range(repeats)]
-    for path in sorted((folder / "empty/runs").iterdir())[1:]:
+    left, *others = sorted((folder / "empty/runs").iterdir())
+    for path in others:
         path.rename(folder / path.name)  # one array is left to be asked for
+    running = "".join(f"4711_{n}|RUNNING|None|n1|{left}\n" for n in range(number // 2))
+    ended = "".join(f"4711_{n}|COMPLETED|0:0|n1|{left}\n" for n in range(number // 2, number))
+    answer(folder, running, ended)
     first, calls, told = typed(folder, environment, "status")
     later, _, _ = typed(folder, environment, "status")
     result: dict[str, object] = {

@@ -128,7 +128,9 @@ def print_project() -> None:
     """Print the launcher's parameters, and the tables of the whole package and of the launcher alone."""
     numbers = sorted(source_tree.parameters_of_launcher().values())
     spread = ", ".join(f"{number}: {numbers.count(number)}" for number in sorted(set(numbers)))
-    print(f"the launcher's functions by number of parameters: {spread}\n")
+    print(f"the launcher's functions by number of parameters: {spread}")
+    untested = source_tree.modules_without_test()
+    print(f"modules without a unit test of their name: {len(untested)} of {len(source_tree.MODULES)}\n")
     whole, launcher = style_of(source_tree.MODULES, ROOT), style_of(source_tree.LAUNCHER, ROOT)
     tests = python_files(ROOT / "tests")
     of_launcher = [path for path in tests if not path.relative_to(ROOT).as_posix().startswith(OF_TRAINING)]

@@ -1,4 +1,4 @@
-"""Ends runs: ``cancel``, and ``runs forget`` for a run whose state nobody can know any more."""
+"""Ends runs: ``cancel``, and ``runs forget`` for a run whose state stays unknown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import obstacle, other_users, require_permission
@@ -13,6 +14,7 @@ from hpclaunch.actions.states import is_recent, refreshed, unsubmitted_fault
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import Run
+from hpclaunch.runs.markers import mark_cancelled
 from hpclaunch.schedulers import scheduler_of
 
 FORGOTTEN = "FORGOTTEN"
@@ -48,23 +50,31 @@ def cancel(found: Sequence[Run]) -> list[Run]:
     Raises SchedulerError, and Refused for a run that was never submitted or of which the scheduler has no job.
     """
     active = cancellable(found)
-    cancelled: set[str] = set()
+    cancelled: dict[Path, Run] = {}
     for name in {run.scheduler for run in active}:
-        jobs = [job for run in active if run.scheduler == name for job in runs.jobs_of(run)]
-        ended = set(scheduler_of(name).cancel(jobs)) if jobs else set()
-        for job in jobs:
-            if job.job_id in ended:
-                runs.mark_cancelled(job, job.job_id)
-                cancelled.add(str(job.path))
-        # A later question to such a scheduler has no answer, so the end is recorded now.
-        if ended and not scheduler_row(name).remembers_cancelled:
-            found = [runs.change(run, state="CANCELLED") if str(run.path) in cancelled else run for run in found]
-    now = refreshed(found)
-    missed = {run.path for run in active if str(run.path) not in cancelled}
+        cancelled |= _cancel_jobs(name, [run for run in active if run.scheduler == name])
+    now = refreshed([cancelled.get(run.path, run) for run in found])
+    missed = {run.path for run in active} - cancelled.keys()
     faults = [_no_job_fault(run) for run in now if run.path in missed and not run.final]
     if faults:
         raise Refused(faults)
     return now
+
+
+def _cancel_jobs(name: str, active: Sequence[Run]) -> dict[Path, Run]:
+    """Cancel the jobs of runs of one scheduler with one call; return the runs whose jobs it ended, by path."""
+    jobs = [job for run in active for job in runs.jobs_of(run)]
+    ended = set(scheduler_of(name).cancel(jobs)) if jobs else set()
+    paths = set()
+    for job in jobs:
+        if job.job_id in ended:
+            mark_cancelled(job, job.job_id)
+            paths.add(job.path)
+    cancelled = {run.path: run for run in active if run.path in paths}
+    if scheduler_row(name).remembers_cancelled:
+        return cancelled
+    # A later question to such a scheduler has no answer, so the end is recorded now.
+    return {path: runs.change(run, state="CANCELLED") for path, run in cancelled.items()}
 
 
 def _no_job_fault(run: Run) -> Fault:
@@ -84,7 +94,7 @@ def _known_state_fault(run: Run) -> Fault | None:
     """Return why a run may not be closed by a person; None if it may."""
     theirs = other_users(run)
     if theirs or obstacle(run):
-        return theirs  # nobody can ask from here about a run of another cluster
+        return theirs  # from here no scheduler can be asked about a run of another cluster
     if run.final:
         return Fault(what=f"{run.label} has ended: it is {run.state}", next=f"hpclaunch runs clean {run.label}")
     if run.state == "SUBMITTING" and not is_recent(run):

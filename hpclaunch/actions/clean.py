@@ -65,7 +65,7 @@ def _owner_of(path: Path) -> int:
     try:
         return os.lstat(path).st_uid
     except OSError:
-        return -1
+        return os.geteuid()  # it is gone; `delete` says so
 
 
 def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datetime) -> tuple[list[Run], list[Run]]:
@@ -99,8 +99,8 @@ def explain_kept(run: Run) -> Fault:
         return Fault(what=what, next=f"hpclaunch runs clean {array}")
     steps = {
         "RENDERED": f"check that it was not submitted by hand, then: rm -r {shlex.quote(str(run.path))}",
-        "UNKNOWN": f"it may still be running; to ask the scheduler again: hpclaunch status {name}; if nobody can know "
-        f"its end: hpclaunch runs forget {name}",
+        "UNKNOWN": f"it may still be running; to ask the scheduler again: hpclaunch status {name}; if its end "
+        f"stays unknown: hpclaunch runs forget {name}",
         "SUBMITTING": f"to see whether it was queued: hpclaunch status {name}",
         "INCOMPLETE": "a submission may still be writing it; try again in an hour",
     }

@@ -10,7 +10,7 @@ from hpclaunch.core.errors import Fault, HpclaunchError, Refused
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.runs import RECORD, Run, is_own
-from hpclaunch.schedulers import Cluster, scheduler_of
+from hpclaunch.schedulers import ClusterIdentity, scheduler_of
 
 
 def obstacle(run: Run) -> Fault | None:
@@ -52,7 +52,7 @@ def _other_owner(run: Run) -> str:
     return f"{run.user} (uid {uid})" if run.uid and run.user not in ("", uid) else f"the user with uid {uid}"
 
 
-def _other_cluster(run: Run, here: Cluster) -> Fault:
+def _other_cluster(run: Run, here: ClusterIdentity) -> Fault:
     there = f"{run.cluster} (controller {run.controller})" if run.controller else run.cluster
     title, verb = scheduler_row(run.scheduler).title, "status" if not run.final else "resume"
     what = f"{run.label} is a run of the cluster {there}; {title} on this machine is the cluster {here.name}"

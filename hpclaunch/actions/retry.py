@@ -14,6 +14,8 @@ from hpclaunch.core.files import read_bytes
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.units import count
 from hpclaunch.runs import RecordChange, Run
+from hpclaunch.runs.logs import end_of_log
+from hpclaunch.runs.markers import last_start
 from hpclaunch.runs.node_lists import names_in
 from hpclaunch.runs.retry_policy import Ending, decide, merged
 from hpclaunch.schedulers import scheduler_of
@@ -145,12 +147,12 @@ def submission_options(run: Run) -> tuple[dict[str, str], int]:
 def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
     """Return how a run ended, for the decision about a new start. ``unwell``: see ``schedulers.Scheduler``."""
     unwell = unwell or scheduler_of(run.scheduler).unwell
-    start = runs.last_start(run)
+    start = last_start(run)
     blamable = run.state in ("NODE_FAIL", "BOOT_FAIL", "FAILED")  # only then is a question about the nodes worth a call
     return Ending(
         state=run.state,
         exit_code=run.exit_code,
-        log=runs.end_of_log(run),
+        log=end_of_log(run),
         ranks_failed=bool(start) and os.path.isfile(run.path / "attempts" / start / "first-failure"),
         nodes=names_in(run.nodes),
         tasks_per_node=_tasks_per_node(run),

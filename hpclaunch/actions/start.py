@@ -72,6 +72,7 @@ def create_run(system: System, prepared: Prepared) -> Run:
     snapshot = choose(spec.code)
     submission = runs.Submission(
         host=os.uname().nodename,
+        folder=str(system.cwd),
         git=system.git_state(snapshot),
         environment=system.environment,
         request=request,
@@ -132,7 +133,8 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
         raise _busy_error(run)
     cluster = scheduler_of(run.scheduler).cluster()
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
-    claimed.update({"cluster": cluster.name, "controller": next(iter(cluster.controllers), "")})
+    controller = next(iter(cluster.controllers), "")
+    claimed.update({"host": os.uname().nodename, "cluster": cluster.name, "controller": controller})
     started = None
     try:
         if write:
@@ -199,10 +201,10 @@ def _record_job(started: Run, job_id: str) -> Run:
             run = runs.change(run, **corrected)
         return run
     except (OSError, NotFound) as error:
-        raise _not_recorded_error(started, job_id, error) from None
+        raise _lost_record_error(started, job_id, error) from None
 
 
-def _not_recorded_error(run: Run, job_id: str, error: OSError | NotFound) -> NotRecorded:
+def _lost_record_error(run: Run, job_id: str, error: OSError | NotFound) -> NotRecorded:
     why = error.strerror if isinstance(error, OSError) else error.faults[0].what
     what = f"{run.label} was submitted as job {job_id}, but its record could not be written: {why}"
     fault = Fault(where=str(run.path), what=what, next=f"do not submit it again; hpclaunch status {run.path}")

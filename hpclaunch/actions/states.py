@@ -14,6 +14,7 @@ from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run, leases
+from hpclaunch.runs.markers import last_start
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _find_start_by_hand(run: Run) -> Run:
 
 def _follow_chain(run: Run) -> Run:
     """Return a run with the last job of its chain: a script that cannot requeue itself submits a successor."""
-    start = runs.last_start(run)
+    start = last_start(run)
     if not start or not run.job_id:
         return run
     text = read_text(run.path / "attempts" / start / "next-job")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,21 +79,27 @@ def wait(
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     runs = list(found)
     pause = max((scheduler_row(run.scheduler).first_pause_s for run in runs), default=0.0)
-    not_asked = {run.path for run in runs if not run.final and obstacle(run)}
-    retries_left, unknown = {run.path: retries for run in runs}, {run.path: 0 for run in runs}
+    # Runs that no further question can change: those of another cluster or user, and those that stay UNKNOWN.
+    hopeless = {run.path for run in runs if not run.final and obstacle(run)}
+    retries_left, unknown = {run.path: retries for run in runs}, Counter[Path]()
     while True:
         runs = refreshed(runs)
-        for run in runs:
-            unknown[run.path] = unknown[run.path] + 1 if run.state == "UNKNOWN" else 0
+        _count_unknown(unknown, runs)
         runs = _retry_ended(runs, retries_left, tell)
         yield runs
-        lost = {path for path, times in unknown.items() if times >= _PATIENCE}
-        if all(run.final or run.state in NEVER_QUEUED or run.path in lost | not_asked for run in runs):
+        given_up = hopeless | {path for path, times in unknown.items() if times >= _PATIENCE}
+        if all(run.final or run.state in NEVER_QUEUED or run.path in given_up for run in runs):
             return
         pause = min(_lengthen_pause(pause, runs), deadline - time.monotonic())
         if pause <= 0:
             return
         poll(pause)
+
+
+def _count_unknown(unknown: Counter[Path], found: Sequence[Run]) -> None:
+    """Count how often in a row the state of each run was UNKNOWN."""
+    for run in found:
+        unknown[run.path] = unknown[run.path] + 1 if run.state == "UNKNOWN" else 0
 
 
 def _retry_ended(runs: Sequence[Run], retries_left: dict[Path, int], tell: Callable[[str], None]) -> list[Run]:

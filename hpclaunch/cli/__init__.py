@@ -56,6 +56,8 @@ def main(argv: list[str] | None = None) -> None:
     except OSError as error:
         # Errors that no caller handles: a missing folder, a file in the place of a folder, a full disk.
         _fail(HpclaunchError(Fault(where=str(error.filename or ""), what=error.strerror or str(error))), words[:cut])
+    finally:
+        streams.drop_rest()
 
 
 def _run(words: list[str], arguments: tuple[str, ...]) -> None:

@@ -147,7 +147,7 @@ def forget(
     yes: flags.Yes = False,
     json: flags.Json = False,
 ) -> None:
-    """Close runs whose state nobody can know any more.
+    """Close runs whose state stays unknown.
 
     Their state becomes FORGOTTEN. No job is cancelled, and no file is deleted. It asks for confirmation first.
     """

@@ -144,10 +144,10 @@ def retry(run: flags.OneRun, json: flags.Json = False) -> None:
     """
     from hpclaunch.actions import retry, states
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show import console, submission
 
     (found,) = states.find(System(warn=console.warn), [run])
-    console.show_run(retry.retry(found, console.say), json)
+    submission.show_run(retry.retry(found, console.say), json)
 
 
 @app.command("resume")
@@ -166,7 +166,7 @@ def resume(
     """
     from hpclaunch.actions import resume, states
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show import console, submission
 
     system = System(warn=console.warn)
     (found,) = states.find(system, [run])
@@ -174,7 +174,7 @@ def resume(
     resumed, warnings = resume.resume(system, found, changes)
     for text in warnings:
         console.warn(text)
-    console.show_run(resumed, json)
+    submission.show_run(resumed, json)
 
 
 @app.command("results")

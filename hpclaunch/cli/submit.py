@@ -68,7 +68,7 @@ def submit(
     from hpclaunch.actions import preflight
     from hpclaunch.actions.submit import follow_live_limit
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show import console, submission
 
     if full and not dry_run:
         raise InvalidRequest(Fault(where="--full", what="works only with --dry-run", next="--dry-run --full"))
@@ -104,7 +104,7 @@ def submit(
     prepared = _prepare(system, request, runs_dir)
     if test_only:
         prepared = follow_live_limit(system, prepared)
-        console.show_estimate(prepared.spec, preflight.estimate(prepared), json)
+        submission.show_estimate(prepared.spec, preflight.estimate(prepared), json)
     elif dry_run:
         _show_script(_checked_script(system, prepared, full), json)
     else:
@@ -157,7 +157,7 @@ def render(
     from hpclaunch.actions import script_file
     from hpclaunch.actions.start import create_run
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show import console, submission
 
     request = Request(
         target=target,
@@ -203,29 +203,29 @@ def render(
             f"unset these variables first, as they override the script with {start_command}: {', '.join(stray)}"
         )
     console.say(f"rendered; to submit it: {start_command} {output}")
-    console.show_run(run, json, prepared.spec.recipe)
+    submission.show_run(run, json, prepared.spec.recipe)
 
 
 def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared:
     """Prepare the submission, and show its choices with their origins."""
     from hpclaunch.actions import preflight
     from hpclaunch.actions.submit import prepare
-    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show import submission
 
     prepared = prepare(system, request, runs_dir)
     notices = [*prepared.notices, *preflight.remarks(prepared)]
-    console.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
-    console.show_advice(prepared.case.advice.why)
-    console.show_recipe(prepared.spec.recipe)
+    submission.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
+    submission.show_advice(prepared.case.advice.why)
+    submission.show_recipe(prepared.spec.recipe)
     return prepared
 
 
 def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Prepared:
     """Return the submission with the script to print; warns of what is missing on this machine. Raises Refused."""
     from hpclaunch.actions import preflight, submit
-    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show import submission
 
-    console.warn_missing(preflight.missing(prepared))
+    submission.warn_missing(preflight.missing(prepared))
     preflight.check_resolved(prepared)
     return submit.standalone(system, prepared) if standalone else prepared
 
@@ -233,15 +233,15 @@ def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Pre
 def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
     """Submit and show the run; with ``wait`` follow it to its end and exit with 0 if it completed."""
     from hpclaunch.actions.start import start
-    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show import submission
     from hpclaunch.cli.watch import watch, watch_all
 
     run = start(system, prepared)
     if not wait:
-        console.show_run(run, json, prepared.spec.recipe)
-        console.show_next(run)
+        submission.show_run(run, json, prepared.spec.recipe)
+        submission.show_next(run)
         return
-    console.show_submitted(run, f"; run directory {run.path}")
+    submission.show_submitted(run, f"; run directory {run.path}")
     if run.tasks:
         (ended,) = watch_all([run], None, 0, json)
         raise typer.Exit(0 if ended.state == "COMPLETED" else 1)

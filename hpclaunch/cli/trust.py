@@ -33,7 +33,8 @@ def trust(
     if list_ and (remove or folder is not None):
         what = "changes nothing, so it excludes --remove and a folder"
         raise InvalidRequest(Fault(where="--list", what=what, next="hpclaunch trust --list"))
-    environment, place = System().environment, folder or Path.cwd()
+    system = System()
+    environment, place = system.environment, folder or system.cwd
     if list_:
         changed = trust_actions.trusted_folders(environment)
     elif remove:

@@ -18,7 +18,7 @@ _MOST_NAMED = 5
 def watch(run: Run, json: bool) -> None:
     """Follow a run to its end. Ctrl-C detaches, and the run continues."""
     from hpclaunch.actions import wait as wait_actions
-    from hpclaunch.cli.show import console
+    from hpclaunch.cli.show import console, submission
 
     last, shown = run, ""
     try:
@@ -31,7 +31,7 @@ def watch(run: Run, json: bool) -> None:
     except KeyboardInterrupt:
         console.say(f"\n{_detach_message([run])}")
         raise typer.Exit(130) from None
-    console.show_end(last, json)
+    submission.show_end(last, json)
     raise typer.Exit(0 if last.state == "COMPLETED" else 1)
 
 

@@ -87,12 +87,20 @@ def _typed_reason(typed: int, samples: int, noise: NoiseScale | None, critical: 
     allowed = bound_of(samples, noise)
     above = typed > allowed
     known = f"{critical.samples:.0f}" if critical.samples is not None else "not known"
-    warning = f"global batch size kept as typed: B = {typed}, sqrt(N) = {math.sqrt(samples):.0f}, B_crit = {known}"
-    warning += f"; the data set has only {samples} samples, so a step cannot use more" if typed > samples else ""
+    root = f"sqrt(N) = {math.sqrt(samples):.0f}"
+    if noise is not None and noise.trustworthy:
+        bounds = f"measured noise scale of {noise.value:.0f} ({root}, B_crit = {known})"
+    else:
+        bounds = f"recommended {root} (B_crit = {known})"
+    warning = f"the global batch size B = {typed} is above the {bounds}"
+    if typed > samples:
+        warning += f"; the data set has only {samples} samples, so a step cannot use more"
+    else:
+        warning += ": a larger batch gains less from each sample"
     return Reason(
         rule="a typed value overrides the rules",
         numbers=_numbers(typed, samples, noise, critical),
-        verdict=f"{typed} samples, as typed; {'above' if above else 'within'} the {allowed} of an automatic choice",
+        verdict=f"{typed} samples, as requested; {'above' if above else 'within'} the {allowed} of an automatic choice",
         source=SOURCE,
         warning=warning if above else "",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import median
 
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.hardware import Compute
@@ -183,6 +182,8 @@ def _start(points: Sequence[Measured], machine: Machine, prior: Prior) -> Timing
     known = [point.straggling for point in points if point.straggling]
     if not known:
         return start
+    from statistics import median  # takes 5 ms, which a submission without measurements does not need
+
     index = QUANTITIES.index("straggling")
     deviations = (*start.deviations[:index], MEASURED_STRAGGLING, *start.deviations[index + 1 :])
     return replace(start, straggling=median(known), straggling_origin="profile", deviations=deviations)

@@ -41,10 +41,11 @@ def trade_off(run: Candidate, weight: float) -> float:
 
 
 def marginal_efficiency(smaller: Candidate, larger: Candidate) -> float:
-    """Return time(p/2) / (2 time(p)): the share of the throughput per rank that a doubling of the ranks keeps.
+    """Return time(p/2) / (2 time(p)): 1 if a doubling of the ranks halves the time, 1/2 if it gains nothing.
 
-    It is at most 1: where more nodes hold the data set in their memory, a doubling may gain more than it costs. Another
-    ratio of ranks is converted to one doubling. Raises ValueError unless ``larger`` has more ranks.
+    It is at most 1, also where more nodes hold the data set in their memory and are more than twice as fast: that part
+    of the gain is not one of more ranks. Another ratio of ranks is converted to one doubling. Raises ValueError unless
+    ``larger`` has more ranks.
     """
     if larger.ranks <= smaller.ranks:
         raise ValueError("marginal efficiency compares a candidate with one of fewer ranks")
@@ -216,8 +217,8 @@ def _warnings(best: Appraisal | None, objective: Objective, single: Candidate | 
     if not best.worthwhile:
         found.append(f"throughput per node fell to {best.marginal:.0%} at the last doubling, which the deadline needs")
     if single is not None and chosen is not single and chosen.time_s.middle > single.time_s.middle:
-        slower = chosen.time_s.middle / single.time_s.middle
-        found.append(f"{slower:.2g} times slower than one process: do not distribute this run")
+        times = f"{time_words(chosen.time_s.middle)} instead of {time_words(single.time_s.middle)}"
+        found.append(f"slower than one process ({times}): do not distribute this run")
     if objective.deadline_s is not None and chosen.time_s.high + chosen.wait_s > objective.deadline_s:
         found.append("the deadline is met in at least half of all cases, but in fewer than 90 %")
     if objective.budget is not None and chosen.cost.high > objective.budget:

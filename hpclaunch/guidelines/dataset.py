@@ -76,6 +76,7 @@ def judge_dataset(samples: int, parameters: float) -> DatasetAdvice:
     else:
         verdict = "small"
         text = f"smaller than that of {nearest.name}, with fewer samples per parameter than any project that converged"
+    size = f"{parameters / 1e6:,.1f} million"
     return DatasetAdvice(
         verdict=verdict,
         nearest=nearest,
@@ -91,6 +92,6 @@ def judge_dataset(samples: int, parameters: float) -> DatasetAdvice:
             ),
             verdict=text,
             source=SOURCE,
-            warning=f"the data set is small for {parameters:.3g} parameters" if verdict == "small" else "",
+            warning=f"the data set is small for {size} parameters" if verdict == "small" else "",
         ),
     )

@@ -146,8 +146,7 @@ def _kept_words(current: str, batch: int, row: Published | None) -> str:
         return f"keep {current}"
     if batch <= row.batch:
         return f"keep {current}: it was used for {row.task} with batch sizes up to {row.batch}"
-    beyond = f"beyond the {row.batch} samples that were measured for {row.task}"
-    return f"keep {current}, {beyond}: no other optimizer was published for more"
+    return f"keep {current}; its published results for {row.task} end at a batch size of {row.batch}"
 
 
 def _warn_beyond_published(name: str, batch: int, row: Published | None) -> str:

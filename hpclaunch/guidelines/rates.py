@@ -124,7 +124,7 @@ def scale_rate(
         reason=Reason(
             rule="weak scaling: the learning rate grows with the global batch size",
             numbers=numbers,
-            verdict=f"{base.rate * grown:.4g} = {base.rate:.4g} x {grown:.4g} ({chosen}{stops})",
+            verdict=f"{base.rate * grown:.4g} = {base.rate:.4g} x {grown:.4g} ({chosen} scaling{stops})",
             source=f"{SOURCES[chosen]}; {row.source}" if row and chosen == "linear" else SOURCES[chosen],
         ),
     )

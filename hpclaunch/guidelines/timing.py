@@ -20,6 +20,9 @@ MODEL_ERROR = 0.03
 """The same after a measurement."""
 OF_A_DOUBLING = 0.03
 """The same for every doubling of the ranks beyond what was measured."""
+OF_A_SLOWDOWN = 0.3
+"""The same, relative to the part of a step that is slow-down: whether this part stays or grows with the ranks is not
+known. If it grows with sqrt(ln p), like the largest of p random delays, it is 1.41 times as long on 4 ranks as on 2."""
 OF_A_BATCH = 0.03
 """The same for every doubling or halving of the batch per rank from the nearest measured one."""
 
@@ -68,13 +71,15 @@ class Timing:
     def model_error(self, ranks: int, per_rank: float) -> float:
         """Return the standard deviation of the logarithm of a step's time that comes from the model itself.
 
-        It grows with the doublings of the ranks beyond the measured ones, and with the change of the batch per rank.
+        It grows with the doublings of the ranks beyond the measured ones, more if the step slows down on several nodes,
+        and with the change of the batch per rank.
         """
         if not self.most_ranks:
             return UNMEASURED_ERROR
         doublings = max(0.0, math.log2(ranks / self.most_ranks))
         changes = min(abs(math.log2(per_rank / batch)) for batch in self.batches)
-        return math.hypot(MODEL_ERROR, OF_A_DOUBLING * doublings, OF_A_BATCH * changes, self.strain)
+        growth = OF_A_SLOWDOWN * self.slowdown / (1 + self.slowdown)
+        return math.hypot(MODEL_ERROR, OF_A_DOUBLING * doublings, growth * doublings, OF_A_BATCH * changes, self.strain)
 
 
 def independent() -> tuple[tuple[float, ...], ...]:

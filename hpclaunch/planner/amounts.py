@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from hpclaunch.guidelines.intervals import Interval
+
+STEP = 300
+"""A proposed walltime is rounded up to a multiple of this, in seconds."""
 
 _UNITS = ((1, "s"), (60, "min"), (3600, "h"), (86400, "d"))
 _SUFFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -40,3 +45,8 @@ def time_of(seconds: float) -> str:
 def unit_of_time(seconds: float) -> tuple[int, str]:
     """Return a unit (in seconds) and its name. From two of a unit on, as 90 min reads better than 1.5 h."""
     return next(((size, unit) for size, unit in reversed(_UNITS) if seconds >= 2 * size), _UNITS[0])
+
+
+def walltime_for(time_s: Interval) -> int:
+    """Return the walltime in seconds that is enough for a run in nine of ten cases."""
+    return math.ceil(time_s.high / STEP) * STEP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hpclaunch.guidelines.candidates import Candidate
+from hpclaunch.planner.amounts import time_of
 from hpclaunch.planner.prediction import TWO_BATCHES, Predictor
 from hpclaunch.planner.question import Question
 from hpclaunch.planner.strategy import traffic_of
@@ -17,6 +18,8 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
     timing, found, target = predictor.timing, list(assumed), predictor.question.case.request.target
     if timing is None:
         found.insert(0, f"speed of {predictor.node.device}: not known; hpclaunch profile {target} measures it")
+    elif not predictor.question.evidence.points:
+        found = [*_guessed_speed(predictor), *found]
     if not predictor.work.optimizer_known:
         found.append("optimizer: not given, or not known; memory and rates are those of Adam")
     if predictor.strategy.parallelism.gpus_per_replica > 1 and traffic_of(predictor.figures).guessed:
@@ -28,13 +31,23 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
     return (*found, *_reading_assumptions(predictor, row), *_queue_assumptions(predictor.question))
 
 
+def _guessed_speed(predictor: Predictor) -> list[str]:
+    """Return the assumption about a device of which no published throughput was compared with its estimate."""
+    device = predictor.node.speed
+    if device is None or not device.is_guess:
+        return []
+    return [
+        f"speed of {device.name}: a guess within a factor of {1 + device.spread:g}, from its peaks ({device.source})"
+    ]
+
+
 def _time_assumptions(predictor: Predictor, run: Candidate) -> list[str]:
     """Return what was not measured of the time, with the values that are counted instead."""
     timing, found = predictor.timing, []
     if predictor.question.evidence.overhead_s is None:
         found.append(
-            f"outside the steps: not measured; start-up and staging take {run.once_s.middle:.2g} s, evaluation and"
-            f" checkpoints {run.between_s.middle:.2g} s in all, within a factor of 2"
+            f"outside the steps: not measured; start-up and staging take {time_of(run.once_s.middle)}, evaluation and"
+            f" checkpoints {time_of(run.between_s.middle)} in all, within a factor of 2"
         )
     if timing is not None and len(timing.batches) < TWO_BATCHES:
         found.append(

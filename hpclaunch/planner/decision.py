@@ -98,8 +98,8 @@ def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice:
     if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
         return f"{nodes}, B = {batch}; more ranks are not possible: {rows[-1].obstacles[0]}"
     weight, parts = predictor.question.objective.weight, any(is_part_of_node(predictor, other) for other in tried)
-    compared = f"{len(tried)} sizes" if parts else f"{len(tried)} node counts"
-    return f"{nodes}, B = {batch}: least time^{weight:.2g} x cost^{1 - weight:.2g} of {compared}"
+    compared = f"{len(tried)} layouts" if parts else f"{len(tried)} node counts"
+    return f"{nodes}, B = {batch}: the best of {compared} (least time^{weight:.2g} x cost^{1 - weight:.2g})"
 
 
 def _nodes_in_words(predictor: Predictor, row: PlanRow) -> str:

@@ -173,6 +173,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         gpus_per_node=gpus_of(first),
         trust=trust_of(question.evidence),
         efficiency=_efficiency_of(predictor, row),
+        batch_alone=predictor.best_batch_alone if row.throughput and not predictor.is_split else None,
         known=True,
         summary=decision.summary,
         parallelism=predictor.strategy.parallelism,

@@ -134,7 +134,7 @@ def _warm_up(recipe: Recipe) -> str:
 
 def _rates_to_try(recipe: Recipe, rate: Rate, efficiency: StatisticalEfficiency | None) -> tuple[float, float]:
     """Return the rates by the guidelines' rules, square root and linear; for LARS and LAMB, around their own rate."""
-    if recipe.optimizer.changed:
+    if recipe.is_start:
         return rate.scaled / STARTING_VALUE, rate.scaled * STARTING_VALUE
     base = efficiency.base if efficiency else None
     growth = recipe.batch.total / base if base else 1.0
@@ -154,6 +154,10 @@ def _time(plan: Forecast, row: PlanRow | None) -> Headline:
 def _cost(plan: Forecast, row: PlanRow | None) -> Headline:
     run = row.candidate if row else None
     unit = f"{plan.unit}s"
+    if run is not None and run.cost.low == run.cost.high:
+        words = f"{shorten(run.cost.middle)} {plan.unit if run.cost.middle == 1 else unit}"
+        least = Headline(name="cost", value=words, range="the least charge", trust=plan.trust, unit=unit)
+        return _add_numbers(least, run.cost)
     if run is None:
         return Headline(name="cost", value=UNKNOWN, range=UNKNOWN, trust=plan.trust, unit=unit)
     value, reach = f"{shorten(run.cost.middle)} {unit}", range_of(run.cost, " to ")

@@ -39,7 +39,7 @@ def node_of(node: NodeType, layout: Layout) -> NodeModel:
     return NodeModel(
         ranks=layout.tasks_per_node,
         on_gpus=on_gpus,
-        speed=_device_of(node, layout, on_gpus, assumed),
+        speed=_device_of(node, layout, on_gpus),
         device=model,
         cores=node.cores,
         links=_links(node, on_gpus, assumed),
@@ -48,18 +48,13 @@ def node_of(node: NodeType, layout: Layout) -> NodeModel:
     )
 
 
-def _device_of(node: NodeType, layout: Layout, on_gpus: bool, assumed: list[str]) -> Device | None:
-    """Return the device of a rank, with a line if no published throughput of it was compared with its estimate."""
+def _device_of(node: NodeType, layout: Layout, on_gpus: bool) -> Device | None:
+    """Return the device of a rank."""
     if on_gpus:
         gpu = gpu_named(node.gpu_model, node.gpu_memory_gb)
-        device = device_of_gpu(gpu) if gpu else None
-    else:
-        cpu, cores = cpu_named(node.cpu), node.cores
-        device = device_of_cpu(cpu, cores, node.sockets or 1, layout.tasks_per_node) if cpu and cores else None
-    if device is not None and device.is_guess:
-        width = f"a factor of {1 + device.spread:g}"
-        assumed.append(f"speed of {device.name}: a guess within {width}, from its peaks ({device.source})")
-    return device
+        return device_of_gpu(gpu) if gpu else None
+    cpu, cores = cpu_named(node.cpu), node.cores
+    return device_of_cpu(cpu, cores, node.sockets or 1, layout.tasks_per_node) if cpu and cores else None
 
 
 def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:

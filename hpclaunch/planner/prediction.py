@@ -22,7 +22,6 @@ from hpclaunch.planner.fit import Strategy
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
 from hpclaunch.planner.question import Question, Trial
-from hpclaunch.planner.strategy import shared_timing
 from hpclaunch.planner.workload import Workload
 
 TWO_BATCHES = 2
@@ -87,7 +86,11 @@ class Predictor:
             accumulation=batch.accumulation,
         )
         share = trial.ranks_per_node / self.node.ranks
-        timing = shared_timing(self.timing_on(used, share), self.figures, gpus, self.node)
+        timing = self.timing_on(used, share)
+        if self.is_split:
+            from hpclaunch.planner.strategy import shared_timing  # heavy, and few models are split
+
+            timing = shared_timing(timing, self.figures, gpus, self.node)
         return throughput(shape, self.moved(gpus), Machine(links=links), timing, self.single_rate(gpus))
 
     def timing_on(self, nodes: int, share: float = 1.0) -> Timing:
@@ -112,6 +115,11 @@ class Predictor:
         timing = self.timing_on(MOST_NODES, 1 / self.node.ranks)
         step = step_time(shape, self.moved(), Machine(links=self.node.links), timing)
         return shape.samples / step.total_s
+
+    @property
+    def is_split(self) -> bool:
+        """Whether several GPUs hold one replica."""
+        return self.strategy.parallelism.gpus_per_replica > 1
 
     @property
     def best_batch_alone(self) -> int:

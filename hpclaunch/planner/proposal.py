@@ -10,11 +10,9 @@ from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_memory, format_walltime
 from hpclaunch.guidelines.candidates import Candidate
 from hpclaunch.guidelines.choice import NodeChoice, Objective, relaxed
+from hpclaunch.planner.amounts import walltime_for
 from hpclaunch.planner.question import Question, Trial, trial_of
 from hpclaunch.planner.workload import Workload
-
-STEP = 300
-"""A proposed walltime is rounded up to a multiple of this, in seconds."""
 
 
 def command_of(
@@ -79,7 +77,7 @@ def length_of(question: Question, trial: Trial, found: Candidate | None) -> Leng
     typed, default = question.case.request.walltime, trial.sizing.placement.walltime
     if found is None or not default or found.time_s.high <= (typed or default):
         return Length()
-    needed = math.ceil(found.time_s.high / STEP) * STEP
+    needed = walltime_for(found.time_s)
     limit = int(typed or trial.bill.walltime_s or needed)
     asked = None if typed else needed
     if needed <= limit:

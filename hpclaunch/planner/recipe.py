@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from hpclaunch.config.job import Role
@@ -29,7 +29,7 @@ from hpclaunch.guidelines.rates import (
 )
 from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, facts_of, optimizer_of
-from hpclaunch.planner.workload import RULES, Workload
+from hpclaunch.planner.workload import RULES, WRITTEN, Workload
 
 _JOB_NAMES = {rule: word for word, rule in RULES.items()}
 ROLES: tuple[Role, ...] = (
@@ -38,6 +38,8 @@ ROLES: tuple[Role, ...] = (
 )
 """The roles that a recipe decides."""
 CLOSE = 1e-3
+OWN_RATES: dict[str, Callable[[float], Rate]] = {"lars": lars_rate, "lamb": lamb_rate}
+"""Optimizers whose publications give a rate for a batch. A rate that was tuned for another optimizer does not suit."""
 
 
 @record
@@ -46,7 +48,8 @@ class Recipe:
 
     ``wanted``: the values of the recipe, by parameter name; ``settings``: those that are neither typed nor the job's
     own already; ``decides``: the parameters that a recipe is about. ``kept_rate``: the rate's reason, with a warning if
-    a typed rate differs; ``other_rate``: what it is in training then.
+    a typed rate differs; ``other_rate``: what it is in training then. ``is_start``: the rate is the optimizer's own
+    starting value. ``doubt``: a warning that the job's rate was tuned for another optimizer; empty: it was not.
     """
 
     batch: Batch
@@ -60,6 +63,8 @@ class Recipe:
     warm_up: Warmup
     decay: Decay
     epochs: float
+    is_start: bool = False
+    doubt: str = ""
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -85,9 +90,10 @@ def own_batch(work: Workload, replicas: int, largest: int) -> Batch | None:
 
 @record
 class _Rules:
-    """What the rules give for a batch: optimizer, rate, warm-up, decay and epochs."""
+    """What the rules give for a batch; ``is_start``: the rate is the optimizer's own, whatever the job's rate is."""
 
     optimizer: OptimizerAdvice
+    is_start: bool
     rate: Rate | None
     warm_up: Warmup
     decay: Decay
@@ -109,6 +115,8 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
     }
     rate, scaling = rules.rate, settings.get("scale_learning_rate", work.scaling)
     other = None if rate is None else _other_rate(rate, batch, work, scaling)
+    doubt = "" if rate is None or rules.is_start or work.rate_fits else _foreign_rate(work)
+    kept = None if rate is None else _kept_rate(rate, other, batch.total)
     return Recipe(
         batch=batch,
         settings=_pairs_of(work, settings),
@@ -116,11 +124,22 @@ def recipe_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> Recipe:
         decides=tuple(work.names[role] for role in ROLES if role in work.names),
         optimizer=rules.optimizer,
         rate=rate,
-        kept_rate=None if rate is None else _kept_rate(rate, other, batch.total),
+        kept_rate=replace(kept, warning=doubt) if kept and doubt else kept,
         other_rate=other,
         warm_up=rules.warm_up,
         decay=rules.decay,
         epochs=rules.epochs,
+        is_start=rules.is_start,
+        doubt=doubt,
+    )
+
+
+def _foreign_rate(work: Workload) -> str:
+    """Return the warning about a rate that was tuned for another optimizer than the typed one."""
+    name = work.names["learning_rate"]
+    own, other = (WRITTEN.get(optimizer, optimizer) for optimizer in (work.tuned_for, work.optimizer))
+    return (
+        f"the job's {name}={work.learning_rate:g} was tuned for {own}, not for {other}: choose one with --set {name}=…"
     )
 
 
@@ -130,14 +149,13 @@ def _rules_at(batch: Batch, work: Workload, noise: NoiseScale | None) -> _Rules:
     facts = facts_of(work, critical_batch_of(work, noise), noise)
     epochs = epochs_model_of(work, total, facts).at(total).middle
     optimizer = optimizer_of(work, total, facts)
-    own_warmup, own_decay = (0.0, "") if optimizer.changed else (work.warmup_epochs, work.decay)
-    if optimizer.changed:
-        rate: Rate | None = lamb_rate(total) if optimizer.name == "lamb" else lars_rate(total)
-    else:
-        rate = _scaled_rate(total, work, facts)
+    foreign = work.learning_rate is not None and not work.rate_fits
+    is_start = optimizer.changed or (foreign and optimizer.name in OWN_RATES)
+    own_warmup, own_decay = (0.0, "") if is_start else (work.warmup_epochs, work.decay)
     return _Rules(
         optimizer=optimizer,
-        rate=rate,
+        is_start=is_start,
+        rate=OWN_RATES[optimizer.name](total) if is_start else _scaled_rate(total, work, facts),
         warm_up=warm_up(total / base, optimizer.name, epochs=epochs, own=own_warmup),
         decay=choose_decay(optimizer.name, own=own_decay),
         epochs=epochs,
@@ -154,11 +172,11 @@ def _advised_values(rules: _Rules, batch: Batch, work: Workload) -> dict[Role, s
         wanted["optimizer"] = optimizer.name
     if rules.rate is not None:
         # If the ranks divide a global batch, their scaling rules cannot know how much it has grown.
-        as_number = optimizer.changed or work.global_batch is not None
+        as_number = rules.is_start or work.global_batch is not None
         wanted |= _rate_settings(rules.rate, batch, work, as_number=as_number)
     if batch.total > (work.base_batch or batch.total):
         wanted["warmup_epochs"] = f"{rules.warm_up.epochs:.3g}"
-        wanted |= {"decay": decay.name} if optimizer.changed or not work.decay else {}
+        wanted |= {"decay": decay.name} if rules.is_start or not work.decay else {}
         wanted |= {"decay_power": f"{decay.power:g}"} if decay.power else {}
     return wanted
 

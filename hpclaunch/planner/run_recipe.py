@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 from hpclaunch.config.job import Job, Role
@@ -109,12 +110,16 @@ class RunQuestion:
 
 @record
 class Applied:
-    """What a recipe changes: the job's defaults in ``settings``, and values that differ between runs of a sweep."""
+    """What a recipe changes: the job's defaults in ``settings``, and values that differ between runs of a sweep.
+
+    ``batches``: the typed and swept values of every run with its global batch, as far as batches are known.
+    """
 
     settings: Pairs
     recipe: RunRecipe
     followers: Followers | None = None
     warnings: tuple[str, ...] = ()
+    batches: tuple[tuple[Pairs, Batch], ...] = ()
 
 
 def apply_recipe(question: RunQuestion) -> Applied:
@@ -135,7 +140,9 @@ def apply_recipe(question: RunQuestion) -> Applied:
         for name, text in question.free(question.typed)
         if _differs(rows[name], text, spell(rows[name].default))
     ]
-    return _explain(question, known, (*own, *common), followers)
+    found = _explain(question, known, (*own, *common), followers)
+    values = tuple((*typed, *swept) for swept in combined)
+    return replace(found, batches=tuple((pairs, one.batch) for pairs, one in zip(values, known, strict=True)))
 
 
 def _unknown_batch(question: RunQuestion) -> Applied:
@@ -187,7 +194,9 @@ def _explain(question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, 
             *_set_words(settings, followers),
         ),
     )
-    warnings = _warnings(question, totals[-1], words)
+    words = [f"typed against the advice: {', '.join(words)}"] if words else []
+    doubts = dict.fromkeys(recipe.doubt for recipe in recipes if recipe.doubt)
+    warnings = _warnings(question, totals[-1], [*words, *doubts])
     return Applied(settings=settings, recipe=record, followers=followers, warnings=warnings)
 
 
@@ -268,11 +277,11 @@ def _set_words(settings: Pairs, followers: Followers | None) -> tuple[str, ...]:
         return ("nothing to set: the job file has these values",)
     words = " ".join(f"{name}={text}" for name, text in settings)
     other = f"by {', '.join(followers.by)}: {', '.join(name for name, _ in followers.values)}" if followers else ""
-    return (f"set: {'; '.join(filter(None, (words, other)))} (--recipe job: none of this)",)
+    return (f"set: {'; '.join(filter(None, (words, other)))} (--recipe job: as in the job file)",)
 
 
 def _warnings(question: RunQuestion, largest: int, against: Sequence[str]) -> tuple[str, ...]:
-    """Return one warning of what was typed against the advice; none if nothing was."""
+    """Return one warning, of the ``largest`` batch and of what was typed ``against`` the advice; none without these."""
     found, work = [], question.work(question.settings)
     if question.axes or not question.is_planned(work):
         critical = critical_batch_of(work, question.noise)
@@ -280,7 +289,5 @@ def _warnings(question: RunQuestion, largest: int, against: Sequence[str]) -> tu
     own = question.job.recipes.get(question.name)
     if own and own.global_batch not in (None, largest):
         found.append(f"the recipe {question.name} is for B = {own.global_batch}")
-    if against:
-        found.append(f"typed against the advice: {', '.join(against)}")
-    text = "; ".join(filter(None, found))
+    text = "; ".join(filter(None, (*found, *against)))
     return (text,) if text else ()

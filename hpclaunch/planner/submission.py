@@ -1,6 +1,7 @@
 """What ``submit`` uses of the planner: the recipe, and the node count where none is given, with reason and objections.
 
-With a given node count it is light: it predicts no throughput, and reads no measurement where there is none.
+With a given node count it is light: it predicts the time of that count alone, to compare it with the walltime, and
+reads no measurement where there is none.
 """
 
 from __future__ import annotations
@@ -10,22 +11,34 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.config.job import AS_WRITTEN
 from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
-from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.planner.measured.calibrations import has_measurements
 from hpclaunch.planner.room import room_of
-from hpclaunch.planner.run_recipe import RunQuestion, apply_recipe
+from hpclaunch.planner.run_recipe import Applied, RunQuestion, apply_recipe
 from hpclaunch.planner.workload import divided_batch, stored_figures, workload_of
 from hpclaunch.resolve.case import Advice, Case
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.resolve.recipes import as_typed, named_settings, recipe_name_of
-from hpclaunch.resolve.sizing import sizing_of
+from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.strategies import replicas_of
 from hpclaunch.resolve.sweep import axes_of
 
 if TYPE_CHECKING:
+    from hpclaunch.planner.question import Evidence
     from hpclaunch.planner.values import Forecast
+
+
+@record
+class _SizedRun:
+    """A run with the layout that it really has; ``evidence`` is None where nothing of its job was measured."""
+
+    case: Case
+    sizing: Sizing
+    figures: ModelFigures | None
+    evidence: Evidence | None
 
 
 def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
@@ -35,10 +48,10 @@ def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     split is refused: hpclaunch cannot run such a job yet.
     """
     figures = stored_figures(case.job) or _looked_up_figures(case)
-    question = _question(case, figures)
-    horovod = case.request.strategy in (None, HOROVOD)
+    run = _sized_run(case, figures)
+    question, horovod = _question(run), case.request.strategy in (None, HOROVOD)
     if figures is None or not horovod or (given and question.fits_one_gpu):
-        return _add_recipe(Advice(), question)
+        return _add_recipe(Advice(), run, question)
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.finished_runs import evidence_for
     from hpclaunch.planner.question import Question
@@ -48,17 +61,24 @@ def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     try:
         plan = forecast(Question(case=asked, figures=figures, evidence=evidence_for(asked), global_batch=divided))
     except Refused:  # resolve finds these limits of the site again, with every other reason
-        return _add_recipe(Advice(), question)
+        return _add_recipe(Advice(), run, question)
     advice, row = _node_advice(plan, asked), plan.chosen
-    question = _question(replace(case, advice=advice), figures)
+    run = _sized_run(replace(case, advice=advice), figures)
+    question = _question(run)
     batch = row.batch if row and not given else None
-    return _add_recipe(advice, replace(question, planned=batch, replicas=batch.replicas) if batch else question)
+    if batch is not None:
+        question = replace(question, planned=batch, replicas=batch.replicas)
+    return _add_recipe(advice, run, question)
 
 
-def _question(case: Case, figures: ModelFigures | None) -> RunQuestion:
-    """Return the question for the recipe, with the layout that the run really has."""
-    request = case.request
+def _sized_run(case: Case, figures: ModelFigures | None) -> _SizedRun:
     sizing = sizing_of(replace(case, needs_account=False), Decisions())
+    return _SizedRun(case=case, sizing=sizing, figures=figures, evidence=_evidence_of(case))
+
+
+def _question(run: _SizedRun) -> RunQuestion:
+    """Return the question for the recipe."""
+    case, request, sizing = run.case, run.case.request, run.sizing
     return RunQuestion(
         job=case.job,
         name=recipe_name_of(case),
@@ -67,17 +87,31 @@ def _question(case: Case, figures: ModelFigures | None) -> RunQuestion:
         axes=axes_of(case.job, request),
         replicas=replicas_of(request, sizing.layout),
         room=room_of(case.node(sizing.node_type), sizing.layout),
-        figures=figures,
-        noise=_noise_of(case),
+        figures=run.figures,
+        noise=run.evidence.noise if run.evidence else None,
     )
 
 
-def _add_recipe(advice: Advice, question: RunQuestion) -> tuple[Advice, Pairs]:
+def _add_recipe(advice: Advice, run: _SizedRun, question: RunQuestion) -> tuple[Advice, Pairs]:
     """Return the advice with the recipe, and the parameters that it changes."""
     if question.name == AS_WRITTEN:
         return replace(advice, recipe=RunRecipe(name=AS_WRITTEN)), ()
     found = apply_recipe(question)
-    return replace(advice, recipe=found.recipe, followers=found.followers, warnings=found.warnings), found.settings
+    warnings = (*found.warnings, *_walltime_warnings(run, question, found))
+    return replace(advice, recipe=found.recipe, followers=found.followers, warnings=warnings), found.settings
+
+
+def _walltime_warnings(run: _SizedRun, question: RunQuestion, found: Applied) -> tuple[str, ...]:
+    """Return the warning about a walltime that may be too short, if the time of the run can be predicted."""
+    horovod = run.case.request.strategy in (None, HOROVOD)
+    if run.figures is None or not question.fits_one_gpu or not horovod or is_synthetic(run.case):
+        return ()
+    from hpclaunch.planner.question import Evidence
+    from hpclaunch.planner.walltime import PlannedTraining, walltime_warning
+
+    trainings = [PlannedTraining(work=question.work(typed), batch=batch) for typed, batch in found.batches]
+    warning = walltime_warning(run.case, run.sizing, run.figures, run.evidence or Evidence(), trainings)
+    return (warning,) if warning else ()
 
 
 def _looked_up_figures(case: Case) -> ModelFigures | None:
@@ -119,10 +153,10 @@ def _own_batch(plan: Forecast, case: Case) -> str:
     return "" if own in (None, row.batch.total) else f"; as submitted, with the job's own batch per rank, B = {own}"
 
 
-def _noise_of(case: Case) -> NoiseScale | None:
-    """Return the measured noise scale, if there are measurements of this job."""
+def _evidence_of(case: Case) -> Evidence | None:
+    """Return the measurements of this job, if there are any."""
     if not has_measurements(case.context.environment, case.calibration_key):
         return None
     from hpclaunch.planner.measured.finished_runs import evidence_for  # takes 15 ms
 
-    return evidence_for(case).noise
+    return evidence_for(case)

@@ -61,8 +61,9 @@ class StatisticalEfficiency:
 class PlanRow:
     """One node count: its ranks, its batch, and its predicted throughput, time and cost, as far as they are known.
 
-    ``obstacles``: why it is not possible, or not feasible. ``marginal``: throughput per rank, relative to that before
-    the last doubling. ``trade_off``: of time and cost; smaller is better. ``whole_nodes``: no other job runs on them.
+    ``obstacles``: why it is not possible, or not feasible. ``marginal``: what the last doubling of the ranks gained, 1
+    if it at least halved the time, 1/2 if it gained nothing. ``trade_off``: of time and cost; smaller is better.
+    ``whole_nodes``: no other job runs on them.
     """
 
     nodes: int
@@ -146,6 +147,7 @@ class Forecast:
     headlines: tuple[Headline, ...] = ()
     gpus_per_node: int = 0
     efficiency: StatisticalEfficiency | None = None
+    batch_alone: int | None = None
     trust: Trust = "guess"
 
     @property

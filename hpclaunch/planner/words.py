@@ -82,8 +82,9 @@ def _rows(plan: Forecast) -> list[str]:
         lines += [line for text in row.obstacles for line in _wrap_text("        - ", text, indent=10)]
     if any(row.candidate for row in plan.rows):
         lines.append("  ranges: 80 % intervals, if the assumptions below hold")
-        lines.append("  eff.: throughput per rank, relative to one rank at its own best batch")
-        lines.append("  marg.: throughput per rank, relative to that before the last doubling")
+        alone = "" if plan.batch_alone is None else f" with batches of {plan.batch_alone}"
+        lines.append(f"  eff.: throughput per rank, relative to one rank alone{alone}")
+        lines.append("  marg.: gain of the last doubling; 100 %: half the time or less, 50 %: no less")
     return lines
 
 

@@ -32,6 +32,10 @@ RULES: dict[str, Rule] = {
 
 ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
 """Roles whose value a plan needs to be above zero."""
+RATE_OF = {"adamw": "adam", "momentum": "sgd", "larc": "sgd"}
+"""Optimizer -> another one whose learning rates are of the same size."""
+WRITTEN = {"momentum": "sgd"}
+"""Optimizer of the memory model -> its name in a job."""
 
 
 @record
@@ -42,8 +46,9 @@ class Workload:
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
     ``per_rank``. ``task``: the name in hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
-    ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``names`` and ``rows``: the
-    parameter of every role that the job has.
+    ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``tuned_for``: the optimizer of
+    the job file, for which its learning rate was tuned. ``names`` and ``rows``: the parameter of every role that the
+    job has.
     """
 
     samples: int
@@ -64,6 +69,7 @@ class Workload:
     decay: str
     optimizer: str
     optimizer_known: bool
+    tuned_for: str
     optimizers: tuple[str, ...] | None
     precision: Precision
     number_format: str
@@ -75,6 +81,12 @@ class Workload:
     def dataset_bytes(self) -> float | None:
         """Bytes of the whole data set, in the form in which it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
+
+    @property
+    def rate_fits(self) -> bool:
+        """Whether the learning rate suits the optimizer: it was typed, or tuned for one with rates of the same size."""
+        alike = RATE_OF.get(self.tuned_for, self.tuned_for) == RATE_OF.get(self.optimizer, self.optimizer)
+        return alike or not self.typed.isdisjoint(("learning_rate", "scale_learning_rate"))
 
     def total_of(self, replicas: int) -> int | None:
         """Return the global batch of so many replicas with the job's batch per rank; None if that is not known."""
@@ -129,6 +141,7 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         decay=_decay(values),
         optimizer=_optimizer(values),
         optimizer_known=str(values.get("optimizer", "")).lower() in SLOTS,
+        tuned_for=_optimizer(_values_of(job, names, {})[0]),
         optimizers=_optimizers(job, training.names.get("optimizer", "optimizer")),
         precision="float32" if number_format == "float32" else "mixed",
         number_format=number_format,

@@ -20,8 +20,6 @@ from hpclaunch.runs.claims import began_by_hand, holder_of, release, reserve
 from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
-from hpclaunch.runs.logs import end_of_log
-from hpclaunch.runs.markers import last_start, mark_cancelled, seconds_until_term, starts_of, was_cancelled
 from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, unlist_own
 from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, RecordChange, Run, change, claim, load, save
 
@@ -41,7 +39,6 @@ __all__ = [
     "claim",
     "create",
     "each",
-    "end_of_log",
     "find",
     "find_all",
     "forget",
@@ -54,12 +51,10 @@ __all__ = [
     "is_unfinished",
     "jobs_of",
     "known",
-    "last_start",
     "list_own",
     "load",
     "load_any",
     "locked",
-    "mark_cancelled",
     "newest_own",
     "numbers",
     "rebuild",
@@ -68,14 +63,11 @@ __all__ = [
     "remember",
     "reserve",
     "save",
-    "seconds_until_term",
     "spelled",
-    "starts_of",
     "swept",
     "task_of",
     "tasks_of",
     "unlist_own",
-    "was_cancelled",
     "whole_of",
     "write_text",
 ]

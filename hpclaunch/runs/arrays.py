@@ -214,21 +214,24 @@ def summary(found: Iterable[Run]) -> RecordChange:
     """
     runs = list(found)
     states = Counter(run.state for run in runs)
+    active = [state for state in _MOST_ACTIVE_FIRST if state in states]
+    # The most active states first; then the most frequent.
+    ordered = dict.fromkeys([*active, *(state for state, _ in states.most_common())])
+    reason = f"{count(len(runs), 'run')}: {', '.join(f'{states[state]} {state}' for state in ordered)}"
     unfinished = [run for run in runs if run.state not in FINAL]
-    failed = next((run for run in runs if run.state != "COMPLETED"), None)
     if unfinished:
-        state = next((state for state in _MOST_ACTIVE_FIRST if state in states), unfinished[0].state)
-        code = ""
-    elif failed:
-        state, code = failed.state, failed.exit_code
-    else:
-        state, code = "COMPLETED", "0:0"
-    # The most active first; then the most frequent.
-    order = [*_MOST_ACTIVE_FIRST, *(state for state, _ in states.most_common())]
-    counts = ", ".join(f"{states[state]} {state}" for state in dict.fromkeys(order) if states[state])
-    reasons = Counter(run.reason for run in unfinished if run.reason).most_common(1)
-    why = f" ({reasons[0][0]})" if reasons else ""
-    return {"state": state, "exit_code": code, "reason": f"{count(len(runs), 'run')}: {counts}{why}"}
+        state = active[0] if active else unfinished[0].state
+        return {"state": state, "exit_code": "", "reason": f"{reason}{_commonest_reason(unfinished)}"}
+    failed = next((run for run in runs if run.state != "COMPLETED"), None)
+    if failed is not None:
+        return {"state": failed.state, "exit_code": failed.exit_code, "reason": reason}
+    return {"state": "COMPLETED", "exit_code": "0:0", "reason": reason}
+
+
+def _commonest_reason(found: Iterable[Run]) -> str:
+    """Return the reason that most of the runs have, in brackets; empty if none has one."""
+    reasons = Counter(run.reason for run in found if run.reason)
+    return f" ({reasons.most_common(1)[0][0]})" if reasons else ""
 
 
 def is_unfinished(array: Run) -> bool:

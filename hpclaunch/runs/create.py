@@ -37,9 +37,10 @@ _RECORDED_VARIABLES = (
 
 @record
 class Submission:
-    """Where a run comes from: the submitting host, its environment, the state of the code, and what was typed."""
+    """Where a run comes from: the submitting host, folder and environment, the state of the code, and the request."""
 
     host: str
+    folder: str = ""
     git: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
@@ -121,16 +122,17 @@ def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submiss
         write_text(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
     write_text(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
     write_text(path / REQUEST, json.dumps(submission.request, indent=2) + "\n")
-    write_text(path / "environment.json", json.dumps(_submission_facts(submission.environment), indent=2) + "\n")
+    write_text(path / "environment.json", json.dumps(_submission_facts(submission), indent=2) + "\n")
 
 
-def _submission_facts(environment: Mapping[str, str]) -> dict[str, Any]:
+def _submission_facts(submission: Submission) -> dict[str, Any]:
     """Return who submitted, where, and with which software; no variable that could hold a secret."""
+    environment = submission.environment
     return {
         "user": _user_name(),
-        "host": os.uname().nodename,
+        "host": submission.host,
         "system": f"{os.uname().sysname} {os.uname().release} {os.uname().machine}",
-        "folder": os.getcwd(),
+        "folder": submission.folder,
         "python": sys.executable,
         "python_version": ".".join(map(str, sys.version_info[:3])),
         "variables": {name: environment[name] for name in _RECORDED_VARIABLES if name in environment},

@@ -15,8 +15,11 @@ _MOST = 100_000
 
 def names_in(nodes: str) -> tuple[str, ...]:
     """Return the names of the nodes in their order; none if the text is damaged."""
+    items = _ITEM.findall(nodes)
+    if ",".join(items) != nodes:
+        return ()
     names: list[str] = []
-    for item in _ITEM.findall(nodes):
+    for item in items:
         names += islice(_expand_item(item), _MOST - len(names))
     return tuple(names)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted
-from hpclaunch.core.files import append_line, json_lines, json_object, read_text, write_text
+from hpclaunch.core.files import append_line, json_lines, json_object, read_bytes, read_text, write_text
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
@@ -31,12 +31,14 @@ FINAL = frozenset(
     }
 )
 """States that do not change any more by themselves. Two are hpclaunch's own: NOT_SUBMITTED (the run was never queued)
-and FORGOTTEN (a person closed it, because nobody can know its state any more)."""
+and FORGOTTEN (a person closed it, because its state stays unknown)."""
 RECORD = "run.json"
 HISTORY = "states.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
 STATE = re.compile("[A-Z_]{1,40}")
 _PART = re.compile("[0-9,-]*")
+_LARGEST_RECORD, _LARGEST_SPEC = 2**20, 6 * 2**20
+"""Bytes of run.json and of spec.json; JSON takes 24 times its size in memory at most."""
 _FROM_SCHEDULER = {"from_scheduler": True}
 """Marks fields that a scheduler reports, again and again: a line of the history is enough to record them."""
 _LINES = json.JSONEncoder(separators=(",\n  ", ": "))
@@ -130,7 +132,7 @@ class Run:
 
     def spec(self) -> dict[str, Any]:
         """Return the spec that the script was rendered from, as plain values; empty if it cannot be read."""
-        return json_object(read_text(self.home / "spec.json"))
+        return json_object(read_text(self.home / "spec.json", _LARGEST_SPEC))
 
     def parameters(self) -> dict[str, str]:
         """Return the values of the job's parameters by name, without those of a sweep (see ``swept``)."""
@@ -207,7 +209,7 @@ def load(path: Path) -> Run:
     NewerFormat if a newer hpclaunch wrote it.
     """
     file = f"{path}/{RECORD}"  # a thousand runs are read at once, and text is faster than Path
-    record = json_object(read_text(file))
+    record = json_object(read_text(file, _LARGEST_RECORD))
     _check_format(file, record.get("format", FORMAT))
     missing = [name for name in _MUST if name not in record]
     if missing:
@@ -278,7 +280,7 @@ def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
         place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
         return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
     try:
-        Path(file).read_bytes()
+        read_bytes(file, _LARGEST_RECORD)  # opens no pipe
     except OSError as error:
         return _unreadable_record(file, error)
     what = f"the record cannot be read: it has no {', '.join(missing)}"

@@ -138,4 +138,6 @@ def _nodes_of(line: re.Match[str], ending: Ending) -> Iterable[str]:
 def merged(excluded: str, more: Iterable[str]) -> str:
     """Return a value for sbatch's --exclude: the nodes excluded before (Slurm's notation) and ``more``."""
     known = names_in(excluded)
-    return ",".join(dict.fromkeys([*([excluded] if excluded else []), *(name for name in more if name not in known)]))
+    return ",".join(
+        dict.fromkeys([*([excluded] if excluded else []), *(name for name in more if name and name not in known)])
+    )

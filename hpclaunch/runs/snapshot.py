@@ -83,6 +83,11 @@ def _is_foreign(folder: Path) -> bool:
     return os.path.exists(folder / "pyvenv.cfg") or os.path.exists(folder / "run.json")
 
 
+def _is_of_kernel(path: Path) -> bool:
+    """Whether a link leads to a file that the kernel makes as it is read: it has no size, and may have no end."""
+    return path.is_symlink() and os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/"))
+
+
 def copy(snapshot: Snapshot, target: Path) -> None:
     """Copy the files to ``target``, and ``hpclaunch.training`` beside them, so that any Python can import it."""
     for name in snapshot.files:

@@ -53,7 +53,7 @@ class Search:
 
 
 @record
-class Cluster:
+class ClusterIdentity:
     """The cluster that a scheduler's programs ask: its name and the hosts of its controllers, the primary one first.
 
     The name is empty if there is no cluster, or if it is not known; so are the controllers.
@@ -80,7 +80,7 @@ class Scheduler(Protocol):
     A job belongs to a run only if its working folder is the run directory: job IDs are given again.
     """
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterIdentity:
         """Return the cluster that its programs ask, on which the job IDs of this machine are valid."""
 
     def objections(self, spec: JobSpec) -> list[Fault]:

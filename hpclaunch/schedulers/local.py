@@ -15,7 +15,7 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text, write_text
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run, began_by_hand
-from hpclaunch.schedulers import Cluster, Estimate, Search, Status
+from hpclaunch.schedulers import ClusterIdentity, Estimate, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
@@ -29,9 +29,9 @@ _PROCESS = "process"
 """The file in a run directory with the number of the run's controller, and its beginning."""
 
 
-def cluster() -> Cluster:
+def cluster() -> ClusterIdentity:
     """Return no cluster: a run is known by its host."""
-    return Cluster()
+    return ClusterIdentity()
 
 
 def objections(spec: JobSpec) -> list[Fault]:

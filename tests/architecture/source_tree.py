@@ -21,6 +21,7 @@ PACKAGE = Path(hpclaunch.__file__).parent
 CHECKOUT = PACKAGE.parent
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_bundled" not in path.parts)
 LAUNCHER = [path for path in MODULES if "training" not in path.parts]
+TESTS = CHECKOUT / "tests"
 TEMPLATES = sorted(bundled("templates").iterdir())
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -152,6 +153,24 @@ def parameters_of_launcher() -> dict[str, int]:
         for node in functions(parsed(path))
         if not is_command(node)
     }
+
+
+def modules_without_test() -> list[str]:
+    """The modules without ``test_NAME.py`` in the same folder of tests/unit or tests/processes.
+
+    Tests of other modules, of the command line and of Slurm may run their lines. Folders without code are left out.
+    """
+    tests = {path.relative_to(TESTS / home) for home in ("unit", "processes") for path in (TESTS / home).rglob("*.py")}
+    found = []
+    for path in MODULES:
+        relative = path.relative_to(PACKAGE)
+        name = relative.parent.name if path.stem == "__init__" else path.stem
+        # The test of a folder's __init__ may stand in the folder or beside it.
+        homes = {relative.parent, relative.parent.parent if path.stem == "__init__" else relative.parent}
+        has_code = any(isinstance(node, Function | ast.ClassDef) for node in ast.walk(parsed(path)))
+        if has_code and not tests & {home / f"test_{name}.py" for home in homes}:
+            found.append(place(path))
+    return found
 
 
 def systems_named(tree: ast.Module) -> Iterator[tuple[str, int]]:

@@ -191,6 +191,27 @@ def test_cancel_asks_scancel(cluster: Desk, run: Path) -> None:
     assert cluster.given("scancel") == ["4711"]
 
 
+@pytest.mark.parametrize(("was", "code"), [("RUNNING", 143), ("PENDING", None)])
+def test_row_12_without_accounting_a_cancelled_run_is_cancelled(
+    cluster: Desk, run: Path, was: str, code: int | None
+) -> None:
+    cluster.fake("squeue", out=f"4711|{was}|None\n")
+    forgetting = f"#!/bin/bash\n: > {cluster.spool}/squeue.out\n"  # Slurm forgets the job at once
+    if code is not None:
+        forgetting += f"mkdir {run}/attempts/4711.0\necho {code} > {run}/attempts/4711.0/exit-code\n"
+    cluster.program("scancel", forgetting)
+    (told,) = cluster.type("cancel", run.name, "--json").json
+    assert (told["state"], told["exit_code"]) == ("CANCELLED", f"{code}:0" if code else "0:0")
+    assert state(cluster)[0] == "CANCELLED"
+
+
+def test_a_job_whose_folder_cannot_be_confirmed_is_not_cancelled(cluster: Desk, run: Path) -> None:
+    cluster.fake("squeue", err="slurm_load_jobs error: Unable to contact slurm controller\n", code=1)
+    done = cluster.type("cancel", run.name)
+    assert (done.code, "scancel: not called, as squeue cannot confirm whose jobs these are" in done.err) == (1, True)
+    assert not (cluster.spool / "scancel.args").exists()
+
+
 def test_cancel_tells_scancels_own_words(cluster: Desk, run: Path) -> None:
     cluster.fake("squeue", out="4711|RUNNING|None\n")
     cluster.fake("scancel", err="scancel: error: Kill job error on job id 4711: Access/permission denied\n", code=1)

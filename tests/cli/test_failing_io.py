@@ -37,14 +37,14 @@ SQUEUE = """#!/bin/bash
 [ -e {spool}/jobs ] || exit 0
 while IFS='|' read -r id state folder; do
   [ "$state" = PENDING ] || continue
-  case "$*" in *%Z*) echo "$id|$folder" ;; *) echo "$id|PENDING|Priority|" ;; esac
+  case "$*" in *%T*) echo "$id|PENDING|Priority||$folder" ;; *) echo "$id|$folder" ;; esac
 done < {spool}/jobs
 """
 SACCT = """#!/bin/bash
 [ -e {spool}/jobs ] || exit 0
 while IFS='|' read -r id state folder; do
   [ "$state" = PENDING ] && continue
-  case "$*" in *WorkDir*) echo "$id|$folder" ;; *) echo "$id|$state|0:0|n1" ;; esac
+  case "$*" in *State*) echo "$id|$state|0:0|n1|$folder" ;; *) echo "$id|$folder" ;; esac
 done < {spool}/jobs
 """
 SCANCEL = """#!/bin/bash
@@ -78,8 +78,7 @@ class Bed:
 
     def begin(self) -> None:
         for name in KEPT:
-            shutil.rmtree(self.desk.root / name)
-            shutil.copytree(self.template / name, self.desk.root / name, symlinks=True)
+            restore(self.template / name, self.desk.root / name)
 
     def type(self, *words: str, **fault: object) -> Outcome:
         trial = Trial(words=words, cwd=str(self.desk.project), environment=self.desk.environment, **fault)  # type: ignore[arg-type]
@@ -94,6 +93,29 @@ class Bed:
     def end(self, job_id: str, state: str) -> None:
         path = self.desk.spool / "jobs"
         path.write_text(path.read_text().replace(f"{job_id}|PENDING", f"{job_id}|{state}"))
+
+
+def restore(template: Path, folder: Path) -> None:
+    """Put a folder back as it was. Folders stay the same ones: a run is known by its directory's number."""
+    wanted = {entry.name: entry for entry in os.scandir(template)}
+    for entry in os.scandir(folder):
+        kept = wanted.get(entry.name)
+        if kept is None and entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        elif kept is None or (not entry.is_dir(follow_symlinks=False) and not same(kept, entry)):
+            os.unlink(entry.path)
+    for name, kept in wanted.items():
+        place = folder / name
+        if kept.is_dir(follow_symlinks=False):
+            place.mkdir(mode=kept.stat().st_mode, exist_ok=True)
+            restore(Path(kept.path), place)
+        elif not os.path.lexists(place):
+            shutil.copy2(kept.path, place, follow_symlinks=False)
+
+
+def same(one: os.DirEntry[str], other: os.DirEntry[str]) -> bool:
+    about, there = one.stat(follow_symlinks=False), other.stat(follow_symlinks=False)
+    return (about.st_size, about.st_mtime_ns) == (there.st_size, there.st_mtime_ns)
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +179,9 @@ def test_a_failing_call_loses_no_job_and_hides_none(bed: Bed, verb: str) -> None
     root = str(bed.desk.root)
     whole = bed.type(*VERBS[verb], root=root)
     assert whole.code == 0, whole.err
+    bed.begin()
+    again = bed.type(*VERBS[verb], root=root)
+    assert (again.code, abs(again.calls - whole.calls) < 5) == (0, True), "the state was not put back"
     trials = list(itertools.product(range(1, whole.calls + 1), ERRORS, (False, True)))
     found: list[str] = []
     failed: Counter[str] = Counter()

@@ -256,3 +256,27 @@ def test_refusals_as_json_carry_what_to_type_instead(limited: Desk) -> None:
         ],
     }
     assert not Path(limited.project / "runs").exists()
+
+
+def test_a_run_that_can_restart_becomes_a_chain_where_slurm_allows_less_than_the_site_file(limited: Desk) -> None:
+    """The site file has no limit for batch; Slurm allows a day now. A dry run asks no program."""
+    done = limited.type("submit", "./train.py", "--walltime", "3-00:00:00", "--restarts", "5")
+    assert done.code == 0, done.err
+    assert "the scheduler allows 1-00:00:00 per job now" in done.err
+    assert "a chain of up to 3 jobs of 1-00:00:00" in done.err
+    assert "#SBATCH --time=1-00:00:00\n" in (limited.spool / "script").read_text()
+    dry = limited.type("submit", "./train.py", "--walltime", "3-00:00:00", "--restarts", "5", "--dry-run")
+    assert "#SBATCH --time=3-00:00:00\n" in dry.out
+
+
+def test_a_controller_that_is_down_is_reported_with_the_verb_that_works(limited: Desk) -> None:
+    limited.fake("scontrol", out="Slurmctld(primary) at login1 is DOWN\n", code=1)
+    done = limited.type("submit", "./train.py", "--restarts", "2", "--walltime", "3-00:00:00")
+    (run,) = (limited.project / "runs").iterdir()
+    assert done.code == 1
+    assert "Slurm's controller is down (login1)" in done.err
+    assert f"hpclaunch retry {run.name}" in done.err
+    assert limited.given("scontrol") == ["ping"]  # nothing that would wait for the controller
+    assert not (limited.spool / "sbatch.args").exists()
+    limited.fake("scontrol", out=PARTITIONS)
+    assert limited.type("retry", run.name).code == 0

@@ -337,11 +337,14 @@ def test_row_12_a_later_start_without_an_exit_code_is_not_the_earlier_ones_failu
 def test_row_14_one_squeue_and_one_sacct_tell_of_a_thousand_runs(cluster: Desk) -> None:
     run = submit(cluster, 1)
     index = cluster.home / ".local/state/hpclaunch/runs.txt"
+    (own,) = index.with_name("own-runs").iterdir()
     for number in range(2, 1001):
         copy = cluster.project / "runs" / f"train-{number}"
         copy.mkdir()
         text = (run / "run.json").read_text().replace('"job_id": "1"', f'"job_id": "{number}"')
-        (copy / "run.json").write_text(text)
+        (copy / "run.json").write_text(text.replace(own.name, f"{number:032x}"))
+        place = {"directory": str(copy), "inode": copy.stat().st_ino}
+        (own.parent / f"{number:032x}").write_text(json.dumps(place))
         os.write(fd := os.open(index, os.O_APPEND | os.O_WRONLY), f"{copy}\n".encode())
         os.close(fd)
     for name, answer in (("squeue", "|RUNNING|None|"), ("sacct", "|COMPLETED|0:0|")):

@@ -31,7 +31,7 @@ echo "Submitted batch job $id"
 SACCT = """#!/bin/bash
 while IFS='|' read -r id folder user; do
   [ "$user" = "$UID" ] || continue
-  case "$*" in *WorkDir*) echo "$id|$folder" ;; *) echo "$id|COMPLETED|0:0|n1" ;; esac
+  case "$*" in *State*) echo "$id|COMPLETED|0:0|n1|$folder" ;; *) echo "$id|$folder" ;; esac
 done < {spool}/jobs
 """
 # {mine} is the path of the user's own newest run.
@@ -120,6 +120,7 @@ def test_each_of_two_users_has_every_verb(shared: Shared, opened: bool) -> None:
             if done.code != code or "denied" in done.text:
                 faults.append(f"{user}: {words}: {done.code}: {done.text[-400:]}")
     assert not faults, "\n".join(faults)
+    assert shared.type(BOB, "runs", "clean", str(mine[ADA]), "--yes").code == 1
     assert all((run / "run.json").exists() for run in mine.values())
 
 

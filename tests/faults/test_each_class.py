@@ -34,9 +34,10 @@ def test_slurmctld_down_during_submit_then_retry(faults: Faults) -> None:
 def test_row_15_sbatch_times_out_and_the_controller_obeys_later(faults: Faults) -> None:
     desk = faults.desk
     before = set(faults.runs())
+    patient = faults.impatient(6)  # longer than hpclaunch waits for scontrol ping, which then says nothing
     with faults.hanging("slurmctld"):
         process = subprocess.Popen(
-            [HPCLAUNCH, "submit", "short", *ONE], cwd=desk.folder, env=faults.impatient(), stderr=subprocess.PIPE
+            [HPCLAUNCH, "submit", "short", *ONE], cwd=desk.folder, env=patient, stderr=subprocess.PIPE
         )
         _, said = process.communicate(timeout=WAIT_S)
         assert (process.returncode, b"it is unknown whether" in said) == (1, True), said

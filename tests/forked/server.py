@@ -37,7 +37,9 @@ _REPORTS = 200
 
 @dataclass(frozen=True)
 class Trial:
-    """What is typed where. ``user``: a number without a name. ``closed``: which of 0, 1, 2 are closed.
+    """What is typed where. ``user``: a number without a name.
+
+    ``closed``, ``full``, ``gone``: which of 0, 1 and 2 are closed, a full disk, or a pipe without a reader.
 
     ``number``: which I/O call below ``root`` fails with ``error`` (0: none); ``streams``: calls on stdout and stderr
     count too; ``stays``: all later calls fail too; ``flock``: whether it works.
@@ -48,6 +50,8 @@ class Trial:
     environment: Mapping[str, str]
     user: int = 0
     closed: Sequence[int] = ()
+    full: Sequence[int] = ()
+    gone: Sequence[int] = ()
     root: str = ""
     number: int = 0
     error: int = 0
@@ -162,6 +166,11 @@ def _play(trial: Trial, out: int, err: int) -> NoReturn:
         null = os.open(os.devnull, os.O_RDONLY)
         for number, stream in ((0, null), (1, out), (2, err), (_REPORTS, err)):
             os.dup2(stream, number)
+        for number in trial.full:
+            os.dup2(os.open("/dev/full", os.O_WRONLY), number)
+        for number in trial.gone:
+            _, writer = os.pipe()
+            os.dup2(writer, number)
         os.closerange(3, 64)
         if trial.user:
             os.setgroups([])

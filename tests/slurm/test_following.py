@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -108,9 +107,10 @@ def test_what_slurm_refuses_is_said_in_its_words_and_the_run_directory_stays(des
     assert done.returncode == 1
     (fault,) = json.loads(done.stdout)["faults"]
     assert "Invalid feature specification" in fault["what"]
-    script = Path(re.sub(r"^the script is ", "", fault["next"]))
-    assert script.is_file()
-    record = json.loads((script.parent / "run.json").read_text())
+    run = desk.newest()
+    assert f"hpclaunch retry {run.path.name}" in fault["next"]
+    assert run.path.joinpath("job.sh").is_file()
+    record = json.loads((run.path / "run.json").read_text())
     assert (record["state"], record["job_id"]) == ("NOT_SUBMITTED", "")
     assert "Invalid feature specification" in record["reason"]
 

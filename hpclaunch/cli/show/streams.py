@@ -8,6 +8,9 @@ import os
 import sys
 from typing import TextIO
 
+_failed: set[str] = set()
+"""The streams that failed once. They lead to the null device, so that what they still hold does not fail again."""
+
 
 def occupy_closed() -> None:
     """Open the null device in the place of each closed stream, so that no file of ours gets its number.
@@ -39,8 +42,18 @@ def tell(content: bytes) -> bool:
 def finish() -> None:
     """Write what libraries have left in the buffers of both streams. Raises OSError for stdout."""
     tell(b"")
-    if sys.stdout is not None:
+    if sys.stdout is not None and "stdout" not in _failed:
         write(b"")
+
+
+def drop_rest() -> None:
+    """Flush both streams, and drop what they cannot write: Python would fail with it at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            _give_up(stream)
 
 
 def is_terminal() -> bool:
@@ -60,19 +73,19 @@ def has_keyboard() -> bool:
 
 def _write(stream: TextIO | None, name: str, content: bytes) -> None:
     try:
-        if stream is None:
+        if stream is None or name in _failed:
             raise OSError(errno.EBADF, "it is closed")
         stream.flush()
         stream.buffer.write(content)
         stream.buffer.flush()
     except OSError as error:
         _give_up(stream)
-        setattr(sys, name, None)  # as Python has it for a stream that is closed when it begins
+        _failed.add(name)
         raise OSError(error.errno, error.strerror or str(error), name) from None
 
 
 def _give_up(stream: TextIO | None) -> None:
-    """Send what a failed stream still holds to the null device; else Python reports it once more at its end."""
+    """Lead a failed stream to the null device; else Python reports it once more at its end."""
     with contextlib.suppress(OSError):
         if stream is not None:
             null = os.open(os.devnull, os.O_WRONLY)

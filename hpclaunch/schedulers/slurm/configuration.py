@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-from hpclaunch.schedulers import Cluster
+from hpclaunch.schedulers import ClusterIdentity
 from hpclaunch.schedulers.slurm.programs import ask, down_controllers
 
 _FIELD = re.compile(r"^([A-Za-z_]+(?:\[[0-9]+\])?)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
@@ -40,7 +40,7 @@ def _ask_configuration(_choosing: tuple[str | None, ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(_FIELD.findall(answer.text)))
 
 
-def cluster() -> Cluster:
+def cluster() -> ClusterIdentity:
     """Return the name of the cluster, and the hosts of its controllers, the primary one first.
 
     If scontrol does not answer, the name is that in slurm.conf, and the controllers are not known.
@@ -52,4 +52,4 @@ def cluster() -> Cluster:
         from hpclaunch.sites.detect import cluster_name
 
         name = cluster_name(os.environ)
-    return Cluster(name=name, controllers=tuple(host for host in hosts if host and host != "(null)"))
+    return ClusterIdentity(name=name, controllers=tuple(host for host in hosts if host and host != "(null)"))

@@ -11,7 +11,9 @@ import re
 import time
 
 from hpclaunch.core.files import read_text
-from hpclaunch.runs import Run, end_of_log, last_start, seconds_until_term, starts_of, was_cancelled
+from hpclaunch.runs import Run
+from hpclaunch.runs.logs import end_of_log
+from hpclaunch.runs.markers import last_start, seconds_until_term, starts_of, was_cancelled
 from hpclaunch.schedulers import NEVER_BEGUN, Status
 
 _LINE = re.compile(
@@ -44,10 +46,9 @@ def status_by_markers(run: Run, silence: str) -> Status:
         begun = bool(last_start(run))
         return Status(state="CANCELLED", exit_code=exit_code, nodes=run.nodes) if begun else NEVER_BEGUN
     ended = _ended_by_slurm(run, code, seconds)
-    if ended and not (silence and (ended.state in _REPEATED or _requeues(run))):
+    ended = ended or (Status(state="COMPLETED" if code == 0 else "FAILED") if code is not None else None)
+    if ended and not (silence and (ended.state in _REPEATED or (code != 0 and _requeues(run)))):
         return Status(state=ended.state, exit_code=exit_code, reason=ended.reason, nodes=run.nodes)
-    if code is not None and not (code and silence and _requeues(run)):
-        return Status(state="COMPLETED" if code == 0 else "FAILED", exit_code=exit_code, nodes=run.nodes)
     return Status(state=run.state if run.final else "UNKNOWN", reason=silence, nodes=run.nodes)
 
 

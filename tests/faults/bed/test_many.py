@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from hpclaunch.runs import leases
 from tests.faults.bed.conftest import tell
 from tests.faults.conftest import Faults, told
 from tests.slurm.desk import HPCLAUNCH, until
@@ -91,9 +91,8 @@ def test_submit_killed_at_each_step(faults: Faults) -> None:
             seen["no record"] += 1
             continue
         jobs, record = faults.jobs_of(run), told(desk, run)
-        if record["state"] == "SUBMITTING":  # five minutes later
-            stamp = (run / "run.json").stat().st_mtime - 600
-            os.utime(run / "run.json", (stamp, stamp))
+        if record["state"] == "SUBMITTING":  # ten minutes later
+            age_submission(run, leases.PATIENCE_S)
             record = told(desk, run)
         assert record["state"] in (("PENDING",) if jobs else ("NOT_SUBMITTED", "INCOMPLETE", "RENDERED")), step
         assert [record["job_id"]] == (jobs or [""]), step
@@ -105,6 +104,15 @@ def test_submit_killed_at_each_step(faults: Faults) -> None:
     pending = [record["job_id"] for record in json.loads(desk.run("status", "--json").stdout) if record["job_id"]]
     desk.slurm("scancel", *pending)
     until(lambda: not desk.slurm("squeue", "-h", "--name=short", "-o", "%i").split(), "an empty queue")
+
+
+def age_submission(run: Path, seconds: float) -> None:
+    """Let the last sign of life of the newest submission be that much older."""
+    lease = leases.newest(run)
+    assert lease
+    sign = lease.folder / f"{lease.number}.renewed"
+    given = float(sign.read_text()) if sign.exists() else time.monotonic()
+    sign.write_text(f"{given - seconds}\n")
 
 
 def killed_at(faults: Faults, reached: Callable[[Faults, Path], bool] | None) -> Path | None:

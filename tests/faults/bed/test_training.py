@@ -162,7 +162,7 @@ def test_slurmctld_down_during_submit(bed: Bed) -> None:
 
 def test_sbatch_times_out_after_accepting(bed: Bed) -> None:
     before = set(bed.faults.runs())
-    impatient = bed.faults.impatient()
+    impatient = bed.faults.impatient(6)  # longer than hpclaunch waits for scontrol ping
     bed.began = time.monotonic()
     with bed.faults.hanging("slurmctld"):
         started = [

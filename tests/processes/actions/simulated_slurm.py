@@ -27,15 +27,14 @@ from hpclaunch.actions.retry import retry
 from hpclaunch.actions.start import hand_over
 from hpclaunch.actions.states import refreshed
 from hpclaunch.core.errors import HpclaunchError
-from hpclaunch.schedulers.slurm import scheduler
+from hpclaunch.core.folders import state_folder
+from hpclaunch.runs.ownership import new_token
 from tests.builders import a_run
-
-__all__ = ["Result", "play", "scheduler"]
 
 HOSTS = ("login1", "login2", "login3")
 LONGEST_SBATCH = 400.0
 SKEW = 3600.0
-VERBS = ("status", "status", "retry")
+VERBS = ("status", "retry")
 REFUSED = b"sbatch: error: Batch job submission failed: Invalid qos specification\n"
 TIMED_OUT = b"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"
 UNREACHED = b"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n"
@@ -92,7 +91,7 @@ class Slurm:
     def _sbatch(self, now: float) -> tuple[float, int, bytes, bytes]:
         dice = self.dice
         seconds = dice.uniform(0.1, 5) if dice.random() < 0.4 else dice.uniform(1, LONGEST_SBATCH)
-        if dice.random() < 0.3:  # nothing is queued
+        if dice.random() < 0.4:  # nothing is queued
             return (seconds, *dice.choice([(1, b"", REFUSED), (1, b"", TIMED_OUT), (1, b"", UNREACHED), (1, b"", b"")]))
         number = 4711 + len(self.jobs)
         latest = LONGEST_SBATCH if dice.random() < 0.5 else seconds
@@ -215,7 +214,9 @@ class Simulation:
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.dice = random.Random(seed)
-        self.run = runs.save(replace(a_run(folder, state="RENDERED"), created="2026-01-02T03:04:05Z"), durable=False)
+        rendered = replace(a_run(folder, state="RENDERED"), created="2026-01-02T03:04:05Z", token=new_token())
+        self.run = runs.save(rendered, durable=False)
+        runs.list_own(state_folder(os.environ), self.run)
         (self.run.path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH --chdir={self.run.path}\n")
         self.slurm = Slurm(self.dice, self.run.path)
         self.clocks = {host: (self.dice.uniform(-SKEW, SKEW), self.dice.uniform(0, 1e6)) for host in HOSTS}
@@ -241,8 +242,8 @@ class Simulation:
             process = Process(host, *self.clocks[host], work)
             self.story.append(f"{now:.1f} {process.name} begins")
             fate = self.dice.random()
-            if work is self.submit and fate < 0.25:
-                self.at(now + self.dice.uniform(0, 500), lambda moment: self._kill(process, moment))
+            if work == self.submit and fate < 0.25:
+                self.at(now + self.dice.uniform(0, 200), lambda moment: self._kill(process, moment))
             elif fate < 0.4:  # it is stopped for a while, as by Ctrl-Z or a suspended machine
                 self.at(now + self.dice.uniform(0, 500), lambda moment: self._pause(process, moment))
             self._go_on(process, now, None)
@@ -271,9 +272,8 @@ class Simulation:
         asked = process.give_word(now, answer)
         while asked and asked[0] == "run":
             seconds, code, out, err = self.slurm.call(now, asked[1])
-            self.story.append(
-                f"{now:.1f} {process.name}: {' '.join(asked[1])[-60:]} -> {seconds:.1f} s, {code} {out!r}"
-            )
+            words = " ".join(asked[1][asked[1].index("sbatch") :] if "sbatch" in asked[1] else asked[1])
+            self.story.append(f"{now:.1f} {process.name}: {words[:50]} -> {seconds:.1f} s, {code} {out!r}")
             asked = process.give_word(now, [seconds, code, out.decode("latin-1"), err.decode("latin-1")])
         if asked:
             self.at(now + asked[1], lambda moment: self._go_on(process, moment, None))
@@ -305,7 +305,7 @@ def play(seed: int, folder: Path) -> Result:
     simulation = Simulation(seed, folder)
     dice = simulation.dice
     simulation.at(0.0, simulation.begin(dice.choice(HOSTS), simulation.submit))
-    for _ in range(dice.randint(2, 7)):
+    for _ in range(dice.randint(3, 9)):
         work = getattr(simulation, dice.choice(VERBS))
         simulation.at(dice.uniform(0, 4000), simulation.begin(dice.choice(HOSTS), work))
     end = simulation.play() + LONGEST_SBATCH

@@ -16,6 +16,14 @@ from tests.processes.actions.simulated_slurm import play
 
 NUMBER = int(os.environ.get("HPCLAUNCH_INTERLEAVINGS", "40"))
 SEED = 20_261_123
+EVENTS = {
+    "submit was killed": "submit is killed",
+    "a process was stopped": "is stopped until",
+    "sbatch took more than its 120 s": "-> 120.0 s, 124",
+    "status found the job": "status: squeue --noheader --states=all",
+    "a retry called sbatch": "retry: sbatch",
+}
+"""What must happen in some of the interleavings: the words by which their stories tell it."""
 
 
 @pytest.mark.timeout(3600)
@@ -26,7 +34,9 @@ def test_no_job_is_lost_and_none_is_queued_twice(tmp_path: Path, monkeypatch: py
         program.write_text("#!/bin/false\n")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     states: Counter[str] = Counter()
+    events: Counter[str] = Counter()
     for number in range(NUMBER):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -36,5 +46,7 @@ def test_no_job_is_lost_and_none_is_queued_twice(tmp_path: Path, monkeypatch: py
         assert result.most_at_once <= 1, told
         assert result.state in ("PENDING", "NOT_SUBMITTED"), told
         states[result.state] += 1
-    print(f"{NUMBER} interleavings from seed {SEED}: {dict(states)}, 0 lost, 0 doubled")
+        events.update(name for name, words in EVENTS.items() if any(words in line for line in result.story))
+    print(f"{NUMBER} interleavings from seed {SEED}: {dict(states)}, 0 lost, 0 doubled; {dict(events)}")
     assert len(states) == 2
+    assert set(events) == set(EVENTS)

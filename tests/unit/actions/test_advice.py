@@ -113,7 +113,10 @@ def test_a_typed_technique_is_not_given_a_value_that_its_program_refuses_beside_
 def test_what_is_typed_against_the_advice_is_one_warning_and_both_are_recorded() -> None:
     spec = submitted(nodes=4, settings=(("epochs", "1"), ("optimizer", "sgd"), ("seed", "7"), ("decay", "cosine")))
     (warning,) = [text for text in spec.warnings if "typed" in text]
-    assert "B = 8192, sqrt(N) = 224, B_crit = 900; " in warning
+    assert "B = 8192 is above the recommended sqrt(N) = 224 (B_crit = 900)" in warning
+    assert warning.endswith(
+        "the job's learning_rate=0.001 was tuned for adam, not for sgd: choose one with --set learning_rate=…"
+    )
     assert "epochs=1 (advised: 22), optimizer=sgd (advised: adam)" in warning
     assert "seed" not in warning and "decay" not in warning
     assert spec.recipe is not None
@@ -121,6 +124,33 @@ def test_what_is_typed_against_the_advice_is_one_warning_and_both_are_recorded()
     assert {"epochs": "22", "optimizer": "adam", "decay": "cosine"}.items() <= dict(spec.recipe.advised).items()
     choice = next(choice for choice in spec.choices if choice.key == "parameters.warmup_epochs")
     assert choice.origin == "recipe plan"
+
+
+@pytest.mark.parametrize(("optimizer", "rate"), [("lars", "16.29"), ("lamb", "0.0025")])
+def test_a_typed_optimizer_with_a_rate_of_its_own_does_not_get_that_of_adam(optimizer: str, rate: str) -> None:
+    """A rate that was tuned for Adam would hardly move LARS's weights: 0.18 sqrt(8192) = 16.29."""
+    spec = submitted(nodes=4, settings=(("optimizer", optimizer),))
+    assert values(spec, "learning_rate", "scale_learning_rate", "decay") == (rate, "none", "polynomial")
+    assert not any("was tuned for" in text for text in spec.warnings)
+    kept = submitted(nodes=4, settings=(("optimizer", optimizer), ("learning_rate", "0.5")))
+    assert values(kept, "learning_rate", "scale_learning_rate") == ("0.5", "sqrt")
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ((("optimizer", "sgd"),), True),
+        ((("optimizer", "larc"),), True),
+        ((("optimizer", "adamw"),), False),
+        ((("optimizer", "adam"),), False),
+        ((("optimizer", "sgd"), ("learning_rate", "0.1")), False),
+    ],
+)
+def test_a_rate_that_was_tuned_for_another_optimizer_is_warned_about(
+    settings: tuple[tuple[str, str], ...], warned: bool
+) -> None:
+    spec = submitted(nodes=1, settings=settings)
+    assert any("learning_rate=0.001 was tuned for adam" in text for text in spec.warnings) == warned
 
 
 def test_a_value_that_the_job_does_not_take_is_not_set() -> None:

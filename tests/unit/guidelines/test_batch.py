@@ -61,8 +61,15 @@ def test_an_uncertain_one_does_not(noise: NoiseScale) -> None:
 def test_a_typed_batch_wins_with_one_line_that_shows_the_numbers() -> None:
     cap = batch_cap(50_000, typed=4096, critical=CriticalBatch(samples=900))
     assert (cap.batch, cap.origin) == (4096, "typed")
-    assert cap.reason.warning == "global batch size kept as typed: B = 4096, sqrt(N) = 224, B_crit = 900"
+    words = "the global batch size B = 4096 is above the recommended sqrt(N) = 224 (B_crit = 900)"
+    assert cap.reason.warning == f"{words}: a larger batch gains less from each sample"
     assert "B_crit = not known" in batch_cap(50_000, typed=4096).reason.warning
+
+
+def test_beside_a_measured_noise_scale_a_larger_batch_is_compared_with_it() -> None:
+    noise = NoiseScale(value=900, low=700, high=1100, steps=2000)
+    warning = batch_cap(50_000, typed=4096, noise=noise, critical=CriticalBatch(samples=900)).reason.warning
+    assert "is above the measured noise scale of 900 (sqrt(N) = 224, B_crit = 900)" in warning
 
 
 @pytest.mark.parametrize(("typed", "more"), [(50_000, False), (50_001, True)])

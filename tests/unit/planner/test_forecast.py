@@ -65,6 +65,11 @@ def test_cifar_stays_below_the_square_root_on_one_node() -> None:
     assert plan.rows[-1].obstacles == ("a global batch of at most 223 leaves each rank fewer than 32 samples",)
 
 
+def above_bound(batch: int, root: int, critical: int) -> str:
+    words = f"the global batch size B = {batch} is above the recommended sqrt(N) = {root} (B_crit = {critical})"
+    return f"{words}: a larger batch gains less from each sample"
+
+
 MEASURED_RECIPE = {"scale_learning_rate": "sqrt", "warmup_epochs": "2", "decay": "cosine"}
 
 
@@ -72,14 +77,14 @@ def test_the_batch_that_this_project_measured_gets_the_recipe_that_it_measured()
     plan = plan_of(bundled_job("cifar"), "testcluster", nodes=4, tasks_per_node=2)
     assert plan.chosen is not None and plan.chosen.batch is not None and plan.chosen.batch.total == 4096
     assert dict(plan.settings) == MEASURED_RECIPE  # the job's own: Adam, 0.001 for one rank, 12 epochs
-    assert list(plan.warnings) == ["global batch size kept as typed: B = 4096, sqrt(N) = 224, B_crit = 900"]
+    assert list(plan.warnings) == [above_bound(4096, 224, 900)]
 
 
 def test_a_doubling_beyond_it_keeps_the_optimizer_takes_longer_and_says_so() -> None:
     plan = plan_of(bundled_job("cifar"), nodes=4)
     assert (plan.nodes, plan.typed) == (4, True)
     assert list(plan.warnings) == [
-        "global batch size kept as typed: B = 8192, sqrt(N) = 224, B_crit = 900",
+        above_bound(8192, 224, 900),
         "B = 8192 is beyond what was measured: adam on cifar-10 up to 4096 samples",
     ]
     # 12 (1 + 8192 / 900) / (1 + 4096 / 900) epochs, a fifth of them warm-up: 134 steps, and 156 at 4096.
@@ -124,7 +129,7 @@ def test_a_measured_noise_scale_moves_the_epochs_too() -> None:
     assert measured.chosen is not None and measured.chosen.candidate is not None
     assert measured.chosen.candidate.epochs.middle == pytest.approx(50 * (1 + 1024 / 2000) / (1 + 64 / 2000))
     assert measured.chosen.candidate.epochs.middle < 0.5 * known.chosen.candidate.epochs.middle
-    assert not any("kept as typed" in warning for warning in measured.warnings)  # the bound is 2000 too
+    assert not any("is above the" in warning for warning in measured.warnings)  # the bound is 2000 too
 
 
 def test_an_unknown_critical_batch_widens_the_ranges_of_epochs_and_time() -> None:
@@ -216,7 +221,7 @@ def test_a_typed_batch_and_a_typed_optimizer_are_kept() -> None:
     plan = plan_of(nodes=8, settings=(("batch_size_per_rank", "300"), ("optimizer", "sgd")))
     assert all(row.batch.per_rank == 300 for row in plan.rows if row.batch)
     assert plan.nodes == 8
-    assert any("B = 9600, sqrt(N) = 1132, B_crit = 15000" in warning for warning in plan.warnings)
+    assert any(warning == above_bound(9600, 1132, 15000) for warning in plan.warnings)
     assert any("sgd kept as typed" in warning for warning in plan.warnings)
     assert not {"batch_size_per_rank", "optimizer"} & set(dict(plan.settings))
 
@@ -228,7 +233,7 @@ def test_a_typed_batch_per_rank_bounds_the_node_count(per_rank: int, most: int) 
     assert max(totals) <= most and plan.feasible
     said = f"leaves each rank fewer than the {per_rank} samples that were typed"
     assert plan.rows[-1].obstacles[-1].endswith(said)
-    assert any("kept as typed: B = 2000" in warning for warning in plan.warnings) == (per_rank == 2000)
+    assert any("B = 2000 is above" in warning for warning in plan.warnings) == (per_rank == 2000)
 
 
 def test_a_typed_global_batch_is_shared_out_or_said_not_to_be() -> None:
@@ -323,7 +328,7 @@ def test_a_replica_of_several_nodes_is_planned_in_whole_ones() -> None:
 def test_typed_nodes_of_a_job_without_a_model_get_the_same_warning() -> None:
     plan = plan_of(a_trained_job({}), nodes=64)
     assert (plan.known, plan.nodes) == (False, 64)
-    assert list(plan.warnings) == ["global batch size kept as typed: B = 65536, sqrt(N) = 1132, B_crit = 15000"]
+    assert list(plan.warnings) == [above_bound(65536, 1132, 15000)]
     assert plan_of(a_trained_job({})).warnings == ()
 
 
@@ -439,7 +444,7 @@ def test_a_batch_that_cannot_be_shared_out_gets_the_nearest_that_can(
 def test_a_distributed_plan_slower_than_one_process_is_said_so() -> None:
     wide = {"parameters": 1e9, "flops_per_sample": 1e9, "saved_bytes_per_sample": 1e6, "largest_layer": 1e6}
     plan = plan_of(a_trained_job(wide), a_slow_cluster(), nodes=2)
-    assert any("slower than one process: do not distribute this run" in text for text in plan.warnings)
+    assert any(text.startswith("slower than one process (") for text in plan.warnings)
 
 
 def test_a_measured_noise_scale_takes_the_place_of_the_square_root() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hpclaunch.runs.retry_policy import Ending, RetryDecision, decide
+from hpclaunch.runs.retry_policy import Ending, RetryDecision, decide, merged
 
 LOST_CONNECTION = "srun: error: Task launch for StepId=7.0 failed on node n2: Communication connection failure"
 # As after a lost node (Slurm 22.05.8): the next start of the job finds the PMIx socket of the first.
@@ -51,3 +51,50 @@ def test_ranks_that_srun_ended_because_others_could_not_be_launched_have_not_fai
 )
 def test_other_failures_are_the_programs_own(log: str) -> None:
     assert not failed(log).again
+
+
+NODE_FAILURE = "srun: error: Node failure on node3"
+
+
+@pytest.mark.parametrize("state", ["NODE_FAIL", "BOOT_FAIL"])
+def test_a_node_that_srun_reported_is_avoided_also_if_it_is_back_at_once(state: str) -> None:
+    found = decide(Ending(state=state, log=f"step 1\n{NODE_FAILURE}\n", nodes=("node2", "node3")))
+    assert (found.again, dict(found.exclude)) == (True, {"node3": f"in the log: {NODE_FAILURE}"})
+    several = decide(Ending(state=state, log="srun: error: Node failure on n[1-2]\n", nodes=("n1", "n2", "n3")))
+    assert list(several.exclude) == ["n1", "n2"]
+
+
+def test_a_node_failure_in_the_log_is_a_fault_of_the_machine_unless_a_rank_failed_by_itself() -> None:
+    assert list(failed(f"{NODE_FAILURE}\n").exclude) == ["node3"]
+    assert not failed(f"{NODE_FAILURE}\n", code="7:0", ranks_failed=True).again
+
+
+def test_the_lines_of_nodes_that_live_blame_none_of_them() -> None:
+    lines = """srun: error: node2: task 1: Killed
+slurmstepd: error: *** STEP 7.0 ON node2 CANCELLED AT 2026-11-21T19:28:38 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***
+slurmstepd: error: *** JOB 7 ON node2 CANCELLED AT 2026-11-21T19:28:38 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***
+"""  # noqa: E501
+    assert decide(Ending(state="NODE_FAIL", log=lines, nodes=("node1", "node2"))).exclude == {}
+    assert decide(Ending(state="NODE_FAIL", log="print(srun: error: Node failure on n1)")).exclude == {}
+
+
+def test_a_task_that_could_not_be_launched_blames_its_node() -> None:
+    nodes = ("node1", "node2")
+    one = decide(Ending(state="FAILED", exit_code="137:0", log=NO_STEP, nodes=nodes, tasks_per_node=1))
+    assert list(one.exclude) == ["node1"]
+    late = NO_STEP.replace("task 0 launch failed", "tasks 4-7 launch failed")
+    assert list(decide(Ending(state="FAILED", log=late, nodes=nodes, tasks_per_node=4)).exclude) == ["node2"]
+    assert decide(Ending(state="FAILED", log=NO_STEP, nodes=nodes)).exclude == {}, "how tasks are spread is not known"
+    assert decide(Ending(state="FAILED", log=late, nodes=nodes, tasks_per_node=1)).exclude == {}
+
+
+def test_slurms_own_report_and_the_only_node_count_too() -> None:
+    reported = {"node2": "Slurm reports it as down"}
+    assert decide(Ending(state="NODE_FAIL", nodes=("node1", "node2"), unwell=reported)).exclude == reported
+    only = decide(Ending(state="NODE_FAIL", nodes=("node1",)))
+    assert dict(only.exclude) == {"node1": "the only node of a run that ended as NODE_FAIL"}
+
+
+def test_nodes_are_merged_and_none_is_named_twice() -> None:
+    assert merged("node[1-3]", ["node2", "node4", "node4", ""]) == "node[1-3],node4"
+    assert merged("", ["a", "b"]) == "a,b"

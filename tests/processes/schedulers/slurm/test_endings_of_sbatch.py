@@ -19,7 +19,9 @@ from hpclaunch import runs
 from hpclaunch.actions.start import hand_over
 from hpclaunch.actions.states import refreshed
 from hpclaunch.core.errors import Refused, SchedulerError, Unanswered
+from hpclaunch.core.folders import state_folder
 from hpclaunch.runs import Run
+from hpclaunch.runs.ownership import new_token
 from hpclaunch.schedulers.slurm.submit import search
 from tests.builders import a_run
 from tests.tiers import LONG
@@ -107,6 +109,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         program.write_text(f"#!/bin/sh\n{text.format(spool=tmp_path, folder=tmp_path / 'run-')}\n")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     return tmp_path
 
@@ -118,7 +121,8 @@ def fresh_runs(spool: Path, ending: str, queued: bool) -> Iterator[Run]:
     (spool / "refuse").unlink(missing_ok=True)
     if not queued:
         (spool / "refuse").touch()
-    run = runs.save(a_run(spool, state="RENDERED"), durable=False)
+    run = runs.save(replace(a_run(spool, state="RENDERED"), token=new_token()), durable=False)
+    runs.list_own(state_folder(os.environ), run)
     yield run
     for path in sorted(run.path.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
-from hpclaunch.schedulers import Cluster, Estimate, Search, Status
+from hpclaunch.schedulers import ClusterIdentity, Estimate, Search, Status
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.queue import Past
@@ -21,9 +21,9 @@ _DELETED = "271"
 """The exit status of a job that qdel ended: 256 and the signal."""
 
 
-def cluster() -> Cluster:
+def cluster() -> ClusterIdentity:
     """Return no cluster: qstat is not asked for its server."""
-    return Cluster()
+    return ClusterIdentity()
 
 
 def objections(spec: JobSpec) -> list[Fault]:

@@ -1,0 +1,155 @@
+"""Shows a submission: its choices, its recipe, what is missing, the new run, and how it ended; it decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from hpclaunch.cli.show.console import say, tell, warn, write, write_json
+from hpclaunch.core.errors import Fault
+from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
+from hpclaunch.core.units import count, format_memory, format_walltime
+
+if TYPE_CHECKING:
+    from hpclaunch.runs import Run
+
+_SUBMISSION_CHOICES = (
+    *("node type", "nodes", "tasks per node", "launcher", "strategy"),
+    *("account", "partition", "qos", "walltime", "memory", "data", "python"),
+)
+"""The choices that a submission shows; the spec has all."""
+_UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
+"""How to show the choices that are numbers of seconds or megabytes."""
+
+
+def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
+    """Show every choice with its origin, then the warnings."""
+    layout = spec.layout
+    nodes, tasks, ranks = (
+        count(layout.nodes, "node"),
+        count(layout.tasks_per_node, "task"),
+        count(layout.world_size, "rank"),
+    )
+    say(f"{spec.name}: {nodes} x {tasks} = {ranks}")
+    if spec.sweep:
+        _show_array(spec.sweep)
+    rows = [("site", spec.site, site_origin)]
+    rows += [(choice.key, choice.value, choice.origin) for choice in spec.choices if choice.key in _SUBMISSION_CHOICES]
+    for key, value, origin in rows:
+        text = _UNITS_OF_CHOICES[key](int(value)) if key in _UNITS_OF_CHOICES else value
+        say(f"  {key:<15} {text:<24} ({origin})")
+    if spec.cost:
+        say(f"  {'cost, at most':<15} {show_amount(spec.cost.amount)} {_unit_of(spec.cost)} ({spec.cost.note})")
+    _show_declined(spec)
+    for notice in (*spec.unverified, *notices):
+        warn(notice)
+
+
+def _show_array(sweep: Sweep) -> None:
+    axes = " x ".join(f"{len(values)} {name}" for name, values in sweep.axes)
+    limit = f"at most {sweep.at_once} at a time" if sweep.at_once else "no limit at a time"
+    say(f"  {'job array':<15} {count(sweep.count, 'run'):<24} ({axes}; {limit})")
+
+
+def show_advice(advice: str) -> None:
+    """Show why the planner chose the node count, if it did."""
+    if advice:
+        say(f"  planner: {advice}")
+
+
+def show_recipe(recipe: RunRecipe | None) -> None:
+    """Show in a few lines what the recipe of a run sets, and why."""
+    if recipe is None or not recipe.why:
+        return
+    say(f"  {f'recipe {recipe.name}':<15} {recipe.why[0]}")
+    for line in recipe.why[1:]:
+        say(f"  {'':<15} {line}")
+
+
+def _show_declined(spec: JobSpec) -> None:
+    """Show why other partitions and QOS were not chosen; those for other node types share a line."""
+    for_other_nodes = [other for other in spec.declined if other.for_other_nodes]
+    for other in spec.declined:
+        if not other.for_other_nodes:
+            say(f"  not {other.key} {other.value}: {other.reason}")
+    if for_other_nodes:
+        say(f"  not for {spec.node_type} nodes: {', '.join(other.value for other in for_other_nodes)}")
+
+
+def _unit_of(cost: Cost) -> str:
+    return cost.unit if cost.amount == 1 else f"{cost.unit}s"
+
+
+def show_amount(amount: float) -> str:
+    """Return a number with four digits, or without a fraction from 1,000 on."""
+    return f"{amount:.4g}" if amount < 1000 else f"{amount:,.0f}"
+
+
+def show_estimate(spec: JobSpec, words: str, as_json: bool) -> None:
+    """Show the scheduler's estimate of a script's start."""
+    if as_json:
+        write_json({"spec": spec.to_json(), "scheduler": words})
+    else:
+        write(f"{words}\n")
+
+
+def warn_missing(faults: Iterable[Fault]) -> None:
+    """Show what a submission would be refused for, as warnings."""
+    for fault in faults:
+        warn(str(fault))
+
+
+def show_run(run: Run, as_json: bool, recipe: RunRecipe | None = None) -> None:
+    """Show a run's job ID and its directory; as JSON its record, with the ``recipe`` of a new run.
+
+    The job ID is shown on the other stream if one of them fails. Raises OSError if stdout does.
+    """
+    if as_json:
+        try:
+            write_json({**run.to_json(), **({"recipe": asdict(recipe)} if recipe else {})})
+        except OSError:
+            say(_submission_message(run))
+            raise
+        return
+    if run.job_id:
+        show_submitted(run)
+    write(f"{run.path}\n")
+
+
+def show_submitted(run: Run, more: str = "") -> None:
+    """Show a run's job ID on stderr, or on stdout if stderr fails."""
+    if not tell(_submission_message(run) + more):
+        write(f"{_submission_message(run)}\n")
+
+
+def _submission_message(run: Run) -> str:
+    return f"submitted {run.label} as job {run.job_id} at {run.site}" if run.job_id else str(run.path)
+
+
+def show_next(run: Run) -> None:
+    """Show the next commands for a run."""
+    name, all_flag, first_run = run.label, "", ""
+    if run.tasks:  # an array, of which each run has a log of its own
+        all_flag, first_run = " --all", f"/{0:0{digits_of(run.tasks)}d}"
+    say(f"  hpclaunch status {name}{all_flag}\n  hpclaunch logs -f {name}{first_run}\n  hpclaunch cancel {name}")
+
+
+def show_end(run: Run, as_json: bool) -> None:
+    """Show how a run ended, its final metrics, and its directory."""
+    final: dict[str, Any] = {}
+    for event in run.metrics():
+        if event.get("event") == "end":
+            final = event
+    if as_json:
+        write_json({**run.to_json(), "final": final})
+        return
+    code = f" (exit code {run.exit_code})" if run.exit_code and run.state != "COMPLETED" else ""
+    say(f"{run.label}: {run.state}{code}")
+    for key, value in final.items():
+        if isinstance(value, int | float | str) and key not in ("event", "time"):
+            shown = f"{value:.4g}" if isinstance(value, float) else value
+            say(f"  {key:<18} {shown}")
+    if run.state != "COMPLETED" and run.logs():
+        say(f"  its log: hpclaunch logs {run.label}")
+    write(f"{run.path}\n")

@@ -1,0 +1,94 @@
+"""Whether a run may take longer than its walltime, by the predicted time of its training; it chooses no walltime."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count, format_walltime
+from hpclaunch.guidelines.batch import Batch, batch_cap
+from hpclaunch.guidelines.candidates import Bill
+from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.intervals import Interval
+from hpclaunch.planner.amounts import time_of, time_range_of, walltime_for
+from hpclaunch.planner.epochs import critical_batch_of, facts_of
+from hpclaunch.planner.fit import strategy_of
+from hpclaunch.planner.machine import node_of
+from hpclaunch.planner.prediction import Predictor, timing_of
+from hpclaunch.planner.question import Evidence, Question, Trial
+from hpclaunch.planner.workload import Workload
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.limits import longest_walltime
+from hpclaunch.resolve.sizing import Sizing
+
+
+@record
+class PlannedTraining:
+    """One training of a run or sweep: the job with its typed values, and the global batch."""
+
+    work: Workload
+    batch: Batch
+
+
+def walltime_warning(
+    case: Case, sizing: Sizing, figures: ModelFigures, evidence: Evidence, trainings: Sequence[PlannedTraining]
+) -> str:
+    """Return one warning if the longest of these trainings may not end within its walltime; empty: it will, or unknown.
+
+    The upper end of the predicted time counts (it is enough in nine of ten cases), so that a prediction without a
+    measurement, whose range is wide, warns early.
+    """
+    walltime = sizing.placement.walltime
+    if not walltime:
+        return ""
+    question = Question(case=case, figures=figures, evidence=evidence)
+    different = {(one.batch, one.work.epochs): one for one in trainings}
+    times = [time for one in different.values() if (time := _time_of(question, sizing, one)) is not None]
+    longest = max(times, key=lambda time: time.high, default=None)
+    if longest is None or longest.high <= walltime:
+        return ""
+    takes = "takes" if longest.middle > walltime else "may take"
+    origin = "from measured runs" if evidence.points else "nothing is measured"
+    predicted = f"{time_of(longest.middle)} ({time_range_of(longest, ' to ')}; {origin})"
+    ending = _ending_words(sizing, longest)
+    return f"the training {takes} longer than the walltime of {format_walltime(walltime)}: {predicted}; {ending}"
+
+
+def _ending_words(sizing: Sizing, time_s: Interval) -> str:
+    """Return what happens at the end of the walltime, and one that is enough, as far as the site allows it."""
+    walltime, restarts = sizing.placement.walltime, sizing.restart_request.most
+    jobs = math.ceil(time_s.high / walltime)
+    if not restarts:
+        words = "the job would end before its training"
+    elif jobs - 1 > restarts:
+        words = f"the run may need {jobs} jobs, more than its {count(restarts, 'restart')} allow"
+    else:
+        words = f"the run would continue in up to {count(jobs, 'job')}, one after the other"
+    enough = walltime_for(time_s)
+    limits = [longest_walltime(place.of(sizing.node_type), sizing.layout.nodes)[0] for place in sizing.placement.limits]
+    if any(limit is not None and enough > limit for limit in limits):
+        return words
+    return f"{words} (--walltime {format_walltime(enough)} is enough in nine of ten cases)"
+
+
+def _time_of(question: Question, sizing: Sizing, training: PlannedTraining) -> Interval | None:
+    """Return the predicted time of one training in seconds; None if the speed is not known, or a replica is split."""
+    figures, work, noise = question.figures, training.work, question.evidence.noise
+    assert figures is not None
+    node = node_of(question.case.node(sizing.node_type), sizing.layout)
+    timing, critical = timing_of(question, work, node, figures), critical_batch_of(work, noise)
+    predictor = Predictor(
+        question=question,
+        work=work,
+        node=node,
+        figures=figures,
+        strategy=strategy_of(work, node.room, figures),
+        cap=batch_cap(work.samples, noise=noise, critical=critical),
+        facts=facts_of(work, critical, noise),
+        timing=timing,
+    )
+    if timing is None or predictor.is_split:
+        return None
+    trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
+    return predictor.candidate(trial, training.batch, predictor.throughput(trial, training.batch)).time_s

@@ -1,0 +1,34 @@
+"""What a script leaves when SIGTERM ends it, so that its end is not taken for a failure, nor for success."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.builders import with_library
+
+SET_UP = "begin local\ntrue\nkill -s TERM $$\nsleep 60"
+LAUNCHED = """signal_to=group
+begin local
+(until [ -e ready ]; do sleep 0.05; done; kill -s TERM $$) &
+rank() { touch ready; exec sleep 60; }
+launch
+finish"""
+
+
+@pytest.mark.parametrize("text", [SET_UP, LAUNCHED], ids=["during the set-up", "while the ranks run"])
+def test_a_script_that_got_sigterm_says_so_and_ends_with_143(tmp_path: Path, text: str) -> None:
+    done = with_library(f"cd {tmp_path}\n{text}", HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")
+    assert done.returncode == 143, done.stderr
+    start = tmp_path / "attempts/7.0"
+    assert (start / "exit-code").read_text() == "143\n"
+    assert (start / "terminated").read_text().strip().isdigit()
+
+
+def test_a_script_that_fails_by_itself_leaves_no_such_marker(tmp_path: Path) -> None:
+    text = "begin local\nrank() { bash -c 'kill -s TERM $$'; }\nlaunch\nfinish"
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), SUBMITIT_LOCAL_JOB_ID="7")
+    assert done.returncode == 143, done.stderr
+    assert (tmp_path / "attempts/7.0/exit-code").read_text() == "143\n"
+    assert not (tmp_path / "attempts/7.0/terminated").exists()

@@ -1,0 +1,27 @@
+"""The TensorFlow and the Horovod of the ranks."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpclaunch.actions.diagnosis import diagnose
+from tests.unit.actions.diagnosis.probes import a_spec, evidence, failed, with_ranks
+
+
+@pytest.mark.parametrize(("version", "verdict"), [("2.8.4", "FAIL"), ("2.9.0", "PASS"), ("2.16.1", "FAIL")])
+def test_versions_of_tensorflow(version: str, verdict: str) -> None:
+    build = {"version": version, "cuda": True, "rocm": False, "gpus": 2}
+    checks = diagnose(evidence(ranks=with_ranks(tensorflow=build)))
+    assert next(check.verdict for check in checks if check.name == "TensorFlow") == verdict
+
+
+def test_a_horovod_that_cannot_talk_with_the_launcher_is_named() -> None:
+    build = {"version": "0.28.1", "mpi": False, "gloo": True, "nccl": False}
+    assert "Horovod" in [check.name for check in failed(evidence(ranks=with_ranks(horovod=build)))]
+
+
+def test_no_nccl_is_a_warning_where_gpus_compute() -> None:
+    build = {"version": "0.28.1", "mpi": True, "gloo": True, "nccl": False}
+    for stand_in, verdict in ((False, "WARN"), (True, "PASS")):
+        found = evidence(spec=a_spec(stand_in_gpus=stand_in), ranks=with_ranks(horovod=build))
+        assert next(check.verdict for check in diagnose(found) if check.name == "Horovod") == verdict

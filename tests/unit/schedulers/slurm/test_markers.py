@@ -1,0 +1,127 @@
+"""How a job ended, without squeue and accounting: exit code, SIGTERM, the marker of cancel, slurmstepd's line."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch.runs import Run
+from hpclaunch.runs.markers import mark_cancelled
+from hpclaunch.schedulers import NEVER_BEGUN, Status
+from hpclaunch.schedulers.slurm.markers import status_by_markers
+from tests.builders import a_run
+
+LINE = "slurmstepd: error: *** {what} ON node1 CANCELLED AT {time}{cause} ***\n"
+LATE, EARLY = "2026-11-21T19:28:38", "2026-11-21T05:00:00"
+STEP_LINE = LINE.format(what="STEP 7.0", time=LATE, cause="")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    made = a_run(tmp_path, "7", state="RUNNING")
+    (made.path / "spec.json").write_text(json.dumps({"walltime": 3600}))
+    return made
+
+
+def began(run: Run, restart: int = 0, code: int | None = None, term: int | None = None, at: str = LATE) -> None:
+    folder = run.path / f"attempts/{run.job_id}.{restart}"
+    folder.mkdir(parents=True)
+    local = time.mktime(time.strptime(at, "%Y-%m-%dT%H:%M:%S"))
+    (folder / "started").write_text(time.strftime("%Y-%m-%dT%H:%M:%SZ\n", time.gmtime(local)))
+    if code is not None:
+        (folder / "exit-code").write_text(f"{code}\n")
+    if term is not None:
+        (folder / "terminated").write_text(f"{term}\n")
+
+
+def logged(run: Run, text: str) -> None:
+    (run.path / "logs").mkdir(exist_ok=True)
+    (run.path / f"logs/slurm-{run.job_id}.out").write_text(f"epoch 1\n{text}")
+
+
+@pytest.mark.parametrize(
+    ("code", "term", "cause", "state"),
+    [
+        (0, None, None, "COMPLETED"),
+        (7, None, None, "FAILED"),
+        (137, None, None, "FAILED"),
+        (143, None, None, "FAILED"),
+        (143, 30, None, "CANCELLED"),
+        (143, 3598, None, "TIMEOUT"),
+        (143, 3700, None, "TIMEOUT"),
+        (0, 30, "", "CANCELLED"),
+        (1, 30, "", "CANCELLED"),
+        (143, None, "", "CANCELLED"),
+        (143, 30, " DUE TO TIME LIMIT", "TIMEOUT"),
+        (143, 30, " DUE TO PREEMPTION", "PREEMPTED"),
+        (None, None, " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS", "NODE_FAIL"),
+        (137, None, " DUE to SIGNAL Killed", "CANCELLED"),
+        (143, None, " DUE TO JOB REQUEUE", "FAILED"),
+        (None, 30, None, "CANCELLED"),
+        (None, None, "", "CANCELLED"),
+        (None, None, None, "UNKNOWN"),
+        (7, None, "", "FAILED"),
+    ],
+)
+def test_each_end_is_told_by_what_it_leaves(
+    run: Run, code: int | None, term: int | None, cause: str | None, state: str
+) -> None:
+    began(run, code=code, term=term)
+    logged(run, "" if cause is None else LINE.format(what="JOB 7", time=LATE, cause=cause))
+    found = status_by_markers(run, "")
+    assert (found.state, found.exit_code) == (state, "" if code is None else f"{code}:0")
+
+
+@pytest.mark.parametrize(("code", "state"), [(143, "CANCELLED"), (None, "CANCELLED"), (0, "COMPLETED")])
+def test_a_job_that_hpclaunch_cancelled_is_cancelled_unless_it_was_complete_before(
+    run: Run, code: int | None, state: str
+) -> None:
+    began(run, code=code)
+    mark_cancelled(run, "7")
+    assert status_by_markers(run, "").state == state
+
+
+def test_a_job_that_was_cancelled_while_it_waited_never_began(run: Run) -> None:
+    waiting = replace(run, state="PENDING")
+    assert status_by_markers(waiting, "").state == "UNKNOWN"
+    mark_cancelled(waiting, "7")
+    assert status_by_markers(waiting, "") == NEVER_BEGUN
+    assert status_by_markers(waiting, "squeue: down").state == "UNKNOWN", "it may be ending still"
+    again = replace(waiting, job_id="8", earlier=("7",))
+    assert status_by_markers(again, "").state == "UNKNOWN", "the marker is of the job before"
+
+
+def test_the_marker_of_an_array_is_of_all_its_tasks(tmp_path: Path) -> None:
+    array = a_run(tmp_path, "9")
+    task = replace(array, path=array.path / "0002", index=2, job_id="9_2")
+    mark_cancelled(array, "9")
+    assert status_by_markers(task, "") == NEVER_BEGUN
+    assert status_by_markers(replace(task, job_id="10_2"), "").state == "UNKNOWN"
+
+
+def test_the_line_of_a_start_that_was_requeued_does_not_end_the_next_one(run: Run) -> None:
+    began(run, at=EARLY)
+    began(run, restart=1, code=143)
+    logged(run, LINE.format(what="JOB 7", time="2026-11-21T06:00:00", cause=" DUE TO PREEMPTION"))
+    assert status_by_markers(run, "").state == "FAILED"
+    logged(run, LINE.format(what="JOB 7", time="2026-11-21T20:00:00", cause=" DUE TO TIME LIMIT"))
+    assert status_by_markers(run, "").state == "TIMEOUT"
+
+
+def test_the_line_of_another_job_counts_for_nothing(run: Run) -> None:
+    began(run, code=143)
+    logged(run, LINE.format(what="JOB 70", time=LATE, cause="") + f"my program prints {STEP_LINE}")
+    assert status_by_markers(run, "").state == "FAILED"
+    logged(run, STEP_LINE)
+    assert status_by_markers(run, "").state == "CANCELLED"
+
+
+@pytest.mark.parametrize("cause", [" DUE TO PREEMPTION", " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"])
+def test_while_squeue_is_silent_an_end_after_which_slurm_queues_again_is_not_believed(run: Run, cause: str) -> None:
+    began(run, code=143, term=30)
+    logged(run, LINE.format(what="JOB 7", time=LATE, cause=cause))
+    assert status_by_markers(run, "squeue: down") == Status(state="UNKNOWN", reason="squeue: down")

@@ -1,0 +1,66 @@
+"""What the output of sbatch means: only a known text, and nothing else beside it, is a refusal."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpclaunch.schedulers.slurm.refusals import read_answer
+
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
+@pytest.mark.parametrize(
+    ("code", "out", "job_id"),
+    [
+        (0, b"Submitted batch job 4711\n", "4711"),
+        (1, b"Submitted batch job 4711", "4711"),
+        (-9, b"caf\xe9\nSubmitted batch job 4711 on cluster x\r\nwelcome\n", "4711"),
+        (None, b"Submitted batch job 4711\n", "4711"),
+        (0, b"Submitted batch job 4711\nSubmitted batch job 4712\n", ""),
+        (0, b"your job 17 was not Submitted batch job 4711\n", ""),
+        (0, b"Submitted batch job 1234567890123456789\n", ""),
+    ],
+)
+def test_a_line_with_a_job_id_counts_whatever_else_there_is(code: int | None, out: bytes, job_id: str) -> None:
+    answer = read_answer(code, out, f"{FAILED}Invalid partition name specified\n".encode())
+    assert answer.job_id == job_id
+    assert (answer.meaning == "queued") == bool(job_id)
+
+
+@pytest.mark.parametrize(
+    ("code", "err", "meaning"),
+    [
+        (1, f"{FAILED}Invalid partition name specified\n", "refused"),
+        (1, f"compte \udce9puis\udce9\n{FAILED}Unspecified error\n", "refused"),
+        (255, "sbatch: error: Invalid --time specification\n", "refused"),
+        (1, f"{FAILED}Unable to contact slurm controller (connect failure)\n", "unreachable"),
+        (1, "sbatch: fatal: Could not establish a configuration source\n", "unreachable"),
+        (0, f"{FAILED}Invalid partition name specified\n", "unknown"),
+        (124, f"{FAILED}Invalid partition name specified\n", "unknown"),
+        (-15, f"{FAILED}Invalid partition name specified\n", "unknown"),
+        (None, f"{FAILED}Invalid partition name specified\n", "unknown"),
+        (1, f"{FAILED}Invalid partition name specified, or not\n", "unknown"),
+        (1, f"see: {FAILED}Invalid partition name specified\n", "unknown"),
+        (1, f"{FAILED}Invalid partition name specified\n{FAILED}Socket timed out on send/recv operation\n", "unknown"),
+        (1, f"{FAILED}Unable to contact slurm controller (receive failure)\n", "unknown"),
+        (1, "", "unknown"),
+    ],
+)
+def test_only_known_texts_of_an_sbatch_that_ended_by_itself_are_refusals(
+    code: int | None, err: str, meaning: str
+) -> None:
+    assert read_answer(code, b"", err.encode("utf-8", "surrogateescape")).meaning == meaning
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (None, "did not answer in time"),
+        (124, "did not answer in time"),
+        (-9, "ended by signal 9"),
+        (137, "ended by signal 9"),
+        (3, "ended with exit code 3 and without a message"),
+    ],
+)
+def test_a_silent_end_has_words(code: int | None, words: str) -> None:
+    assert words in read_answer(code, b"", b"").words
