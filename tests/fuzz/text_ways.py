@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hpclaunch import cli, runs
 from hpclaunch import render as rendering
-from hpclaunch.actions import cancel, inspect, resume, retry
+from hpclaunch.actions import adopt, cancel, inspect, resume, retry
 from hpclaunch.actions import states as tracking
 from hpclaunch.actions.sites import site_as_json, site_card
 from hpclaunch.actions.submit import prepare
@@ -31,7 +31,16 @@ from hpclaunch.config.site import Site, load_site
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render
 from hpclaunch.runs.ownership import list_own
-from hpclaunch.schedulers.slurm import configuration, describe, history, programs, scheduler, states, submit
+from hpclaunch.schedulers.slurm import (
+    configuration,
+    describe,
+    history,
+    limits,
+    programs,
+    scheduler,
+    states,
+    submit,
+)
 from hpclaunch.schedulers.slurm.programs import Answer
 from tests.builders import ROOTS, a_job, bundled_site, planned
 from tests.fuzz.scene import COMPILED, Scene, Way
@@ -393,6 +402,7 @@ def feed_answers(scene: Scene, first: Any, second: Any) -> None:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
         for module in (configuration, describe, history, programs, scheduler, states, submit):
             patch.setattr(module, "ask", ask)
+        patch.setattr(limits, "_ask_all", lambda *commands, **_: [ask().text for _ in commands])
         with scene.met(place / "project/runs"):
             configuration.configuration()
             scheduler.cluster()
@@ -405,6 +415,7 @@ def feed_answers(scene: Scene, first: Any, second: Any) -> None:
                 retry.ending_of(run)
             scheduler.unwell("n1", None)
             history.past_jobs(1)
+            limits.longest_walltime("")
             cancel.cancel([run for run in now if run.job_id])
     shutil.rmtree(place / "project/runs")
 
@@ -453,6 +464,7 @@ def read_everything(scene: Scene, path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
         for module in (configuration, programs, scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
+        patch.setattr(limits, "_ask_all", lambda *commands, **_: ["" for _ in commands])
         patch.setattr(scheduler, "submit", lambda *_: "4")
         with scene.met(place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)
@@ -462,7 +474,8 @@ def read_everything(scene: Scene, path: Path) -> None:
                 run_details.show_everything(run, as_json=False)
                 inspect.numbers(run)
             inspect.differences([*found, *found])
-            run = tracking.find(world, [str(path)])[0]
+            assert tracking.find(world, [str(path)])[0].path == path
+            (run,) = adopt.adopt(world, [path])  # only then is it this user's, and resumed
             if run.scheduler == "slurm" and run.final and run.state != "COMPLETED":
                 assert resume.resume(world, run, resume.Changes())[0].job_id == "4"
 
