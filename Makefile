@@ -1,7 +1,14 @@
 # make demo: set up, and train on this machine. make test: set up, and pass the tests. See README.md.
 # make faults: break the test cluster on purpose. make fuzz: hostile input. make hostile: hostile repositories. All write docs/reliability.md.
 # make long: every case of the tests that run some of theirs in make test.
-.PHONY: demo test long faults fuzz hostile io lint setup setup-dev clean
+# make newer-slurm: the tests on the cluster with the Slurm and the Open MPI of Debian 13; needs root.
+# make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
+# make once: endings of sbatch, interleavings, and many processes at once, for the same page.
+.PHONY: demo test long faults newer-slurm once fuzz hostile io lint setup setup-dev constraints release clean
+
+# What docs/reliability.md reports under "Submitted once".
+ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
+	tests/processes/actions/test_resumed_at_once.py
 
 # Those whose cases tests/tiers.py divides.
 LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
@@ -20,8 +27,20 @@ long: setup-dev
 faults: setup-dev
 	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed
 
+newer-slurm:
+	tests/cluster/newer.sh setup
+	tests/cluster/newer.sh run .venv/bin/python -m pytest -v $(or $(TESTS),tests/slurm tests/faults)
+
+once: setup-dev
+	HPCLAUNCH_TIER=long HPCLAUNCH_INTERLEAVINGS=1000 HPCLAUNCH_ROUNDS=100 .venv/bin/python -m pytest -sv --timeout=7200 $(ONCE)
+
+# A part of at most an hour; PART=2 makes other inputs, and all parts add up in tests/fuzz/results.jsonl.
+PART = 1
+INPUTS = 20000
+WAYS =
+MINUTES = 60
 fuzz: setup-dev
-	HPCLAUNCH_FUZZ=100000 .venv/bin/python -m pytest -v --timeout=7200 tests/property/test_hostile.py
+	.venv/bin/python -m tests.fuzz.parts --part $(PART) --inputs $(INPUTS) --ways "$(WAYS)" --minutes $(MINUTES)
 
 io: setup-dev
 	HPCLAUNCH_IO=all .venv/bin/python -m pytest -v -s tests/cli/test_failing_io.py tests/processes/runs/test_list_of_runs.py
@@ -40,6 +59,12 @@ setup:
 
 setup-dev:
 	@tools/setup.sh dev
+
+constraints: setup
+	tools/constraints.sh
+
+release: setup-dev
+	.venv/bin/python tools/release.py
 
 clean:
 	rm -rf .venv runs

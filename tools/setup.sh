@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Makes .venv in this checkout: hpclaunch (editable), TensorFlow and Horovod, and with "dev" what the tests need.
 # Quick when all is there. Horovod is compiled once (2 to 4 minutes); it uses MPI where its headers are installed.
+# Everything that is installed, also to build it, has the version and a hash of tools/constraints.txt, whatever index serves it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 group=${1:-}
+constraints=tools/constraints.txt
 
 find_python() {
   local name
@@ -23,7 +25,10 @@ if [ ! -x .venv/bin/python ]; then
   echo "setup: making .venv with $python"
   "$python" -m venv .venv
 fi
-[ -x .venv/bin/uv ] || .venv/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
+pinned_uv() { sed -n '/^uv==/,/[^\\]$/p' "$constraints"; }
+if [ "$(.venv/bin/uv --version 2> /dev/null | cut -d' ' -f2)" != "$(pinned_uv | sed -n 's/^uv==\([^ ]*\).*/\1/p')" ]; then
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r <(pinned_uv)
+fi
 
 # pip trusts the machine's certificates, also those of an institute's proxy; uv needs a setting for it
 # (of which it has a newer and an older name), and the file that pip is set to.
@@ -38,11 +43,20 @@ export UV_LOCK_TIMEOUT=3600
 
 # Byte code is compiled here, for where PYTHONDONTWRITEBYTECODE is set (as in many images) every start would compile anew.
 export UV_COMPILE_BYTECODE=1
-sync=(.venv/bin/uv sync --inexact --quiet --python .venv/bin/python --extra train)
-[ -z "$group" ] || sync+=(--group "$group")
+checked=()
+install=(.venv/bin/uv pip install --quiet --python .venv/bin/python)
+if [ -z "${HPCLAUNCH_UNPINNED:-}" ]; then
+  install+=(--preview-features build-dependency-hashes --build-constraints "$constraints" --require-build-hashes)
+  checked=(--constraints "$constraints" --require-hashes)
+fi
+dependencies=("${install[@]}" "${checked[@]}" -r pyproject.toml --extra train)
+[ -z "$group" ] || dependencies+=(--group "$group")
 compgen -G '.venv/lib/python3.*/site-packages/horovod' > /dev/null ||
   echo "setup: installing TensorFlow and compiling Horovod; this takes some minutes, once"
-"${sync[@]}"
+if ! "${dependencies[@]}"; then
+  echo "setup: where the index lacks a file of $constraints: HPCLAUNCH_UNPINNED=1 takes any version that fits, unchecked." >&2
+  exit 1
+fi
 
 # A Horovod that was compiled (here or in the cache) before MPI was installed cannot be started by mpirun or srun.
 libraries=(.venv/lib/python3.*/site-packages/horovod/tensorflow/mpi_lib*.so)
@@ -50,7 +64,8 @@ linked=$(ldd "${libraries[0]}") # into a variable: a pipe to grep -q can end ldd
 if command -v mpicxx > /dev/null && [[ $linked != *libmpi* ]]; then
   echo "setup: MPI is installed now; compiling Horovod again with it"
   .venv/bin/uv cache clean --quiet horovod
-  "${sync[@]}" --reinstall-package horovod
+  "${dependencies[@]}" --reinstall-package horovod
 fi
+"${install[@]}" --no-deps --editable .
 .venv/bin/python -m compileall -q hpclaunch
 echo "setup: ready: .venv/bin/hpclaunch $(.venv/bin/hpclaunch --version | cut -d' ' -f2)"

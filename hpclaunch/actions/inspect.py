@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
-from hpclaunch.core.files import json_object, read_text
+from hpclaunch.core.files import json_object, read_end, read_text
 from hpclaunch.core.spec import OWN, JobSpec
 from hpclaunch.runs import Run
+from hpclaunch.runs.record import METRICS
 
 _STARTS = 1000
+_END_OF_METRICS = 2**20
+"""Bytes; the event stands in the last line, unless a later start has added lines."""
 
 
 def everything(run: Run) -> dict[str, Any]:
@@ -49,12 +52,10 @@ def checkpoints(run: Run) -> list[Path]:
 
 
 def final_metrics(run: Run) -> dict[str, Any]:
-    """Return the run's result: the last event ``end`` in its metrics.jsonl; empty if there is none."""
-    last: dict[str, Any] = {}
-    for event in run.metrics():
-        if event.get("event") == "end":
-            last = event
-    return last
+    """Return the run's result: the last event ``end`` in its metrics.jsonl; empty if there is none at its end."""
+    lines = read_end(run.path / METRICS, _END_OF_METRICS).decode("utf-8", errors="replace").split("\n")
+    events = (json_object(line) for line in reversed(lines[:-1]) if '"end"' in line)
+    return next((event for event in events if event.get("event") == "end"), {})
 
 
 def numbers(run: Run) -> dict[str, str]:

@@ -59,7 +59,12 @@ def _show_obstacle(run: Run, fault: Fault | None) -> Run:
     if fault is None:
         return run
     words = fault.what.removeprefix(f"{run.home.name} ")
-    return replace(run, reason=words if run.final else f"{words}; {fault.next}")
+    return replace(_collapse_array(run), reason=words if run.final else f"{words}; {fault.next}")
+
+
+def _collapse_array(run: Run) -> Run:
+    """Return an array that is not this user's as one run: a record may claim 100,000 runs, which nobody asked for."""
+    return replace(run, tasks=0, parts=()) if run.tasks and other_users(run) else run
 
 
 def _ask_schedulers(recorded: Sequence[Run], tasks: Mapping[Path, Sequence[Run]]) -> dict[str, dict[str, Status]]:
@@ -230,7 +235,7 @@ def recorded_runs(system: System) -> list[Run]:
         system.warn(f"skipped what cannot be read: {_list_some(found.unreadable)}; hpclaunch status PATH says why")
     if found.newer:
         system.warn(f"skipped {count(len(found.newer), 'run')} that a newer hpclaunch wrote: {_list_some(found.newer)}")
-    return list(found.runs)
+    return [_collapse_array(run) for run in found.runs]
 
 
 def warn_not_permitted(system: System, folders: Sequence[Path]) -> None:

@@ -9,6 +9,7 @@ import typer
 from hpclaunch import __version__
 from hpclaunch.cli.show import streams
 from hpclaunch.cli.verbs import Verbs
+from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest
 
 _BROKEN_PIPE = 141
@@ -43,6 +44,7 @@ def main(argv: list[str] | None = None) -> None:
     words = sys.argv[1:] if argv is None else argv
     cut = words.index("--") if "--" in words else len(words)
     streams.occupy_closed()
+    waiting.report_to(_tell)
     try:
         if cut < len(words) and words[0] not in ("submit", "render"):
             raise InvalidRequest(
@@ -66,6 +68,12 @@ def _run(words: list[str], arguments: tuple[str, ...]) -> None:
     except SystemExit:
         streams.finish()  # Python itself would report a full disk or a closed pipe with a traceback
         raise
+
+
+def _tell(text: str) -> None:
+    from hpclaunch.cli.show.console import say
+
+    say(text)
 
 
 def _fail(error: HpclaunchError, words: list[str]) -> None:

@@ -63,13 +63,20 @@ def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:
     nvlink = links is not None and not links.type.startswith("PCI")
     if on_gpus and node.gpus_per_node > 1 and not inside:
         assumed.append(f"links of the GPUs: not known; {PCIE_GBYTES_PER_S} GB/s, as PCIe 3.0 x16")
-    nics = node.nics
-    total = nics.count * nics.gbytes_per_s_each if nics and nics.count and nics.gbytes_per_s_each else None
-    if total is None and nics and nics.gbytes_per_s_each:
-        total = nics.gbytes_per_s_each
-        assumed.append(f"network cards of a node: their number is not known; one card of {total:g} GB/s")
-    known = total is not None
-    if total is None:
-        total = HOST_GBYTES_PER_S / WIRE
+    network = _network_of(node, assumed)
+    known = network is not None
+    if network is None:
+        network = HOST_GBYTES_PER_S / WIRE
         assumed.append(f"network of a node: not known; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
-    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=total, nvlink=nvlink, node_known=known)
+    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=network, nvlink=nvlink, node_known=known)
+
+
+def _network_of(node: NodeType, assumed: list[str]) -> float | None:
+    """Return the GB/s of all network cards of a node, or None if they are not known."""
+    nics = node.nics
+    if nics is None or not nics.gbytes_per_s_each:
+        return None
+    if nics.count:
+        return nics.count * nics.gbytes_per_s_each
+    assumed.append(f"network cards of a node: their number is not known; one card of {nics.gbytes_per_s_each:g} GB/s")
+    return nics.gbytes_per_s_each

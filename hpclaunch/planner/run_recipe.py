@@ -176,13 +176,11 @@ def _split(job: Job, swept: Sequence[str], recipes: Sequence[Recipe]) -> tuple[P
 
 def _explain(question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, followers: Followers | None) -> Applied:
     """Return the recipe with its record, its words, and one warning of what was typed against it."""
-    rows, swept = question.job.parameters, {name: ",".join(values) for name, values in question.axes}
+    swept = {name: ",".join(values) for name, values in question.axes}
     advised = _advice(question, recipes[0])
-    decided = [(name, text) for name, text in question.typed if name in advised]
-    against = tuple((name, text) for name, text in decided if _differs(rows[name], text, advised[name]))
-    words = [f"{name}={text} (advised: {advised[name]})" for name, text in against]
+    against = _typed_against(question, advised)
     totals = sorted({recipe.batch.total for recipe in recipes})
-    record = RunRecipe(
+    explained = RunRecipe(
         name=question.name,
         advised=tuple((name, text) for name, text in advised.items() if name not in swept),
         applied=settings,
@@ -194,10 +192,18 @@ def _explain(question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, 
             *_set_words(settings, followers),
         ),
     )
-    words = [f"typed against the advice: {', '.join(words)}"] if words else []
+    contrasts = ", ".join(f"{name}={text} (advised: {advised[name]})" for name, text in against)
+    words = [f"typed against the advice: {contrasts}"] if against else []
     doubts = dict.fromkeys(recipe.doubt for recipe in recipes if recipe.doubt)
     warnings = _warnings(question, totals[-1], [*words, *doubts])
-    return Applied(settings=settings, recipe=record, followers=followers, warnings=warnings)
+    return Applied(settings=settings, recipe=explained, followers=followers, warnings=warnings)
+
+
+def _typed_against(question: RunQuestion, advised: Mapping[str, str]) -> Pairs:
+    """Return the typed settings that differ from the advice."""
+    rows = question.job.parameters
+    decided = [(name, text) for name, text in question.typed if name in advised]
+    return tuple((name, text) for name, text in decided if _differs(rows[name], text, advised[name]))
 
 
 def _final_values(question: RunQuestion, recipe: Recipe) -> dict[str, str]:

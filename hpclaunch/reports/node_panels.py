@@ -15,6 +15,8 @@ LARGE = 10_000
 UNITS = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 MARGIN = 1.2
 """The factor between the outermost node counts and the ends of the axis."""
+WIDE = 20.0
+"""The ratio of the longest to the shortest time from which an axis of times is logarithmic."""
 Bounds = tuple[float, float, float]
 """Low, middle and high."""
 
@@ -64,6 +66,7 @@ def time(axes: Any, plan: Forecast) -> None:
     size, unit = _unit_of_time(plan)
     values = [bounds(point.run.time_s, 1 / size) for point in points_of(plan)]
     _curve(axes, plan, values, f"time to the target, {unit}")
+    axes.set_yscale(_time_scale(plan))
 
 
 def cost(axes: Any, plan: Forecast) -> None:
@@ -79,6 +82,7 @@ def frontier(axes: Any, plan: Forecast) -> None:
         style = {"color": "tab:orange", "label": line_label(plan)} if point.chosen else {"color": "tab:blue"}
         axes.errorbar(at[1], amount[1], xerr=_lengths([at]), yerr=_lengths([amount]), marker="o", **style)
         axes.annotate(point.label, (at[1], amount[1]), textcoords="offset points", xytext=(6, 6))
+    axes.set_xscale(_time_scale(plan))
     axes.set_xlabel(f"time to the target, {unit}")
     axes.set_ylabel(f"cost, {plan.unit}s")
     axes.set_title("time and cost of each node count", fontsize="medium")
@@ -98,6 +102,12 @@ def bounds(interval: Interval, scale: float = 1.0) -> Bounds:
 def _unit_of_time(plan: Forecast) -> tuple[float, str]:
     longest = max(point.run.time_s.middle for point in points_of(plan))
     return next(((size, unit) for size, unit in UNITS if longest >= 2 * size), UNITS[-1])
+
+
+def _time_scale(plan: Forecast) -> str:
+    """Return the scale of an axis of times: short ones cannot be told apart beside days on a linear one."""
+    times = [point.run.time_s.middle for point in points_of(plan)]
+    return "log" if max(times) > WIDE * min(times) else "linear"
 
 
 def _lengths(values: list[Bounds]) -> list[list[float]]:

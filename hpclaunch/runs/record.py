@@ -34,6 +34,7 @@ FINAL = frozenset(
 and FORGOTTEN (a person closed it, because its state stays unknown)."""
 RECORD = "run.json"
 HISTORY = "states.jsonl"
+METRICS = "metrics.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
 STATE = re.compile("[A-Z_]{1,40}")
 _PART = re.compile("[0-9,-]*")
@@ -128,7 +129,7 @@ class Run:
 
     def metrics(self) -> Iterator[dict[str, Any]]:
         """Yield the events in metrics.jsonl, without a line that is still being written."""
-        return json_lines(self.path / "metrics.jsonl")
+        return json_lines(self.path / METRICS)
 
     def spec(self) -> dict[str, Any]:
         """Return the spec that the script was rendered from, as plain values; empty if it cannot be read."""

@@ -120,8 +120,9 @@ def test_a_calibration_is_used(desk: Desk) -> None:
 
 
 def test_a_plot_needs_matplotlib(desk: Desk) -> None:
-    desk.write("matplotlib.py", "raise ImportError")
-    done = desk.type("plan", "cifar", *AT, "--plot", "plan.svg")
+    desk.write("without/matplotlib.py", "raise ImportError")  # modules of the current folder are not imported
+    without = f"{desk.project / 'without'}:{desk.environment.get('PYTHONPATH', '')}"
+    done = desk.type("plan", "cifar", *AT, "--plot", "plan.svg", PYTHONPATH=without)
     assert done.code == 1
     assert "next: pip install 'hpclaunch[plot]'" in done.err
     assert not (desk.project / "plan.svg").exists()

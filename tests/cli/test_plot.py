@@ -15,7 +15,7 @@ from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.noise_table import TABLE
 from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.values import Forecast
-from hpclaunch.reports import plan_chart
+from hpclaunch.reports import node_panels, plan_chart
 from tests.builders import bundled_job
 from tests.cli.conftest import Desk
 from tests.unit.planner.questions import a_trained_job, plan_of
@@ -191,3 +191,14 @@ def test_the_command_draws_and_tells_where(desk: Desk) -> None:
     done = desk.type("plan", "cifar", "--site", "perlmutter", "--plot", "plan.svg", MPLCONFIGDIR=get_cachedir())
     assert (done.code, "the plan is drawn in plan.svg" in done.err) == (0, True)
     assert any(text.startswith("chosen: 1") for text in texts_of(desk.project / "plan.svg"))
+
+
+def test_short_times_are_told_apart_beside_days() -> None:
+    from matplotlib.figure import Figure  # heavy
+
+    wide, narrow = plan_of(bundled_job("cosmoflow")), plan_of(bundled_job("cifar"))
+    for plan, scale in ((wide, "log"), (narrow, "linear")):
+        time, frontier = Figure().subplots(1, 2)
+        node_panels.time(time, plan)
+        node_panels.frontier(frontier, plan)
+        assert (time.get_yscale(), frontier.get_xscale()) == (scale, scale)

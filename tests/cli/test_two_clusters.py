@@ -68,10 +68,10 @@ class Cluster:
             path.write_text(SLURM.format(folder=self.folder, name=self.name, controller=controller))
             path.chmod(0o755)
 
-    def type(self, *words: str) -> Done:
+    def type(self, *words: str, **variables: str) -> Done:
         """Type on the login node of this cluster."""
         path = f"{self.folder}/bin:{self.desk.root}/tools"
-        return self.desk.type(*words, PATH=path, HPCLAUNCH_SITE="slurmsite")
+        return self.desk.type(*words, **{"PATH": path, "HPCLAUNCH_SITE": "slurmsite", **variables})
 
     def submit(self) -> Path:
         done = self.type("submit", "./train.py", "--json")
@@ -137,6 +137,8 @@ VERBS = [
     "runs compare RUNNING FAILED",
     "runs clean RUNNING --yes",
     "runs rebuild",
+    "doctor --from RUNNING",
+    "profile ./train.py --from RUNNING",
 ]
 REFUSED = [
     *("logs -f RUNNING", "wait RUNNING", "cancel RUNNING", "cancel LOST", "retry RUNNING", "retry FAILED"),
@@ -225,6 +227,24 @@ def test_two_clusters_of_one_name_are_told_apart_by_the_working_folder(cluster: 
     assert one.type("status", run.name, "--json").json[0]["state"] == "RUNNING"
     assert one.type("cancel", run.name).code == 0
     assert ["scancel", "1"] in one.calls()
+
+
+def test_the_script_of_an_older_record_is_not_given_to_another_sites_scheduler(alpha: Cluster, beta: Cluster) -> None:
+    """A record of an earlier version names no cluster: the site of the machine tells."""
+    run = alpha.submit()
+    alpha.jobs(f"1|NODE_FAIL|{run}")
+    assert alpha.type("status", run.name, "--json").json[0]["state"] == "NODE_FAIL"
+    older = {**record(run), "cluster": "", "controller": ""}
+    (run / "run.json").write_text(json.dumps(older))
+    site = (alpha.desk.project / "site_configs/slurmsite.yaml").read_text()
+    alpha.desk.write("site_configs/betasite.yaml", f"{site}\ndetect: {{environment: {{WHERE: beta}}}}\n")
+    beta.calls()
+    for verb in ("retry", "resume"):
+        done = beta.type(verb, run.name, HPCLAUNCH_SITE="", WHERE="beta")
+        what = f"the script of {run.name} is for the site slurmsite, and this machine belongs to betasite"
+        assert (done.code, what in done.err) == (1, True), done.err
+    assert not [call for call in beta.calls() if call[0] == "sbatch"]
+    assert alpha.type("retry", run.name).code == 0
 
 
 def test_an_option_that_sends_the_job_to_another_cluster_is_refused_with_the_reason(alpha: Cluster) -> None:

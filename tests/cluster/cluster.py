@@ -12,6 +12,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from cluster_config import HERE, ClusterError, Options, checkout_below_tmp, conf
 
 PACKAGES = (
     *("slurm-wlm", "slurmctld", "slurmd", "slurm-client", "slurmdbd", "munge", "mariadb-server"),
-    *("openmpi-bin", "libopenmpi-dev", "gcc", "libc6-dev", "iproute2"),
+    *("openmpi-bin", "libopenmpi-dev", "gcc", "libc6-dev", "iproute2", "bubblewrap"),
 )
 ETC_SLURM = Path("/etc/slurm")
 LOCK = Path("/run/hpclaunch-cluster.lock")
@@ -115,13 +116,22 @@ def _prepare(options: Options) -> None:
         device = root / "dev" / f"nvidia{gpu}"
         os.mknod(device, 0o20666, os.makedev(1, 3))
         device.chmod(0o666)
-    for name, text in config_files(options).items():
+    for name, text in config_files(options, _slurm_version()).items():
         (root / "etc" / name).write_text(text, encoding="utf-8")
         (root / "etc" / name).chmod(0o600 if name == "slurmdbd.conf" else 0o644)
     (root / "cluster.json").write_text(json.dumps(dataclasses.asdict(options), indent=1) + "\n", encoding="utf-8")
     network.create(options)
     if options.slot == 1:
         _link_configuration(root)
+
+
+def _slurm_version() -> tuple[int, int]:
+    """The first two numbers of the version, as in (22, 5)."""
+    answer = network.run("env", f"PATH={daemons.PATH}", "slurmctld", "-V")
+    found = re.search(r"(\d+)\.(\d+)", answer)
+    if found is None:
+        raise ClusterError(f"no version in the answer of slurmctld -V: {answer}")
+    return int(found[1]), int(found[2])
 
 
 def _make_open_directory(path: Path) -> None:
@@ -140,6 +150,7 @@ def _link_configuration(root: Path) -> None:
 
 def _start_all(options: Options) -> None:
     root = Path(options.root)
+    services.add_users()
     services.start_munged(root)
     if options.accounting:
         services.start_accounting(options)
@@ -224,7 +235,7 @@ def _is_same(options: Options) -> bool:
     if _recorded(Path(options.root)) != options:
         return False
     etc = Path(options.root) / "etc"
-    wanted = config_files(options).items()
+    wanted = config_files(options, _slurm_version()).items()
     return all((etc / name).is_file() and (etc / name).read_text(encoding="utf-8") == text for name, text in wanted)
 
 

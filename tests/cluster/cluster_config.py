@@ -19,6 +19,8 @@ PREEMPT = "preempt"
 # With the usual fence (over a ring for data, else over a tree) a rank may leave MPI_Init before another is in it, whose
 # Open MPI then dies of the first message (address nil): 2 of 100 starts of 8 ranks on an overloaded machine.
 MPI_CONF = "PMIxCollFence=ring\n"
+# Newer ones look for control groups as they start, and end without; older ones do not know the value.
+CGROUPS_CAN_BE_DISABLED = (23, 2)
 
 
 class ClusterError(Exception):
@@ -98,8 +100,8 @@ def node_address(slot: int, number: int) -> str:
     return f"{subnet(slot)}.{number}"
 
 
-def config_files(options: Options) -> dict[str, str]:
-    """File name below ROOT/etc -> text, all that the daemons read."""
+def config_files(options: Options, version: tuple[int, int]) -> dict[str, str]:
+    """File name below ROOT/etc -> text, all that the daemons of this version of Slurm read."""
     values = _values(options)
     files = {
         "slurm.conf": _render("slurm.conf.in", values),
@@ -107,6 +109,8 @@ def config_files(options: Options) -> dict[str, str]:
         "mpi.conf": MPI_CONF,
         "hosts": _hosts(options),
     }
+    if version >= CGROUPS_CAN_BE_DISABLED:
+        files["cgroup.conf"] = "CgroupPlugin=disabled\n"
     if options.accounting:
         files["slurmdbd.conf"] = _render("slurmdbd.conf.in", values)
         files["mariadb.cnf"] = _render("mariadb.cnf.in", values)

@@ -46,7 +46,7 @@ def running(root: Path) -> dict[str, int]:
         # Slurm's daemons keep *.slurm.pid files here too and remove them as they end, so a listed one may be gone.
         try:
             words = record.read_text(encoding="utf-8").split()
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             continue
         if len(words) == 2 and _birth(int(words[0])) == words[1]:
             found[record.stem] = int(words[0])

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
 import cluster_daemons as daemons
 from cluster_config import Options
 from cluster_network import run
+
+USERS = ("hpclaunch-tester", "hpclaunch-other")
+"""Ordinary users of the machine, for the tests: the one that submits, and one whose jobs are not its own."""
+
+
+def add_users() -> None:
+    for name in USERS:
+        try:
+            pwd.getpwnam(name)
+        except KeyError:
+            run("useradd", "--create-home", "--shell", "/bin/bash", name)
 
 
 def start_munged(root: Path) -> None:
@@ -29,7 +41,7 @@ def start_accounting(options: Options) -> None:
     daemons.wait_for("database", lambda: _answers(root, "mariadb-admin", "--no-defaults", client, "ping"), 120)
     daemons.spawn(root, "slurmdbd", ["slurmdbd", "-D"])
     daemons.wait_for("slurmdbd", lambda: _answers(root, "sacctmgr", "-n", "list", "cluster"), 180)
-    users = sorted({"root", os.environ.get("SUDO_USER", "root")})
+    users = sorted({"root", os.environ.get("SUDO_USER", "root"), *USERS})
     for words in (
         ("add", "cluster", options.cluster_name),
         ("add", "qos", "short", "MaxWall=00:30:00"),

@@ -18,13 +18,20 @@ from typing import Any
 
 import pytest
 
-from tests.slurm.conftest import Cluster, cluster, desk  # noqa: F401
-from tests.slurm.desk import Desk, Submitted, until
+from tests.slurm.conftest import Cluster, cluster, desk, ordinary_user  # noqa: F401
+from tests.slurm.desk import HPCLAUNCH, Desk, Submitted, until
+from tests.slurm.users import as_root
 
 # What takes long is for the one documented command; CI has a case of every class.
 collect_ignore = [] if os.environ.get("HPCLAUNCH_FAULTS") == "all" else ["bed"]
 SCRIPTS = Path(__file__).resolve().parents[1] / "cluster"
 SPAWN = "import sys, pathlib, cluster_daemons as d; d.spawn(pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:])"
+# Calls the real sbatch when the test says so.
+WAITING_SBATCH = """#!/bin/bash
+touch {folder}/asked-$$
+until [ -e {folder}/go ]; do sleep 0.1; done
+exec /usr/bin/sbatch "$@"
+"""
 COMMANDS = {"slurmctld": ["slurmctld", "-D", "-f", "{root}/etc/slurm.conf"], "slurmdbd": ["slurmdbd", "-D"]}
 
 
@@ -39,6 +46,16 @@ class Faults:
     def daemons(self) -> Any:
         return self._script("cluster_daemons")
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the cluster was started with."""
+        found: dict[str, Any] = json.loads((self.cluster.root / "cluster.json").read_text())
+        return found
+
+    @property
+    def slot(self) -> int:
+        return int(self.options["slot"])
+
     def _script(self, name: str) -> Any:
         if str(SCRIPTS) not in sys.path:
             sys.path.insert(0, str(SCRIPTS))
@@ -50,7 +67,7 @@ class Faults:
 
         SIGTERM: Slurm's controller saves what it knows every 5 s, and killed it would forget the jobs of the last ones.
         """
-        os.kill(self.daemons.running(self.cluster.root)[name], signal.SIGTERM)
+        self._kill(name, signal.SIGTERM)
         try:
             until(lambda: name not in self.daemons.running(self.cluster.root), f"the end of {name}")
             yield
@@ -58,26 +75,64 @@ class Faults:
             self._spawn(name, [word.format(root=self.cluster.root) for word in COMMANDS[name]])
             until(self.answers, f"{name} answers")
 
+    def _kill(self, name: str, number: signal.Signals) -> None:
+        with as_root():
+            os.kill(self.daemons.running(self.cluster.root)[name], number)
+
     def _spawn(self, name: str, words: Sequence[str]) -> None:
         """Start a daemon from a process of its own, which it outlives, as cluster.py does."""
         command = [sys.executable, "-c", SPAWN, str(self.cluster.root), name, *words]
-        subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, check=True)
+        with as_root():
+            subprocess.run(command, env={**os.environ, "PYTHONPATH": str(SCRIPTS)}, check=True)
 
     @contextlib.contextmanager
     def hanging(self, name: str) -> Iterator[None]:
         """Stop a daemon: it takes connections and does not answer. What it was sent it obeys afterwards."""
-        process = self.daemons.running(self.cluster.root)[name]
-        os.kill(process, signal.SIGSTOP)
+        self._kill(name, signal.SIGSTOP)
         try:
             yield
         finally:
-            os.kill(process, signal.SIGCONT)
+            self._kill(name, signal.SIGCONT)
             until(self.answers, f"{name} answers")
+
+    @contextlib.contextmanager
+    def submitting(self, *commands: Sequence[str]) -> Iterator[list[subprocess.Popen[bytes]]]:
+        """Start hpclaunch with each command, and give the processes when the controller hangs and all call sbatch."""
+        programs = self.desk.folder / "waiting"
+        programs.mkdir(exist_ok=True)
+        for old in programs.iterdir():
+            old.unlink()
+        (programs / "sbatch").write_text(WAITING_SBATCH.format(folder=programs))
+        (programs / "sbatch").chmod(0o755)
+        environment = self.impatient(6)  # longer than hpclaunch waits for scontrol ping, which then says nothing
+        environment["PATH"] = f"{programs}:{environment['PATH']}"
+        words = {"cwd": self.desk.folder, "env": environment, "stderr": subprocess.PIPE}
+        processes = [subprocess.Popen([HPCLAUNCH, *command], **words) for command in commands]
+        until(lambda: len(list(programs.glob("asked-*"))) >= len(commands), "the calls of sbatch")
+        with self.hanging("slurmctld"):
+            (programs / "go").touch()
+            yield processes
 
     @contextlib.contextmanager
     def node_daemon_down(self, node: str) -> Iterator[None]:
         """Kill a node's slurmd; what it has started goes on."""
-        os.kill(self.daemons.running(self.cluster.root)[f"slurmd-{node}"], signal.SIGKILL)
+        self._kill(f"slurmd-{node}", signal.SIGKILL)
+        try:
+            yield
+        finally:
+            self._start_node(node)
+
+    @contextlib.contextmanager
+    def node_killed(self, node: str) -> Iterator[None]:
+        """Kill all processes of a node, as a failure of its power does; afterwards it comes back."""
+        network = self._script("cluster_network")
+        here = (network.NETNS / f"{network.prefix(self.slot)}{node}").stat().st_ino
+        with as_root():
+            for process in network.processes(self.slot):
+                with contextlib.suppress(OSError):
+                    if Path(f"/proc/{process}/ns/net").stat().st_ino == here:
+                        os.kill(process, signal.SIGKILL)
+        until(lambda: f"slurmd-{node}" not in self.daemons.running(self.cluster.root), f"the end of {node}")
         try:
             yield
         finally:
@@ -85,28 +140,19 @@ class Faults:
 
     @contextlib.contextmanager
     def node_lost(self, node: str) -> Iterator[None]:
-        """Kill all processes of a node, as a failure of its power does; afterwards it comes back."""
-        network = self._script("cluster_network")
-        here = (network.NETNS / f"{network.PREFIX}{node}").stat().st_ino
-        for process in network.processes():
-            with contextlib.suppress(OSError):
-                if Path(f"/proc/{process}/ns/net").stat().st_ino == here:
-                    os.kill(process, signal.SIGKILL)
-        until(lambda: f"slurmd-{node}" not in self.daemons.running(self.cluster.root), f"the end of {node}")
-        # A machine needs longer to boot. One that is back within BatchStartTimeout and 10 s of what was last heard of
-        # its jobs is not missed, and was not asked again for them in the 16 minutes that somebody watched.
-        found = re.search(r"^BatchStartTimeout=(\d+)$", self.cluster.conf.read_text(), re.MULTILINE)
-        assert found
-        time.sleep(int(found[1]) + 20)
-        try:
+        """Kill all processes of a node, which comes back before Slurm misses it (SlurmdTimeout)."""
+        with self.node_killed(node):
+            # A machine needs longer to boot. One that is back within BatchStartTimeout and 10 s of what was last heard
+            # of its jobs is not missed, and was not asked again for them in the 16 minutes that somebody watched.
+            found = re.search(r"^BatchStartTimeout=(\d+)$", self.cluster.conf.read_text(), re.MULTILINE)
+            assert found
+            time.sleep(int(found[1]) + 20)
             yield
-        finally:
-            self._start_node(node)
 
     def _start_node(self, node: str) -> None:
         root = self.cluster.root
-        shared = json.loads((root / "cluster.json").read_text()).get("share", "")
-        enter = self._script("cluster_network").enter(node)
+        shared = self.options.get("share", "")
+        enter = self._script("cluster_network").enter(node, self.slot)
         self._spawn(f"slurmd-{node}", [*enter, "/bin/sh", str(SCRIPTS / "node-init.sh"), node, str(root), shared])
         well = ("idle", "mixed", "allocated", "completing")
         until(
@@ -119,7 +165,8 @@ class Faults:
         inside = ["nsenter", f"--target={self.daemons.running(self.cluster.root)[f'slurmd-{node}']}", "--mount"]
 
         def shell(command: str, may_fail: bool = False) -> None:
-            subprocess.run([*inside, "sh", "-c", command], check=not may_fail, capture_output=True)
+            with as_root():
+                subprocess.run([*inside, "sh", "-c", command], check=not may_fail, capture_output=True)
 
         for folder in folders:
             shell(f"mount -t tmpfs -o size={kilobytes}k disk {folder}")
@@ -130,7 +177,7 @@ class Faults:
                 shell(f"umount -l {folder}", may_fail=True)
 
     def answers(self) -> bool:
-        asked = ["squeue", "--noheader"], ["sacct", "--noheader", "--user=root"]
+        asked = ["squeue", "--noheader"], ["sacct", "--noheader"]
         return all(
             subprocess.run(words, env=self.desk.shell(), capture_output=True, timeout=60).returncode == 0
             for words in asked

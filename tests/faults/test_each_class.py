@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from tests.faults.conftest import Faults, told
-from tests.slurm.desk import HPCLAUNCH, until
+from tests.slurm.desk import until
+from tests.slurm.users import as_root
 
 pytestmark = pytest.mark.timeout(900)
 WAIT_S = 240  # the machine may be busy with other tests
@@ -34,11 +35,7 @@ def test_slurmctld_down_during_submit_then_retry(faults: Faults) -> None:
 def test_row_15_sbatch_times_out_and_the_controller_obeys_later(faults: Faults) -> None:
     desk = faults.desk
     before = set(faults.runs())
-    patient = faults.impatient(6)  # longer than hpclaunch waits for scontrol ping, which then says nothing
-    with faults.hanging("slurmctld"):
-        process = subprocess.Popen(
-            [HPCLAUNCH, "submit", "short", *ONE], cwd=desk.folder, env=patient, stderr=subprocess.PIPE
-        )
+    with faults.submitting(["submit", "short", *ONE]) as (process,):
         _, said = process.communicate(timeout=WAIT_S)
         assert (process.returncode, b"it is unknown whether" in said) == (1, True), said
     (run,) = set(faults.runs()) - before
@@ -82,7 +79,8 @@ def test_a_node_that_fails_is_left_out_of_the_next_start(faults: Faults) -> None
     script.write_text(
         "".join(line for line in script.read_text().splitlines(keepends=True) if "--nodelist" not in line)
     )
-    desk.slurm("scontrol", "update", "nodename=node1", "state=down", "reason=test")
+    with as_root():
+        desk.slurm("scontrol", "update", "nodename=node1", "state=down", "reason=test")
     try:
         done = desk.run("wait", str(run.path), "--retries", "1", "--json", seconds=WAIT_S)
         (record,) = json.loads(done.stdout)
@@ -91,14 +89,19 @@ def test_a_node_that_fails_is_left_out_of_the_next_start(faults: Faults) -> None
         assert record["nodes"] != "node1"
     finally:
         # The node may be back by itself (ReturnToService).
-        subprocess.run(["scontrol", "update", "nodename=node1", "state=resume"], env=desk.shell(), capture_output=True)
+        with as_root():
+            resume = ["scontrol", "update", "nodename=node1", "state=resume"]
+            subprocess.run(resume, env=desk.shell(), capture_output=True)
 
 
-def test_a_log_folder_that_is_gone_fails_the_run_and_says_why(faults: Faults) -> None:
+def test_a_log_folder_that_is_gone_fails_the_run_or_is_made_by_slurm(faults: Faults) -> None:
     desk = faults.desk
     run = desk.submit("short", *ONE, "--sbatch=--hold")
     shutil.rmtree(run.path / "logs")
     desk.slurm("scontrol", "release", run.job_id)
+    if desk.is_newer():  # which makes the folder
+        assert desk.run("wait", str(run.path), seconds=WAIT_S).returncode == 0
+        return
     assert desk.run("wait", str(run.path), seconds=WAIT_S).returncode != 0
     assert "log" in told(desk, run)["reason"]
     until(lambda: told(desk, run)["exit_code"] == "0:53", "accounting has heard of it", seconds=240)

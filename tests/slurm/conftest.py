@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.desk import Desk, new_desk
+from tests.slurm.desk import HPCLAUNCH, Desk, new_desk
+from tests.slurm.users import TESTER, as_user
 
 SCRIPT = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"
 TOOLS = ("slurmctld", "slurmd", "sbatch", "munged", "mariadbd", "ip")
@@ -52,6 +53,23 @@ def cluster() -> Iterator[Cluster]:
         yield running
     if "already running" not in done.stdout:
         _cluster_py("stop", "--root", str(running.root))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ordinary_user(cluster: Cluster) -> Iterator[None]:
+    """The test process is an ordinary user while it runs the tests of a file: the cluster alone needs root."""
+    with as_user(TESTER):
+        if not os.access(HPCLAUNCH, os.X_OK) or not os.access(sys.executable, os.X_OK):
+            what = f"the user {TESTER} may not run {HPCLAUNCH} with {Path(sys.executable).resolve()}"
+            step = "make .venv with a Python for everybody: rm -r .venv; make setup-dev PYTHON=/usr/bin/python3.11"
+            pytest.fail(f"{what}; {step}", pytrace=False)
+        yield
+
+
+@pytest.fixture
+def tmp_path(workdir: Path) -> Path:
+    """pytest's own belongs to root."""
+    return workdir
 
 
 def _options() -> list[str]:

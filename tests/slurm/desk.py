@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -181,6 +182,14 @@ class Desk:
             if f" {name}=" in word:
                 return word.split(f" {name}=", 1)[1].split(" ")[0]
         raise AssertionError(f"scontrol shows no {name}")
+
+    def tres(self, run: Submitted) -> str:
+        """What the job was given, such as ``cpu=4,node=2,gres/gpu=4``."""
+        return self.field(run, "AllocTRES" if self.is_newer() else "TRES")
+
+    def is_newer(self) -> bool:
+        """Whether this Slurm behaves as 24.11 does, and not as 22.05; what lies between was not tried."""
+        return tuple(map(int, re.findall(r"\d+", self.slurm("squeue", "--version"))[:2])) >= (23, 11)
 
     def ended(self, run: Submitted) -> str:
         """State and exit code as sacct gives them, such as ``FAILED 7:0``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,16 +14,16 @@ import pytest
 import yaml
 
 from tests.slurm.desk import Desk, new_desk
+from tests.slurm.second import second_cluster
 
 pytestmark = pytest.mark.timeout(1200)
-CLUSTER_PY = Path(__file__).resolve().parents[1] / "cluster" / "cluster.py"
 ELSEWHERE = ("--cluster-name", "elsewhere", "--nodes", "3", "--gpus", "2", "--cpus", "4")
 BARE = ("--partitions", "work,quick", "--no-accounting", "--no-preempt")
 SMALL = ("--synthetic", "--set", "synthetic_samples=64", "--set", "epochs=1", "--set", "batch_size_per_rank=8")
 SMALL += ("--set", "noise_scale=false")  # which costs more than all the rest of so small a run
 SLOW_S = 400
-# What stands for apptainer: a mount namespace and a root of its own, in which there is only the system's /usr, what the
-# image (a list of folders) holds, and what was bound. So nothing of this checkout is there.
+# What stands for apptainer: a root of its own, in which there is only the system's /usr, what the image (a list of
+# folders) holds, and what was bound. So nothing of this checkout is there. Bubblewrap needs no right of root's.
 APPTAINER = """#!/bin/bash
 [ "$1" = exec ] || exit 90
 shift
@@ -38,14 +37,10 @@ while [[ "$1" == --* ]]; do
 done
 mapfile -t inside < "$1"
 shift
-export BOX_PLACES="$(printf '%s\\n' /usr /etc /proc /sys /dev /tmp "${inside[@]}" "${binds[@]}")"
-exec unshare --mount bash -ec '
-  root=$(mktemp -d)
-  mount -t tmpfs box "$root"
-  for name in bin sbin lib lib64; do ln -s "usr/$name" "$root/$name"; done
-  while read -r place; do mkdir -p "$root$place"; mount --rbind "$place" "$root$place"; done <<< "$BOX_PLACES"
-  exec chroot "$root" /bin/sh -c "cd \\"\\$0\\" && exec \\"\\$@\\"" "$PWD" "$@"
-' box "$@"
+walls=()
+for name in bin sbin lib lib64; do walls+=(--symlink "usr/$name" "/$name"); done
+for place in /usr /etc /proc /sys /dev /tmp "${inside[@]}" "${binds[@]}"; do walls+=(--dev-bind "$place" "$place"); done
+exec bwrap "${walls[@]}" --chdir "$PWD" "$@"
 """
 
 
@@ -57,14 +52,9 @@ def _ranks() -> None:
 
 @pytest.fixture(scope="module")
 def elsewhere(cluster: Any) -> Iterator[Desk]:
-    """A desk on a second cluster, in a slot of its own: three nodes of two GPUs, other partitions, no accounting."""
-    slot = 10 + json.loads((cluster.root / "cluster.json").read_text())["slot"]
-    root = Path(f"/var/tmp/hpclaunch-elsewhere-{slot}")
-    start = [sys.executable, str(CLUSTER_PY), "start", "--root", str(root), "--slot", str(slot), *ELSEWHERE, *BARE]
-    done = subprocess.run(start, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    yield new_desk(root, root / "etc" / "slurm.conf", "any_cluster")
-    subprocess.run([sys.executable, str(CLUSTER_PY), "stop", "--root", str(root)], check=True, capture_output=True)
+    """A desk on a second cluster: three nodes of two GPUs, other partitions, no accounting."""
+    with second_cluster(cluster, *ELSEWHERE, *BARE) as conf:
+        yield new_desk(conf.parents[1], conf, "any_cluster")
 
 
 def detected(desk: Desk, name: str) -> dict[str, Any]:

@@ -136,6 +136,9 @@ def plain(desk: Desk, name: str, *options: str) -> subprocess.CompletedProcess[s
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.waits])
 def test_plain_sbatch_takes_it_and_it_waits_for_ever(desk: Desk, answers: Answers, name: str) -> None:
     done = plain(desk, name)
+    if name == "nodes" and desk.is_newer():
+        assert "Requested node configuration is not available" in done.stderr
+        return
     assert done.returncode == 0, done.stderr
     job = done.stdout.strip()
 
@@ -152,13 +155,13 @@ def test_plain_sbatch_takes_it_and_it_waits_for_ever(desk: Desk, answers: Answer
 def test_plain_sbatch_takes_an_unknown_name_without_a_word(
     desk: Desk, answers: Answers, name: str, field: str, value: str
 ) -> None:
-    """Where nothing is enforced the default account pays in place of an unknown one, and an unknown QOS is dropped."""
+    """Where nothing is enforced the default account pays for an unknown one, and an unknown QOS has no effect."""
     done = plain(desk, name, "--hold")
     assert done.returncode == 0, done.stderr
     job = Submitted(path=desk.folder, job_id=done.stdout.strip())
     try:
         assert done.stderr == ""
-        assert desk.field(job, field) == value
+        assert desk.field(job, field) == ("gold" if name == "qos" and desk.is_newer() else value)
     finally:
         desk.slurm("scancel", job.job_id)
 

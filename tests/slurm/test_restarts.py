@@ -86,7 +86,7 @@ def counter(desk: Desk) -> Desk:
     return desk
 
 
-def went_on(run: Submitted, signal: str) -> None:
+def went_on(run: Submitted, signal: str, by_script: bool = True) -> None:
     """Every rank saved once and went on from there, and the run completed."""
     text = notes(run)
     for rank in RANKS:
@@ -95,7 +95,7 @@ def went_on(run: Submitted, signal: str) -> None:
         assert f"rank {rank} saved {saved[0]} on {signal}" in text
         assert f"rank {rank} start 1 at {saved[0]}\n" in text
         assert f"rank {rank} done\n" in text
-    assert "saved; requeueing the job" in run.log()
+    assert not by_script or "saved; requeueing the job" in run.log()
 
 
 def every_rank_is_heard(desk: Desk, run: Submitted) -> None:
@@ -170,8 +170,9 @@ def test_row_09_a_signal_before_the_job_begins_is_refused_and_the_usual_one_is_s
     assert "#SBATCH --signal=B:USR2@30\n" in counter.run(*short).stdout
 
 
-AFTER_PREEMPTION = {"srun": "3", "mpirun": "0"}
-"""Launcher -> the exit code of the program's second start."""
+def after_preemption(desk: Desk) -> dict[str, str]:
+    """Launcher -> the exit code of the program's second start, after which Slurm 24.11 itself queues it once more."""
+    return {"srun": "0" if desk.is_newer() else "3", "mpirun": "0"}
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,7 @@ def preempted(counter: Desk) -> dict[str, Submitted]:
     low = ("--partition", "preempt", *TWO, "--sbatch", "--exclusive")
     runs = {
         name: counter.submit("counter", *low, "--launcher", name, "--", LONG, code)
-        for name, code in AFTER_PREEMPTION.items()
+        for name, code in after_preemption(counter).items()
     }
     for run in runs.values():
         wait_for_note(run, "start 0", 4)
@@ -195,10 +196,12 @@ def test_row_08_a_preempted_run_saves_in_its_grace_and_goes_on(
     run = preempted[launcher]
     wait_for_note(run, "done", 4)
     counter.wait(run)
-    # Requeued, a job keeps no PreemptTime: its own error is not taken for what a preemption brought about.
-    assert counter.ended(run) == ("FAILED 3:0" if AFTER_PREEMPTION[launcher] == "3" else "COMPLETED 0:0")
-    assert "start 2" not in notes(run)
-    went_on(run, "SIG")  # Slurm sends SIGTERM to srun's steps; mpirun's first ranks are in none
+    # Its own error is not taken for what the preemption before this start brought about.
+    assert counter.ended(run) == ("FAILED 3:0" if after_preemption(counter)[launcher] == "3" else "COMPLETED 0:0")
+    assert "start 2" not in notes(run) or counter.is_newer()
+    # Slurm sends SIGTERM to srun's steps; the first ranks of Open MPI 4's mpirun are in none. That of Open MPI 5 kills
+    # ranks that are about to end, and ends with 0: then Slurm's own requeue starts the job again.
+    went_on(run, "SIG", by_script=launcher != "mpirun" or not counter.is_newer())
 
 
 def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor(counter: Desk) -> None:

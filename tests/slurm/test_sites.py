@@ -128,7 +128,7 @@ def test_row_29_with_some_gpus_of_a_node_the_order_is_left_out(desk: Desk, jobs:
 def test_rows_3_and_28_gpus_by_the_task_leave_every_rank_one_of_its_own(desk: Desk, jobs: Jobs) -> None:
     run = jobs.ways["by-task"]
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
-    assert desk.field(run, "TRES").endswith("gres/gpu=4")
+    assert desk.tres(run).endswith("gres/gpu=4")
     seen = visible(run)
     assert all(str(device).isdigit() for device in seen)
     assert seen[0] != seen[1] and seen[2] != seen[3]
@@ -138,7 +138,7 @@ def test_row_03_gpus_by_the_job_are_all_of_its_whole_nodes_for_every_rank(desk: 
     run = jobs.ways["by-gpus"]
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
     assert "#SBATCH --gpus=8\n" in (run.path / "job.sh").read_text()
-    assert desk.field(run, "TRES").endswith("gres/gpu=8")
+    assert desk.tres(run).endswith("gres/gpu=8")
     assert visible(run) == ["0,1,2,3"] * 4
 
 
@@ -146,7 +146,7 @@ def test_row_03_gpus_by_gres_are_seen_by_all_ranks_of_the_node(desk: Desk, jobs:
     run = jobs.ways["by-gres"]
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
     assert "#SBATCH --gres=gpu:2\n" in (run.path / "job.sh").read_text()
-    assert desk.field(run, "TRES").endswith("gres/gpu=4")
+    assert desk.tres(run).endswith("gres/gpu=4")
     seen = visible(run)
     assert [len(str(devices).split(",")) for devices in seen] == [2] * 4
     assert seen[0] == seen[1] and seen[2] == seen[3]
@@ -157,7 +157,7 @@ def test_row_28_where_gpus_come_with_the_nodes_the_script_asks_for_none(desk: De
     run = jobs.ways["by-nothing"]
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
     assert not re.search("--(gpu|gres)", (run.path / "job.sh").read_text())
-    assert "gres/gpu" not in desk.field(run, "TRES")
+    assert "gres/gpu" not in desk.tres(run)
     assert visible(run) == [None] * 4
 
 

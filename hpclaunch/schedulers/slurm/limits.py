@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from hpclaunch.config.limits import Limits
+from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
@@ -108,9 +109,9 @@ def _shares(text: str, user: str) -> list[Association]:
 
 def _ask_all(*commands: Sequence[str], seconds: float = _SECONDS) -> list[str]:
     """Run the programs at the same time, and return their answers; an empty one for a program that fails."""
-    running = [_start(command) for command in commands]
+    running = [(command[0], _start(command)) for command in commands]
     deadline = time.monotonic() + seconds
-    return [_answer(process, deadline) for process in running]
+    return [_answer(name, process, deadline) for name, process in running]
 
 
 def _start(command: Sequence[str]) -> subprocess.Popen[str] | None:
@@ -128,12 +129,12 @@ def _start(command: Sequence[str]) -> subprocess.Popen[str] | None:
         return None
 
 
-def _answer(process: subprocess.Popen[str] | None, deadline: float) -> str:
+def _answer(name: str, process: subprocess.Popen[str] | None, deadline: float) -> str:
     if process is None:
         return ""
     try:
         # A program that has answered by the deadline is still read after it.
-        text, _ = process.communicate(timeout=max(0.1, deadline - time.monotonic()))
+        text, _ = waiting.communicate(process, name, max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # children of a wrapper too: they would keep the pipe open
         process.communicate()

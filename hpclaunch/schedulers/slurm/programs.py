@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 
+from hpclaunch.core import waiting
 from hpclaunch.core.records import record
 
 _SECONDS = 60
@@ -48,17 +49,32 @@ def ask(
     environment["SLURM_BITSTR_LEN"] = "0"  # else Slurm shortens long lists of an array's tasks
     content = text.encode("utf-8", errors="surrogateescape")
     try:
-        done = subprocess.run(
-            command, input=content, capture_output=True, timeout=seconds, check=False, env=environment
-        )
+        code, output, complaints = _run(command, content, seconds, environment)
     except subprocess.TimeoutExpired:
         return Answer(ok=False, messages=f"did not answer within {seconds:g} s")
     except FileNotFoundError:
         return Answer(ok=False, messages="is not on this machine")
     except (OSError, ValueError) as error:
         return Answer(ok=False, messages=str(error))
-    answer, messages = done.stdout.decode("utf-8", undecodable), done.stderr.decode("utf-8", "replace")
-    return Answer(ok=done.returncode == 0, text=answer, messages=messages)
+    answer, messages = output.decode("utf-8", undecodable), complaints.decode("utf-8", "replace")
+    return Answer(ok=code == 0, text=answer, messages=messages)
+
+
+def _run(
+    command: Sequence[str], content: bytes, seconds: float, environment: Mapping[str, str]
+) -> tuple[int, bytes, bytes]:
+    """Return the exit code, the output and the messages. Raises TimeoutExpired, OSError and ValueError.
+
+    A process that the program left behind, and that keeps its output open, is not waited for after that.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
+        try:
+            output, complaints = waiting.communicate(process, command[0], seconds, content)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, output, complaints
 
 
 def down_controllers() -> str:

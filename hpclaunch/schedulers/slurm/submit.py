@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, Refused, SchedulerError, Unanswered
 from hpclaunch.runs import JOB_ID, Run, leases, write_text
 from hpclaunch.schedulers import Search
@@ -130,7 +131,7 @@ def _submission_file(run: Run, text: str) -> Path:
 def _read_output(process: subprocess.Popen[bytes]) -> SbatchAnswer:
     """Return the answer of sbatch. A process that it left behind, and that keeps its output open, is not waited for."""
     try:
-        out, err = process.communicate(timeout=_SBATCH_SECONDS + _SECONDS_TO_END)
+        out, err = waiting.communicate(process, "sbatch", _SBATCH_SECONDS + _SECONDS_TO_END)
     except subprocess.TimeoutExpired as error:
         process.kill()
         for stream in (process.stdout, process.stderr):

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.faults.conftest import Faults, cluster, desk, faults, told  # noqa: F401
+from tests.faults.conftest import Faults, cluster, desk, faults, ordinary_user, told  # noqa: F401
 from tests.reliability import read_part, surroundings, table, with_rows, write_part
 from tests.slurm.desk import Desk, Submitted, until
+from tests.slurm.users import as_root
 
 PROGRAM = Path(__file__).resolve().parents[2] / "horovod" / "programs" / "resumable.py"
 INTERVAL = 4
@@ -120,17 +121,18 @@ class Bed:
             assert done.returncode == 0, done.stderr
 
     def limit(self, run: Submitted, minutes: int) -> None:
-        """Change the walltime of the run's job."""
-        self.desk.slurm("scontrol", "update", f"jobid={run.job_id}", f"timelimit={minutes}")
+        """Change the walltime of the run's job. Slurm lets only the operator make it longer."""
+        with as_root():
+            self.desk.slurm("scontrol", "update", f"jobid={run.job_id}", f"timelimit={minutes}")
 
     def seconds_since_start(self, run: Submitted) -> float:
         """How long the run's first start has been running."""
         return time.time() - (run.path / "attempts" / f"{run.job_id}.0" / "started").stat().st_mtime
 
-    def hold_no_more(self, run: Submitted) -> None:
-        """Let its further starts begin without a `scontrol release`: the directive has done its part."""
+    def without_directive(self, run: Submitted, option: str) -> None:
+        """Take a directive out of the script, before a further start: it has done its part."""
         script = run.path / "job.sh"
-        script.write_text("".join(x for x in script.read_text().splitlines(keepends=True) if "--hold" not in x))
+        script.write_text("".join(x for x in script.read_text().splitlines(keepends=True) if option not in x))
 
     def judge(
         self, fault: str, outcome: str, pair: Mapping[int, Submitted | Path], jobs: int = 1, retries: int = 0
@@ -209,7 +211,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if call.when == "call":
         if ROWS and call.excinfo is None and os.environ.get("HPCLAUNCH_RELIABILITY") == "write":
-            write_rows()
+            with as_root():
+                write_rows()
         ROWS.clear()
     return report
 

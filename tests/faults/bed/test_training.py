@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import pytest
 
 from tests.faults.bed.conftest import Bed
 from tests.faults.conftest import told
-from tests.slurm.desk import HPCLAUNCH, until
+from tests.slurm.desk import until
+from tests.slurm.users import as_root
 
 pytestmark = pytest.mark.timeout(2400)
 KILLED = {2: "1:17:kill", 4: "1:9:kill"}
@@ -61,6 +62,22 @@ def test_node_lost_in_mid_run(bed: Bed) -> None:
     # Slurm 22.05 starts the job under its old id, and on the same node slurmstepd finds the socket of the first start.
     outcome = "requeued by Slurm, which cannot launch there again; `wait --retries` starts it again, and it continues"
     bed.judge("node lost: slurmd and all its processes killed", outcome, pair, jobs=2, retries=2)
+
+
+def test_node_killed_and_excluded_by_retry(bed: Bed) -> None:
+    pair = bed.start_held(5, typed=("--restarts", "0", "--sbatch=--nodelist=node[1-2]"))
+    with bed.faults.node_killed("node2"):
+        with as_root():  # the site's monitor is quicker than SlurmdTimeout
+            bed.desk.slurm("scontrol", "update", "nodename=node2", "state=down", "reason=no power")
+        for run in pair.values():
+            assert bed.wait(run)[1]["state"] == "NODE_FAIL", run.log()[-3000:]
+            bed.without_directive(run, "--nodelist")
+            done = bed.desk.run("retry", str(run.path), "--json")
+            assert done.returncode == 0, done.stderr
+            again = dataclasses.replace(run, job_id=told(bed.desk, run)["job_id"])
+            assert (again.job_id != run.job_id, bed.desk.field(again, "ExcNodeList")) == (True, "node2")
+        outcome = "NODE_FAIL; `retry` starts it again without that node (Slurm's ExcNodeList), and it continues"
+        bed.judge("node killed, and marked DOWN", outcome, pair, jobs=2)
 
 
 def test_preempted_with_grace(bed: Bed) -> None:
@@ -114,7 +131,7 @@ def test_disk_full_while_checkpointing(bed: Bed) -> None:
             assert "The last good checkpoint is" in run.log()
             assert "Traceback" not in run.log()
             shell(f"rm {run.path}/checkpoints/filler")
-            bed.hold_no_more(run)
+            bed.without_directive(run, "--hold")
             assert bed.desk.run("resume", str(run.path)).returncode == 0
         bed.judge("disk full while checkpointing", "FAILED 1 with the reason; `resume` completes it", pair, jobs=2)
 
@@ -136,7 +153,7 @@ def test_log_folder_removed_before_the_start(bed: Bed) -> None:
         code, record = bed.wait(run)
         assert (code != 0, record["state"]) == (True, "FAILED")
         assert "log" in record["reason"]
-        bed.hold_no_more(run)
+        bed.without_directive(run, "--hold")
         assert bed.desk.run("resume", str(run.path)).returncode == 0
     outcome = "FAILED with the reason; `resume` makes the folder again"
     bed.judge("log folder removed before the start", outcome, pair, jobs=2)
@@ -162,12 +179,8 @@ def test_slurmctld_down_during_submit(bed: Bed) -> None:
 
 def test_sbatch_times_out_after_accepting(bed: Bed) -> None:
     before = set(bed.faults.runs())
-    impatient = bed.faults.impatient(6)  # longer than hpclaunch waits for scontrol ping
     bed.began = time.monotonic()
-    with bed.faults.hanging("slurmctld"):
-        started = [
-            subprocess.Popen([HPCLAUNCH, *bed.command(ranks)], cwd=bed.desk.folder, env=impatient) for ranks in (2, 4)
-        ]
+    with bed.faults.submitting(*(bed.command(ranks) for ranks in (2, 4))) as started:
         # Nobody answers for longer than sbatch waits; the controller obeys all the same, afterwards.
         assert [process.wait(300) for process in started] == [1, 1]
     found = set(bed.faults.runs()) - before

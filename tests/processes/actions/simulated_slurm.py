@@ -175,16 +175,13 @@ def _become(host: str, skew: float, began: float, answers: Any, questions: Any) 
 
         def __init__(self, command: list[str], **_: Any) -> None:
             self.args, self.returncode = command, None
-            self._seconds, self._code, out, err = ask("run", [str(word) for word in command])
-            self._out, self._err = out.encode("latin-1"), err.encode("latin-1")
 
         def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:
-            if timeout is not None and self._seconds > timeout:
-                ask("sleep", timeout)
-                raise subprocess.TimeoutExpired(self.args, timeout, b"", b"")
-            ask("sleep", self._seconds)
-            self.returncode = self._code
-            return self._out, self._err
+            answer = ask("run", [[str(word) for word in self.args], timeout])
+            if answer is None:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0, b"", b"")
+            self.returncode, out, err = answer
+            return out.encode("latin-1"), err.encode("latin-1")
 
         def poll(self) -> int | None:
             return self.returncode
@@ -270,17 +267,22 @@ class Simulation:
             self.at(process.paused_until, lambda moment: self._go_on(process, moment, answer))
             return
         asked = process.give_word(now, answer)
-        while asked and asked[0] == "run":
-            seconds, code, out, err = self.slurm.call(now, asked[1])
-            words = " ".join(asked[1][asked[1].index("sbatch") :] if "sbatch" in asked[1] else asked[1])
-            self.story.append(f"{now:.1f} {process.name}: {words[:50]} -> {seconds:.1f} s, {code} {out!r}")
-            asked = process.give_word(now, [seconds, code, out.decode("latin-1"), err.decode("latin-1")])
         if asked:
-            self.at(now + asked[1], lambda moment: self._go_on(process, moment, None))
+            seconds, reply = self._run(process, now, *asked[1]) if asked[0] == "run" else (asked[1], None)
+            self.at(now + seconds, lambda moment: self._go_on(process, moment, reply))
             return
         process.paused_until = -1.0
         code = process.close()
         assert code == 0, (process.name, self.story)
+
+    def _run(self, process: Process, now: float, command: list[str], timeout: float | None) -> tuple[float, Any]:
+        """Return the seconds until a process hears of the program that it starts now, and what it hears."""
+        seconds, code, out, err = self.slurm.call(now, command)
+        words = " ".join(command[command.index("sbatch") :] if "sbatch" in command else command)
+        self.story.append(f"{now:.1f} {process.name}: {words[:50]} -> {seconds:.1f} s, {code} {out!r}")
+        if timeout is not None and seconds > timeout:
+            return timeout, None
+        return seconds, [code, out.decode("latin-1"), err.decode("latin-1")]
 
     # --- what the processes do
 

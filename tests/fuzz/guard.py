@@ -39,7 +39,7 @@ class Guard:
         finally:
             self._armed = False
             broken, self.broken = self.broken, []
-        assert broken == []
+        assert broken == [], broken[:5]
 
     def _see(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._armed:

@@ -1,33 +1,24 @@
-"""Hostile input by every way in: a result or one clear error, no program started, nothing written elsewhere.
-
-A small, fixed share by default; HPCLAUNCH_FUZZ=100000 tries that many inputs and writes the outcome to
-docs/reliability.md (make fuzz).
-"""
+"""Hostile texts by every way in: a result or one clear error, no program started, nothing written elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
-import os
-import resource
 import shutil
-import sys
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from hpclaunch import cli, runs
 from hpclaunch import render as rendering
-from hpclaunch.actions import cancel, inspect, resume, retry
+from hpclaunch.actions import adopt, cancel, inspect, resume, retry
 from hpclaunch.actions import states as tracking
 from hpclaunch.actions.sites import site_as_json, site_card
 from hpclaunch.actions.submit import prepare
@@ -37,33 +28,23 @@ from hpclaunch.config.catalog import Catalog, bundled
 from hpclaunch.config.job import Job, load_job
 from hpclaunch.config.settings import load_settings
 from hpclaunch.config.site import Site, load_site
-from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.spec import Request
 from hpclaunch.render import render
-from hpclaunch.schedulers.slurm import configuration, scheduler, states, submit
+from hpclaunch.runs.ownership import list_own
+from hpclaunch.schedulers.slurm import (
+    configuration,
+    describe,
+    history,
+    limits,
+    programs,
+    scheduler,
+    states,
+    submit,
+)
 from hpclaunch.schedulers.slurm.programs import Answer
 from tests.builders import ROOTS, a_job, bundled_site, planned
-from tests.property.guard import Guard
+from tests.fuzz.scene import COMPILED, Scene, Way
 from tests.property.typed_text import NASTY
-from tests.reliability import surroundings, table, write_part
-
-TOTAL = int(os.environ.get("HPCLAUNCH_FUZZ") or 0)
-QUICK = 25
-MOST_SECONDS = 10.0
-"""Of the processor, for one input; nearly all take some thousandths."""
-MOST_MEMORY = 4 * 2**30
-"""Bytes of addresses, for the whole process: an input that asks for more ends in a MemoryError, a traceback."""
-WAYS = {  # way in -> its part of all inputs
-    "site files": 0.2,
-    "job files": 0.2,
-    "settings files": 0.15,
-    "templates": 0.15,
-    "command lines": 0.05,
-    "answers of Slurm's programs": 0.15,
-    "run records": 0.1,
-}
-MET: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
-TOOK: Counter[str] = Counter()
 
 MARKS = [
     "{{ 7*7 }}",
@@ -126,90 +107,6 @@ PAYLOADS = [
     "{%",
     "{#",
 ]
-
-
-def fuzzing(way: str) -> Callable[..., Any]:
-    """So many inputs for a way in; few and always the same ones unless HPCLAUNCH_FUZZ says how many in all."""
-    most = round(TOTAL * WAYS[way]) if TOTAL else QUICK
-    calm = list(HealthCheck)
-    phases = [Phase.explicit, Phase.generate] if TOTAL else [Phase.explicit, Phase.generate, Phase.shrink]
-    made: Callable[..., Any] = settings(
-        max_examples=most,
-        deadline=None,
-        derandomize=not TOTAL,
-        database=None,
-        phases=phases,
-        suppress_health_check=calm,
-    )
-    return made
-
-
-@pytest.fixture(scope="module")
-def guard() -> Iterator[Guard]:
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    if TOTAL:
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, before[1]))
-    yield Guard()
-    resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-@pytest.fixture(scope="module")
-def place() -> Iterator[Path]:
-    """A project folder in which a person works, with a home beside it; no program is on PATH."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # 100,000 inputs are as many small files
-    with tempfile.TemporaryDirectory(prefix="hostile-", dir=memory) as folder:
-        yield from furnished(Path(folder).resolve())
-
-
-COMPILED = "home/.cache/hpclaunch/templates"
-"""Where any command line may leave compiled templates."""
-
-
-def furnished(folder: Path) -> Iterator[Path]:
-    (folder / COMPILED).mkdir(parents=True)
-    (folder / "project/jobs/train").mkdir(parents=True)
-    (folder / "project/jobs/train/train.py").write_text("print()\n")
-    (folder / "project/jobs/train/job.yaml").write_text("{summary: trains, script: train.py}\n")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith(("HPCLAUNCH", "SLURM", "SBATCH", "XDG"))]:
-            patch.delenv(name)
-        patch.setenv("HOME", str(folder / "home"))
-        patch.setenv("PATH", str(folder))
-        patch.chdir(folder / "project")
-        patch.setattr(sys, "dont_write_bytecode", True)
-        yield folder
-    assert not list(folder.rglob("pwned"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def told(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    if TOTAL and all(MET.values()) and not request.session.testsfailed:
-        rows = [(way, f"{met.total():,}", f"{met['error']:,}", f"{TOOK[way]:.0f}") for way, met in MET.items()]
-        number = sum(met.total() for met in MET.values())
-        assert number >= TOTAL, f"{number} inputs instead of {TOTAL}"
-        head = (
-            f"Measured on {surroundings('hypothesis')}: {number:,} inputs in {sum(TOOK.values()) / 60:.0f} minutes.\n"
-        )
-        end = "\nTracebacks: 0. Programs started: 0. Writes elsewhere: 0.\n"
-        write_part("fuzzing", f"{head}\n{table(('way in', 'inputs', 'refused', 'seconds'), rows)}{end}")
-
-
-@contextlib.contextmanager
-def met(way: str, guard: Guard, *allowed: Path) -> Iterator[None]:
-    """One input: it may be refused with an error that says something; any other exception, or a wait, is a failure."""
-    began, worked, result = time.monotonic(), time.process_time(), "result"
-    try:
-        with guard.armed(*allowed):
-            yield
-    except HpclaunchError as error:
-        assert error.faults and all(fault.what for fault in error.faults)
-        str(error).encode("utf-8", "surrogateescape")
-        result = "error"
-    finally:
-        TOOK[way] += time.monotonic() - began
-    assert time.process_time() - worked < MOST_SECONDS
-    MET[way][result] += 1
 
 
 def screen() -> io.TextIOWrapper:
@@ -289,7 +186,7 @@ JOBS = [
 ]
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def shipped_templates() -> Iterator[None]:
     """The bundled templates are compiled once: a hostile file has no part in that."""
     with pytest.MonkeyPatch.context() as patch:
@@ -303,16 +200,15 @@ def a_script(site: Site, job: Job) -> None:
     assert render(planned(site, job, accept_unverified=True), ROOTS).startswith("#!")
 
 
-@given(site=st.sampled_from(SITES), edits=changes, junk=st.binary(max_size=4))
-@fuzzing("site files")
-def test_site_files(place: Path, guard: Guard, shipped_templates: None, site: Any, edits: Any, junk: bytes) -> None:
+def feed_site_file(scene: Scene, site: Any, edits: Any, junk: bytes) -> None:
+    place = scene.place
     folder = place / "project/site_configs"
     folder.mkdir(exist_ok=True)
     content = as_yaml(changed(site, edits))
     (folder / "mine.yaml").write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
     catalog = Catalog(project=place / "project", user=place / "home")
     try:
-        with met("site files", guard):
+        with shipped_templates(), scene.met():
             site_card(catalog, "mine")
             json.dumps(site_as_json(catalog, "mine"))
             a_script(load_site(catalog, "mine"), a_job())
@@ -320,19 +216,14 @@ def test_site_files(place: Path, guard: Guard, shipped_templates: None, site: An
         shutil.rmtree(folder)
 
 
-@given(
-    job=st.sampled_from(JOBS), edits=changes, junk=st.binary(max_size=4), site=st.sampled_from(["local", "testcluster"])
-)
-@fuzzing("job files")
-def test_job_files(
-    place: Path, guard: Guard, shipped_templates: None, job: Any, edits: Any, junk: bytes, site: str
-) -> None:
+def feed_job_file(scene: Scene, job: Any, edits: Any, junk: bytes, site: str) -> None:
+    place = scene.place
     folder = place / "project/jobs/hostile"
     folder.mkdir(exist_ok=True)
     (folder / "train.py").write_text("print()\n")
     content = as_yaml(changed(job, edits))
     (folder / "job.yaml").write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
-    with met("job files", guard):
+    with shipped_templates(), scene.met():
         a_script(bundled_site(site), load_job(System(cwd=place / "project").catalog, "hostile", place))
 
 
@@ -347,14 +238,13 @@ SETTINGS = {
 }
 
 
-@given(edits=changes, junk=st.binary(max_size=4))
-@fuzzing("settings files")
-def test_settings_files(place: Path, guard: Guard, edits: Any, junk: bytes) -> None:
+def feed_settings_file(scene: Scene, edits: Any, junk: bytes) -> None:
+    place = scene.place
     file = place / "project/hpclaunch.yaml"
     content = as_yaml(changed(SETTINGS, edits))
     file.write_bytes(content if len(junk) < 3 else content[: len(content) // 2] + junk)
     try:
-        with met("settings files", guard):
+        with scene.met(place / COMPILED):
             load_settings(place / "home", place / "project")
             prepared = prepare(System(cwd=place / "project"), Request(target="train", site="testcluster"))
             assert prepared.faults or prepared.text.startswith("#!")
@@ -362,13 +252,12 @@ def test_settings_files(place: Path, guard: Guard, edits: Any, junk: bytes) -> N
         file.unlink()
 
 
-@given(parts=st.lists(st.one_of(st.sampled_from(PAYLOADS), words), min_size=1, max_size=5))
-@fuzzing("templates")
-def test_templates(place: Path, guard: Guard, parts: list[str]) -> None:
+def feed_template(scene: Scene, parts: list[str]) -> None:
+    place = scene.place
     folder = place / "templates"
     folder.mkdir(exist_ok=True)
     (folder / "slurm.sh.j2").write_bytes("\n".join(parts).encode("utf-8", "surrogatepass"))
-    with met("templates", guard):
+    with scene.met():
         text = render(planned(), [("project", folder), *ROOTS])
         assert "root:x:0:0" not in text
         assert "<class 'subprocess.Popen'>" not in text
@@ -429,15 +318,14 @@ VERBS += [
 VERBS += [["jobs", "show"], ["sites", "show"], ["jobs", "list"], ["plan", "train"], []]
 
 
-@given(verb=st.sampled_from(VERBS), some=options, after=st.lists(typed, max_size=3))
-@fuzzing("command lines")
-def test_command_lines(place: Path, guard: Guard, verb: list[str], some: list[Any], after: list[str]) -> None:
+def feed_command_line(scene: Scene, verb: list[str], some: list[Any], after: list[str]) -> None:
+    place = scene.place
     line = [*verb, *(word for one in some for word in ([one] if isinstance(one, str) else one))]
     line += ["--", *after] if after else []
     line = [word.replace("\0", "").encode("utf-8", "replace").decode() for word in line]  # exec passes no others
     out, err = screen(), screen()
     with (
-        met("command lines", guard, place / COMPILED),
+        scene.met(place / COMPILED),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
@@ -446,7 +334,7 @@ def test_command_lines(place: Path, guard: Guard, verb: list[str], some: list[An
         except SystemExit as ended:
             assert ended.code in (None, 0, 1, 2, 124, 130), (line, ended.code)
             if ended.code in (1, 2):
-                MET["command lines"].update(error=1, result=-1)
+                scene.outcome = "refused"
                 assert shown(err) + shown(out), line
     assert b"Traceback" not in shown(err)
 
@@ -459,19 +347,19 @@ tokens = st.one_of(
 )
 
 
-def decoded(text: str) -> str:
-    """What is left of a text that came as bytes from another program."""
-    return text.encode("utf-8", "replace").decode()
-
-
-answers = st.builds(
-    lambda ok, rows, messages: Answer(
-        ok=ok, text=decoded("\n".join("|".join(row) for row in rows)), messages=decoded(messages)
-    ),
-    ok=st.booleans(),
-    rows=st.lists(st.lists(tokens, max_size=5), max_size=5),
-    messages=words,
+rows = st.lists(st.lists(tokens, max_size=5), max_size=5)
+outputs = st.one_of(
+    rows.map(lambda found: "\n".join("|".join(row) for row in found).encode("utf-8", "surrogatepass")),
+    rows.map(lambda found: "\n".join("|".join(row) for row in found).encode("latin1", "replace")),
+    st.binary(max_size=200),
 )
+answers = st.tuples(st.booleans(), outputs, st.one_of(outputs, words.map(lambda text: text.encode("utf-8", "replace"))))
+
+
+def answer_of(made: tuple[bool, bytes, bytes], undecodable: str = "replace") -> Answer:
+    """The answer that programs.ask makes of a program's bytes."""
+    ok, text, messages = made
+    return Answer(ok=ok, text=text.decode("utf-8", undecodable), messages=messages.decode("utf-8", "replace"))
 
 
 def a_record(path: Path, **news: Any) -> dict[str, Any]:
@@ -486,21 +374,36 @@ def two_runs_and_an_array(place: Path) -> list[runs.Run]:
             (path / folder).mkdir(parents=True, exist_ok=True)
         news = {"state": state, "submission": "hpclaunch", "job_id": number if state == "RUNNING" else ""}
         news |= {"tasks": 3} if number == "9" else {}  # a job array
-        (path / "run.json").write_text(json.dumps(a_record(path, **news)))
+        (path / "run.json").write_text(json.dumps(a_record(path, **news, token=f"{int(number):032x}")))
         found.append(runs.load(path))
+        assert not list_own(place / "home/.local/state/hpclaunch", found[-1])
     return found
 
 
-@given(first=answers, second=answers)
-@fuzzing("answers of Slurm's programs")
-def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, second: Answer) -> None:
+def in_own_folders(answer: Answer, place: Path) -> Answer:
+    """The answer with the run directory as the working folder of each job, as squeue and sacct print it last."""
+    cells = [[*line.split("|", 3), "", "", "", ""][:4] for line in answer.text.split("\n")]
+    lines = ["|".join([*row, f"{place}/project/runs/train-{row[0].partition('_')[0]}"]) for row in cells]
+    return replace(answer, text="\n".join(lines))
+
+
+def feed_answers(scene: Scene, first: Any, second: Any) -> None:
+    place = scene.place
     configuration._ask_configuration.cache_clear()
     found = two_runs_and_an_array(place)
-    given_out = iter([first, second] * 20)
+    given_out = itertools.cycle([first, second])
+
+    folders = itertools.cycle([True, False])
+
+    def ask(*_: Any, undecodable: str = "replace", **__: Any) -> Answer:
+        answer = answer_of(next(given_out), undecodable)
+        return in_own_folders(answer, place) if next(folders) else answer
+
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (configuration, scheduler, states, submit):
-            patch.setattr(module, "ask", lambda *_, **__: next(given_out))
-        with met("answers of Slurm's programs", guard, place / "project/runs"):
+        for module in (configuration, describe, history, programs, scheduler, states, submit):
+            patch.setattr(module, "ask", ask)
+        patch.setattr(limits, "_ask_all", lambda *commands, **_: [ask().text for _ in commands])
+        with scene.met(place / "project/runs"):
             configuration.configuration()
             scheduler.cluster()
             now = tracking.refreshed(found)
@@ -510,14 +413,16 @@ def test_answers_of_slurms_programs(place: Path, guard: Guard, first: Answer, se
             assert all(runs.load(run.path) for run in now)
             for run in now:
                 retry.ending_of(run)
-            scheduler.unwell("n1")
+            scheduler.unwell("n1", None)
+            history.past_jobs(1)
+            limits.longest_walltime("")
             cancel.cancel([run for run in now if run.job_id])
     shutil.rmtree(place / "project/runs")
 
 
 FILES: dict[str, Any] = {
     "run.json": a_record(Path(), state="FAILED", job_id="3", earlier=["1"], nodes="n1", exit_code="1:0", excluded="n2")
-    | {"edition": 4},
+    | {"edition": 4, "token": "3" * 32},
     "spec.json": {"walltime": 60, "directives": [["nodes", "2"]], "layout": {"nodes": 2, "tasks_per_node": 2}}
     | {"code": {"entry": "train.py", "source_only": True}, "command": ["python", "train.py", "--rate=1"]},
     "request.json": {"target": "train", "cwd": "/nonexistent", "nodes": 2, "settings": [["a", "b"]], "sbatch": []},
@@ -527,9 +432,8 @@ FILES: dict[str, Any] = {
 }
 
 
-@given(name=st.sampled_from(sorted(FILES)), edits=changes, junk=st.binary(max_size=6), mark=words)
-@fuzzing("run records")
-def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: bytes, mark: str) -> None:
+def feed_run_record(scene: Scene, name: str, edits: Any, junk: bytes, mark: str) -> None:
+    place = scene.place
     configuration._ask_configuration.cache_clear()
     folder = place / "project/runs"
     path = folder / "train-3"
@@ -547,19 +451,22 @@ def test_run_records(place: Path, guard: Guard, name: str, edits: Any, junk: byt
     index = place / "home/.local/state/hpclaunch/runs.txt"
     index.parent.mkdir(parents=True, exist_ok=True)
     index.write_bytes(f"{path}\n{mark}\n/\n/etc\n{path}/../train-3\n".encode("utf-8", "surrogatepass"))
+    assert not list_own(index.parent, runs.Run(path=path, token="3" * 32, **a_record(path)))
     try:
-        read_everything(place, guard, path)
+        read_everything(scene, path)
     finally:
         shutil.rmtree(folder)
 
 
-def read_everything(place: Path, guard: Guard, path: Path) -> None:
+def read_everything(scene: Scene, path: Path) -> None:
+    place = scene.place
     world = System(cwd=place / "project")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(screen()):
-        for module in (configuration, scheduler, states, submit):
+        for module in (configuration, programs, scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
+        patch.setattr(limits, "_ask_all", lambda *commands, **_: ["" for _ in commands])
         patch.setattr(scheduler, "submit", lambda *_: "4")
-        with met("run records", guard, place / "project/runs", place / "home/.local"):
+        with scene.met(place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)
             run_tables.show_status(found, as_json=False)
             for run in found:
@@ -567,6 +474,25 @@ def read_everything(place: Path, guard: Guard, path: Path) -> None:
                 run_details.show_everything(run, as_json=False)
                 inspect.numbers(run)
             inspect.differences([*found, *found])
-            run = tracking.find(world, [str(path)])[0]
+            assert tracking.find(world, [str(path)])[0].path == path
+            (run,) = adopt.adopt(world, [path])  # only then is it this user's, and resumed
             if run.scheduler == "slurm" and run.final and run.state != "COMPLETED":
                 assert resume.resume(world, run, resume.Changes())[0].job_id == "4"
+
+
+TEXT_WAYS = {
+    "site files": Way(st.tuples(st.sampled_from(SITES), changes, st.binary(max_size=4)), feed_site_file),
+    "job files": Way(
+        st.tuples(st.sampled_from(JOBS), changes, st.binary(max_size=4), st.sampled_from(["local", "testcluster"])),
+        feed_job_file,
+    ),
+    "settings files": Way(st.tuples(changes, st.binary(max_size=4)), feed_settings_file),
+    "templates": Way(
+        st.tuples(st.lists(st.one_of(st.sampled_from(PAYLOADS), words), min_size=1, max_size=5)), feed_template
+    ),
+    "command lines": Way(st.tuples(st.sampled_from(VERBS), options, st.lists(typed, max_size=3)), feed_command_line),
+    "answers of Slurm's programs": Way(st.tuples(answers, answers), feed_answers),
+    "run records": Way(
+        st.tuples(st.sampled_from(sorted(FILES)), changes, st.binary(max_size=6), words), feed_run_record
+    ),
+}
