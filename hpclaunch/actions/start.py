@@ -111,7 +111,8 @@ def hand_over(
         if outcome != leases.NOT_SUBMITTED:  # hpclaunch status has found the job meanwhile
             return _record_job(started, outcome)
         with contextlib.suppress(OSError, NotFound):
-            runs.change(started, state="NOT_SUBMITTED", reason=" ".join(str(error).split()))
+            reason = " ".join(f"{fault.where}: {fault.what}".removeprefix(": ") for fault in error.faults)
+            runs.change(started, state="NOT_SUBMITTED", reason=" ".join(reason.split()))
         raise
     except KeyboardInterrupt:
         next_step = f"to see whether it is: hpclaunch status {run.label}; to end it: hpclaunch cancel {run.label}"

@@ -37,6 +37,8 @@ HISTORY = "states.jsonl"
 METRICS = "metrics.jsonl"
 JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,9})?|by-hand-[0-9]{1,18}")
 STATE = re.compile("[A-Z_]{1,40}")
+_LONGEST_REASON = 4000
+"""The most characters of a reason, which may be a program's whole output: a record has a limit when it is read."""
 _PART = re.compile("[0-9,-]*")
 _LARGEST_RECORD, _LARGEST_SPEC = 2**20, 6 * 2**20
 """Bytes of run.json and of spec.json; JSON takes 24 times its size in memory at most."""
@@ -331,6 +333,8 @@ def claim(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run |
         if (current.state, current.job_id) != (run.state, run.job_id):
             return None
         changed = replace(current, **news)
+        if len(changed.reason) > _LONGEST_REASON:
+            changed = replace(changed, reason=f"{changed.reason[:_LONGEST_REASON]} ...")
         if changed == current:
             return current
         # A line names the edition that it updates, so a record without an edition is written again.

@@ -239,6 +239,8 @@ def test_hpclaunch_killed_while_it_makes_the_run_directory_leaves_a_run_that_was
     assert (jobs(controller), status(controller)["state"]) == ([], "INCOMPLETE")
     assert controller.type("runs", "clean", the_run(controller).name, "--yes").code == 1
     assert the_run(controller).is_dir()  # it could still be in the making
+    # It was killed before it was listed among the user's own runs.
+    assert controller.type("runs", "adopt", str(the_run(controller))).code == 0
     record = the_run(controller) / "run.json"
     record.write_text(record.read_text().replace('"created": "2', '"created": "1'))
     assert controller.type("runs", "clean", the_run(controller).name, "--yes").code == 0

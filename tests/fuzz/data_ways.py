@@ -71,7 +71,8 @@ yaml_texts = st.lists(
 
 
 def feed_document(scene: Scene, parts: list[tuple[str, int]], indented: bool) -> None:
-    text = "".join(piece * times for piece, times in parts)[:LONGEST]
+    text = "".join((piece * min(times, LONGEST))[:LONGEST] if len(piece) < 99 else piece for piece, times in parts)
+    text = text[:LONGEST]
     if indented:
         text = "\n".join(" " * place + line for place, line in enumerate(text.split("\n")[:700]))[:LONGEST]
     file = scene.place / "project/document.yaml"
