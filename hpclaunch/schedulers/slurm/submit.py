@@ -29,6 +29,8 @@ _PAUSES = (1.0, 2.0, 4.0)
 _SBATCH_SECONDS = 120
 """The longest time for a call of sbatch, which itself waits for MessageTimeout (10 to 100 s at most sites)."""
 _SECONDS_TO_END = 30
+_NO_NODES = ("", "None assigned")
+"""The nodes of a job that has none, as squeue and sacct print them."""
 
 
 def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
@@ -157,16 +159,22 @@ def _executor(run: Run, options: Sequence[str]) -> SlurmExecutor:
 
 
 def search(runs: Sequence[Run]) -> Search:
-    """Return the jobs of these runs, found by their working folder: every script's --chdir is its run directory."""
+    """Return the jobs of these runs, found by their working folder: every script's --chdir is its run directory.
+
+    A job that the controller refused may stay in its list, FAILED and without nodes. It was never queued, so it is
+    left out.
+    """
     wanted = {str(run.path): run.path for run in runs}
     me = f"--user={os.getuid()}"
-    queue = ask(["squeue", "--noheader", "--states=all", me, "--format=%i|%Z"], undecodable="surrogateescape")
+    queue = ask(["squeue", "--noheader", "--states=all", me, "--format=%i|%T|%r|%N|%Z"], undecodable="surrogateescape")
     since = min(filter(None, (_day_before(run.created) for run in runs)), default="now-7days")
-    options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,WorkDir"]
+    options = ["--noheader", "--parsable2", "--allocations", "--format=JobID,State,ExitCode,NodeList,WorkDir"]
     past = ask(["sacct", *options, me, f"--starttime={since}"], undecodable="surrogateescape")
     jobs: dict[Path, list[str]] = {}
     for line in (queue.text + past.text).split("\n"):  # splitlines would divide some names of folders
-        named, _, folder = line.partition("|")
+        named, state, _, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
+        if state == "FAILED" and nodes in _NO_NODES:
+            continue
         job_id = named.partition("_")[0]  # all tasks of an array have the same folder
         if folder in wanted and JOB_ID.fullmatch(job_id):
             jobs.setdefault(wanted[folder], []).append(job_id)

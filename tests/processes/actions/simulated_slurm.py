@@ -106,8 +106,8 @@ class Slurm:
         if not self.always_answers and self.dice.random() < 0.15:
             return seconds, 1, b"", b"Unable to contact slurm controller"
         live = self.live(now)
-        form = "{}|{}" if "%i|%Z" in words or "JobID,WorkDir" in words else "{}|PENDING|Priority||{}"
-        is_known = program == "squeue" or "JobID,WorkDir" in words  # accounting shows no state of a job that waits
+        form = "{}|{}" if "%i|%Z" in words else "{}|PENDING|Priority||{}"
+        is_known = program == "squeue" or "--starttime" in words  # accounting shows no state of a job that waits
         lines = [form.format(job.number, self.folder) for job in live] if is_known else []
         return seconds, 0, "".join(f"{line}\n" for line in lines).encode(), b""
 

@@ -29,7 +29,7 @@ from tests.tiers import LONG
 
 # SPOOL/ending is what sbatch does after it has, or has not, queued the job: SPOOL/jobs has a line for each one.
 PROGRAMS = {
-    "sbatch": "[ -e {spool}/refuse ] || echo '4711|{folder}' >> {spool}/jobs\n. {spool}/ending",
+    "sbatch": "[ -e {spool}/refuse ] || echo '4711|PENDING|Priority||{folder}' >> {spool}/jobs\n. {spool}/ending",
     "squeue": 'while IFS= read -r line; do echo "$line"; done < {spool}/jobs',
     "sacct": ":",
     "scontrol": ":",
@@ -202,10 +202,19 @@ def test_a_job_of_an_earlier_submission_is_found_before_a_second_one_is_queued(s
     for run in fresh_runs(spool, f"echo '{FAILED}Invalid partition name specified' >&2; exit 1", queued=False):
         refused = outcome_of(run)
         assert refused.state == "NOT_SUBMITTED"
-        (spool / "jobs").write_text(f"4700|{run.path}\n")
+        (spool / "jobs").write_text(f"4700|PENDING|Priority||{run.path}\n")
         (spool / "refuse").unlink()
         again = hand_over(refused, f"#!/bin/bash\n#SBATCH --chdir={run.path}\n", 60)
         assert (again.job_id, jobs_in(spool)) == ("4700", ["4700"])
+
+
+def test_a_refused_job_that_slurm_still_lists_was_not_queued(spool: Path) -> None:
+    """As 22.05 and 24.11 list it for MinJobAge: FAILED, without nodes. squeue and sacct spell these in two ways."""
+    refusal = f"echo '{FAILED}Requested node configuration is not available' >&2; exit 1"
+    for listed in ("4711|FAILED|BadConstraints||", "4711|FAILED|1:0|None assigned|"):
+        for run in fresh_runs(spool, f"echo '{listed}{spool}/run-' > {spool}/jobs; {refusal}", queued=False):
+            recorded = outcome_of(run)
+            assert (recorded.state, recorded.job_id, len(jobs_in(spool))) == ("NOT_SUBMITTED", "", 1)
 
 
 def test_a_folder_whose_name_holds_other_line_separators_is_found(spool: Path) -> None:
@@ -215,7 +224,7 @@ def test_a_folder_whose_name_holds_other_line_separators_is_found(spool: Path) -
     undecodable = spool / os.fsdecode(b"caf\xe9")
     undecodable.mkdir()
     for folder in (path, undecodable):
-        (spool / "jobs").write_bytes(b"4711|" + os.fsencode(folder) + b"\n")
+        (spool / "jobs").write_bytes(b"4711|PENDING|Priority||" + os.fsencode(folder) + b"\n")
         run = replace(a_run(spool), path=folder)
         assert search([run]).jobs == {folder: ("4711",)}
 
