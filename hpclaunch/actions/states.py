@@ -14,6 +14,7 @@ from hpclaunch.core.errors import Fault, NotFound, Refused
 from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run, leases
+from hpclaunch.runs.leases import Lease
 from hpclaunch.runs.markers import last_start
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
@@ -183,24 +184,28 @@ def _settle_all(found: Sequence[Run]) -> list[Run]:
     for name in {run.scheduler for run in found}:
         lost = [run for run in found if run.scheduler == name and run.state == "SUBMITTING"]
         if lost:
-            silences = {run.path: leases.silence(run.path) for run in lost}  # first: what is found later is newer
+            # First: what is found later is newer, and a later submission is not judged by this search.
+            before = {run.path: (leases.newest(run.path), leases.silence(run.path)) for run in lost}
             search = scheduler_of(name).search(lost)
-            settled.update({run.path: _settle_run(run, search, silences[run.path]) for run in lost})
+            settled.update({run.path: _settle_run(run, search, *before[run.path]) for run in lost})
     return [settled[run.path] for run in found]
 
 
-def _settle_run(run: Run, search: Search, silence: float) -> Run:
+def _settle_run(run: Run, search: Search, lease: Lease | None, silence: float) -> Run:
     """Return the run with the outcome of its submission, if that is known.
 
-    ``silence``: the seconds since the submitting process gave a sign of life. The first recorded outcome counts, but a
-    job that exists is never left out.
+    ``lease``: that of the submission before the search. ``silence``: the seconds since its process gave a sign of life.
+    The first recorded outcome counts, but a job that exists is never left out.
     """
     started = [name.rpartition(".")[0] for name in run.attempts()]
     # A search elsewhere proves a job that it finds, by its working folder, but never that there is none.
     is_elsewhere = controller_differs(run)
     new_ids = [job_id for job_id in (*search.jobs.get(run.path, ()), *started) if job_id not in run.earlier]
     is_lost = search.certain and not is_elsewhere and silence >= leases.PATIENCE_S
-    outcome = leases.settle(run.path, new_ids[0] if new_ids else leases.NOT_SUBMITTED if is_lost else "")
+    now = leases.newest(run.path)
+    if lease and now and now.number != lease.number:
+        return runs.load(run.path)  # it has been submitted again since the search
+    outcome = leases.settle(lease, new_ids[0] if new_ids else leases.NOT_SUBMITTED if is_lost else "")
     job_id = outcome if runs.JOB_ID.fullmatch(outcome) else (*new_ids, "")[0]
     if job_id:
         return _record_news(run, job_id=job_id, state="PENDING", reason="", submission="hpclaunch")

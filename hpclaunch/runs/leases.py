@@ -101,12 +101,11 @@ def end(lease: Lease, outcome: str) -> str:
         return lease.outcome or outcome
 
 
-def settle(path: Path, outcome: str) -> str:
-    """Return the outcome of the newest submission: the recorded one, else this one, which is then recorded.
+def settle(lease: Lease | None, outcome: str) -> str:
+    """Return the outcome of a submission: the recorded one, else this one, which is then recorded.
 
     ``outcome`` may be empty: then nothing is recorded.
     """
-    lease = newest(path)
     if lease is None:
         return outcome
     return lease.outcome or (end(lease, outcome) if outcome else "")

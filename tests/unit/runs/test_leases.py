@@ -37,7 +37,7 @@ def test_the_first_outcome_counts(tmp_path: Path) -> None:
     lease = leases.take(a_run(tmp_path))
     assert lease
     assert [leases.end(lease, "4711"), leases.end(lease, leases.NOT_SUBMITTED), lease.outcome] == ["4711"] * 3
-    assert leases.settle(lease.folder.parent, "4712") == "4711"
+    assert leases.settle(lease, "4712") == "4711"
 
 
 def test_a_record_that_was_read_before_the_last_submission_gives_no_lease(tmp_path: Path) -> None:
