@@ -44,9 +44,9 @@ def test_no_job_is_lost_and_none_is_queued_twice(tmp_path: Path, monkeypatch: py
         told = "\n".join([f"seed {result.seed}: {result.state} {result.job_id}, live {result.live}", *result.story])
         assert not result.is_lost, told
         assert result.most_at_once <= 1, told
-        assert result.state in ("PENDING", "NOT_SUBMITTED"), told
+        assert result.state in ("PENDING", "NOT_SUBMITTED", "RENDERED"), told  # RENDERED: killed before sbatch
         states[result.state] += 1
         events.update(name for name, words in EVENTS.items() if any(words in line for line in result.story))
     print(f"{NUMBER} interleavings from seed {SEED}: {dict(states)}, 0 lost, 0 doubled; {dict(events)}")
-    assert len(states) == 2
+    assert {"PENDING", "NOT_SUBMITTED"} <= states.keys()
     assert set(events) == set(EVENTS)
