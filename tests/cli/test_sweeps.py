@@ -25,7 +25,7 @@ echo sbatch >> {spool}/calls
 while IFS= read -r line; do
   case $line in '#SBATCH --chdir='*) folder=${{line#*=}} ;; esac
 done < "${{@: -1}}"
-printf '4711_[1-2%%1]|%s\\n4711_0|%s\\n' "$folder" "$folder" > {spool}/squeue.out
+printf '4711_[1-2%%1]|PENDING|Priority||%s\\n4711_0|PENDING|Priority||%s\\n' "$folder" "$folder" > {spool}/squeue.out
 echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv operation' >&2
 exit 1
 """
