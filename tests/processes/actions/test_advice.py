@@ -26,4 +26,6 @@ def test_without_a_recipe_no_module_of_the_planner_is_imported_and_with_one_no_f
         assert loaded == {"hpclaunch.planner.measured", "hpclaunch.planner.measured.calibrations"}
     else:
         assert "hpclaunch.planner.run_recipe" in loaded
-        assert not loaded & {f"hpclaunch.planner.{name}" for name in ("forecasting", "decision", "proposal", "sections")}
+        assert not loaded & {
+            f"hpclaunch.planner.{name}" for name in ("forecasting", "decision", "proposal", "sections")
+        }
