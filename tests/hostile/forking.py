@@ -64,16 +64,33 @@ class Typist:
 
 
 def type_in_a_process(words: Sequence[str], cwd: Path, environment: Mapping[str, str], seconds: int) -> Outcome:
-    """The same in a process of its own, with the time of its start."""
+    """The same in a process of its own, with the time of its start.
+
+    Linux counts the memory of the process that forks as the child's. So a small process forks, not pytest's.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", f"from tests.hostile.forking import start; start({seconds})"],
+        input=json.dumps([list(words), str(cwd), dict(environment)]),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        check=True,
+    )
+    return Outcome(**json.loads(done.stdout))
+
+
+def start(seconds: int) -> None:
+    """Answer one command, which another Python runs."""
+    words, cwd, environment = json.loads(sys.stdin.read())
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = os.fork()
         if child == 0:
             try:
-                _prepare(out.fileno(), err.fileno(), str(cwd), seconds)
-                os.execve(sys.executable, [sys.executable, "-m", "hpclaunch", *words], dict(environment))
+                _prepare(out.fileno(), err.fileno(), cwd, seconds)
+                os.execve(sys.executable, [sys.executable, "-m", "hpclaunch", *words], environment)
             finally:
                 os._exit(98)
-        return Outcome(**_ending(child, out, err))
+        sys.stdout.write(json.dumps(_ending(child, out, err)))
 
 
 def serve(seconds: int) -> None:
