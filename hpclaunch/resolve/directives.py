@@ -15,7 +15,7 @@ from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.placement import Placement
 from hpclaunch.resolve.sizing import Sizing
 
-_OPTION = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
+_OPTION = r"(?s)--([a-z][a-z0-9-]*)(?:=(.*))?"
 
 OWNED = {
     "account": "--account",
@@ -190,7 +190,7 @@ def _full_name(name: str) -> str:
 def _read_options(options: tuple[str, ...], where: str, decisions: Decisions) -> list[tuple[str, str]]:
     pairs = []
     for option in options:
-        match = _OPTION.fullmatch(option.strip())
+        match = re.fullmatch(_OPTION, option.strip())
         if match is not None and match[1] == "gres" and "gpu" in (match[2] or ""):
             decisions.fault("hpclaunch writes the request for GPUs", where=where, next="use --gpus-per-node instead")
         elif option.strip().startswith("-M"):

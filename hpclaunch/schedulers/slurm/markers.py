@@ -16,12 +16,14 @@ from hpclaunch.runs.logs import end_of_log
 from hpclaunch.runs.markers import last_start, seconds_until_term, starts_of, was_cancelled
 from hpclaunch.schedulers import NEVER_BEGUN, Status
 
-_LINE = re.compile(
-    r"^slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[0-9_]+)(?:[.+]\S*)? ON \S+ CANCELLED AT (?P<time>[0-9T:-]{19})"
-    r"(?: DUE (?:TO|to) (?P<cause>[A-Za-z ]+?),?)?(?: SEE [A-Z ]+)? \*\*\*",
-    re.MULTILINE,
+_LINE = (
+    r"(?m)^slurmstepd: error: \*\*\* (?:JOB|STEP) (?P<job>[0-9_]+)(?:[.+]\S*)? ON \S+ CANCELLED AT "
+    r"(?P<time>[0-9T:-]{19})(?: DUE (?:TO|to) (?P<cause>[A-Za-z ]+?),?)?(?: SEE [A-Z ]+)? \*\*\*"
 )
-"""slurmstepd's line about a job that Slurm ends (slurmstepd/req.c; newer versions name the signal as the cause)."""
+"""slurmstepd's line about a job that Slurm ends (slurmstepd/req.c; newer versions name the signal as the cause).
+
+It is compiled only where it is needed.
+"""
 _STATES = {"TIME LIMIT": "TIMEOUT", "PREEMPTION": "PREEMPTED", "NODE FAILURE": "NODE_FAIL"}
 _ENDED_BY_SIGNAL = (None, 137, 143)
 """Exit codes of a start that a signal may have ended; None: it left no code."""
@@ -75,7 +77,7 @@ def _state_in_log(run: Run) -> str:
     starts = starts_of(run)
     if not starts:
         return ""
-    lines = [line for line in _LINE.finditer(end_of_log(run)) if _is_of(line["job"], run)]
+    lines = [line for line in re.finditer(_LINE, end_of_log(run)) if _is_of(line["job"], run)]
     # The log holds the lines of all starts of the job: one that was requeued is not ended by an earlier line.
     if not lines or (len(starts) > 1 and _epoch_of(lines[-1]["time"]) < _start_time(run, starts[-1])):
         return ""

@@ -100,17 +100,17 @@ _UNREACHABLE = frozenset(
 )
 """Texts which mean that no controller took the request, so that it can be sent again."""
 _SUBMITTED = re.compile(rb"^Submitted batch job ([0-9]{1,18})(?: on cluster \S+)?[ \t\r]*$", re.MULTILINE)
-_FAILED = re.compile(r"^(?:sbatch: (?:error|fatal): )?Batch job submission failed: (.*?)\s*$", re.MULTILINE)
-_NOT_SENT = re.compile(
-    r"^sbatch: (?:(?:error|fatal): )?(?:Invalid --\S+ specification|.* is not a valid node count"
+# Most submissions are accepted, so what follows is compiled only where it is needed.
+_FAILED = r"(?m)^(?:sbatch: (?:error|fatal): )?Batch job submission failed: (.*?)\s*$"
+_NOT_SENT = (
+    r"(?m)^sbatch: (?:(?:error|fatal): )?(?:Invalid --\S+ specification|.* is not a valid node count"
     r"|unrecognized option .*|option '.*' (?:is ambiguous|requires an argument|doesn't allow an argument).*"
     r"|invalid option -- .*|Unable to open file .*|Batch script (?:is empty!|contains .*)"
     r"|This does not look like a batch script\..*|Invalid directive found in batch script: .*"
-    r"|Invalid generic resource \(gres\) specification|cli_filter plugin terminated with error)\s*$",
-    re.MULTILINE,
+    r"|Invalid generic resource \(gres\) specification|cli_filter plugin terminated with error)\s*$"
 )
 """Lines that sbatch writes before it would call the controller, and then ends (seen with 22.05.8)."""
-_NO_SOURCE = re.compile(r"^sbatch: (?:error|fatal): .*establish (?:a )?configuration source.*$", re.MULTILINE)
+_NO_SOURCE = r"(?m)^sbatch: (?:error|fatal): .*establish (?:a )?configuration source.*$"
 _SIGNALS = range(124, 193)
 """Exit codes of timeout(1) and of shells after a signal (128 and its number): sbatch did not end by itself."""
 
@@ -141,14 +141,14 @@ def read_answer(code: int | None, out: bytes, err: bytes) -> SbatchAnswer:
 def _meaning_of(code: int | None, text: str) -> Meaning:
     if code is None or code <= 0 or code in _SIGNALS:
         return "unknown"
-    reasons = set(_FAILED.findall(text))
+    reasons = set(re.findall(_FAILED, text))
     if reasons:
         if reasons <= _UNREACHABLE:
             return "unreachable"
         return "refused" if reasons <= _REFUSALS else "unknown"
-    if _NO_SOURCE.search(text):
+    if re.search(_NO_SOURCE, text):
         return "unreachable"
-    return "refused" if _NOT_SENT.search(text) else "unknown"
+    return "refused" if re.search(_NOT_SENT, text) else "unknown"
 
 
 def _silent_ending(code: int | None) -> str:
