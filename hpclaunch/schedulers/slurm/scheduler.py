@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
-from hpclaunch.schedulers import Estimate
+from hpclaunch.schedulers import Estimate, Status
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
 from hpclaunch.schedulers.slurm.configuration import cluster
-from hpclaunch.schedulers.slurm.node_states import troubles
 from hpclaunch.schedulers.slurm.programs import ask, leaking
 from hpclaunch.schedulers.slurm.reasons import explain
-from hpclaunch.schedulers.slurm.states import own_jobs, states
 from hpclaunch.schedulers.slurm.submit import search, submit
 
 if TYPE_CHECKING:
@@ -72,11 +70,20 @@ def estimate(text: str) -> Estimate:
     return Estimate(words=words, start=start_in(words))
 
 
+def states(runs: Sequence[Run]) -> dict[str, Status]:
+    """Return job ID -> status for all runs that have a job ID."""
+    from hpclaunch.schedulers.slurm.states import states as of_runs  # a submission does without
+
+    return of_runs(runs)
+
+
 def cancel(runs: Sequence[Run]) -> list[str]:
     """Cancel the runs' own jobs with one call of scancel, and return their IDs.
 
     A job is cancelled only if squeue confirms its working folder. Raises SchedulerError in Slurm's words.
     """
+    from hpclaunch.schedulers.slurm.states import own_jobs
+
     job_ids = own_jobs(runs)
     if not job_ids:
         return []
@@ -95,6 +102,8 @@ def cancel_command(run: Run) -> str:
 
 def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
     """Return those of the nodes that Slurm reports as broken, and those that it has started again ``since`` then."""
+    from hpclaunch.schedulers.slurm.node_states import troubles
+
     if not nodes:
         return {}
     # A time zone or format of the user's choice would hide when a node came back.
