@@ -134,7 +134,7 @@ def test_a_folder_that_others_made_or_may_write_is_refused(tmp_path: Path) -> No
     assert "is not a folder" in fails(source, local)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="group root: only root can give a folder away")
 def test_a_copy_of_another_user_is_refused(tmp_path: Path) -> None:
     source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
     local = tmp_path / "local"
