@@ -76,10 +76,12 @@ def test_a_job_trains_on_two_ranks_of_an_older_environment(venv: Path, tmp_path:
     settings = ["--set", "epochs=1", "--set", "synthetic_samples=512", "--set", "batch_size_per_rank=64"]
     command = [sys.executable, "-m", "hpclaunch", "submit", job, "--site", "older", "--tasks-per-node", "2"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HPCLAUNCH_")}
+    own = {**environment, **AS_ROOT, "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-m", "hpclaunch", "trust"], cwd=tmp_path, env=own, check=True)
     done = subprocess.run(
         [*command, *settings, "--synthetic", "--wait"],
         cwd=tmp_path,
-        env={**environment, **AS_ROOT, "HOME": str(tmp_path)},
+        env=own,
         capture_output=True,
         text=True,
     )

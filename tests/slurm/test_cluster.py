@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def wait_for_state(job: str, *states: str, seconds: float = PATIENCE_S) -> None:
 
 @pytest.fixture(scope="module")
 def mpi_program(cluster: Cluster) -> Path:
-    source = cluster.root / "work" / "ranks.c"
+    source = cluster.root / "work" / f"ranks-{os.geteuid()}.c"
     source.write_text(MPI_PROGRAM, encoding="utf-8")
     run("mpicc", "-o", str(source.with_suffix("")), str(source))
     return source.with_suffix("")
