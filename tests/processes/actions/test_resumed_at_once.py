@@ -40,6 +40,7 @@ def test_one_of_sixteen_processes_queues_the_run_where_flock_fails(tmp_path: Pat
         **os.environ,
         "PATH": f"{tmp_path}/bin:/usr/bin:/bin",
         "XDG_STATE_HOME": str(tmp_path / "state"),
+        "SLURM_CONF": str(tmp_path / "slurm.conf"),  # not this machine's own cluster, to which the run does not belong
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     command = [sys.executable, resume_rounds.__file__, str(tmp_path), str(ROUNDS), str(PROCESSES)]
