@@ -21,8 +21,9 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn
+
+from tests.forked.lines import LineServer
 
 SOURCE = Path(__file__).with_name("faulty_io.c")
 _NOT_LOADED = ("hpclaunch.training", "hpclaunch.reports", "hpclaunch.__main__")
@@ -75,33 +76,18 @@ class Outcome:
         return self.out + self.err
 
 
-class Server:
+class Server(LineServer):
     """A process that forks; ``library``: the compiled ``faulty_io.c``, where I/O is to fail."""
 
     def __init__(self, library: str = "") -> None:
         variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
-        self._process = subprocess.Popen(
+        super().__init__(
             [sys.executable, "-c", "from tests.forked.server import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
             env={**variables, **({"LD_PRELOAD": library} if library else {})},
         )
 
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
     def run(self, trial: Trial) -> Outcome:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps(asdict(trial)) + "\n")
-        self._process.stdin.flush()
-        return Outcome(**json.loads(self._process.stdout.readline()))
+        return Outcome(**self.ask(asdict(trial)))
 
 
 def compiled(folder: Path) -> str:

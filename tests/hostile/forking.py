@@ -15,8 +15,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NoReturn
+
+from tests.forked.lines import LineServer
 
 MEGABYTES = 200
 _FILE_BYTES = 64 * 2**20
@@ -35,32 +36,17 @@ class Outcome:
     megabytes: float
 
 
-class Typist:
+class Typist(LineServer):
     """A process that forks a child for every command."""
 
     def __init__(self, seconds: int) -> None:
-        self._process = subprocess.Popen(
+        super().__init__(
             [sys.executable, "-c", f"from tests.hostile.forking import serve; serve({seconds})"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
             cwd=Path(__file__).parents[2],
         )
 
-    def __enter__(self) -> Typist:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
     def type(self, words: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> Outcome:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps([list(words), str(cwd), dict(environment)]) + "\n")
-        self._process.stdin.flush()
-        return Outcome(**json.loads(self._process.stdout.readline()))
+        return Outcome(**self.ask([list(words), str(cwd), dict(environment)]))
 
 
 def type_in_a_process(words: Sequence[str], cwd: Path, environment: Mapping[str, str], seconds: int) -> Outcome:
