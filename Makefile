@@ -3,8 +3,8 @@
 # make long: every case of the tests that run some of theirs in make test.
 # make newer-slurm: the tests on the cluster with the Slurm and the Open MPI of Debian 13; needs root.
 # make constraints: the newest versions for the set-up, with their hashes. make release: the files of a release, in dist/.
-# make once: endings of sbatch, interleavings, and many processes at once, for the same page.
-.PHONY: demo test long faults newer-slurm once fuzz hostile io lint setup setup-dev constraints release clean
+# make once: endings of sbatch, interleavings, and many processes at once, for the same page. make mutants: changed code.
+.PHONY: demo test long faults newer-slurm once fuzz hostile io mutants lint setup setup-dev constraints release clean
 
 # What docs/reliability.md reports under "Submitted once".
 ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
@@ -12,7 +12,7 @@ ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processe
 
 # Those whose cases tests/tiers.py divides.
 LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
-	tests/slurm/test_jobs.py
+	tests/slurm/test_frameworks.py tests/slurm/test_jobs.py
 
 demo: setup
 	tools/demo.sh
@@ -22,7 +22,7 @@ test: setup-dev
 	.venv/bin/python -m pytest -n 3 $(TESTS)
 
 long: setup-dev
-	HPCLAUNCH_TIER=long HPCLAUNCH_TEST_SITE_ENVIRONMENT=1 .venv/bin/python -m pytest -v $(LONG)
+	HPCLAUNCH_TIER=long HPCLAUNCH_TEST_SITE_ENVIRONMENT=1 HPCLAUNCH_TEST_JAX=1 .venv/bin/python -m pytest -v $(LONG)
 
 faults: setup-dev
 	HPCLAUNCH_FAULTS=all HPCLAUNCH_RELIABILITY=write .venv/bin/python -m pytest -v tests/faults/bed
@@ -47,6 +47,12 @@ io: setup-dev
 
 hostile: setup-dev
 	HPCLAUNCH_HOSTILE=all .venv/bin/python -m pytest -v tests/hostile
+
+# cosmic-ray has a folder of its own, so .venv stays as tools/constraints.txt says. AGAIN=survived runs the survivors again.
+AGAIN =
+mutants: setup-dev
+	.venv/bin/uv pip install --quiet --python .venv/bin/python --target .cache/mutants/tool -r pyproject.toml --extra mutants
+	.venv/bin/python -m tests.mutants --again "$(AGAIN)"
 
 lint: setup-dev
 	.venv/bin/ruff check

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, NotFound, did_you_mean
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import JAX, MPI, PYTORCH, TENSORFLOW
 
 if TYPE_CHECKING:
     from hpclaunch.core.spec import Layout
@@ -53,13 +54,14 @@ def torchrun(launch: Launch) -> tuple[str, ...]:
     """Return srun with one torchrun per node, which starts the ranks of its node (PyTorch's torchrun page).
 
     The script exports the address of the rendezvous (PET_RDZV_*), because only the job knows its first host.
-    ``--no-python``: the rank's command contains its own program.
+    ``--no_python``: the rank's command contains its own program. Its options have
+    underscores, which PyTorch 1 needs and 2 accepts.
     """
     layout = launch.layout
     unbound = replace(launch, cpu_bind="none", gpu_bind="none" if launch.gpu_bind else "")
     step = _srun(unbound, 1, layout.tasks_per_node * layout.cpus_per_task)
-    ranks = [f"--nnodes={layout.nodes}", f"--nproc-per-node={layout.tasks_per_node}", "--rdzv-backend=c10d"]
-    return (*step, "torchrun", *ranks, "--no-python")
+    ranks = [f"--nnodes={layout.nodes}", f"--nproc_per_node={layout.tasks_per_node}", "--rdzv_backend=c10d"]
+    return (*step, "torchrun", *ranks, "--no_python")
 
 
 def _srun(launch: Launch, tasks: int, cpus: int) -> tuple[str, ...]:
@@ -139,6 +141,10 @@ _MPI_OF_SRUN = MpiOption(
     refusal=r"error: .*(mpi/\w|MPI (plugin|type))",
 )
 
+_NO_PLACE_FOR_JAX = "jax.distributed.initialize() learns its place only from Slurm's srun and Open MPI's mpirun"
+_NO_PLACE_FOR_TENSORFLOW = "neither Horovod nor a strategy of TensorFlow learns its place from it"
+_NO_MPI = "it starts them without MPI, so that each would be alone in a world of its own"
+
 SIGNALS = ("TERM", "USR1", "USR2")
 """The signals that a script passes on to its ranks."""
 
@@ -153,6 +159,10 @@ class LauncherRow:
     rank_variables: tuple[str, ...] = ()
     """The variables that may contain a rank's number; the first that is set does. No other variable is used: under
     torchrun, for example, SLURM_PROCID is the number of a node."""
+    local_rank_variables: tuple[str, ...] = ()
+    """The same for its number among the ranks of its node. Where none is set, it follows from the rank's number."""
+    node_variables: tuple[str, ...] = ()
+    """The same for the number of its node."""
     signals: tuple[str, ...] = SIGNALS
     """The signals that it passes on to the ranks; others end it."""
     signal_to: str = ""
@@ -182,8 +192,10 @@ class LauncherRow:
     """It passes variables to other nodes by name (-x), and warns of one that is not set."""
     has_rendezvous: bool = False
     """Its nodes meet at an address that the script exports (PET_RDZV_*)."""
-    trains_tensorflow: bool = True
-    """Its ranks can use Horovod, or a strategy of TensorFlow."""
+    usual_framework: str = ""
+    """The framework of a program of which nothing says it; empty: the launcher tells nothing about that."""
+    refuses: Mapping[str, str] = field(default_factory=dict)
+    """Framework -> why its ranks cannot find each other under this launcher."""
     needs_mpi: bool = False
     """Under it, the ranks of Horovod find each other through MPI."""
     install_hint: str = "install it"
@@ -194,14 +206,24 @@ class LauncherRow:
     @property
     def rank_number(self) -> str:
         """The bash expression for a rank's number, from ``rank_variables``; empty if there are none."""
-        text = ""
-        for name in reversed(self.rank_variables):
-            text = f"${{{name}:-{text}}}" if text else f"${{{name}-}}"
-        return text
+        return _first_of(self.rank_variables)
+
+    @property
+    def place_of_rank(self) -> tuple[str, str]:
+        """The bash expressions for a rank's number on its node, and for the node's; empty if nothing tells them."""
+        return _first_of(self.local_rank_variables), _first_of(self.node_variables)
 
     def pass_on(self, signal: str) -> str:
         """Return the signal to send to the launcher: ``signal`` if it passes that on, else TERM, which all pass on."""
         return signal if signal in self.signals else "TERM"
+
+
+def _first_of(names: Sequence[str]) -> str:
+    """Return the bash expression for the first of these variables that is set; empty without names."""
+    text = ""
+    for name in reversed(names):
+        text = f"${{{name}:-{text}}}" if text else f"${{{name}-}}"
+    return text
 
 
 NO_LAUNCHER = "direct"
@@ -213,6 +235,8 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         argv=srun,
         programs=("srun",),
         rank_variables=("SLURM_PROCID",),
+        local_rank_variables=("SLURM_LOCALID",),
+        node_variables=("SLURM_NODEID",),
         scheduler="slurm",
         is_step=True,
         mpi_option=_MPI_OF_SRUN,
@@ -224,6 +248,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         argv=mpirun,
         programs=("mpirun",),
         rank_variables=("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"),
+        local_rank_variables=("OMPI_COMM_WORLD_LOCAL_RANK",),
         names_variables=True,
         needs_mpi=True,
     ),
@@ -231,11 +256,14 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         argv=horovodrun,
         programs=("horovodrun",),
         rank_variables=("HOROVOD_RANK",),
+        local_rank_variables=("HOROVOD_LOCAL_RANK",),
+        node_variables=("HOROVOD_CROSS_RANK",),
         signals=("TERM",),
         # It sends SIGTERM to the ranks' shells alone, not to the programs in them, and kills both 5 s later
         # (horovod/runner/common/util/safe_shell_exec.py).
         signal_to="ranks",
         over_ssh=True,
+        refuses={JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
         install_hint="make setup in a checkout builds Horovod (README)",
     ),
     "ibrun": LauncherRow(
@@ -246,19 +274,23 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         scheduler="slurm",
         places_ranks=True,
         command_is_text=True,
+        refuses={JAX: _NO_PLACE_FOR_JAX},
         needs_mpi=True,
     ),
     "torchrun": LauncherRow(
         argv=torchrun,
         programs=("srun", "torchrun"),
         rank_variables=("RANK",),
+        local_rank_variables=("LOCAL_RANK",),
+        node_variables=("GROUP_RANK",),
         signals=("TERM",),
         scheduler="slurm",
         started_by="srun",
         is_step=True,
         mpi_option=_MPI_OF_SRUN,
         has_rendezvous=True,
-        trains_tensorflow=False,
+        usual_framework=PYTORCH,
+        refuses={TENSORFLOW: _NO_PLACE_FOR_TENSORFLOW, JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
     ),
 }
 

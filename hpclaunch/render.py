@@ -175,7 +175,15 @@ def _environment(roots: Roots, cache: Path | None) -> _Sandbox:
         bytecode_cache=CompiledTemplates(cache) if cache else None,
     )
     environment.filters.update(
-        quote=quote, argv=argv, few=few, directive=directive, oneline=oneline, clock=clock, count=count, message=message
+        quote=quote,
+        argv=argv,
+        swept_argv=swept_argv,
+        few=few,
+        directive=directive,
+        oneline=oneline,
+        clock=clock,
+        count=count,
+        message=message,
     )
     return environment
 
@@ -199,8 +207,38 @@ def _escape(text: str) -> str:
 
 def argv(words: Iterable[str], indent: int = 2) -> str:
     """Return words as a bash command, broken into readable lines with backslashes."""
+    return _break_lines(map(quote, words), indent)
+
+
+def swept_argv(spec: JobSpec, indent: int = 2) -> str:
+    """Return the command of the runs of a sweep as bash text; the array ``own`` holds the words of the run.
+
+    A ``{NAME}`` in a typed argument becomes the value of that word, between pieces of quoted text.
+    """
+    sweep = spec.sweep
+    if sweep is None:
+        return argv(spec.command, indent)
+    names = [name for name, _ in sweep.axes]
+    typed_from = len(spec.command) - sweep.arguments
+    words = [
+        _fill(word, names, sweep.filled) if sweep.filled and place >= typed_from else quote(word)
+        for place, word in enumerate(spec.command)
+    ]
+    rest = [f'"${{own[{place}]}}"' for place, name in enumerate(names) if name not in sweep.filled]
+    own = rest if sweep.filled else ['"${own[@]}"']
+    return _break_lines([*words[: sweep.position], *own, *words[sweep.position :]], indent)
+
+
+def _fill(word: str, names: Sequence[str], filled: Sequence[str]) -> str:
+    pieces = re.split("[{](" + "|".join(map(re.escape, filled)) + ")[}]", word)
+    texts = [quote(piece) if piece else "" for piece in pieces[::2]]
+    values = [f'"${{own[{names.index(name)}]#*=}}"' for name in pieces[1::2]]
+    return "".join(text + value for text, value in zip(texts, [*values, ""], strict=True)) or quote("")
+
+
+def _break_lines(words: Iterable[str], indent: int) -> str:
     lines = [""]
-    for word in map(quote, words):
+    for word in words:
         if lines[-1] and len(lines[-1]) + len(word) >= _WIDTH - indent:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".lstrip()

@@ -12,6 +12,7 @@ signal_to=launcher # its receiver: launcher, group (all processes of the launch)
 walltime=0         # seconds after which the script ends its ranks, if no scheduler does; 0: never
 asked=             # when the first signal came, in seconds since the script began
 lead_ends=         # until when to repeat a failed call of the scheduler, in such seconds; empty: for a minute
+has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 
 # --- Messages and checks
 
@@ -82,9 +83,11 @@ not_writable() {
   stop "the run directory $HPCLAUNCH_RUN_DIR cannot be written on $HOSTNAME"
 }
 
-array_task() { # array_task DIGITS VARIABLE: find the run of this task: its folder and its values (never run as code)
+array_task() { # array_task DIGITS VARIABLE [RUN]: find the run of this task, its folder and its values (never run as
+  # code). RUN is the index of the run of task 0, in one of several arrays that share the runs.
   local index=${!2-} name lines
   [ -n "$index" ] || stop "this script is a job array, but $2 (the run's index) is not set: submit it to the scheduler"
+  index=$((index + ${3:-0}))
   printf -v name "%0$1d" "$index"
   mapfile -t -s "$index" -n 1 lines < "$HPCLAUNCH_ARRAY_DIR/values"
   [[ "${lines[0]-}" == "$name"$'\t'* ]] ||
@@ -127,7 +130,7 @@ leave_claim() { # leave_claim FILE TEXT: write a new file at once, unless it exi
   rm -f "$draft"
 }
 
-may_follow() { # may_follow CLAIM: stop, unless that start has ended and has not completed the run
+may_follow() { # may_follow CLAIM: end this start, unless that start has ended and has not completed the run
   local named host process began holder next code state
   read -r named host process began <<< "$1"
   [ "$named" != free ] || return 0 # hpclaunch wrote it: the earlier job has ended, and the run is started again
@@ -141,8 +144,11 @@ may_follow() { # may_follow CLAIM: stop, unless that start has ended and has not
     state=$("${scheduler}_state" "$next" 75)
     code=
     holder=$next
-  elif [ "$holder" = "$job" ]; then # this job: hpclaunch claimed the directory for it, or it was requeued
-    [ "$named" = "$start" ] || return 0
+  elif [ "$holder" = "$job" ] && [ "$named" != "$start" ]; then # the scheduler has queued this job again
+    [ "$code" = 0 ] || return 0
+    say "$(completed_by "$job")"
+    exit 0 # not 78: the job has completed the run, and the scheduler's records must not call it failed
+  elif [ "$holder" = "$job" ]; then # hpclaunch claimed the directory for this job
     state= # else there are two starts in one allocation, or the scheduler reuses a job ID
     [ "$host" != "$HOSTNAME" ] || state=$(state_of_process "$host" "$process" "$began" "$named")
   elif [[ "$holder" == by-hand-* ]]; then
@@ -161,13 +167,19 @@ refuse() { # refuse JOB STATE: stop, because that job holds the run directory
   local place
   printf -v place %q "$HPCLAUNCH_RUN_DIR"
   case $2 in
-    COMPLETED) stop "nothing was started: job $1 has completed this run. See hpclaunch results $place; \
-hpclaunch submit makes a new run. To start this one again anyway: rm -r $place/claims" ;;
+    COMPLETED) stop "$(completed_by "$1")" ;;
     UNKNOWN) stop "nothing was started: job $1 has this run directory, and it is not known whether it has ended. \
 If it has: rm -r $place/claims, and start this script again" ;;
     *) stop "nothing was started: job $1 has this run directory and is $2. See hpclaunch status $place; \
 hpclaunch cancel $place ends it" ;;
   esac
+}
+
+completed_by() { # completed_by JOB: print why nothing is started after that job has completed the run
+  local place
+  printf -v place %q "$HPCLAUNCH_RUN_DIR"
+  printf %s "nothing was started: job $1 has completed this run. See hpclaunch results $place; \
+hpclaunch submit makes a new run. To start this one again anyway: rm -r $place/claims"
 }
 
 state_of_process() { # state_of_process HOST PROCESS BEGAN START: RUNNING if it, or another process of that start, lives
@@ -198,7 +210,7 @@ processes_with() { # processes_with NAME VALUE: print the processes on this node
 # --- What every rank runs: these functions, and the function rank of the script; the launcher gets their text
 
 rank_program() { # print the text that the shell of every rank runs
-  declare -f rank run_rank rank_log end_rank_log own_words mark_rank
+  declare -f rank run_rank set_rank rank_log end_rank_log own_words mark_rank
   [ "$signal_to" != ranks ] || echo mark_rank
   echo run_rank
 }
@@ -207,16 +219,28 @@ mark_rank() { # export a variable by which the script finds the processes of ran
   export HPCLAUNCH_RANK_OF="$HPCLAUNCH_EXIT_FILE"
 }
 
-run_rank() { # run the rank; the first rank to fail writes its exit code
+run_rank() { # run the rank; the first rank to fail writes its exit code, and rank 0 marks that it ended with 0
   local code number='' copier=''
   trap : TERM USR1 USR2 # the program gets these signals too; this shell waits until it ends
+  [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || set_rank 1 0 # of several, the function rank says it
   rank
   code=$?
   # Any Python exception gives 1, also one that the end of another rank causes: let that rank write its code first.
   [ "$code" -ne 1 ] || [ "${HPCLAUNCH_WORLD_SIZE:-1}" -eq 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3
-  [ "$code" -eq 0 ] || (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+  if [ "$code" -ne 0 ]; then
+    (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
+  elif [ "${number:-0}" = 0 ]; then # without numbers any rank does it
+    : 2> /dev/null >> "${HPCLAUNCH_EXIT_FILE%/*}/completed"
+  fi
   [ -z "$number" ] || end_rank_log
   exit "$code"
+}
+
+set_rank() { # set_rank TASKS_PER_NODE NUMBER [LOCAL [NODE]]: export who this rank is (docs/contract.md)
+  [ -n "$2" ] || return 0 # the launcher does not tell: a program that asks then says what is missing
+  export RANK=$2 WORLD_SIZE="${HPCLAUNCH_WORLD_SIZE:-1}" LOCAL_WORLD_SIZE=$1
+  export LOCAL_RANK="${3:-$(($2 % $1))}" NODE_RANK="${4:-$(($2 / $1))}" # the ranks of a node are consecutive
+  export JAX_COORDINATOR_ADDRESS="${MASTER_ADDR-}:${MASTER_PORT-}"
 }
 
 rank_log() { # rank_log NUMBER: write the output of this rank to the job's log and to a file of its own
@@ -251,9 +275,33 @@ list_hosts() { # list_hosts SLOTS: write the list of hosts for a launcher that u
   check 'listing the hosts of the job'
 }
 
+set_master() { # export the address where rank 0 may listen: the first host of the job, and a port that is free there
+  local hosts=localhost range='' number=${job-}
+  [ "$has_master" = no ] || return 0
+  has_master=yes
+  if [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ]; then
+    hosts=$("${scheduler}_hosts" 2> /dev/null) || hosts=$HOSTNAME # the script runs on the first host
+    range=$("${scheduler}_ports")
+  fi
+  number=${number//[!0-9]/}
+  range=${range:-20000-29999} # below the system's ephemeral ports
+  MASTER_PORT=$(free_port "${range%-*}" "${range#*-}" "${number:-0}")
+  export MASTER_ADDR="${hosts%%$'\n'*}" MASTER_PORT
+}
+
+free_port() { # free_port FIRST LAST NUMBER: print a port of this range that nobody uses on this host, by a job's number
+  local count=$(($2 - $1 + 1)) tried port hex
+  for ((tried = 0; tried < count; tried++)); do
+    port=$(($1 + (10#$3 + tried) % count))
+    printf -v hex %04X "$port"
+    grep --quiet --no-messages "^ *[0-9]*: [0-9A-F]*:$hex " /proc/net/tcp /proc/net/tcp6 || break
+  done
+  echo "$port"
+}
+
 set_rendezvous() { # export the address where torchrun's nodes meet; the script runs on the first host of the job
-  local digits=${job//[!0-9]/}
-  export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$((20000 + 10#${digits:-0} % 10000))"
+  set_master
+  export PET_RDZV_ID="$job" PET_RDZV_ENDPOINT="$HOSTNAME:$MASTER_PORT" # torchrun compares it with its own host's name
 }
 
 set_workers() { # set_workers TASKS_PER_NODE: export the address where each rank listens, by rank
@@ -283,6 +331,7 @@ launch_file() { # the same, for a launcher that passes its command to a shell as
 start_ranks() { # start_ranks COMMAND...: run it in the background, as bash runs traps only between foreground commands
   local clock='' interrupted
   launcher='' received='' overdue=no
+  set_master
   trap 'interrupted=yes; pass_signal TERM' TERM INT HUP
   trap 'interrupted=yes; pass_signal USR1' USR1
   trap 'interrupted=yes; pass_signal USR2' USR2
@@ -355,6 +404,8 @@ finish() { # end with the exit code of the first failing rank, else with that of
   fi
   if [ -s "$HPCLAUNCH_EXIT_FILE" ]; then
     code=$(< "$HPCLAUNCH_EXIT_FILE")
+  elif [ "$code" -eq 0 ] && [ ! -e "$attempt/completed" ] && { [ -n "$asked" ] || "${scheduler}_preempted"; }; then
+    code=143 # mpirun of Open MPI 5 may end with 0 after Slurm has ended its daemons, which kill the ranks
   fi
   if [ "$restarts" -gt 0 ]; then
     case $code in
@@ -416,9 +467,11 @@ start_again() { # start_again saved|preempted: restart the job, unless it was ca
 #                             UNKNOWN if the scheduler does not answer. CODE is its exit code, if it wrote one; then
 #                             host, process, beginning and name of the start that holds the run directory
 # NAME_hosts                  print the names of the job's hosts, one per line
+# NAME_ports                  print FIRST-LAST, the ports that the cluster keeps for jobs; nothing if it keeps none
 # NAME_finish                 end processes that the job left, if the scheduler does not
-# With a queue also NAME_preempted (is the scheduler taking the nodes away?), NAME_requeue (requeue this job) and
-# NAME_resubmit (submit job.sh as its successor, and print the successor's job ID).
+# NAME_preempted              is the scheduler taking the nodes away?
+# With a queue also NAME_requeue (requeue this job) and NAME_resubmit (submit job.sh as its successor, and print the
+# successor's job ID).
 
 slurm_job() {
   restart=${SLURM_RESTART_COUNT:-0}
@@ -451,6 +504,10 @@ squeue_state() { # call squeue once; a job that it no longer knows ended some mi
 
 slurm_hosts() {
   scontrol show hostnames "$SLURM_JOB_NODELIST" || stop 'scontrol did not list the hosts of this job'
+}
+
+slurm_ports() { # SrunPortRange of slurm.conf, which a firewall between nodes lets pass; 0-0 is none
+  scontrol show config 2> /dev/null | sed -n 's/^SrunPortRange *= *\([1-9][0-9]*-[1-9][0-9]*\)$/\1/p'
 }
 
 slurm_finish() { # Slurm itself ends all processes of a job
@@ -486,12 +543,20 @@ local_state() { # no scheduler keeps a list of jobs: the state is that of the pr
   state_of_process "${@:3}"
 }
 
+local_preempted() { # nobody takes this machine away
+  false
+}
+
 local_hosts() {
   if [ -e "$HPCLAUNCH_RUN_DIR/hosts" ]; then
     cut --delimiter=' ' --fields=1 "$HPCLAUNCH_RUN_DIR/hosts" || stop 'the list of hosts cannot be read'
   else
     echo localhost
   fi
+}
+
+local_ports() {
+  :
 }
 
 local_finish() { # end processes that the ranks left, as Slurm does: TERM first, so that they can write their last lines

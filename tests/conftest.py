@@ -29,13 +29,13 @@ _unnamed: list[str] = []
 _passed: Counter[str] = Counter()
 # With `pytest -n 3` the tests of such a folder stay in one process, one after the other: they share a cluster, or take
 # both cores themselves. (--dist loadgroup of pytest-xdist 3.8 keeps no group together under pytest 9.)
-_TOGETHER = ("docs", "faults", "horovod", "hostile", "packaging", "site_environment", "slurm")
+_TOGETHER = ("docs", "faults", "frameworks", "horovod", "hostile", "packaging", "site_environment", "slurm")
 # This file writes down a few hundred scripts, which takes longer than its tests.
 _IN_ONE_PROCESS = "tests/script/test_every_script.py"
 # Their tests start no process (tests/no_processes.py).
 _WITHOUT_PROCESSES = ("golden", "property", "unit")
 # Those of tests/slurm that train wait less than the others and compute more: about half of the time of the folder.
-_TRAINING = re.compile(r"tests/slurm/test_(any_cluster|cifar|jobs|profile|strategies)\.py")
+_TRAINING = re.compile(r"tests/slurm/test_(any_cluster|cifar|frameworks|jobs|profile|strategies)\.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

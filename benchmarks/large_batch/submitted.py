@@ -7,6 +7,10 @@ Runs `hpclaunch submit cifar --nodes 4 --tasks-per-node 2 --wait` on the test cl
 with the plan's recipe, the study's row on the same machine, one after the other, for every seed. Prints each run and
 the medians beside their bars; ends with 1 if a bar does not hold. WORK is a folder that all nodes see. A run takes
 some six minutes on two cores.
+
+The kernel must share the cores between processes, not between sessions (as root, until the next start of the machine:
+echo 0 > /proc/sys/kernel/sched_autogroup_enabled). Each node of the test cluster is a session of its own here: with
+equal shares, ranks that wait busily for a message would keep the cores from those of other nodes that compute.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from rows import BATCH_SIZE_PER_RANK, BY_NAME, EPOCHS, SEEDS
 COMMAND = ["submit", "cifar", "--nodes", "4", "--tasks-per-node", "2", "--wait"]
 STUDY = {"training": 0.82, "test": 0.695, "epochs": 12, "batch": 4096, "time": 1.05}
 """The bars of the plan's recipe: accuracies at least, epochs and ratio of times at most, the global batch size."""
+SESSIONS = Path("/proc/sys/kernel/sched_autogroup_enabled")
+"""Whether the kernel shares the cores between sessions (sched(7), "The autogroup feature")."""
 BATCH_NORM_SHARDED, POINTS = 0.800, 0.04
 """The training accuracy of the study's row with the job file's settings, and how far `--recipe job` may be from it."""
 
@@ -123,6 +129,8 @@ def main() -> int:
     options = parser.parse_args()
     if not Path(options.data_dir, "cifar10").is_dir():
         parser.error(f"no cifar10/ in the data folder {options.data_dir!r}: set HPCLAUNCH_DATA_DIR or --data-dir")
+    if options.recipe == "plan" and SESSIONS.exists() and SESSIONS.read_text().strip() != "0":
+        parser.error(f"times would differ, as the kernel shares the cores between sessions: {SESSIONS} is not 0")
     ours: list[Trained] = []
     theirs: list[Trained] = []
     for turn, seed in enumerate(options.seeds):

@@ -44,7 +44,9 @@ def _adopt_run(system: System, run: Run) -> Run:
     try:
         adopted = runs.adopt(system.index.parent, run, user_name())
     except OSError as error:
-        raise Refused(Fault(where=str(run.path), what=f"cannot be adopted: {error.strerror}")) from None
+        what = f"cannot be adopted: {error.strerror}"
+        next_step = "make both writable; another place for the list of your runs: set XDG_STATE_HOME"
+        raise Refused(Fault(where=str(run.path), what=what, next=next_step)) from None
     problem = runs.remember(system.index, run.path)
     if problem:
         system.warn(problem)

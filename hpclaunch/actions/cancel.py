@@ -10,10 +10,10 @@ from pathlib import Path
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import obstacle, other_users, require_permission
-from hpclaunch.actions.states import is_recent, refreshed, unsubmitted_fault
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.actions.states import is_lost, refreshed, unsubmitted_fault
+from hpclaunch.core.errors import Fault, Refused, SchedulerError, unwritable
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, leases
 from hpclaunch.runs.markers import mark_cancelled
 from hpclaunch.schedulers import scheduler_of
 
@@ -40,25 +40,47 @@ def has_a_job(run: Run) -> bool:
 
 
 def all_cancellable(found: Sequence[Run]) -> list[Run]:
-    """Return the runs that ``cancel --all`` ends: those of this user, whose jobs the scheduler here knows."""
-    return [run for run in found if not run.final and has_a_job(run) and obstacle(run) is None]
+    """Return the runs that ``cancel --all`` ends: those of this user, whose jobs can be ended from this machine."""
+    here = os.uname().nodename
+    reachable = [run for run in found if scheduler_row(run.scheduler).has_queue or run.host == here]
+    return [run for run in reachable if not run.final and has_a_job(run) and obstacle(run) is None]
 
 
 def cancel(found: Sequence[Run]) -> list[Run]:
     """Cancel runs with one call to each scheduler, and return them with their new states; ended runs do not change.
 
-    Raises SchedulerError, and Refused for a run that was never submitted or of which the scheduler has no job.
+    Raises Refused for a run that was never submitted or of which the scheduler has no job, and SchedulerError, after
+    the other schedulers have cancelled theirs.
     """
     active = cancellable(found)
-    cancelled: dict[Path, Run] = {}
-    for name in {run.scheduler for run in active}:
-        cancelled |= _cancel_jobs(name, [run for run in active if run.scheduler == name])
+    cancelled = _cancel_at_each(active)
     now = refreshed([cancelled.get(run.path, run) for run in found])
     missed = {run.path for run in active} - cancelled.keys()
     faults = [_no_job_fault(run) for run in now if run.path in missed and not run.final]
     if faults:
         raise Refused(faults)
-    return now
+    successors = [run for run in now if run.path in cancelled and _has_successor(run, cancelled[run.path])]
+    ended = {run.path: run for run in cancel(successors)} if successors else {}
+    return [ended.get(run.path, run) for run in now]
+
+
+def _has_successor(run: Run, cancelled: Run) -> bool:
+    """Whether the cancelled job's script had submitted its successor just before, which is the run's job now."""
+    return not run.final and run.job_id != cancelled.job_id and cancelled.job_id in run.earlier
+
+
+def _cancel_at_each(active: Sequence[Run]) -> dict[Path, Run]:
+    """Cancel the runs of each scheduler; return those whose jobs ended, by path. Raises SchedulerError at the end."""
+    cancelled: dict[Path, Run] = {}
+    faults: list[Fault] = []
+    for name in dict.fromkeys(run.scheduler for run in active):
+        try:
+            cancelled |= _cancel_jobs(name, [run for run in active if run.scheduler == name])
+        except SchedulerError as error:
+            faults += error.faults
+    if faults:
+        raise SchedulerError(faults)
+    return cancelled
 
 
 def _cancel_jobs(name: str, active: Sequence[Run]) -> dict[Path, Run]:
@@ -93,17 +115,15 @@ def forgettable(found: Sequence[Run]) -> list[Run]:
 def _known_state_fault(run: Run) -> Fault | None:
     """Return why a run may not be closed by a person; None if it may."""
     theirs = other_users(run)
-    if theirs or obstacle(run):
-        return theirs  # from here no scheduler can be asked about a run of another cluster
+    if theirs:
+        return theirs
     if run.final:
         return Fault(what=f"{run.label} has ended: it is {run.state}", next=f"hpclaunch runs clean {run.label}")
-    if run.state == "SUBMITTING" and not is_recent(run):
+    if obstacle(run) or is_lost(run):  # about a run of another cluster no scheduler can be asked from here
         return None
     if run.state in ("RENDERED", "INCOMPLETE", "SUBMITTING"):
         return unsubmitted_fault(run)
-    if run.state != "UNKNOWN":
-        return Fault(what=f"{run.label} is {run.state}", next=f"hpclaunch cancel {run.label}")
-    return None
+    return Fault(what=f"{run.label} is {run.state}", next=f"hpclaunch cancel {run.label}")
 
 
 def forget(found: Sequence[Run]) -> list[Run]:
@@ -118,11 +138,15 @@ def forget(found: Sequence[Run]) -> list[Run]:
         try:
             forgotten.append(_close(run, reason))
         except OSError as error:
-            raise Refused(Fault(where=str(run.path), what=f"cannot be written: {error.strerror}")) from None
+            raise unwritable(run.path, error) from None
     return forgotten
 
 
 def _close(run: Run, reason: str) -> Run:
+    if run.state == "SUBMITTING":  # a later start may take the lease; a late answer of the scheduler still counts
+        outcome = leases.settle(leases.newest(run.home), leases.NOT_SUBMITTED)
+        if runs.JOB_ID.fullmatch(outcome):
+            return refreshed([run])[0]
     if run.index < 0 and not run.tasks:
         return runs.change(run, state=FORGOTTEN, reason=reason)
     array = runs.whole_of(run)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hpclaunch import runs
 from hpclaunch.actions.identity import obstacle, other_users
 from hpclaunch.actions.inspect import size_of
-from hpclaunch.core.errors import Fault, NotFound, Refused
+from hpclaunch.core.errors import Fault, NotFound, Refused, unwritable
 from hpclaunch.core.files import json_object, read_text
 from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
@@ -72,16 +72,19 @@ def cleanable(found: Sequence[Run], older_than: timedelta, keep: int, now: datet
     """Return (runs whose directory can be deleted, runs that are old enough but are kept), newest first.
 
     Runs that have ended can be deleted, and directories that were never finished. A run that is UNKNOWN may still be
-    running, and one that is RENDERED may have been submitted by hand. Another user's run is always kept.
+    running, and one that is RENDERED may have been submitted by hand. A run that is not known as this user's is always
+    kept, and is none of the ``keep`` newest: its record may have any time.
     """
     ordered = sorted(found, key=lambda run: run.created, reverse=True)
-    old = [run for run in ordered[keep:] if _age(run, now) >= older_than]
+    own = [run.path for run in ordered if other_users(run) is None]
+    newest, own_paths = set(own[:keep]), set(own)
+    old = [run for run in ordered if run.path not in newest and _age(run, now) >= older_than]
     ended = [
         run
         for run in old
         if run.index < 0
         and run.state in _ENDED
-        and other_users(run) is None
+        and run.path in own_paths
         and (run.state != "INCOMPLETE" or _age(run, now) > _UNFINISHED_AFTER)
     ]
     return ended, [run for run in old if run not in ended]
@@ -124,7 +127,8 @@ def delete(system: System, deletions: Sequence[Run], tell: Callable[[str], None]
 
     Returns the deleted runs. Raises Refused if a directory could not be deleted.
     """
-    deleted, faults = [], []
+    deleted: list[Run] = []
+    faults: list[Fault] = []
     for run in deletions:
         with runs.locked(run.path):
             try:
@@ -139,7 +143,7 @@ def delete(system: System, deletions: Sequence[Run], tell: Callable[[str], None]
                 shutil.rmtree(run.path)
                 deleted.append(run)
             except OSError as error:
-                faults.append(Fault(where=str(error.filename or run.path), what=f"cannot be deleted: {error.strerror}"))
+                faults += unwritable(error.filename or run.path, error, "cannot be deleted").faults
     runs.forget(system.index, [run.path for run in deleted])
     runs.unlist_own(system.index.parent, deleted)
     if faults:

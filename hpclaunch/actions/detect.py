@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,17 +17,25 @@ from hpclaunch.config.catalog import NAME, SITE, Found
 from hpclaunch.config.fileformat import read
 from hpclaunch.config.site import Site
 from hpclaunch.core.errors import Fault, InvalidFile, InvalidRequest, NotFound, Refused
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.folders import user_folder
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.users import user_name
+from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.schedulers import Scheduler, scheduler_of
 from hpclaunch.sites.describe.draft import Described, Here
 from hpclaunch.sites.describe.writing import text_of
 from hpclaunch.sites.detect import cluster_name, detect_own_site, detect_site, machine
 
 _MODULES = ("LMOD_CMD", "MODULESHOME")
+_MPI_LAUNCHERS = tuple(
+    name for name, row in LAUNCHERS.items() if row.programs and not row.over_ssh and row.mpi_option is None
+)
+"""The launchers that an MPI installs: neither the scheduler's own nor those of a Python environment."""
+_LARGEST_LIBRARY = 2**30
+"""Bytes of Horovod's library."""
 
 
 @record
@@ -63,14 +72,17 @@ def _scheduler_here(system: System) -> Scheduler:
 
 def _machine_facts(system: System) -> Here:
     path = system.environment.get("PATH", os.defpath)
+    lacks = _what_python_lacks()
     return Here(
         user=user_name(),
         groups=frozenset(_groups()),
         is_root=os.geteuid() == 0,
         hostname=os.uname().nodename,
         known_cluster=cluster_name(system.environment),
-        python=sys.executable if _can_train() else "",
+        python="" if lacks else sys.executable,
+        python_lacks=lacks,
         runtimes=tuple(name for name, row in RUNTIMES.items() if row.program and shutil.which(row.program, path=path)),
+        launchers=tuple(name for name in _MPI_LAUNCHERS if _are_on_path(LAUNCHERS[name].programs, path)),
         module_setup=next((name for name in _MODULES if system.environment.get(name)), ""),
         today=system.now().strftime("%Y-%m-%d"),
     )
@@ -84,9 +96,27 @@ def _groups() -> list[str]:
     return names
 
 
-def _can_train() -> bool:
-    """Whether the Python that runs hpclaunch has TensorFlow and Horovod; neither is imported."""
-    return all(importlib.util.find_spec(name) is not None for name in ("tensorflow", "horovod"))
+def _are_on_path(programs: Sequence[str], path: str) -> bool:
+    return all(shutil.which(program, path=path) for program in programs)
+
+
+def _what_python_lacks() -> str:
+    """Return why the ranks cannot use the Python that runs hpclaunch; empty if they can. It imports no library."""
+    missing = [name for name in ("tensorflow", "horovod") if importlib.util.find_spec(name) is None]
+    if missing:
+        return f"{sys.executable}, which runs hpclaunch, has no {' and no '.join(missing)}"
+    if not _has_mpi():
+        return f"the Horovod of {sys.executable} is built without MPI, so each rank of a job would be alone"
+    return ""
+
+
+def _has_mpi() -> bool:
+    """Whether Horovod's library for TensorFlow is linked with MPI, according to the names in the library itself."""
+    found = importlib.util.find_spec("horovod")
+    folder = Path(found.origin).parent / "tensorflow" if found is not None and found.origin else None
+    with suppress(OSError, ValueError):
+        return any(b"libmpi" in read_bytes(file, _LARGEST_LIBRARY) for file in (folder or Path()).glob("mpi_lib*.so"))
+    return False
 
 
 def check_output(system: System, name: str | None, file: str | None) -> Path | None:

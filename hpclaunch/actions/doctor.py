@@ -19,6 +19,7 @@ from hpclaunch.actions.diagnosis.refusals import refusals
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
+from hpclaunch.actions.this_machine import misplaced
 from hpclaunch.actions.wait import wait
 from hpclaunch.config.job import Job, Resources
 from hpclaunch.core.errors import Fault, HpclaunchError, Interrupted
@@ -76,7 +77,7 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
     continues.
     """
     prepared, remarks = _prepare_probe(system, request, runs_dir)
-    first_checks = (*_installation_checks(prepared), *remarks)
+    first_checks = (*_installation_checks(prepared), *_site_checks(prepared), *remarks)
     run: Run | None = None
     # The scheduler's programs inherit the environment of this process, not the one that System supplies.
     os.environ[MARKER] = "set where the probe was submitted"
@@ -150,10 +151,36 @@ def _installation_checks(prepared: Prepared) -> list[Check]:
     return [*checks, Check(name="programs", verdict=verdict, what=what.removeprefix("; "), next=hint)]
 
 
+def _site_checks(prepared: Prepared) -> list[Check]:
+    """Return the checks of the site file against the nodes and partitions that the scheduler shows, if it does."""
+    site = prepared.case.site
+    if not site.scheduler_row.has_queue or misplaced(prepared.case, prepared.spec):
+        return []
+    found = scheduler_of(site.scheduler).compare(site)
+    if found is None:
+        return []
+    if not found.differences:
+        shown = f"{count(found.nodes, 'node')} in {count(found.partitions, 'partition')}"
+        return [Check(name="site file", verdict="PASS", what=f"as {site.scheduler_row.title} shows its {shown}")]
+    advice = f"correct it in {_place_of(prepared)}; to compare: hpclaunch sites detect --write FILE"
+    return [
+        Check(name="site file", verdict="FAIL" if one.wrong else "WARN", what=f"{one.key}: {one.what}", next=advice)
+        for one in found.differences
+    ]
+
+
+def _place_of(prepared: Prepared) -> str:
+    """Return where to correct the site file: a bundled one is copied first."""
+    name = prepared.case.site.name
+    if prepared.case.context.own_site:
+        return f"the site file of {name}"
+    return f"a copy of your own (hpclaunch sites show {name} --yaml > site_configs/{name}.yaml)"
+
+
 def _refusal_checks(prepared: Prepared, error: HpclaunchError) -> list[Check]:
     """Return a failed check for every reason why the probe was refused."""
     name = prepared.spec.scheduler
-    offered = scheduler_of(name).gpu_types()
+    offered = [] if misplaced(prepared.case, prepared.spec) else scheduler_of(name).gpu_types()
     return refusals(error.faults, prepared.spec.directives, offered, scheduler_row(name))
 
 
@@ -187,14 +214,19 @@ def report_of(run: Run) -> Report:
         raise HpclaunchError(
             Fault(where=run.path.name, what=f"has not ended ({run.state})", next=f"hpclaunch wait {run.path.name}")
         )
-    return Report(site=run.site, checks=tuple(findings(run)), run=run)
+    try:
+        checks = tuple(findings(run))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        what = "the spec of this probe, or what its ranks reported, is damaged"
+        raise HpclaunchError(Fault(where=str(run.path), what=what, next="hpclaunch doctor runs a new one")) from None
+    return Report(site=run.site, checks=checks, run=run)
 
 
 def findings(run: Run) -> list[Check]:
     """Return the checks from what the ranks and the script wrote into the run directory."""
     spec = run.spec()
     layout = spec["layout"]
-    ranks = _read_ranks(run, layout["nodes"] * layout["tasks_per_node"])
+    ranks = _read_ranks(run, int(layout["nodes"]) * int(layout["tasks_per_node"]))
     logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
     log = "".join(read_end(path, _LONGEST_LOG).decode("utf-8", errors="replace") for path in logs) if logs else None
     return diagnose(

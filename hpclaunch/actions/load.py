@@ -7,7 +7,9 @@ import sys
 from dataclasses import replace
 
 from hpclaunch import __version__
+from hpclaunch.actions.active_python import with_active_python
 from hpclaunch.actions.system import System
+from hpclaunch.config.hosts_file import hosts_in
 from hpclaunch.config.job import Job, load_job, looks_like_path
 from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.config.site import Site
@@ -32,15 +34,17 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
     check_settings(system.catalog, settings)
     chosen = choose_site(system, request.site, settings)
     job = job or load_job(system.catalog, request.target, system.cwd)
+    job = replace(job, in_place=True) if request.code_in_place else job
     context = replace(
         context_of(system, request),
         site_origin=chosen.origin,
         other_site=chosen.elsewhere,
         at_site=chosen.here,
-        notices=tuple(_own_files(system, request, chosen.site)),
+        own_site=chosen.own,
+        notices=tuple(_own_files(system, job, request, chosen.site)),
     )
     case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context)
-    return with_run_dir(system, case, runs_dir)
+    return with_run_dir(system, with_active_python(system, case), runs_dir)
 
 
 def with_run_dir(system: System, case: Case, runs_dir: str | None = None) -> Case:
@@ -77,7 +81,7 @@ def _run_dir(system: System, case: Case, runs_dir: str | None) -> str:
     folder = runs_dir or next((folder for folder in folders if not has_variables(folder)), "runs")
     root = os.path.realpath(os.path.join(system.cwd, folder))
     when = case.context.now.translate(_COMPACT)
-    return f"{root}/{case.job.name}-{when}-{system.unique()}"
+    return f"{root}/{case.run_name}-{when}-{system.unique()}"
 
 
 _LARGEST_HOSTS_FILE = 4 * 2**20
@@ -91,16 +95,15 @@ def _hosts(system: System, request: Request) -> tuple[str, ...]:
         text = read_bytes(path, _LARGEST_HOSTS_FILE).decode("utf-8")
     except (OSError, ValueError) as error:
         raise InvalidRequest(Fault(where=str(path), what=f"the hosts file cannot be read: {error}")) from None
-    lines = [line.split("#")[0].split() for line in text.splitlines()]
-    return tuple(words[0] for words in lines if words)
+    return hosts_in(text)
 
 
-def _own_files(system: System, request: Request, site: Site) -> list[str]:
+def _own_files(system: System, job: Job, request: Request, site: Site) -> list[str]:
     """Return a notice for each file of the user or the project that is used instead of a bundled one."""
     from hpclaunch.config.catalog import JOB, SITE, FileFamily
 
     wanted: list[tuple[FileFamily, str]] = [(SITE, site.name)]
-    if not looks_like_path(request.target):
+    if not job.source_only and not looks_like_path(request.target):
         wanted.append((JOB, request.target))
     files = [(family.noun, system.catalog.find(family, name)) for family, name in wanted]
     notices = [

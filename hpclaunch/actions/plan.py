@@ -8,8 +8,8 @@ from shutil import which
 from typing import TYPE_CHECKING
 
 from hpclaunch.actions.load import load
-from hpclaunch.actions.preflight import is_foreign
 from hpclaunch.actions.system import System
+from hpclaunch.actions.this_machine import is_foreign
 from hpclaunch.core.spec import Request
 
 if TYPE_CHECKING:

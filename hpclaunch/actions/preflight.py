@@ -8,25 +8,27 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hpclaunch.actions.programs import missing_program, missing_python, unseen_program
 from hpclaunch.actions.submit import Prepared
+from hpclaunch.actions.this_machine import misplaced
 from hpclaunch.config.job import layout_in
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import DataNeed, JobSpec
 from hpclaunch.launchers import launcher_row
-from hpclaunch.runs.snapshot import choose, faults_of
+from hpclaunch.runs.snapshot import Snapshot, examine, faults_of
 
 _MOST_NAMED = 5
 
 
 def check(prepared: Prepared) -> None:
     """Raise Refused with all reasons against submitting: from resolving, from this machine, from the scheduler."""
-    spec, other_site = prepared.spec, prepared.case.context.other_site
-    faults = [*_foreign_faults(spec, other_site), *prepared.faults, *missing(prepared)]
-    if not is_foreign(spec.site_status, other_site):
+    spec, wrong_place = prepared.spec, misplaced(prepared.case, prepared.spec)
+    faults = [*wrong_place, *prepared.faults, *missing(prepared)]
+    if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}
         faults += [fault for fault in _objections(spec) if (fault.what, fault.allowed) not in known]
     if faults:
@@ -37,22 +39,6 @@ def check_resolved(prepared: Prepared) -> None:
     """Raise Refused with all reasons why there is no script; those are the faults that resolving found."""
     if prepared.faults:
         raise Refused(prepared.faults)
-
-
-def is_foreign(site_status: str, other_site: str) -> bool:
-    """Whether the scheduler on this machine is not the site's: this is another site, or the site is retired."""
-    return bool(other_site) or site_status == "retired"
-
-
-def _foreign_faults(spec: JobSpec, other_site: str) -> list[Fault]:
-    if spec.site_status == "retired":
-        what = f"the site {spec.site} is retired: scripts can be rendered for it, but not submitted"
-        return [Fault(what=what, next="add --dry-run to see the script; hpclaunch sites list shows other sites")]
-    if other_site:
-        program = scheduler_row(spec.scheduler).start_command
-        what = f"this machine belongs to {other_site}: its {program} cannot submit to {spec.site}"
-        return [Fault(what=what, next=f"log in at {spec.site}, or add --dry-run to see the script")]
-    return []
 
 
 def _objections(spec: JobSpec) -> list[Fault]:
@@ -66,12 +52,27 @@ def estimate(prepared: Prepared) -> str:
     from hpclaunch.schedulers import scheduler_of
 
     check(prepared)
-    return scheduler_of(prepared.spec.scheduler).estimate(prepared.text).words
+    scheduler = scheduler_of(prepared.spec.scheduler)
+    return scheduler.estimate(_first_part(prepared, scheduler.largest_array)).words
+
+
+def _first_part(prepared: Prepared, largest_array: Callable[[], int | None]) -> str:
+    """Return the script; that of an array with as many tasks as one array may have."""
+    sweep, row = prepared.spec.sweep, scheduler_row(prepared.spec.scheduler)
+    if sweep is None:
+        return prepared.text
+    from hpclaunch.runs.array_parts import divide
+
+    whole = dict(prepared.spec.directives).get("array", "")
+    part = divide(range(sweep.count), largest_array(), sweep.at_once)[0].tasks
+    lines = [row.directive.format(row.array_option.format(tasks)) for tasks in (whole, part)]
+    return prepared.text.replace(f"\n{lines[0]}\n", f"\n{lines[1]}\n", 1)
 
 
 def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run needs and this machine lacks."""
-    return [*missing_code(prepared.spec), *missing_here(prepared.spec, prepared.case.context.environment)]
+    found = missing_here(prepared.spec, prepared.case.context.environment)
+    return [*missing_code(prepared.spec), *missing_program(prepared.case), *missing_python(prepared.case), *found]
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:
@@ -93,17 +94,20 @@ def remarks(prepared: Prepared) -> list[str]:
         for name in spec.secrets
         if ("export", "NONE") in spec.directives and name in environment and not secret_file(spec, name).exists()
     ]
-    if not spec.code.source_only or faults_of(spec.code):  # a job is copied completely or refused
-        return notices
-    chosen = choose(spec.code)
-    if chosen.narrowed:
-        notices.append(
-            f"{chosen.narrowed}: only {spec.code.entry} is copied, not the modules that it imports from there"
-        )
-    if chosen.closed:
-        named = ", ".join(chosen.closed[:_MOST_NAMED]) + (", ..." if chosen.closed[_MOST_NAMED:] else "")
+    unseen = unseen_program(prepared.case)
+    if unseen:
+        notices.append(f"{unseen} is not on PATH here: the nodes must have it, for example from a module")
+    found, _ = examine(spec.code)
+    closed = found.closed if found else ()
+    if closed:
+        named = ", ".join(closed[:_MOST_NAMED]) + (", ..." if closed[_MOST_NAMED:] else "")
         notices.append(f"not copied, as you may not read them: {named}")
     return notices
+
+
+def code_of(prepared: Prepared) -> Snapshot | None:
+    """Return the files of code that the run takes along; None if they cannot be copied."""
+    return examine(prepared.spec.code)[0]
 
 
 def secret_file(spec: JobSpec, name: str) -> Path:

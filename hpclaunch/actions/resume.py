@@ -6,23 +6,27 @@ import json
 import os
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from hpclaunch import runs
+from hpclaunch.actions.active_python import without_active_python
 from hpclaunch.actions.advice import advised
+from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.identity import require_own_site
 from hpclaunch.actions.load import load
 from hpclaunch.actions.preflight import check
-from hpclaunch.actions.retry import start_in_array
-from hpclaunch.actions.start import hand_over
+from hpclaunch.actions.programs import program_job
+from hpclaunch.actions.retry import for_another_start, script_of, start_in_array
+from hpclaunch.actions.start import refuse_untrusted
 from hpclaunch.actions.states import NEVER_QUEUED, unsubmitted_fault
 from hpclaunch.actions.submit import Prepared, follow_live_limit, prepare_case
 from hpclaunch.actions.system import System
-from hpclaunch.config.job import Job, script_job
-from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.config.job import Job, load_job, script_job
+from hpclaunch.core.errors import Fault, HpclaunchError, Refused, unwritable
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import LIBRARY
+from hpclaunch.core.spec import LIBRARY, Request
 from hpclaunch.runs import Run
 from hpclaunch.runs.request_file import read_request
 
@@ -53,26 +57,27 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
         return _resume_in_array(run, changes), []
     _refuse_unended(run)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
-    row = scheduler_row(run.scheduler)
     if changes.none:
-        text = read_text(run.script)
-        if not text:
-            raise Refused(Fault(where=str(run.script), what="cannot be read", next="hpclaunch submit"))
-        os.utime(run.script)  # the script counts its restarts from here
+        text = script_of(run)
+        try:
+            os.utime(run.script)  # the script counts its restarts from here
+        except OSError as error:
+            raise unwritable(run.script, error) from None
         recorded = run.spec().get("walltime")
-        text = row.without_nodes(text, run.excluded)
+        text = for_another_start(run, text, run.excluded)
         return hand_over(run, text, recorded if isinstance(recorded, int) else 0, earlier=earlier), []
     prepared, remarks = _prepare_resumed(system, run, changes)
     prepared = follow_live_limit(system, prepared)
     check(prepared)
+    _refuse_untrusted(system, run, prepared)
     warnings = [*prepared.notices, *remarks]
-    text = row.without_nodes(prepared.text, run.excluded)
+    text = for_another_start(run, prepared.text, run.excluded)
     write = partial(_write, run, prepared, len(earlier))
     return hand_over(run, text, prepared.spec.walltime, write=write, earlier=earlier), warnings
 
 
 def _resume_in_array(run: Run, changes: Changes) -> Run:
-    """Submit one run of an array again, or all its runs that ended without completing, as one array."""
+    """Submit one run of an array again, or all its runs that ended without completing, as an array."""
     if not changes.none:
         what = f"{run.label} belongs to a job array, whose runs share one script"
         raise Refused(Fault(what=what, next="resume it without --nodes, --walltime and --recipe"))
@@ -88,7 +93,7 @@ def _resume_in_array(run: Run, changes: Changes) -> Run:
             task.path.mkdir(mode=0o700, exist_ok=True)
             (task.path / "resumed").touch()  # the script counts its restarts from here
         except OSError as error:
-            raise Refused(Fault(where=str(task.path), what=f"cannot be written: {error.strerror}")) from None
+            raise unwritable(task.path, error) from None
     return start_in_array(run, [task.index for task in ended], run.excluded, run.excluded_because)
 
 
@@ -106,12 +111,12 @@ def _refuse_unended(run: Run) -> None:
 def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepared, list[str]]:
     """Plan and render the run's recorded request again, with the changes; returns remarks on the batch, too."""
     typed, folder = read_request(run.path)
-    request = replace(typed, site=run.site)
+    request = replace(typed, site=run.site, after=(), after_any=())  # what it waited for is over
     # The same node count as before, unless another is typed: the planner might choose another one now.
     nodes, walltime = changes.nodes or _nodes_before(run) or request.nodes, changes.walltime or request.walltime
     request = replace(request, nodes=nodes, walltime=walltime, recipe=changes.recipe or request.recipe)
-    there = replace(system, cwd=folder)
-    case = load(there, request, job=_job_of(run))
+    there = replace(system, cwd=folder, environment=without_active_python(system.environment))
+    case = load(there, request, job=_job_of(there, run, request))
     case = replace(case, context=replace(case.context, run_dir=str(run.path)))
     if changes.recipe is None and case.job.training is not None:
         from hpclaunch.actions.resumed_recipe import keep_recipe
@@ -126,21 +131,46 @@ def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepar
     return prepared, new_recipe(run, prepared)
 
 
+def _refuse_untrusted(system: System, run: Run, prepared: Prepared) -> None:
+    """Raise Refused if the new script would start programs of the project here that the user never named.
+
+    What the user named is the job of the first submission; its code is now the run's copy of it.
+    """
+    if scheduler_row(run.scheduler).has_queue:
+        return
+    request, folder = read_request(run.path)
+    there = replace(system, cwd=folder)
+    try:
+        named = program_job(there, request) or load_job(there.catalog, request.target, folder)
+    except HpclaunchError:  # it is gone; then the copy counts as a job from elsewhere
+        named = prepared.case.job
+    refuse_untrusted(there, replace(prepared, case=replace(prepared.case, job=named)))
+
+
 def _nodes_before(run: Run) -> int | None:
     layout = run.spec().get("layout")
     nodes = layout.get("nodes") if isinstance(layout, dict) else None
     return nodes if isinstance(nodes, int) else None
 
 
-def _job_of(run: Run) -> Job:
-    """Return the job from the run's copy of its code."""
+def _job_of(system: System, run: Run, request: Request) -> Job | None:
+    """Return the job from the run's copy of its code; that of code in place from there, None for what has no copy."""
     code = run.spec().get("code")
-    entry, source_only = (code.get("entry"), code.get("source_only")) if isinstance(code, dict) else (None, None)
-    if source_only and isinstance(entry, str):
+    values = code if isinstance(code, dict) else {}
+    entry, folder = values.get("entry"), values.get("folder")
+    if values.get("in_place"):
+        return _job_in_place(system, request, folder, entry)
+    if values.get("source_only") and isinstance(entry, str):
         return script_job(run.path / "code" / entry)
     from hpclaunch.config.fileformat import read
 
     return read(run.path / "code" / "job.yaml", Job, name=run.name, folder=str(run.path / "code"))
+
+
+def _job_in_place(system: System, request: Request, folder: object, entry: object) -> Job | None:
+    if entry and isinstance(folder, str) and isinstance(entry, str):
+        return replace(script_job(Path(folder) / entry), in_place=True)
+    return program_job(system, request)
 
 
 def _write(run: Run, prepared: Prepared, number: int) -> None:
@@ -152,7 +182,7 @@ def _write(run: Run, prepared: Prepared, number: int) -> None:
             runs.write_text(run.path / f"{stem}.{number}.{ending}", read_text(run.path / name))
             runs.write_text(run.path / name, text)
     except OSError as error:
-        raise Refused(Fault(where=str(run.path), what=f"cannot be written: {error.strerror}")) from None
+        raise unwritable(run.path, error) from None
 
 
 def _other_world(run: Run, prepared: Prepared) -> list[str]:

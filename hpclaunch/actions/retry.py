@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from hpclaunch import runs
+from hpclaunch.actions.array_parts import submit_array
+from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.identity import require_own_site
-from hpclaunch.actions.start import hand_over
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.units import count
-from hpclaunch.runs import RecordChange, Run
+from hpclaunch.core.units import count, format_walltime
+from hpclaunch.runs import Run
 from hpclaunch.runs.logs import end_of_log
 from hpclaunch.runs.markers import last_start
 from hpclaunch.runs.node_lists import names_in
@@ -36,7 +39,7 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     if not decision.again:
         raise _retry_refusal(run, decision.reason)
     excluded, because = _nodes_to_exclude(decision.exclude, run)
-    text = scheduler_row(run.scheduler).without_nodes(script_of(run), excluded)
+    text = for_another_start(run, script_of(run), excluded)
     _, walltime = submission_options(run)
     tell(f"{run.label}: {decision.reason}; starting it again" + _exclusion_words(excluded, decision.exclude))
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
@@ -99,29 +102,27 @@ def _nodes_to_exclude(evidence: Mapping[str, str], run: Run) -> tuple[str, str]:
 
 
 def start_in_array(run: Run, indices: Sequence[int], excluded: str, because: str) -> Run:
-    """Submit some runs of an array again with one sbatch; return ``run``, which is the array or one of its runs.
+    """Submit some runs of an array again; return ``run``, which is the array or one of its runs.
 
     ``because`` is the evidence against the ``excluded`` nodes.
     """
     array = runs.whole_of(run)
     for task in runs.tasks_of(array, indices):
         runs.release(task)
-    directives, walltime = submission_options(run)
-    part = "" if len(indices) == array.tasks else runs.spelled(indices)
-    row = scheduler_row(run.scheduler)
-    options: list[str] = []
-    at_once = directives.get("array", "").partition("%")[2]
-    if part:
-        options.append(row.array_option.format(part + (f"%{at_once}" if at_once else "")))
-    # ``parts`` needs an entry for each earlier start. A start of all runs may have none: it gets an empty one.
-    before = len(array.earlier) + bool(array.job_id)
-    parts = (*array.parts, *[""] * before)[:before]
-    earlier = (*array.earlier, array.job_id) if array.job_id else array.earlier
-    text = row.without_nodes(script_of(array), excluded)
-    news: RecordChange = {"earlier": earlier, "parts": (*parts, part)}
-    news.update({"excluded": excluded, "excluded_because": because})
-    array = hand_over(array, text, walltime, options, **news)
+    text = for_another_start(array, script_of(array), excluded)
+    array = submit_array(array, text, indices, excluded=excluded, excluded_because=because)
     return runs.task_of(array, run.index) if run.index >= 0 else array
+
+
+def for_another_start(run: Run, text: str, excluded: str) -> str:
+    """Return a script for a further start: without the nodes that the run must avoid.
+
+    After a start that was queued, it does not wait again for other runs: Slurm may have forgotten their jobs.
+    """
+    row = scheduler_row(run.scheduler)
+    if (run.job_id or run.earlier) and run.spec().get("after"):
+        text = row.without_waiting(text)
+    return row.without_nodes(text, excluded)
 
 
 _LARGEST_SCRIPT = 4 * 2**20
@@ -129,11 +130,50 @@ _LARGEST_SCRIPT = 4 * 2**20
 
 
 def script_of(run: Run) -> str:
-    """Return the text of the submitted script. Raises Refused if it cannot be read."""
+    """Return the text of the run's script, to be submitted again.
+
+    Raises Refused if it cannot be read, is for another directory, or asks for more time than a job gets now.
+    """
+    _refuse_other_directory(run)
+    _refuse_longer_walltime(run)
     try:
-        return read_bytes(run.script, _LARGEST_SCRIPT).decode("utf-8", errors="surrogateescape")
+        text = read_bytes(run.script, _LARGEST_SCRIPT).decode("utf-8", errors="surrogateescape")
+        why = "" if text else "it is empty"
     except OSError as error:
-        raise Refused(Fault(where=str(run.script), what=f"cannot be read: {error.strerror}")) from None
+        why = error.strerror or str(error)
+    if why:
+        next_step = f"a new run of its code: hpclaunch submit {shlex.quote(str(run.home / 'code'))}"
+        raise Refused(Fault(where=str(run.script), what=f"cannot be read: {why}", next=next_step))
+    return text
+
+
+def _refuse_other_directory(run: Run) -> None:
+    """Raise Refused for the script of a run that was moved or copied: it still names the directory where it was made.
+
+    A job of it would work there, and would not be known as this run's.
+    """
+    made_in = run.spec().get("run_dir")
+    with contextlib.suppress(OSError, ValueError):
+        if not isinstance(made_in, str) or os.path.samefile(made_in, run.home):
+            return
+    what = f"this run was moved or copied from {made_in}, which its script still names"
+    anew = f"hpclaunch resume {run.label} --nodes N writes it again"
+    code = f"a new run of its code: hpclaunch submit {shlex.quote(str(run.home / 'code'))}"
+    next_step = code if run.tasks or run.index >= 0 else f"{anew}; or {code}"
+    raise Refused(Fault(where=str(run.script), what=what, next=next_step))
+
+
+def _refuse_longer_walltime(run: Run) -> None:
+    """Raise Refused if the script's walltime is above the live limit: the job would wait for ever."""
+    directives, walltime = submission_options(run)
+    longest = scheduler_of(run.scheduler).longest_walltime(directives.get("partition", "")) if walltime else None
+    if longest is None or walltime <= longest:
+        return
+    most, script = format_walltime(longest), format_walltime(walltime)
+    what = f"its script asks for {script}, but {scheduler_row(run.scheduler).title} allows {most} per job now"
+    is_array = run.tasks or run.index >= 0
+    next_step = f"hpclaunch {'submit' if is_array else f'resume {run.label}'} --walltime {most}"
+    raise Refused(Fault(where=str(run.script), what=what, next=next_step))
 
 
 def submission_options(run: Run) -> tuple[dict[str, str], int]:

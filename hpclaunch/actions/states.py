@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from hpclaunch import runs
 from hpclaunch.actions.identity import controller_differs, obstacle, other_users, require_permission
 from hpclaunch.core.errors import Fault, NotFound, Refused
-from hpclaunch.core.files import read_text
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run, leases
 from hpclaunch.runs.leases import Lease
-from hpclaunch.runs.markers import last_start
+from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import Search, Status, scheduler_of
 
 if TYPE_CHECKING:
@@ -93,7 +92,8 @@ def _open_tasks(array: Run, found: Sequence[Run]) -> list[Run]:
 def _apply_news(run: Run, tasks: Sequence[Run], news: Mapping[str, Status]) -> Run:
     if not run.tasks:
         now = _update(run, news.get(run.job_id))
-        return _follow_chain(now) if now.final and not run.final else now  # it may just have submitted its successor
+        # It may just have submitted its successor.
+        return _find_successor(_follow_chain(now)) if now.final and not run.final else now
     answered = [(task, news[task.job_id]) for task in tasks if task.job_id in news]
     # An ended run changes only once more: when accounting knows its exit code.
     changed = {task.index: with_status(task, status) for task, status in answered if status.exit_code or not task.final}
@@ -160,22 +160,33 @@ def _find_start_by_hand(run: Run) -> Run:
 
 def _follow_chain(run: Run) -> Run:
     """Return a run with the last job of its chain: a script that cannot requeue itself submits a successor."""
-    start = last_start(run)
-    if not start or not run.job_id:
-        return run
-    text = read_text(run.path / "attempts" / start / "next-job")
-    successor = text.strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
-    if not runs.JOB_ID.fullmatch(successor) or successor in (run.job_id, *run.earlier):
-        return run
+    successor = successor_of(run, run.job_id)
+    return _follow_chain(_record_successor(run, successor)) if successor and _is_new(run, successor) else run
+
+
+def _is_new(run: Run, job_id: str) -> bool:
+    return job_id not in (run.job_id, *run.earlier)
+
+
+def _record_successor(run: Run, job_id: str) -> Run:
     earlier = (*run.earlier, run.job_id)
-    return _follow_chain(
-        _record_news(run, job_id=successor, state="PENDING", exit_code="", reason="", nodes="", earlier=earlier)
-    )
+    return _record_news(run, job_id=job_id, state="PENDING", exit_code="", reason="", nodes="", earlier=earlier)
 
 
-def is_recent(run: Run) -> bool:
-    """Whether the run's record was written so recently that its submission may still be at work."""
-    return _age(run, runs.RECORD) < _PATIENCE_S
+def _find_successor(run: Run) -> Run:
+    """Return an ended run with the successor that its script asked for without getting a job ID, if it is queued."""
+    if not run.final or successor_of(run, run.job_id) != "":
+        return run
+    found = scheduler_of(run.scheduler).search([run]).jobs.get(run.path, ())
+    successor = next((job_id for job_id in found if _is_new(run, job_id)), "")
+    return _record_successor(run, successor) if successor else run
+
+
+def is_lost(run: Run) -> bool:
+    """Whether it may be that nobody ever learns the state: it is UNKNOWN, or a submission ended without an outcome."""
+    if run.state == "SUBMITTING":
+        return leases.silence(run.home) >= leases.PATIENCE_S
+    return run.state == "UNKNOWN"
 
 
 def _settle_all(found: Sequence[Run]) -> list[Run]:
@@ -259,12 +270,13 @@ def all_runs(system: System) -> list[Run]:
 
 
 def explanation(run: Run) -> str:
-    """Return why a run waits, in words; empty if the scheduler's reason is not a known one."""
+    """Return why a run waits, in words, and what to do about an array that is not queued completely; else nothing."""
     # An array's reason is "9 runs: 9 PENDING (Priority)": the most common reason of its waiting runs stands last.
     reason = run.reason.partition(" (")[2].removesuffix(")") if run.tasks else run.reason
-    if run.final or not reason:
-        return ""
-    return scheduler_of(run.scheduler).explain(reason).replace("JOBID", run.job_id)
+    words = scheduler_of(run.scheduler).explain(reason).replace("JOBID", run.job_id) if reason and not run.final else ""
+    is_incomplete = run.tasks > 0 and " NOT_SUBMITTED" in run.reason and bool(run.job_id or run.earlier)
+    rest = f"hpclaunch retry {run.label} submits the runs that are not queued" if is_incomplete else ""
+    return "; ".join(filter(None, (words, rest)))
 
 
 def awaitable(found: Sequence[Run]) -> Sequence[Run]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.actions.advice import advised
 from hpclaunch.actions.load import load
+from hpclaunch.actions.programs import program_job
 from hpclaunch.actions.system import System
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.folders import cache_folder
@@ -48,7 +49,14 @@ def prepare(system: System, request: Request, runs_dir: str | None = None, job: 
     Raises HpclaunchError for a file that cannot be used. Reasons against the request are returned in ``faults``, so
     that they can be raised together with those that a look at the machine adds.
     """
-    return prepare_case(system, advised(load(system, request, runs_dir, job)))
+    job = job or program_job(system, request)
+    case = load(system, request, runs_dir, job)
+    if request.after or request.after_any:
+        from hpclaunch.actions.predecessors import recorded_predecessors  # reads the list of runs
+
+        context = replace(case.context, predecessors=recorded_predecessors(system, request))
+        case = replace(case, context=context)
+    return prepare_case(system, advised(case))
 
 
 def prepare_case(system: System, case: Case) -> Prepared:
@@ -69,11 +77,11 @@ def follow_live_limit(system: System, prepared: Prepared) -> Prepared:
     The site file may say more than the partition allows today. Only submissions ask the scheduler: the script of a dry
     run depends on files alone (decision 13), so the user gets a notice of the difference.
     """
+    from hpclaunch.actions.this_machine import misplaced
     from hpclaunch.schedulers import scheduler_of
 
     spec, context = prepared.spec, prepared.case.context
-    is_foreign = context.other_site or spec.site_status == "retired"
-    if prepared.faults or not spec.restarts.most or not spec.walltime or is_foreign:
+    if prepared.faults or not spec.restarts.most or not spec.walltime or misplaced(prepared.case, spec):
         return prepared
     longest = scheduler_of(spec.scheduler).longest_walltime(spec.partition)
     if longest is None or longest >= spec.walltime:
@@ -82,6 +90,29 @@ def follow_live_limit(system: System, prepared: Prepared) -> Prepared:
     for notice in followed.notices:
         if notice not in prepared.notices:
             system.warn(f"the scheduler allows {format_walltime(longest)} per job now: {notice}")
+    return followed
+
+
+def follow_predecessors(system: System, prepared: Prepared) -> Prepared:
+    """Return the submission with the present states of the runs that it waits for.
+
+    Only submissions ask the scheduler: the script of a dry run depends on what is recorded (decision 13).
+    """
+    case = prepared.case
+    if not case.context.predecessors:
+        return prepared
+    from hpclaunch.actions.predecessors import present_predecessors
+    from hpclaunch.actions.this_machine import misplaced
+
+    if misplaced(case, prepared.spec):
+        return prepared
+    now = present_predecessors(system, case.request)
+    if now == case.context.predecessors:
+        return prepared
+    followed = prepare_case(system, replace(case, context=replace(case.context, predecessors=now)))
+    for notice in followed.notices:
+        if notice not in prepared.notices:
+            system.warn(notice)
     return followed
 
 

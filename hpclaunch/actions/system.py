@@ -28,7 +28,7 @@ def _git_state(snapshot: Snapshot) -> str:
 class System:
     """Everything that is outside the program. ``warn`` and ``tell`` take messages for the user.
 
-    ``confirm`` asks a question on the terminal, and returns whether the answer was yes; without a terminal it is no.
+    ``confirm`` asks a question on the terminal, and returns whether the answer was yes; None without a terminal.
     ``git_state`` tells the commit of a run's code.
     """
 
@@ -39,7 +39,7 @@ class System:
     git_state: Callable[[Snapshot], str] = _git_state
     warn: Callable[[str], None] = lambda text: None
     tell: Callable[[str], None] = lambda text: None
-    confirm: Callable[[str], bool] = lambda question: False
+    confirm: Callable[[str], bool | None] = lambda question: None
 
     @property
     def catalog(self) -> Catalog:

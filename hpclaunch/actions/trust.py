@@ -153,8 +153,10 @@ def _project_programs(system: System, case: Case) -> list[Program]:
     file = system.catalog.find(SITE, name)
     if file.origin == "project":
         lines.append(f"what the site {name} sets up ({file.path})")
-        environments = [case.site.environment, *(node.environment for node in case.site.node_types.values())]
-        lines += [line for each in environments if each for line in _set_up_lines(f"site {name}", each)]
+        environments = [case.site.environment, *case.site.frameworks.values()]
+        for node in case.site.node_types.values():
+            environments += [*([node.environment] if node.environment else []), *node.frameworks.values()]
+        lines += [line for each in environments for line in _set_up_lines(f"site {name}", each)]
     return [Program(words=line, folders=(_real_path(system.cwd),)) for line in lines]
 
 

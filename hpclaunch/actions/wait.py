@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import Any
 
 from hpclaunch.actions.identity import obstacle, require_permission
 from hpclaunch.actions.retry import retry
-from hpclaunch.actions.states import NEVER_QUEUED, refreshed
+from hpclaunch.actions.states import NEVER_QUEUED, is_lost, refreshed
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
 from hpclaunch.core.scheduler_rows import longest_pause, scheduler_row
 from hpclaunch.runs import Run
@@ -25,15 +26,15 @@ _RESERVED_CODES = (2, TIMED_OUT, 130)
 
 
 def follow(
-    run: Run, poll: Callable[[float], None] = time.sleep, rank: int | None = None
+    run: Run, poll: Callable[[float], None] = time.sleep, rank: int | None = None, tail: Tail | None = None
 ) -> Iterator[tuple[Run, bytes]]:
     """Yield (run, new log bytes) until the run has ended; the last pair carries the final state.
 
     The scheduler is asked at growing intervals, up to 15 s. The logs of all starts (or of one ``rank``) are read every
-    half second. Raises SchedulerError if the state is UNKNOWN several times in a row, and Refused for a run that is not
-    asked about from here.
+    half second; with ``tail``, from where that has read to. Raises SchedulerError if the state is UNKNOWN several times
+    in a row, and Refused for a run that is not asked about from here.
     """
-    tail = Tail(run, rank)
+    tail = tail or Tail(run, rank)
     require_permission([] if run.final else [run])
     pause = since = scheduler_row(run.scheduler).first_pause_s
     unknown = 0
@@ -73,8 +74,8 @@ def wait(
 ) -> Iterator[list[Run]]:
     """Yield the runs with their states each time the scheduler was asked, until all have ended.
 
-    A run that a fault of the machine ended is started again, up to ``retries`` times. A run whose state is UNKNOWN
-    several times in a row counts as ended. Stops early after ``seconds``. Raises SchedulerError.
+    A run that a fault of the machine ended is started again, up to ``retries`` times. A run whose state
+    cannot be known several times in a row counts as ended. Stops early after ``seconds``. Raises SchedulerError.
     """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     runs = list(found)
@@ -97,9 +98,9 @@ def wait(
 
 
 def _count_unknown(unknown: Counter[Path], found: Sequence[Run]) -> None:
-    """Count how often in a row the state of each run was UNKNOWN."""
+    """Count how often in a row the state of each run could not be known."""
     for run in found:
-        unknown[run.path] = unknown[run.path] + 1 if run.state == "UNKNOWN" else 0
+        unknown[run.path] = unknown[run.path] + 1 if is_lost(run) else 0
 
 
 def _retry_ended(runs: Sequence[Run], retries_left: dict[Path, int], tell: Callable[[str], None]) -> list[Run]:
@@ -125,7 +126,7 @@ def exit_code_of(found: Sequence[Run]) -> int:
 
     It is 1 if that run has no exit code, or one with another meaning for ``wait`` itself.
     """
-    if any(not run.final and run.state != "UNKNOWN" for run in found):
+    if any(not run.final and not is_lost(run) for run in found):
         return TIMED_OUT
     for run in found:
         if run.state != "COMPLETED":
@@ -189,6 +190,12 @@ class Tail:
         self._run = run
         self._rank = rank
         self._offsets: dict[Path, int] = {}
+
+    def skip(self) -> None:
+        """Pass over what the log files contain now."""
+        for path in self._run.logs(self._rank):
+            with contextlib.suppress(OSError):
+                self._offsets[path] = path.stat().st_size
 
     def read(self) -> bytes:
         """Return new bytes of the log files, oldest file first, a block at most; nothing if there are no more.

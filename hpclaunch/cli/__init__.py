@@ -10,7 +10,7 @@ from hpclaunch import __version__
 from hpclaunch.cli.show import streams
 from hpclaunch.cli.verbs import Verbs
 from hpclaunch.core import waiting
-from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest
+from hpclaunch.core.errors import Fault, HpclaunchError, InvalidRequest, next_step_after
 
 _BROKEN_PIPE = 141
 """The exit code that a shell shows for a program whose reader has ended (128 + SIGPIPE)."""
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(_BROKEN_PIPE)
     except OSError as error:
         # Errors that no caller handles: a missing folder, a file in the place of a folder, a full disk.
-        _fail(HpclaunchError(Fault(where=str(error.filename or ""), what=error.strerror or str(error))), words[:cut])
+        _fail(HpclaunchError(_fault_of(error)), words[:cut])
     finally:
         streams.drop_rest()
 
@@ -74,6 +74,12 @@ def _tell(text: str) -> None:
     from hpclaunch.cli.show.console import say
 
     say(text)
+
+
+def _fault_of(error: OSError) -> Fault:
+    name = str(error.filename or "")
+    next_step = "" if name in ("stdout", "stderr") else next_step_after(error)
+    return Fault(where=name, what=error.strerror or str(error), next=next_step)
 
 
 def _fail(error: HpclaunchError, words: list[str]) -> None:

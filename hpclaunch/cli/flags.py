@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import typer
 
 from hpclaunch.cli import complete
-from hpclaunch.core.errors import Fault, InvalidRequest
-from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
+from hpclaunch.core.errors import Fault, InvalidRequest, shorten
+from hpclaunch.core.units import CONTROL, MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 from hpclaunch.launchers import LAUNCHERS
 
 
@@ -48,11 +49,114 @@ def _pair(flag: str, text: str, form: str) -> tuple[str, str]:
     return key, value
 
 
+class TypedProgram(TypedDict):
+    """What to run, by the names of the fields of a request."""
+
+    target: str
+    arguments: tuple[str, ...]
+    is_command: bool
+
+
+def program_of(target: str | None, arguments: tuple[str, ...]) -> TypedProgram:
+    """Return what to run; without a target, that is a command, typed after ``--``. Raises InvalidRequest."""
+    if target is not None:
+        return TypedProgram(target=target, arguments=arguments, is_command=False)
+    command = next(iter(arguments), "")
+    if command and not any(place in command for place in ("{code}", "{run_dir}", "\0")):
+        return TypedProgram(target=command, arguments=arguments[1:], is_command=True)
+    what = f"{command!r} cannot be a command" if arguments else "what to run is missing"
+    allowed = "a job, the path of a script, a program on PATH, or a command after --"
+    next_step = "hpclaunch submit ./train.py -- ARGUMENTS; or hpclaunch submit -- COMMAND ARGUMENTS"
+    raise InvalidRequest(Fault(what=what, allowed=allowed, next=next_step))
+
+
+class TypedSoftware(TypedDict):
+    """What the flags of the software say, by the names of the fields of a request."""
+
+    python: str | None
+    venv: str | None
+    conda: str | None
+    modules: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]
+
+
+def software_of(
+    python: str | None, venv: str | None, conda: str | None, modules: Sequence[str], env: Sequence[str]
+) -> TypedSoftware:
+    """Return what the flags of the software say. Raises InvalidRequest."""
+    places = [("--python", python), ("--venv", venv), ("--conda", conda)]
+    typed = [flag for flag, value in places if value is not None]
+    if len(typed) > 1:
+        raise InvalidRequest(Fault(where=" and ".join(typed), what="exclude each other", next="leave one of them out"))
+    for flag, value in [*places, *(("--module", name) for name in modules)]:
+        if value is not None and (not value or CONTROL.search(value)):
+            what = f"{os.fsdecode(shorten(value))!r} is empty, or has a control character"
+            raise InvalidRequest(Fault(where=flag, what=what, allowed="text on one line", next=f"{flag} NAME"))
+    return TypedSoftware(
+        python=python,
+        venv=venv,
+        conda=conda,
+        modules=tuple(modules),
+        variables=tuple(_variable(text) for text in env),
+    )
+
+
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, value = _pair("--env", text, "NAME=VALUE")
+    if not _VARIABLE.fullmatch(name) or name.startswith("HPCLAUNCH_"):
+        what = f"{os.fsdecode(shorten(name))!r} cannot be set"
+        allowed = "letters, digits and _, no digit first; not HPCLAUNCH_…, which hpclaunch sets itself"
+        raise InvalidRequest(Fault(where="--env", what=what, allowed=allowed, next="--env NAME=VALUE"))
+    return name, value
+
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+
+
+class TypedName(TypedDict):
+    """The run's name and its further sbatch options, by the names of the fields of a request."""
+
+    name: str | None
+    sbatch: tuple[str, ...]
+
+
+def name_of(name: str | None, sbatch: Sequence[str]) -> TypedName:
+    """Return the run's name (None: not typed) and the other sbatch options: --job-name is the name, too.
+
+    Raises InvalidRequest for a name that no run can have, and for two of them.
+    """
+    option = "--job-name="
+    typed = [(f"--sbatch {option}", text.removeprefix(option)) for text in sbatch if text.startswith(option)]
+    typed += [("--name", name)] if name is not None else []
+    for flag, value in typed:
+        if not _NAME.fullmatch(value):
+            what = f"{os.fsdecode(shorten(value))!r} cannot be the name of a run"
+            allowed = "a letter, then letters, digits, '_', '.' and '-'; at most 64 characters"
+            raise InvalidRequest(Fault(where=flag, what=what, allowed=allowed, next="--name NAME"))
+    names = dict.fromkeys(value for _, value in typed)
+    if len(names) > 1:
+        what = f"the run would have {len(names)} names: {', '.join(names)}"
+        raise InvalidRequest(Fault(where=typed[-1][0], what=what, allowed="one name", next=f"--name {typed[-1][1]}"))
+    others = tuple(text for text in sbatch if not text.startswith(option))
+    return TypedName(name=next(iter(names), None), sbatch=others)
+
+
 # The job.
 Target = Annotated[
     str,
     typer.Argument(
         metavar="JOB|SCRIPT", autocompletion=complete.jobs, help="The name of a job, or the path of your own script."
+    ),
+]
+Program = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="JOB|SCRIPT|PROGRAM",
+        autocompletion=complete.jobs,
+        help="The name of a job, the path of your own script, or a program on PATH [default: the command after --].",
     ),
 ]
 Job = Annotated[
@@ -77,6 +181,14 @@ Strategy = Annotated[
         "[default: horovod]",
     ),
 ]
+Framework = Annotated[
+    str | None,
+    typer.Option(
+        autocompletion=complete.frameworks,
+        help="The program's framework, which chooses the site's software for it: tensorflow, pytorch, jax, mpi "
+        "(mpi4py) or none. [default: the job's, or what a script imports]",
+    ),
+]
 Account = Annotated[str | None, typer.Option(help="The account to charge.")]
 Partition = Annotated[str | None, typer.Option(help="The partition.")]
 Qos = Annotated[str | None, typer.Option(help="The quality of service (QOS).")]
@@ -84,7 +196,8 @@ Walltime = Annotated[str | None, typer.Option(help=f"The time limit of the job: 
 Memory = Annotated[str | None, typer.Option(help=f"Memory per node: {MEMORY_FORMS}.")]
 Sbatch = Annotated[list[str], typer.Option(metavar='"--any=option"', help="Any other sbatch option. Repeatable.")]
 Hosts = Annotated[
-    str | None, typer.Option("--hosts", help="A file that lists the hosts, for a site without a scheduler.")
+    str | None,
+    typer.Option("--hosts", help="A file that lists the hosts, for a site without a scheduler; $PBS_NODEFILE is one."),
 ]
 AcceptUnverified = Annotated[
     bool,
@@ -94,6 +207,45 @@ AcceptUnverified = Annotated[
     ),
 ]
 RunsDir = Annotated[str | None, typer.Option(help="The folder for run directories [default: the site's, else ./runs].")]
+
+# The software.
+Python = Annotated[
+    str | None,
+    typer.Option(help="The ranks' Python: a name, a path, or current, that of hpclaunch [default: the active one]."),
+]
+Venv = Annotated[str | None, typer.Option(metavar="DIR", help="The virtual environment to activate.")]
+Conda = Annotated[str | None, typer.Option(metavar="NAME|DIR", help="The conda environment to activate.")]
+Module = Annotated[
+    list[str], typer.Option("--module", metavar="NAME", help="A module to load, instead of the site's. Repeatable.")
+]
+Env = Annotated[list[str], typer.Option("--env", metavar="NAME=VALUE", help="A variable for every rank. Repeatable.")]
+
+# The code.
+Include = Annotated[
+    list[str],
+    typer.Option(metavar="PATTERN", help="Files beside your script to copy with it, such as '*.csv'. Repeatable."),
+]
+CodeInPlace = Annotated[
+    bool, typer.Option("--code-in-place", help="Copy no code: run what is there when the run begins.")
+]
+
+# The run in the queue.
+Name = Annotated[
+    str | None,
+    typer.Option(help="The run's name: of its job in the queue and of its directory [default: JOB]."),
+]
+After = Annotated[
+    list[str],
+    typer.Option(
+        metavar="RUN", autocompletion=complete.runs, help="Start when this run has completed (afterok). Repeatable."
+    ),
+]
+AfterAny = Annotated[
+    list[str],
+    typer.Option(
+        metavar="RUN", autocompletion=complete.runs, help="Start when this run has ended in any way. Repeatable."
+    ),
+]
 
 # The training.
 Restarts = Annotated[
@@ -137,35 +289,42 @@ Synthetic = Annotated[
 RunName = Annotated[
     str | None,
     typer.Argument(
-        metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job ID [default: the newest run]."
+        metavar="RUN",
+        autocompletion=complete.runs,
+        help="A run's name, directory or job ID, or @2 [default: the newest, @1].",
     ),
 ]
 OneRun = Annotated[
-    str, typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory or job ID.")
+    str,
+    typer.Argument(metavar="RUN", autocompletion=complete.runs, help="A run's name, directory, job ID, or @2."),
 ]
 Runs = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="RUN...",
         autocompletion=complete.runs,
-        help="Names, directories or job IDs of runs [default: all runs].",
+        help="Names, directories, job IDs of runs, or @2 [default: all runs].",
     ),
 ]
 NamedRuns = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Names, directories or job IDs of runs."),
+    typer.Argument(metavar="RUN...", autocompletion=complete.runs, help="Names, directories, job IDs of runs, or @2."),
 ]
 NewestRuns = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="RUN...",
         autocompletion=complete.runs,
-        help="Names, directories or job IDs of runs [default: the newest run].",
+        help="Names, directories, job IDs of runs, or @2 [default: the newest run].",
     ),
 ]
 EveryTask = Annotated[
     bool,
     typer.Option("--all", help="Show each run of a job array on a line [default: the number of its runs by state]."),
+]
+
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Follow the run until it has ended; the exit code is 0 if it completed.")
 ]
 
 # The output.

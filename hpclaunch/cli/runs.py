@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hpclaunch.cli import flags
 from hpclaunch.core.errors import Fault, InvalidRequest, Refused
 from hpclaunch.core.units import WALLTIME_FORMS
+
+if TYPE_CHECKING:
+    from hpclaunch.runs import Run
 
 app = typer.Typer()
 
@@ -136,7 +140,7 @@ def cancel(
 
 
 @app.command("retry")
-def retry(run: flags.OneRun, json: flags.Json = False) -> None:
+def retry(run: flags.OneRun, wait: flags.Wait = False, json: flags.Json = False) -> None:
     """Start a run again after a fault of the machine.
 
     Such faults are a failed node, a preemption and a failed launch. A run whose program failed is refused: correct it
@@ -144,10 +148,10 @@ def retry(run: flags.OneRun, json: flags.Json = False) -> None:
     """
     from hpclaunch.actions import retry, states
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console, submission
+    from hpclaunch.cli.show import console
 
     (found,) = states.find(System(warn=console.warn), [run])
-    submission.show_run(retry.retry(found, console.say), json)
+    _show_start(found, lambda: retry.retry(found, console.say), wait, json)
 
 
 @app.command("resume")
@@ -158,6 +162,7 @@ def resume(
     recipe: Annotated[
         str | None, typer.Option(help="Take a new recipe: plan, job, or one of the job [default: the run's own].")
     ] = None,
+    wait: flags.Wait = False,
     json: flags.Json = False,
 ) -> None:
     """Continue an ended run from its last checkpoint.
@@ -166,15 +171,34 @@ def resume(
     """
     from hpclaunch.actions import resume, states
     from hpclaunch.actions.system import System
-    from hpclaunch.cli.show import console, submission
+    from hpclaunch.cli.show import console
 
-    system = System(warn=console.warn)
+    system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     (found,) = states.find(system, [run])
     changes = resume.Changes(nodes=nodes, walltime=flags.seconds_of(walltime), recipe=recipe)
-    resumed, warnings = resume.resume(system, found, changes)
-    for text in warnings:
-        console.warn(text)
-    submission.show_run(resumed, json)
+
+    def start() -> Run:
+        resumed, warnings = resume.resume(system, found, changes)
+        for text in warnings:
+            console.warn(text)
+        return resumed
+
+    _show_start(found, start, wait, json)
+
+
+def _show_start(found: Run, start: Callable[[], Run], wait: bool, json: bool) -> None:
+    """Start a run again and show it; with ``wait`` follow it to its end, without the logs of its earlier starts."""
+    from hpclaunch.actions.wait import Tail
+    from hpclaunch.cli.show import submission
+    from hpclaunch.cli.watch import watch_submitted
+
+    tail = Tail(found)
+    tail.skip()
+    run = start()
+    if not wait:
+        submission.show_run(run, json)
+        return
+    watch_submitted(run, json, tail)
 
 
 @app.command("results")

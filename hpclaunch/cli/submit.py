@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("submit", epilog="Write the program's own arguments after --, for example: submit train.py -- --lr 0.1")
+@app.command(
+    "submit",
+    epilog="After --: the program's own arguments, as in submit ./train.py -- --lr 0.1; or a whole command.",
+)
 def submit(
     context: typer.Context,
-    target: flags.Target,
+    target: flags.Program = None,
     site: flags.Site = None,
     node_type: flags.NodeType = None,
     nodes: flags.Nodes = None,
@@ -31,13 +34,24 @@ def submit(
     gpus_per_node: flags.GpusPerNode = None,
     launcher: flags.Launcher = None,
     strategy: flags.Strategy = None,
+    framework: flags.Framework = None,
     account: flags.Account = None,
     partition: flags.Partition = None,
     qos: flags.Qos = None,
     walltime: flags.Walltime = None,
     memory: flags.Memory = None,
+    name: flags.Name = None,
+    after: flags.After = [],  # noqa: B006
+    after_any: flags.AfterAny = [],  # noqa: B006
     restarts: flags.Restarts = None,
     signal: flags.Signal = None,
+    python: flags.Python = None,
+    venv: flags.Venv = None,
+    conda: flags.Conda = None,
+    module: flags.Module = [],  # noqa: B006
+    env: flags.Env = [],  # noqa: B006
+    include: flags.Include = [],  # noqa: B006
+    code_in_place: flags.CodeInPlace = False,
     recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
     sweep: flags.Sweep = [],  # noqa: B006
@@ -56,24 +70,22 @@ def submit(
     test_only: Annotated[
         bool, typer.Option("--test-only", help="Validate with Slurm and estimate the start time; submit nothing.")
     ] = False,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Follow the run until it has ended; the exit code is 0 if it completed.")
-    ] = False,
+    wait: flags.Wait = False,
     json: flags.Json = False,
 ) -> None:
-    """Submit a job, or your own script, as a multi-node run.
+    """Submit a job, your own script, or any command, as a multi-node run.
 
     hpclaunch chooses what you do not type, and shows each choice with its origin.
     """
     from hpclaunch.actions import preflight
-    from hpclaunch.actions.submit import follow_live_limit
+    from hpclaunch.actions.start import follow_present
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, submission
 
     if full and not dry_run:
         raise InvalidRequest(Fault(where="--full", what="works only with --dry-run", next="--dry-run --full"))
     request = Request(
-        target=target,
+        **flags.program_of(target, context.obj),
         site=site,
         node_type=node_type,
         nodes=nodes,
@@ -82,6 +94,7 @@ def submit(
         gpus_per_node=gpus_per_node,
         launcher=launcher,
         strategy=strategy,
+        framework=framework,
         account=account,
         partition=partition,
         qos=qos,
@@ -92,18 +105,22 @@ def submit(
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
+        **flags.software_of(python, venv, conda, module, env),
+        include=tuple(include),
+        code_in_place=code_in_place,
         recipe=recipe,
         settings=flags.settings_of(set_),
         sweep=flags.axes_of(sweep),
+        **flags.name_of(name, sbatch),
+        after=tuple(after),
+        after_any=tuple(after_any),
         at_once=at_once,
-        sbatch=tuple(sbatch),
-        arguments=context.obj,
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     prepared = _prepare(system, request, runs_dir)
     if test_only:
-        prepared = follow_live_limit(system, prepared)
+        prepared = follow_present(system, prepared)
         submission.show_estimate(prepared.spec, preflight.estimate(prepared), json)
     elif dry_run:
         _show_script(_checked_script(system, prepared, full), json)
@@ -111,10 +128,13 @@ def submit(
         _start(system, prepared, wait, json)
 
 
-@app.command("render", epilog="Write the program's own arguments after --, for example: render train.py -- --lr 0.1")
+@app.command(
+    "render",
+    epilog="After --: the program's own arguments, as in render ./train.py -- --lr 0.1; or a whole command.",
+)
 def render(
     context: typer.Context,
-    target: flags.Target,
+    target: flags.Program = None,
     site: flags.Site = None,
     node_type: flags.NodeType = None,
     nodes: flags.Nodes = None,
@@ -123,13 +143,24 @@ def render(
     gpus_per_node: flags.GpusPerNode = None,
     launcher: flags.Launcher = None,
     strategy: flags.Strategy = None,
+    framework: flags.Framework = None,
     account: flags.Account = None,
     partition: flags.Partition = None,
     qos: flags.Qos = None,
     walltime: flags.Walltime = None,
     memory: flags.Memory = None,
+    name: flags.Name = None,
+    after: flags.After = [],  # noqa: B006
+    after_any: flags.AfterAny = [],  # noqa: B006
     restarts: flags.Restarts = None,
     signal: flags.Signal = None,
+    python: flags.Python = None,
+    venv: flags.Venv = None,
+    conda: flags.Conda = None,
+    module: flags.Module = [],  # noqa: B006
+    env: flags.Env = [],  # noqa: B006
+    include: flags.Include = [],  # noqa: B006
+    code_in_place: flags.CodeInPlace = False,
     recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
     sweep: flags.Sweep = [],  # noqa: B006
@@ -160,7 +191,7 @@ def render(
     from hpclaunch.cli.show import console, submission
 
     request = Request(
-        target=target,
+        **flags.program_of(target, context.obj),
         site=site,
         node_type=node_type,
         nodes=nodes,
@@ -169,6 +200,7 @@ def render(
         gpus_per_node=gpus_per_node,
         launcher=launcher,
         strategy=strategy,
+        framework=framework,
         account=account,
         partition=partition,
         qos=qos,
@@ -179,17 +211,20 @@ def render(
         hosts_file=hosts,
         restarts=restarts,
         signal=signal,
+        **flags.software_of(python, venv, conda, module, env),
+        include=tuple(include),
+        code_in_place=code_in_place,
         recipe=recipe,
         settings=flags.settings_of(set_),
         sweep=flags.axes_of(sweep),
+        **flags.name_of(name, sbatch),
+        after=tuple(after),
+        after_any=tuple(after_any),
         at_once=at_once,
-        sbatch=tuple(sbatch),
-        arguments=context.obj,
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn)
-    prepared = _prepare(system, request, runs_dir)
-    prepared = _checked_script(system, prepared, standalone)
+    prepared = _checked_script(system, _prepare(system, request, runs_dir), standalone)
     if output is None:
         _show_script(prepared, json)
         return
@@ -197,13 +232,21 @@ def render(
     run = create_run(system, prepared)
     script_file.write_script(Path(output), prepared.text)
     start_command = scheduler_row(run.scheduler).start_command
+    _warn_of_strays(system, prepared, start_command)
+    console.say(f"rendered; to submit it: {start_command} {output}")
+    submission.show_run(run, json, prepared.spec.recipe)
+
+
+def _warn_of_strays(system: System, prepared: Prepared, start_command: str) -> None:
+    """Name the variables of this shell that would override the script if it is submitted by hand."""
+    from hpclaunch.actions import script_file
+    from hpclaunch.cli.show import console
+
     stray = script_file.strays(system, prepared)
     if stray:
         console.warn(
             f"unset these variables first, as they override the script with {start_command}: {', '.join(stray)}"
         )
-    console.say(f"rendered; to submit it: {start_command} {output}")
-    submission.show_run(run, json, prepared.spec.recipe)
 
 
 def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared:
@@ -215,6 +258,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
     prepared = prepare(system, request, runs_dir)
     notices = [*prepared.notices, *preflight.remarks(prepared)]
     submission.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
+    submission.show_code(preflight.code_of(prepared))
     submission.show_advice(prepared.case.advice.why)
     submission.show_recipe(prepared.spec.recipe)
     return prepared
@@ -234,18 +278,14 @@ def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
     """Submit and show the run; with ``wait`` follow it to its end and exit with 0 if it completed."""
     from hpclaunch.actions.start import start
     from hpclaunch.cli.show import submission
-    from hpclaunch.cli.watch import watch, watch_all
+    from hpclaunch.cli.watch import watch_submitted
 
     run = start(system, prepared)
     if not wait:
         submission.show_run(run, json, prepared.spec.recipe)
         submission.show_next(run)
         return
-    submission.show_submitted(run, f"; run directory {run.path}")
-    if run.tasks:
-        (ended,) = watch_all([run], None, 0, json)
-        raise typer.Exit(0 if ended.state == "COMPLETED" else 1)
-    watch(run, json)
+    watch_submitted(run, json)
 
 
 def _show_script(prepared: Prepared, json: bool) -> None:

@@ -11,7 +11,7 @@ import typer.main
 
 # Command -> (the module of this package whose `app` has it, its line in --help), in the order of --help.
 VERBS = {
-    "submit": ("submit", "Submit a job, or your own script, as a multi-node run."),
+    "submit": ("submit", "Submit a job, your own script, or any command, as a multi-node run."),
     "render": ("submit", "Print the script that submit would submit."),
     "plan": ("plan", "Recommend a node count and training settings for a job."),
     "profile": ("profile", "Measure a job in short runs, so that plans use measurements."),

@@ -4,25 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
+    from hpclaunch.actions.wait import Tail
     from hpclaunch.runs import Run
 
 _MOST_NAMED = 5
 """The most runs that are named after Ctrl-C."""
 
 
-def watch(run: Run, json: bool) -> None:
+def watch_submitted(run: Run, json: bool, tail: Tail | None = None) -> NoReturn:
+    """Follow a run, or all runs of an array, from their submission to their end, and exit with 0 if they completed.
+
+    ``tail`` has read the logs of earlier starts.
+    """
+    from hpclaunch.cli.show import submission
+
+    submission.show_submitted(run, f"; run directory {run.path}")
+    if run.tasks:
+        (ended,) = watch_all([run], None, 0, json)
+        raise typer.Exit(0 if ended.state == "COMPLETED" else 1)
+    watch(run, json, tail)
+
+
+def watch(run: Run, json: bool, tail: Tail | None = None) -> NoReturn:
     """Follow a run to its end. Ctrl-C detaches, and the run continues."""
     from hpclaunch.actions import wait as wait_actions
     from hpclaunch.cli.show import console, submission
 
     last, shown = run, ""
     try:
-        for last, text in wait_actions.follow(run):
+        for last, text in wait_actions.follow(run, tail=tail):
             if last.state != shown and not last.final:
                 shown = last.state
                 console.say(f"{last.label}: {last.state}" + (f" ({last.reason})" if last.reason else ""))

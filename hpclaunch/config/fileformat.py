@@ -15,6 +15,7 @@ from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean, shorten
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
+from hpclaunch.core.spec import FRAMEWORKS
 from hpclaunch.core.units import MEMORY_FORMS, WALLTIME_FORMS, parse_memory, parse_walltime
 from hpclaunch.launchers import LAUNCHERS
 
@@ -109,6 +110,7 @@ ScalarLine = Annotated[str, Before(_scalar), _ONE_LINE]
 VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "letters, digits and _, no digit first")]
 """A name that a shell can export."""
 LauncherName = Annotated[str, OneOf(names=tuple(LAUNCHERS))]
+FrameworkName = Annotated[str, OneOf(names=FRAMEWORKS)]
 SchedulerName = Annotated[str, OneOf(names=tuple(SCHEDULERS))]
 RuntimeName = Annotated[str, OneOf(names=tuple(RUNTIMES))]
 

@@ -13,6 +13,7 @@ from hpclaunch.config.fileformat import (
     INTERNAL,
     AtLeast,
     Environment,
+    FrameworkName,
     KeyFault,
     KeyFaults,
     LauncherName,
@@ -28,6 +29,7 @@ from hpclaunch.config.fileformat import (
 from hpclaunch.config.parameter_files import read_parameters
 from hpclaunch.config.parameters import Parameter, ParameterName
 from hpclaunch.core.errors import did_you_mean
+from hpclaunch.core.files import read_bytes
 from hpclaunch.core.records import record
 
 
@@ -143,8 +145,10 @@ class Job:
     """A job: a script with hyper-parameters (config/parameter_files.py), or any command, and what it needs.
 
     ``restarts``: how often its script may be restarted after it has saved its state; ``signal`` asks it to save.
+    ``framework``: what the program trains with. ``imports``: the modules that a script without a job file imports.
     ``rank_logs``: the most ranks that each get a log file of their own. ``strategies``: TensorFlow strategies that the
     program offers instead of Horovod, with the option --strategy=NAME. ``recipes``: settings that belong together.
+    ``source_only``: this is a user's own script or command, without a job file. ``in_place``: nothing is copied.
     """
 
     name: str = field(metadata=INTERNAL)
@@ -158,6 +162,7 @@ class Job:
     training: Training | None = None
     recipes: dict[RecipeName, NamedRecipe] = field(default_factory=dict)
     environment: Environment = field(default_factory=Environment)
+    framework: FrameworkName | None = None
     launcher: LauncherName | None = None
     restarts: Annotated[int, AtLeast(0)] | None = None
     signal: Line | None = None
@@ -166,6 +171,14 @@ class Job:
     strategies: tuple[Literal["mirrored", "multiworker"], ...] = ()
     sbatch: tuple[Line, ...] = ()
     source_only: bool = field(default=False, metadata=INTERNAL)
+    in_place: bool = field(default=False, metadata=INTERNAL)
+    imports: tuple[str, ...] = field(default=(), metadata=INTERNAL)
+
+    @property
+    def script_in_place(self) -> bool:
+        """Whether the job is a script that is used where it is, and not a typed command."""
+        is_script = self.script is not None or any(word.startswith("{code}/") for word in self.command)
+        return self.in_place and is_script
 
     def parameter_for(self, role: Role) -> str:
         """Return the name of the parameter for a role, whether or not the job has one."""
@@ -239,10 +252,36 @@ def looks_like_path(target: str) -> bool:
 
 def script_job(path: Path) -> Job:
     """Return a job that runs one script, with Python for .py, bash for .sh, else directly; it need not exist yet."""
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", path.stem).strip("-.") or "script"
-    entry = path.name
-    program: dict[str, Any] = {"script": entry} if path.suffix == ".py" else {"command": _command_for(path)}
-    return Job(name=name[:64], folder=str(path.parent), summary=f"script {path}", source_only=True, **program)
+    program: dict[str, Any] = {"script": path.name} if path.suffix == ".py" else {"command": _command_for(path)}
+    folder, name = str(path.parent), _name_for(path.stem, "script")
+    return Job(name=name, folder=folder, summary=f"script {path}", source_only=True, imports=_imports(path), **program)
+
+
+def command_job(program: str, folder: Path) -> Job:
+    """Return a job that runs a program as it was typed, with nothing copied; ``folder`` is the one with the program."""
+    name = _name_for(Path(program).name, "command")
+    summary = f"command {program}"
+    return Job(name=name, folder=str(folder), summary=summary, command=(program,), source_only=True, in_place=True)
+
+
+def _name_for(text: str, otherwise: str) -> str:
+    return (re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-.") or otherwise)[:64]
+
+
+_LARGEST_SCRIPT = 4 * 2**20
+_IMPORT = re.compile(r"^(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+))", re.MULTILINE)
+
+
+def _imports(path: Path) -> tuple[str, ...]:
+    """Return the modules that a Python script imports in lines without indentation; none if it cannot be read."""
+    if path.suffix != ".py":
+        return ()
+    try:
+        text = read_bytes(path, _LARGEST_SCRIPT).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ()
+    words = [word for several, one in _IMPORT.findall(text) for word in (several or one).split(",")]
+    return tuple(dict.fromkeys(word.split()[0].split(".")[0] for word in words if word.split()))
 
 
 def _command_for(path: Path) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from hpclaunch.config.fileformat import (
     AtLeast,
     AtMost,
     Environment,
+    FrameworkName,
     LauncherName,
     Line,
     Memory,
@@ -105,8 +106,9 @@ class NodeType:
     ``usable_cores``: the cores without those that the site reserves. ``cpus_per_core``: Slurm's CPUs per core, if it
     does not count every hardware thread. ``whole_nodes``: jobs never share a node. ``request_memory`` (MB) is requested
     with a whole node, and a proportional part of it with some of its GPUs. ``gpu_type`` is TYPE in
-    ``--gres=gpu:TYPE:N``. ``rank_setup``: lines that every rank runs first under srun. ``environment`` and ``charging``
-    replace those of the site. ``stand_in_gpus``: the scheduler assigns GPUs that cannot compute (a test cluster).
+    ``--gres=gpu:TYPE:N``. ``rank_setup``: lines that every rank runs first under srun. ``environment``,
+    ``frameworks`` and ``charging`` replace those of the site. ``stand_in_gpus``: the scheduler assigns GPUs that cannot
+    compute (a test cluster).
     """
 
     title: str = field(metadata=shown("{}"))
@@ -147,6 +149,7 @@ class NodeType:
     whole_node: WholeNode = field(default_factory=WholeNode, metadata=shown(row="all GPUs used"))
     rank_setup: tuple[Line, ...] = field(default=(), metadata=shown("{}", joiner="; ", row="every rank"))
     environment: Environment | None = None
+    frameworks: dict[FrameworkName, Environment] = field(default_factory=dict)
     charging: Charging | None = None
 
     @property
@@ -247,7 +250,8 @@ class Site:
     ``export: all``: the site forbids ``--export=NONE``; the script then unsets variables that could mislead the ranks.
     ``restart``: how a job that has saved its state is restarted: it requeues itself (``scontrol requeue``), submits a
     successor, or neither; ``signal`` asks it to save. ``secret_env`` names variables whose values only a job sees.
-    ``provides``: the software in ``environment``. ``refuses``: options (``--mem``) with which the site accepts no job.
+    ``environment`` is that of every run, ``frameworks`` what a program of one framework gets as well. ``provides``: the
+    software that TensorFlow's has. ``refuses``: options (``--mem``) with which the site accepts no job.
     ``origins`` gives for dotted keys (and all keys below them) their ``sources``. ``third_party`` values were found
     only in users' files, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
     """
@@ -288,6 +292,7 @@ class Site:
     launchers: Launchers | None = field(default=None, metadata=shown(section="Launchers"))
     container: Container | None = field(default=None, metadata=shown(section="Containers"))
     environment: Environment = field(default_factory=Environment, metadata=shown(section="Environment") | ALWAYS_USED)
+    frameworks: dict[FrameworkName, Environment] = field(default_factory=dict, metadata=shown(section="Frameworks"))
     provides: tuple[Literal["tensorflow", "horovod"], ...] = field(
         default=(), metadata=shown("{}", section="Environment", row="provides")
     )

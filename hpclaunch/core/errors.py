@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -43,6 +45,11 @@ class HpclaunchError(Exception):
     def __init__(self, faults: Fault | Iterable[Fault]) -> None:
         self.faults: Sequence[Fault] = (faults,) if isinstance(faults, Fault) else tuple(faults)
         super().__init__("\n".join(str(fault) for fault in self.faults))
+
+    def also(self, fault: Fault) -> HpclaunchError:
+        """Add a fault, and return this error."""
+        HpclaunchError.__init__(self, [*self.faults, fault])
+        return self
 
 
 class NotFound(HpclaunchError):
@@ -94,6 +101,20 @@ class Interrupted(HpclaunchError):
     exit_code = 130
 
 
+def next_step_after(error: OSError) -> str:
+    """Return what a person can do about an error of the system."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "make room there (df -h, quota), then type the command again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "ls -ld names its owner and who may change it"
+    return "type the command again; if it stays so, ask the site's staff about this file system"
+
+
+def unwritable(path: object, error: OSError, what: str = "cannot be written") -> Refused:
+    """Return the error for a file or a folder that could not be written."""
+    return Refused(Fault(where=str(path), what=f"{what}: {error.strerror}", next=next_step_after(error)))
+
+
 def shorten(text: str, most: int = 300) -> str:
     """Return the text, or its beginning and how many characters are left out: what was typed may be a whole file."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
@@ -101,7 +122,30 @@ def shorten(text: str, most: int = 300) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` with the nearest known name, or empty text."""
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that was probably meant; empty text if none is near.
+
+    The first letters of its words (``lr``: learning_rate) and some whole words of it (``batch``) are near, else the
+    spelling.
+    """
     from difflib import get_close_matches  # costs 5 ms, and only an error needs it
 
-    near = get_close_matches(name[:100].lower(), list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    typed, names = name[:100].lower(), list(known)
+    words = {other: re.split("[_-]", other.lower()) for other in names}
+    initials = {other: "".join(word[:1] for word in parts) for other, parts in words.items() if len(parts) > 1}
+    parts = re.split("[_-]", typed)
+    return next(
+        iter(
+            [
+                *(other for other in initials if initials[other] == typed),
+                *get_close_matches(typed, names, n=1, cutoff=0.6),
+                *(other for other in names if set(parts) <= set(words[other])),
+                *(other for other in initials if len(typed) > 1 and initials[other].startswith(typed)),
+            ]
+        ),
+        "",
+    )

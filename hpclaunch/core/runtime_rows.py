@@ -62,8 +62,11 @@ def _variables_of_the_image(asked: ContainerRequest) -> list[str]:
     return [name for name in asked.variables if not name.startswith("HPCLAUNCH_")]
 
 
-_LAUNCHERS_OWN = ("SLURM_*", "PMI_*", "PMIX_*", "OMPI_*", "CUDA_VISIBLE_DEVICES")
-"""What a rank learns from srun: who it is, and which GPUs are its own."""
+_LAUNCHERS_OWN = (
+    *("SLURM_*", "PMI_*", "PMIX_*", "OMPI_*", "CUDA_VISIBLE_DEVICES"),
+    *("RANK", "WORLD_SIZE", "LOCAL_*", "NODE_RANK", "MASTER_*", "JAX_COORDINATOR_ADDRESS"),
+)
+"""What a rank learns from srun and from its own shell: who it is, and which GPUs are its own."""
 
 
 def _apptainer(asked: ContainerRequest) -> ContainerCommand:

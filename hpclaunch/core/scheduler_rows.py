@@ -51,6 +51,13 @@ class SchedulerRow:
     """The option that submits some tasks of an array, with ``{}`` for their indices (``0,5-9%4``: four at once)."""
     exclude_option: str = ""
     """The option that excludes nodes from a job, with ``{}`` for their list; empty if there is none."""
+    wait_option: str = ""
+    """The option with which a job waits for others, with ``{}`` for ``wait_ok`` and ``wait_any``; empty if there is
+    none."""
+    wait_ok: str = ""
+    """How ``wait_option`` spells that these jobs must have completed, with ``{}`` for their IDs, joined by colons."""
+    wait_any: str = ""
+    """The same for jobs that must have ended."""
     script_signals: tuple[str, ...] = ("",)
     """The beginnings of ``signal``'s value with which the signal before the end reaches the script itself; the first
     is written."""
@@ -85,9 +92,23 @@ class SchedulerRow:
     def without_nodes(self, text: str, nodes: str) -> str:
         """Return a script with a directive that excludes these nodes, instead of those that it excludes already."""
         options = self.excluding(nodes)
-        if not options or not self.directive:
+        return self._replace_options(text, self.exclude_option, options) if options else text
+
+    def waits_in(self, text: str) -> str:
+        """Return what the job of a script waits for, as its directive says; empty if it waits for nothing."""
+        begin = self.directive.format(self.wait_option.format(""))
+        found = (line.removeprefix(begin) for line in text.split("\n") if line.startswith(begin))
+        return next(found, "") if self.wait_option else ""
+
+    def without_waiting(self, text: str) -> str:
+        """Return a script without the directive with which its job waits for others."""
+        return self._replace_options(text, self.wait_option, []) if self.wait_option else text
+
+    def _replace_options(self, text: str, replaced: str, options: list[str]) -> str:
+        """Return a script with the directives of ``options`` instead of those that ``replaced`` is the pattern of."""
+        if not self.directive:
             return text
-        prefix, earlier = self.directive.format(""), self.directive.format(self.exclude_option.format(""))
+        prefix, earlier = self.directive.format(""), self.directive.format(replaced.format(""))
         lines = text.split("\n")
         head = next((number for number, line in enumerate(lines) if line and not line.startswith("#")), len(lines))
         kept = [line for line in lines[:head] if not line.startswith(earlier)]
@@ -122,6 +143,9 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         array_index="SLURM_ARRAY_TASK_ID",
         array_option="--array={}",
         exclude_option="--exclude={}",
+        wait_option="--dependency={}",
+        wait_ok="afterok:{}",
+        wait_any="afterany:{}",
         script_signals=("B:", "RB:"),
         error_lines=r"(srun|slurmstepd|sbatch): (fatal|error): .*",
         task_cpus="SLURM_CPUS_PER_TASK",
@@ -155,6 +179,38 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         longest_pause_s=0.5,
     ),
 }
+
+
+@record
+class OtherScheduler:
+    """A scheduler that hpclaunch does not submit to; ``program``, which submits its jobs, is on its head nodes.
+
+    ``inside_job``: variables of which each of its jobs has one. ``hosts``: how a job of it gives its hosts to --hosts.
+    """
+
+    title: str
+    program: str
+    inside_job: tuple[str, ...]
+    hosts: str
+
+
+OTHER_SCHEDULERS = (
+    OtherScheduler(
+        title="PBS or Grid Engine",
+        program="qsub",
+        inside_job=("PBS_JOBID", "SGE_TASK_ID"),
+        hosts='--hosts "$PBS_NODEFILE" (of Grid Engine: "$PE_HOSTFILE")',
+    ),
+    OtherScheduler(title="LSF", program="bsub", inside_job=("LSB_JOBID",), hosts='--hosts "$LSB_DJOB_HOSTFILE"'),
+    OtherScheduler(
+        title="Flux",
+        program="flux",
+        inside_job=("FLUX_JOB_ID", "FLUX_ENCLOSING_ID"),
+        hosts="--hosts FILE, with the output of: flux hostlist --expand --delimiter='\\n' local",
+    ),
+)
+"""Their variables: PBS Professional's qsub(1B), Grid Engine's sge_pe(5) and submit(1), LSF's "environment variables set
+for job execution", Flux's flux-environment(7). Slurm's own wrappers for PBS users install a qsub, too."""
 
 
 def scheduler_row(name: str) -> SchedulerRow:

@@ -13,6 +13,8 @@ from hpclaunch.core.records import record
 Pairs = tuple[tuple[str, str], ...]
 STRATEGIES = HOROVOD, MIRRORED, MULTIWORKER = "horovod", "mirrored", "multiworker"
 """The ways to average a job's gradients: Horovod, or a strategy of TensorFlow."""
+FRAMEWORKS = TENSORFLOW, PYTORCH, JAX, MPI, NO_FRAMEWORK = "tensorflow", "pytorch", "jax", "mpi", "none"
+"""What a program trains or communicates with; ``mpi``: with MPI itself, as mpi4py does."""
 LIBRARY = "hpclaunch.sh"
 """The file of shell functions that every script needs beside it in its run directory."""
 
@@ -25,10 +27,12 @@ WITH_QUEUE = {"with_queue": True}
 class Request:
     """What a person typed, and nothing else; None means that job and settings decide.
 
+    ``is_command``: the target is a command, typed after ``--``, and not a job, a script or a program to look for.
     Walltime is in seconds, memory in MB per node.
     """
 
     target: str
+    is_command: bool = False
     site: str | None = None
     node_type: str | None = None
     nodes: int | None = None
@@ -37,6 +41,7 @@ class Request:
     gpus_per_node: int | None = None
     launcher: str | None = None
     strategy: str | None = None
+    framework: str | None = None
     account: str | None = field(default=None, metadata=WITH_QUEUE)
     partition: str | None = field(default=None, metadata=WITH_QUEUE)
     qos: str | None = field(default=None, metadata=WITH_QUEUE)
@@ -47,13 +52,41 @@ class Request:
     hosts_file: str | None = None
     restarts: int | None = None
     signal: str | None = None
+    include: tuple[str, ...] = ()
+    code_in_place: bool = False
+    python: str | None = None
+    venv: str | None = None
+    conda: str | None = None
+    modules: tuple[str, ...] = ()
+    variables: Pairs = ()
     settings: Pairs = ()
     sweep: Pairs = ()
     recipe: str | None = None
+    name: str | None = None
+    after: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
+    after_any: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
     at_once: int | None = None
     sbatch: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
     arguments: tuple[str, ...] = ()
     accept_unverified: bool = False
+
+
+@record
+class Predecessor:
+    """A run that another one waits for: that it has completed (``must_complete``), or that it has ended.
+
+    ``jobs``: the IDs of its jobs that have not ended. ``has_failed``: it, or a run of the array, has ended without
+    completing. ``refusal`` and ``next``: why no run can wait for it, and what to do instead (empty: it can).
+    """
+
+    run: str
+    must_complete: bool
+    site: str
+    state: str
+    jobs: tuple[str, ...] = ()
+    has_failed: bool = False
+    refusal: str = ""
+    next: str = ""
 
 
 @record
@@ -62,9 +95,11 @@ class Context:
 
     ``python`` is the interpreter that runs hpclaunch. ``hosts`` are the names in the request's hosts file.
     ``user_folder`` is the folder of the user's own files. ``site_origin``: who chose the site. ``other_site``: the site
-    of this machine, if it is another one. ``at_site``: this machine is known to be one of the site's. ``notices``:
-    remarks for the user on the files that were read. ``longest_job``: the longest walltime (seconds) that the scheduler
-    accepts now; 0: not asked, or no limit.
+    of this machine, if it is another one. ``at_site``: this machine is known to be one of the site's. ``own_site``: the
+    site file is the user's or the project's. ``notices``: remarks for the user on the files that were read.
+    ``longest_job``: the longest walltime (seconds) that the scheduler accepts now; 0: not asked, or no limit.
+    ``predecessors``: the runs that the request names with --after. ``active``: the environment that is active in the
+    submitting shell, in words, if the request has it from there.
     """
 
     now: str
@@ -78,8 +113,11 @@ class Context:
     site_origin: str = ""
     other_site: str = ""
     at_site: bool = False
+    own_site: bool = False
     notices: tuple[str, ...] = ()
     longest_job: int = 0
+    predecessors: tuple[Predecessor, ...] = ()
+    active: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -149,11 +187,16 @@ class Cost:
 
 @record
 class Code:
-    """The user's code: ``folder`` is copied to RUN/code (``source_only``: only its source files)."""
+    """The user's code: ``folder`` is copied to RUN/code (``source_only``: not all, but by the rule of a user's script).
+
+    ``in_place``: nothing is copied; the program is used where it is. ``include``: patterns of files beside a script.
+    """
 
     folder: str
     entry: str
     source_only: bool = False
+    in_place: bool = False
+    include: tuple[str, ...] = ()
 
 
 @record
@@ -213,18 +256,27 @@ class Sweep:
 
     ``axes`` are (parameter, its values as the command line spells them). ``at_once``: how many may run at a time (0: no
     limit). ``position``: the place of a run's own words in the command. ``followers``: parameters that depend on swept
-    ones.
+    ones. ``free``: the program declares no parameters, so names and values are passed on as they were typed.
+    ``filled``: the names that stand as ``{NAME}`` in arguments of the command, where the value is put; the command has
+    no other word for them. ``arguments``: the number of typed arguments, the last words of the command.
     """
 
     axes: tuple[tuple[str, tuple[str, ...]], ...]
     at_once: int = 0
     position: int = 0
     followers: Followers | None = None
+    free: bool = False
+    filled: tuple[str, ...] = ()
+    arguments: int = 0
 
     @property
     def count(self) -> int:
         """The number of runs."""
         return math.prod(len(values) for _, values in self.axes)
+
+    def word(self, name: str, text: str) -> str:
+        """Return the word of a run that has the value of a swept parameter."""
+        return f"--{name}={text}" if self.free else parameter_word(name, text)
 
     @property
     def digits(self) -> int:
@@ -267,15 +319,17 @@ OWN = {"own": True}
 class JobSpec:
     """The complete result of resolving: everything that the script contains. Empty text is not written.
 
-    ``rank_number``: bash's expression for a rank's number, if each rank writes its own log. ``rank_setup``: bash lines
-    that every rank runs before its command. ``unverified``: remarks on site values that the centre's own pages do not
-    confirm. ``secrets``: names of variables whose values only the job sees; ``secrets_folder``: the absolute path of
-    their files, because the job's environment may differ. ``run_dir``: with a ``sweep``, the folder that contains the
-    run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice.
+    ``rank_number``: bash's expression for a rank's number, if each rank writes its own log. ``rank_identity``: those
+    for its number, its number on its node and that of the node, where the launcher tells them. ``rank_setup``: bash
+    lines that every rank runs before its command. ``unverified``: remarks on site values that the centre's own pages do
+    not confirm. ``secrets``: names of variables whose values only the job sees; ``secrets_folder``: the absolute path
+    of their files, because the job's environment may differ. ``run_dir``: with a ``sweep``, the folder that contains
+    the run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice.
     ``before_launch``: calls of the script's library, one per line. ``parameters``: all parameters that are not swept,
     with their values; ``command`` has only those that differ from the program's defaults, or were typed.
     ``recipe``: None for a job without ``training`` and without recipes of its own.
     ``calibration_key``: the key under which a later plan finds this run's measurements; empty if no plan would use it.
+    ``after``: the runs for which the job waits.
     """
 
     name: str
@@ -303,6 +357,7 @@ class JobSpec:
     unset: tuple[str, ...]
     interpreter: str
     rank_number: str
+    rank_identity: tuple[str, ...]
     rank_setup: tuple[str, ...]
     command: tuple[str, ...]
     before_launch: tuple[str, ...] = field(metadata=OWN)
@@ -319,6 +374,7 @@ class JobSpec:
     parameters: Pairs = field(default=(), metadata=OWN)
     recipe: RunRecipe | None = field(default=None, metadata=OWN)
     calibration_key: str = field(default="", metadata=OWN)
+    after: tuple[str, ...] = field(default=(), metadata=OWN)
     choices: tuple[Choice, ...] = field(default=(), metadata=OWN)
     declined: tuple[Declined, ...] = field(default=(), metadata=OWN)
     warnings: tuple[str, ...] = field(default=(), metadata=OWN)

@@ -122,7 +122,7 @@ def _plan_without_model(question: Question, trials: Sequence[Trial], first: Tria
         rows=tuple(_row_of(trial) for trial in trials if trial.nodes == nodes),
         command=command_of(question, nodes, ()),
         sections=(
-            framework_section(),
+            framework_section(question),
             *([PlanSection(title="batch", reasons=kept)] if kept else []),
             PlanSection(title="nodes", reasons=(cap.reason,), remarks=(why,)),
         ),

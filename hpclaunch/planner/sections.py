@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpclaunch.core.records import record
+from hpclaunch.core.spec import TENSORFLOW
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import MOST_NODES, batch_cap, node_cap
 from hpclaunch.guidelines.choice import explain_batch
@@ -48,7 +49,7 @@ def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
         _model_section(outcome),
         *_measurement_sections(question),
         _dataset_section(outcome),
-        framework_section(),
+        framework_section(question),
         _batch_section(outcome),
         *recipe_sections(outcome.recipe),
         PlanSection(title="precision", reasons=(outcome.formats.reason,)),
@@ -106,9 +107,11 @@ def _dataset_section(outcome: Outcome) -> PlanSection:
     return PlanSection(title="data set", reasons=(dataset.reason,), remarks=dataset.advice)
 
 
-def framework_section() -> PlanSection:
-    """Return why Horovod is used, and why updates are synchronous."""
+def framework_section(question: Question) -> PlanSection:
+    """Return why Horovod is used, if the job trains with TensorFlow, and why updates are synchronous."""
     framework, updates = choose_framework(), choose_updates()
+    if question.case.job.framework not in (None, TENSORFLOW):
+        return PlanSection(title="updates", reasons=(updates.reason,), declined=updates.declined)
     return PlanSection(
         title="framework and updates",
         reasons=(framework.reason, updates.reason),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.spec import HOROVOD, Choice, Code, JobSpec
+from hpclaunch.core.spec import HOROVOD, Choice, Code, JobSpec, Sweep
 from hpclaunch.resolve.batch import check_batch
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.cost import cost_of
@@ -83,6 +84,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         unset=parts.software.unset,
         interpreter=lines.interpreter,
         rank_number=lines.rank_number,
+        rank_identity=lines.rank_identity,
         rank_setup=lines.rank_setup,
         command=lines.command,
         before_launch=lines.before_launch,
@@ -91,15 +93,38 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         secrets=secrets,
         secrets_folder=f"{context.user_folder}/secrets" if secrets else "",
         restarts=parts.restarts,
-        code=Code(folder=job.folder, entry=_entry(job), source_only=job.source_only),
+        code=_code_of(case),
         data=parts.data,
         unverified=parts.unverified,
-        sweep=replace(sweep, position=len(lines.command) - len(case.request.arguments)) if sweep else None,
+        sweep=_place_words(sweep, lines.command, case.request.arguments) if sweep else None,
         strategy=parts.strategy,
         parameters=tuple((name, text) for name, text in lines.parameters if name not in followers),
         recipe=case.advice.recipe,
         calibration_key=_calibration_key(case),
+        after=tuple(run.run for run in context.predecessors),
     )
+
+
+def _code_of(case: Case) -> Code:
+    """Return the code of the run; that of a typed command is whatever is in the folder where it was typed."""
+    job, entry = case.job, _entry(case.job)
+    folder = job.folder if entry or not job.in_place else case.context.cwd
+    return Code(
+        folder=folder,
+        entry=entry,
+        source_only=job.source_only,
+        in_place=job.in_place,
+        include=case.request.include,
+    )
+
+
+def _place_words(sweep: Sweep, command: Sequence[str], arguments: Sequence[str]) -> Sweep:
+    """Return the sweep with the place of a run's own words: before the typed arguments if the job declares parameters.
+
+    Otherwise they are last, as many programs read their options after a word such as ``train``.
+    """
+    position = len(command) if sweep.free else len(command) - len(arguments)
+    return replace(sweep, position=position, arguments=len(arguments))
 
 
 def _choices_of_the_recipe(spec: JobSpec) -> list[Choice]:
@@ -116,7 +141,14 @@ def _calibration_key(case: Case) -> str:
     A plan knows no arguments, sbatch options, launchers, strategies other than Horovod, sweeps or synthetic samples.
     """
     request = case.request
-    unknown = request.arguments or request.sbatch or request.launcher or is_synthetic(case) or request.sweep
+    unknown = (
+        request.arguments
+        or request.sbatch
+        or request.launcher
+        or request.framework
+        or is_synthetic(case)
+        or request.sweep
+    )
     return "" if unknown or request.strategy not in (None, HOROVOD) else case.calibration_key
 
 

@@ -47,6 +47,11 @@ class Case:
     advice: Advice = field(default_factory=Advice)
     calibration_key: str = ""
 
+    @property
+    def run_name(self) -> str:
+        """The typed name of the run, else that of its job."""
+        return self.request.name or self.job.name
+
     def node(self, node_type: str) -> NodeType:
         """Return a node type of the site by its name."""
         return self.site.node_types[node_type]

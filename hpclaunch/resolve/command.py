@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import spell
-from hpclaunch.core.errors import did_you_mean
+from hpclaunch.core.errors import nearest
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Choice, Pairs, Request, parameter_word
 from hpclaunch.resolve.case import Case
@@ -32,7 +33,7 @@ class Parameters:
 def command_of(case: Case, strategy: str, python: str, parameters: Parameters, decisions: Decisions) -> tuple[str, ...]:
     """Return argv: the program, its parameters, the TensorFlow strategy if there is one, then the typed arguments."""
     job, arguments, run_dir = case.job, case.request.arguments, case.context.run_dir
-    code = f"{run_dir}/code"
+    code = job.folder if job.in_place else f"{run_dir}/code"
     program: tuple[str, ...]
     if job.script:
         program = (python, f"{code}/{job.script}")
@@ -40,6 +41,13 @@ def command_of(case: Case, strategy: str, python: str, parameters: Parameters, d
         places = {"{code}": code, "{run_dir}": run_dir}
         most = 1 if job.source_only else 0  # 0: all; a script's own name may contain what looks like a placeholder
         program = tuple(_PLACE.sub(lambda found: places[found[0]], word, count=most) for word in job.command)
+    if case.request.include and (job.in_place or not job.source_only):
+        decisions.fault(
+            "only files beside a script of your own are chosen: a job is copied completely, a command not at all",
+            where="--include",
+            allowed="the path of a script, without --code-in-place",
+            next="leave --include out",
+        )
     for argument in arguments:
         if "\0" in argument:
             decisions.fault("an argument cannot contain a NUL character", where="after --")
@@ -80,14 +88,16 @@ def _typed_parameters(job: Job, request: Request, decisions: Decisions) -> dict[
     typed = dict(request.settings)
     if request.synthetic:
         typed.setdefault("synthetic", "true")
-    for key in typed:
+    for key, value in typed.items():
         if key in job.parameters:
             continue
         where = f"--set {key}" if key in dict(request.settings) else "--synthetic"
         if job.parameters:
-            near = did_you_mean(key, job.parameters)
-            what = f"{job.name} has no parameter {key!r}{near}"
-            decisions.fault(what, allowed=", ".join(job.parameters), where=where)
+            near = nearest(key, job.parameters)
+            what = f"{job.name} has no parameter {key!r}" + (f"; did you mean {near!r}?" if near else "")
+            corrected = near and key in dict(request.settings)
+            after = f"--set {shlex.quote(f'{near}={value}')}" if corrected else f"hpclaunch jobs show {job.name}"
+            decisions.fault(what, allowed=", ".join(job.parameters), where=where, next=after)
         else:
             decisions.fault(
                 f"{job.name} declares no parameters, so {key!r} cannot be set",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from hpclaunch.config.job import Job
 from hpclaunch.config.site import NodeType, Site
 from hpclaunch.core.runtime_rows import ContainerCommand
 from hpclaunch.core.spec import Layout, Pairs, Restarts, Sweep
@@ -14,6 +13,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.placement import Placement
 from hpclaunch.resolve.sizing import Sizing
+from hpclaunch.resolve.waiting import wait_option_of
 
 _OPTION = r"(?s)--([a-z][a-z0-9-]*)(?:=(.*))?"
 
@@ -29,7 +29,7 @@ OWNED = {
     "gpus-per-node": "--gpus-per-node",
     "gpus-per-task": "--gpus-per-node",
     "input": "",
-    "job-name": "",
+    "job-name": "--name",
     "mem": "--memory",
     "nodes": "--nodes",
     "ntasks": "--nodes and --tasks-per-node",
@@ -60,10 +60,11 @@ def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisio
     node = case.node(sizing.node_type)
     typed = _typed_options(case, placement, decisions)
     memory = _memory(case, sizing, decisions)
-    pairs = [*_place(node, case.job, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
+    pairs = [*_place(node, case.run_name, placement), *_tasks(site, layout), *_gpus(site, node, layout)]
     pairs += [("mem", memory), ("time", format_walltime(placement.walltime) if placement.walltime else "")]
     pairs = [(name, value) for name, value in pairs if value]
-    pairs += [*_conduct(case, parts.restarts, parts.sweep), *_mail(case), *container.directives]
+    waiting = _wait_options(case, typed, decisions)
+    pairs += [*_conduct(case, parts.restarts, parts.sweep, waiting), *_mail(case), *container.directives]
     replaced = {"requeue": "no-requeue", "no-requeue": "requeue"}
     dropped = {*typed, *(replaced[name] for name in typed if name in replaced)}
     kept = [(name, value) for name, value in pairs if name not in dropped]
@@ -84,9 +85,9 @@ def _typed_options(case: Case, placement: Placement, decisions: Decisions) -> di
     return dict(options)
 
 
-def _place(node: NodeType, job: Job, placement: Placement) -> list[tuple[str, str]]:
+def _place(node: NodeType, run_name: str, placement: Placement) -> list[tuple[str, str]]:
     return [
-        ("job-name", job.name),
+        ("job-name", run_name),
         ("account", placement.account),
         ("partition", placement.partition),
         ("qos", placement.qos),
@@ -153,8 +154,24 @@ def _mail(case: Case) -> list[tuple[str, str]]:
     return [("mail-user", mail.to), ("mail-type", ",".join(mail.events))] if mail else []
 
 
-def _conduct(case: Case, restarts: Restarts, sweep: Sweep | None) -> list[tuple[str, str]]:
-    """Return the directives of folders, logs, requeueing, signal and environment.
+def _wait_options(case: Case, typed: dict[str, str], decisions: Decisions) -> list[tuple[str, str]]:
+    """Return the directives with which the job waits for others. If one of them fails, the job is cancelled.
+
+    Else it would stay in the queue for ever.
+    """
+    name, _, value = wait_option_of(case, decisions).removeprefix("--").partition("=")
+    if name in typed:
+        what = "the job would wait for two things, but a script has one such line"
+        decisions.fault(
+            what, where=f"--sbatch --{name}", next=f"leave out --sbatch --{name}, or --after and --after-any"
+        )
+    return [(name, value), ("kill-on-invalid-dep", "yes")] if name else []
+
+
+def _conduct(
+    case: Case, restarts: Restarts, sweep: Sweep | None, waiting: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Return the directives of folders, logs, waiting, requeueing, signal and environment.
 
     The scheduler may requeue a job after a node failure or preemption only if the program continues from its
     checkpoints. The signal goes to the script, which passes it on: no other way reaches the ranks under every launcher.
@@ -164,6 +181,7 @@ def _conduct(case: Case, restarts: Restarts, sweep: Sweep | None) -> list[tuple[
     signal = [("signal", f"{row.script_signals[0]}{restarts.signal}@{restarts.lead}")] if restarts.most else []
     return [
         *_array(sweep),
+        *waiting,
         ("chdir", run_dir),
         ("output", row.log_path(f"{run_dir}/logs", is_array=sweep is not None)),
         ("open-mode", "append"),

@@ -82,6 +82,7 @@ def private_faults(case: Case, python: str, data: DataNeed | None, decisions: De
             )
     needed = [("run directory", context.run_dir, "choose one with --runs-dir")]
     needed += [("working folder", context.cwd, "submit from another folder")] if case.job.source_only else []
+    needed += [("folder of the code", case.job.folder, "leave --code-in-place out")] if case.job.script_in_place else []
     needed += [("data folder", data.folder, "choose one with --data-dir")] if data and data.folder else []
     for folder in site.folders.node_private:
         root = PurePosixPath(expanded(folder, context))

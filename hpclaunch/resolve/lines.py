@@ -11,7 +11,14 @@ from hpclaunch.resolve.containers import container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
 from hpclaunch.resolve.parts import Parts
-from hpclaunch.resolve.ranks import before_launch_of, launch_of, rank_number_of, rank_setup_of
+from hpclaunch.resolve.ranks import (
+    before_launch_of,
+    launch_of,
+    python_path_of,
+    rank_identity_of,
+    rank_number_of,
+    rank_setup_of,
+)
 from hpclaunch.resolve.strategies import needs_workers
 
 
@@ -23,6 +30,7 @@ class Lines:
     environment: Pairs
     interpreter: str
     rank_number: str
+    rank_identity: tuple[str, ...]
     rank_setup: tuple[str, ...]
     command: tuple[str, ...]
     before_launch: tuple[str, ...]
@@ -46,7 +54,8 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         environment=tuple(environment.items()),
         interpreter=program[0] if not contained else container.prefix[0] if container.prefix else "",
         rank_number=rank_number_of(case, launcher, sizing.layout, decisions),
-        rank_setup=rank_setup_of(case, sizing, launcher, software.variables) if scheduler.assigns_gpus else (),
+        rank_identity=rank_identity_of(sizing.layout, launcher),
+        rank_setup=(*rank_setup_of(case, sizing, launcher, software.variables), *python_path_of(case)),
         command=(*container.prefix, *program),
         before_launch=before_launch_of(case, sizing.layout, launcher, parts.strategy),
         launch=launch_of(case, sizing, launcher, container, exported),
@@ -87,5 +96,5 @@ def _container_request(case: Case, parts: Parts, exported: tuple[str, ...]) -> C
         return None
     context, folder = case.context, parts.data.folder if parts.data else ""
     start = context.cwd if case.job.source_only else context.run_dir
-    seen = (context.run_dir, *([folder] if folder else []))
+    seen = (context.run_dir, *([folder] if folder else []), *([case.job.folder] if case.job.script_in_place else []))
     return container_request(parts.software.image, seen, case.node(parts.sizing.node_type), start, exported)

@@ -7,6 +7,7 @@ from hpclaunch.core.spec import DataNeed, Restarts, Sweep
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import data_need, private_faults
+from hpclaunch.resolve.framework import framework_of
 from hpclaunch.resolve.ranks import launcher_of
 from hpclaunch.resolve.restarts import restarts_of, with_signals
 from hpclaunch.resolve.sizing import Sizing, sizing_of
@@ -34,10 +35,11 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
     """Return the parts; every reason to refuse the request becomes a fault in the decisions."""
     sizing = sizing_of(case, decisions)
     launcher = launcher_of(case, sizing.layout, decisions)
-    software = software_of(case, sizing, launcher, decisions)
+    framework = framework_of(case, sizing.layout, launcher, decisions)
+    software = software_of(case, sizing, framework, decisions)
     data = data_need(case, decisions)
     private_faults(case, software.python, data, decisions)
-    third_party = third_party_of(case.site, sizing, launcher, software.image)
+    third_party = third_party_of(case.site, sizing, launcher, software)
     unverified = unverified_of(case, sizing.layout, decisions)
     sweep = sweep_of(case, launcher, sizing.layout, decisions)
     strategy = strategy_of(case, sizing.layout, launcher, decisions)

@@ -11,6 +11,7 @@ from hpclaunch.core.spec import Step
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.containers import container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.framework import framework_of
 from hpclaunch.resolve.ranks import launcher_of
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.resolve.software import software_of
@@ -52,7 +53,8 @@ def python_environment_of(case: Case) -> PythonEnvironment:
     sizing = sizing_of(case, decisions)
     node = case.node(sizing.node_type)
     launcher = launcher_of(case, sizing.layout, decisions)
-    software = software_of(case, sizing, launcher, decisions)
+    framework = framework_of(case, sizing.layout, launcher, decisions)
+    software = software_of(case, sizing, framework, decisions)
 
     def container(folders: tuple[str, ...]) -> tuple[str, ...]:
         asked = container_request(software.image, folders, node) if software.image else None

@@ -13,11 +13,19 @@ from hpclaunch.core.spec import Layout, Request
 from hpclaunch.launchers import LAUNCHERS, NO_LAUNCHER, Launch, LauncherRow
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.framework import stated_framework
 from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
-_BY_THE_SCRIPT = ("HPCLAUNCH_RUN_DIR", "HPCLAUNCH_EXIT_FILE", "HPCLAUNCH_CHECKPOINT_DIR", "HPCLAUNCH_RESTART_COUNT")
+_BY_THE_SCRIPT = (
+    "HPCLAUNCH_RUN_DIR",
+    "HPCLAUNCH_EXIT_FILE",
+    "HPCLAUNCH_CHECKPOINT_DIR",
+    "HPCLAUNCH_RESTART_COUNT",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
 RANK_LOGS = 512
 """The most ranks that each get a log file of their own, unless the job or the settings name another number."""
 
@@ -33,7 +41,7 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
         ("job", case.job.launcher),
         case.settings.offer("launcher", site.name),
         ("one rank needs none", NO_LAUNCHER if alone else None),
-        (f"site {site.name}", known.default if known else None),
+        _default_launcher(case),
         ("not verified", usual),
     )
     launcher = launcher or usual
@@ -49,6 +57,18 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
         return offered[0]
     _check_launcher(case, launcher, layout, decisions)
     return launcher
+
+
+def _default_launcher(case: Case) -> tuple[str, str | None]:
+    """Return (origin, launcher): the site's default, or the first that can start ranks of the stated framework."""
+    origin, known = f"site {case.site.name}", case.site.launchers
+    if known is None:
+        return origin, None
+    framework = stated_framework(case)[1]
+    fit = [name for name in (known.default, *known.options) if framework not in LAUNCHERS[name].refuses]
+    if not fit or fit[0] == known.default:
+        return origin, known.default
+    return f"{origin}, for {framework}", fit[0]
 
 
 def _is_offered(launcher: str, offered: Sequence[str]) -> bool:
@@ -127,6 +147,15 @@ def fills_node(node: NodeType, layout: Layout) -> bool:
     return gpus and layout.tasks_per_node == node.tasks and bool(node.gpus_per_node)
 
 
+def rank_identity_of(layout: Layout, launcher: str) -> tuple[str, ...]:
+    """Return bash's expressions for a rank's number, and for its place where the launcher tells it; none for one rank.
+
+    The number on the node and that of the node follow from the rank's number: ranks are placed node by node.
+    """
+    row = LAUNCHERS[launcher]
+    return tuple(text for text in (row.rank_number, *row.place_of_rank) if text) if layout.world_size > 1 else ()
+
+
 def rank_setup_of(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
     """Return the lines that every rank runs first; they set no variable that site, settings or job have ``chosen``.
 
@@ -134,11 +163,17 @@ def rank_setup_of(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, s
     is set by each rank because srun sets CUDA_VISIBLE_DEVICES again for every task (decision 8).
     """
     node, layout = case.node(sizing.node_type), sizing.layout
-    if not layout.gpus_per_node:
+    if not layout.gpus_per_node or not case.site.scheduler_row.assigns_gpus:
         return ()
     own = node.rank_setup if LAUNCHERS[launcher].ranks_are_tasks and not _has_several_gpus(case.request, layout) else ()
     order = node.whole_node.variables if fills_node(node, layout) else {}
     return (*own, *(f"export {name}={shlex.quote(value)}" for name, value in order.items() if name not in chosen))
+
+
+def python_path_of(case: Case) -> tuple[str, ...]:
+    """Return the line with which a script that is not copied finds hpclaunch.training: in the run directory."""
+    code = shlex.quote(f"{case.context.run_dir}/code")
+    return (f'export PYTHONPATH={code}"${{PYTHONPATH:+:$PYTHONPATH}}"',) if case.job.script_in_place else ()
 
 
 def _has_several_gpus(request: Request, layout: Layout) -> bool:

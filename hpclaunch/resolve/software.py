@@ -9,8 +9,7 @@ from posixpath import join, normpath
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Site
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import Context, Layout, Step
-from hpclaunch.launchers import LAUNCHERS
+from hpclaunch.core.spec import JAX, MPI, NO_FRAMEWORK, PYTORCH, TENSORFLOW, Context, Layout, Request, Step
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
@@ -22,21 +21,25 @@ _STRAYS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "OMP_PLACE
 
 @record
 class Software:
-    """``python`` is the first word of a Python job's command; ``image`` is that of the container, if there is one."""
+    """``python`` is the first word of a Python job's command; ``image`` is that of the container, if there is one.
+
+    ``framework``: one of ``core.spec.FRAMEWORKS``, for which the site's software was chosen.
+    """
 
     python: str
     steps: tuple[Step, ...]
     variables: dict[str, str]
     unset: tuple[str, ...]
     image: str | None = None
+    framework: str = TENSORFLOW
 
 
-def software_of(case: Case, sizing: Sizing, launcher: str, decisions: Decisions) -> Software:
-    """Return the merged environment of site, settings and job, each of which overrides the ones before it.
+def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions) -> Software:
+    """Return the merged environment of site (for the framework), settings, job, request: each overrides the last.
 
     A venv, conda environment, Python or container replaces whichever of these an earlier level names.
     """
-    levels = _levels(case, sizing.node_type)
+    levels = _levels(case, sizing.node_type, framework)
     (site_origin, of_site), *_ = levels
     merged = Environment()
     for _, level in levels:
@@ -45,19 +48,27 @@ def software_of(case: Case, sizing: Sizing, launcher: str, decisions: Decisions)
     python = _python_of(merged, case.context)
     decisions.pick("python", (origin, python))
     is_the_sites = origin == site_origin and merged.modules == of_site.modules
-    if is_the_sites and _lacks_horovod(case, launcher):
+    unknown = _unknown_software(case, sizing.node_type, framework)
+    if is_the_sites and unknown:
         decisions.warnings.append(
-            f"{case.site.name} provides no known TensorFlow with Horovod, so the ranks run its plain {python}: "
+            f"{case.site.name} provides no known {unknown}, so the ranks run its plain {python}: "
             "write 'environment:' (modules, venv, conda or container) in the settings or the job file"
         )
+    if case.context.environment.get("PYTHONPATH") and "PYTHONPATH" not in merged.variables:
+        decisions.warnings.append(
+            'PYTHONPATH of this shell does not reach the ranks; --env PYTHONPATH="$PYTHONPATH" passes it on'
+        )
+    if case.request.python and case.job.script is None:
+        decisions.warnings.append("--python has no effect: the command itself says which program it runs")
     variables = _variables(case, merged, sizing.layout)
     _check_values(variables, decisions)
     return Software(
         python=python,
-        steps=_steps_of(merged, case.context),
+        steps=_steps_of(merged, case),
         variables=variables,
         unset=_unset(case.site, variables),
         image=_image(merged.container, case.context),
+        framework=framework,
     )
 
 
@@ -69,24 +80,46 @@ def _python_of(merged: Environment, context: Context) -> str:
     return merged.python or ("python" if has_its_own else "python3")
 
 
-def _steps_of(merged: Environment, context: Context) -> tuple[Step, ...]:
+def _steps_of(merged: Environment, case: Case) -> tuple[Step, ...]:
     """Return the lines of set-up, in the order in which each finds what those before it have set."""
+    context = case.context
     steps = [Step(line=f"module load {shlex.quote(name)}", failure=f"module load {name}") for name in merged.modules]
-    steps += _activation(merged.venv, merged.conda, context)
+    steps += _activation(merged.venv, merged.conda, _conda_program(merged, case.request, context), context)
     if merged.python == "current":
         bin_folder = str(PurePosixPath(context.python).parent)
         steps.append(Step(line=f'export PATH={shlex.quote(bin_folder)}:"$PATH"', failure="setting PATH"))
     return (*steps, *(Step(line=line, failure=line) for line in merged.setup))
 
 
-def _levels(case: Case, node_type: str) -> list[tuple[str, Environment]]:
-    """Return (origin, environment) of site, settings and job; later ones override earlier ones."""
-    site = case.site
+def _levels(case: Case, node_type: str, framework: str) -> list[tuple[str, Environment]]:
+    """Return (origin, environment) of site, settings, job and request; later ones override earlier ones."""
+    site, node = case.site, case.node(node_type)
+    general, of_frameworks = node.environment or site.environment, node.frameworks or site.frameworks
     return [
-        (f"site {site.name}", case.node(node_type).environment or site.environment),
+        (f"site {site.name}", general.under(of_frameworks.get(framework, Environment()))),
         ("settings", case.settings.environment_at(site.name)),
         ("job", case.job.environment),
+        _typed_level(case.request, case.context),
     ]
+
+
+def _typed_level(request: Request, context: Context) -> tuple[str, Environment]:
+    """Return what was typed, or is active in the submitting shell, with absolute paths: the script starts elsewhere."""
+    typed = [("--python", request.python), ("--venv", request.venv), ("--conda", request.conda)]
+    origin = next((f"{flag} {value}" for flag, value in typed if value), "--module and --env")
+    environment = Environment(
+        modules=request.modules,
+        venv=normpath(join(context.cwd, expanded(request.venv, context))) if request.venv else None,
+        conda=_absolute_path(request.conda, context),
+        python=_absolute_path(request.python, context),
+        variables=dict(request.variables),
+    )
+    return context.active or origin, environment
+
+
+def _absolute_path(name: str | None, context: Context) -> str | None:
+    """Return a path as an absolute one, and a name as it is."""
+    return normpath(join(context.cwd, expanded(name, context))) if name and "/" in name else name
 
 
 def _variables(case: Case, merged: Environment, layout: Layout) -> dict[str, str]:
@@ -121,19 +154,36 @@ def _image(container: str | None, context: Context) -> str | None:
     return normpath(join(context.cwd, image)) if image.startswith(("./", "../")) else image
 
 
-def _lacks_horovod(case: Case, launcher: str) -> bool:
-    """Whether a Python job may need Horovod, and the site's own Python is not known to have it."""
-    wanted = case.job.script is not None and LAUNCHERS[launcher].trains_tensorflow
-    return wanted and case.site.scheduler_row.has_queue and "horovod" not in case.site.provides
+_TITLES = {TENSORFLOW: "TensorFlow with Horovod", PYTORCH: "PyTorch", JAX: "JAX", MPI: "Python with mpi4py"}
 
 
-def _activation(venv: str | None, conda: str | None, context: Context) -> list[Step]:
+def _unknown_software(case: Case, node_type: str, framework: str) -> str:
+    """Return what a Python job may need and the site's own Python is not known to have; empty if nothing."""
+    wanted = case.job.script is not None and case.site.scheduler_row.has_queue and framework != NO_FRAMEWORK
+    offered = case.node(node_type).frameworks or case.site.frameworks
+    known = "horovod" in case.site.provides if framework == TENSORFLOW else framework in offered
+    return _TITLES[framework] if wanted and not known else ""
+
+
+def _conda_program(merged: Environment, request: Request, context: Context) -> str:
+    """Return the program that activates a conda environment: for a typed one that of the submitting shell, by its path.
+
+    The job may not find it by its name. Where modules are loaded, one of them may bring another conda.
+    """
+    program = context.environment.get("CONDA_EXE", "")
+    return program if request.conda and not merged.modules and program.startswith("/") else "conda"
+
+
+def _activation(venv: str | None, conda: str | None, program: str, context: Context) -> list[Step]:
     if venv:
         script = f"{expanded(venv, context)}/bin/activate"
         return [Step(line=f"source {shlex.quote(script)}", failure=f"activating the venv {venv}")]
     if conda:
         return [
-            Step(line='eval "$(conda shell.bash hook)"', failure="finding conda (is its module loaded?)"),
+            Step(
+                line=f'eval "$({shlex.quote(program)} shell.bash hook)"',
+                failure="finding conda (is its module loaded?)",
+            ),
             Step(line=f"conda activate {shlex.quote(expanded(conda, context))}", failure=f"conda activate {conda}"),
         ]
     return []

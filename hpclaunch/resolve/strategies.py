@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, Layout, Request
+from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, TENSORFLOW, Layout, Request
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -32,7 +32,7 @@ def strategy_of(case: Case, layout: Layout, launcher: str, decisions: Decisions)
         return ""
     if asked == HOROVOD:
         return asked
-    if not LAUNCHERS[launcher].trains_tensorflow:
+    if TENSORFLOW in LAUNCHERS[launcher].refuses:
         decisions.fault(
             f"launcher {launcher} cannot start ranks for the strategy {asked}",
             next="leave --launcher out to use the site's default",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.config.job import Job
@@ -17,6 +18,10 @@ from hpclaunch.resolve.decisions import Decisions
 
 FORMS = 'NAME=V1,V2,… or NAME=1..10; a value with a comma stands in quotes: NAME="a,b",c'
 _ITEM = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)', re.DOTALL)
+_FREE_NAME = re.compile("[A-Za-z][A-Za-z0-9_.-]{0,63}")
+"""What can be an option of any program, and a name in braces."""
+_ANY = Parameter(default="")
+"""What is known of a parameter that no job file declares: its values are texts, and 1..10 are ten of them."""
 _RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
 
 
@@ -31,7 +36,7 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
     axes: list[tuple[str, tuple[str, ...]]] = []
     before: set[str] = set()
     for key, text in request.sweep:
-        where, parameter = f"--sweep {key}", job.parameters.get(key)
+        where, parameter = f"--sweep {key}", _parameter_of(job, key)
         if parameter is None:
             _refuse_unknown(job, key, where, decisions)
         elif key in before:
@@ -44,11 +49,28 @@ def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) ->
         before.add(key)
     if not axes:
         return None  # every one of them is a fault
-    sweep = Sweep(axes=tuple(axes), at_once=request.at_once or 0, followers=case.advice.followers)
+    sweep = Sweep(
+        axes=tuple(axes),
+        at_once=request.at_once or 0,
+        followers=case.advice.followers,
+        free=not job.parameters,
+        filled=() if job.parameters else tuple(name for name, _ in axes if _is_filled(name, request.arguments)),
+    )
     if sweep.count > MOST_RUNS:
         sizes = " x ".join(str(len(values)) for _, values in axes)
         decisions.fault(f"this sweep has {sizes} = {sweep.count} runs", allowed=f"at most {MOST_RUNS}", where="--sweep")
     return sweep
+
+
+def _parameter_of(job: Job, key: str) -> Parameter | None:
+    """Return the parameter of this name; of a job that declares none, any name is one, with a text as its value."""
+    if job.parameters:
+        return job.parameters.get(key)
+    return _ANY if _FREE_NAME.fullmatch(key) else None
+
+
+def _is_filled(name: str, arguments: Sequence[str]) -> bool:
+    return any(f"{{{name}}}" in argument for argument in arguments)
 
 
 def axes_of(job: Job, request: Request) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -100,13 +122,14 @@ def _refuse_unknown(job: Job, key: str, where: str, decisions: Decisions) -> Non
         decisions.fault(f"{job.name} has no parameter {key!r}{near}", allowed=", ".join(job.parameters), where=where)
     else:
         decisions.fault(
-            f"{job.name} declares no parameters, so {key!r} cannot be swept",
+            f"{key!r} cannot be the name of an option",
             where=where,
-            next="declare it under 'parameters:' in a job file; hpclaunch jobs new writes one",
+            allowed="a letter, then letters, digits, '_', '.' and '-'; at most 64 characters",
+            next="--sweep lr=0.1,0.01 gives each run a word --lr=…, or a value for {lr} in the arguments",
         )
 
 
-def _values(parameter: Parameter, text: str, where: str, decisions: Decisions) -> tuple[str, ...]:
+def _values(parameter: Parameter, text: str, where: str, decisions: Decisions, ranges: bool = False) -> tuple[str, ...]:
     """Return the values as the command line spells them; each must have the parameter's type and may occur once."""
     items = _items(text)
     if items is None:
@@ -143,9 +166,9 @@ def _items(text: str) -> list[tuple[str, bool]] | None:
 
 
 def _numbers(parameter: Parameter, item: str) -> list[str]:
-    """Return the whole numbers of a range such as ``1..10`` if the parameter is a number, else the item itself."""
+    """Return the whole numbers of a range such as ``1..10`` if the parameter can be a number, else the item itself."""
     found = _RANGE.fullmatch(item)
-    if found is None or parameter.value_type not in ("int", "float"):
+    if found is None or not (parameter is _ANY or parameter.value_type in ("int", "float")):
         return [item]
     first, last = int(found[1]), int(found[2])
     if last < first:

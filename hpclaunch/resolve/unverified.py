@@ -13,6 +13,7 @@ from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import Sizing
+from hpclaunch.resolve.software import Software
 
 
 @record
@@ -50,7 +51,7 @@ def unverified_of(case: Case, layout: Layout, decisions: Decisions) -> list[str]
     return []
 
 
-def third_party_of(site: Site, sizing: Sizing, launcher: str, image: str | None) -> list[str]:
+def third_party_of(site: Site, sizing: Sizing, launcher: str, software: Software) -> list[str]:
     """Return a remark that names the values of this script that come from third parties; empty without any."""
     placement = sizing.placement
     used = [one.name for one in fields(Site) if ALWAYS_USED.items() <= one.metadata.items()]
@@ -58,6 +59,7 @@ def third_party_of(site: Site, sizing: Sizing, launcher: str, image: str | None)
     used += [f"launchers.options.{starter}"] if (starter := LAUNCHERS[launcher].started_by) else []
     used += [f"partitions.{placement.partition}"] if placement.partition else []
     used += [f"qos.{placement.qos}"] if placement.qos else []
-    used += ["container"] if image else []
+    used += ["container"] if software.image else []
+    used += [f"frameworks.{software.framework}", f"node_types.{sizing.node_type}.frameworks.{software.framework}"]
     relevant = [key for key in site.third_party if longest(key, used) or any(longest(one, [key]) for one in used)]
     return ["Found only in users' files, not on the centre's own pages: " + ", ".join(relevant)] if relevant else []

@@ -4,7 +4,9 @@ from hpclaunch.core.files import write_text
 from hpclaunch.core.locks import locked
 from hpclaunch.runs.arrays import (
     STATES,
+    current_jobs,
     each,
+    index_of,
     is_unfinished,
     jobs_of,
     load_any,
@@ -38,6 +40,7 @@ __all__ = [
     "change",
     "claim",
     "create",
+    "current_jobs",
     "each",
     "find",
     "find_all",
@@ -45,6 +48,7 @@ __all__ = [
     "git_state",
     "holder_of",
     "index_file",
+    "index_of",
     "indexed",
     "inside",
     "is_own",

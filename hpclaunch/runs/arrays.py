@@ -109,8 +109,34 @@ def tasks_of(array: Run, indices: Sequence[int] | None = None) -> list[Run]:
     ]
 
 
-def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -> Run:
-    job_id = f"{chain[-1]}_{index}" if chain[-1] else ""
+def index_of(array: Run, job_id: str, task: int) -> int:
+    """Return the index of the run that is this task of a job of the array."""
+    starts = (*array.earlier, array.job_id)
+    offsets = dict(zip(starts, array.offsets, strict=False))
+    return task + offsets.get(job_id, 0)
+
+
+def current_jobs(array: Run) -> list[str]:
+    """Return the IDs of the jobs that the array's runs have now, oldest first: several if it was split or retried."""
+    chains, common = _chains(array)
+    covered = len(chains) == array.tasks
+    now = {chain[-1].job_id for chain in chains.values()} | (set() if covered else {common[-1].job_id})
+    return [job_id for job_id in (*array.earlier, array.job_id) if job_id and job_id in now]
+
+
+class _Start(NamedTuple):
+    """A start of a run of an array: the job, and the index of the run that is task 0 of that job."""
+
+    job_id: str
+    offset: int
+
+    def task_id(self, index: int) -> str:
+        """Return the scheduler's ID of the run with this index; empty without a job."""
+        return f"{self.job_id}_{index - self.offset}" if self.job_id else ""
+
+
+def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None) -> Run:
+    job_id = chain[-1].task_id(index)
     if not job_id:
         state = array.state if array.state in _BEFORE_A_JOB else "NOT_SUBMITTED"
         now = TaskState(job_id="", state=state, reason=array.reason)
@@ -139,28 +165,30 @@ def _run_of(array: Run, index: int, chain: list[str], known: TaskState | None) -
         nodes=now.nodes,
         excluded=array.excluded,
         excluded_because=array.excluded_because,
-        earlier=tuple(f"{start}_{index}" for start in chain[:-1] if start),
+        earlier=tuple(start.task_id(index) for start in chain[:-1] if start.job_id),
         index=index,
     )
 
 
-def _chains(array: Run) -> tuple[dict[int, list[str]], list[str]]:
-    """Return the job IDs of each run's starts, oldest first: (index -> IDs where it differs, IDs of all other runs).
+def _chains(array: Run) -> tuple[dict[int, list[_Start]], list[_Start]]:
+    """Return the starts of each run, oldest first: (index -> starts where they differ, starts of all other runs).
 
-    An array can be started again in parts, so that two of its runs may have belonged to different jobs.
+    An array can be started in parts, so that two of its runs may have belonged to different jobs.
     """
-    starts = (*array.earlier, array.job_id)
-    parts = (*array.parts, *[""] * (len(starts) - len(array.parts)))
-    chains: dict[int, list[str]] = {}
-    common: list[str] = []
-    for job_id, part in zip(starts, parts, strict=False):
+    jobs = (*array.earlier, array.job_id)
+    parts = (*array.parts, *[""] * (len(jobs) - len(array.parts)))
+    offsets = (*array.offsets, *[0] * (len(jobs) - len(array.offsets)))
+    chains: dict[int, list[_Start]] = {}
+    common: list[_Start] = []
+    for job_id, part, offset in zip(jobs, parts, offsets, strict=False):
+        start = _Start(job_id, offset)
         if part:  # a start of these runs only: from here on they have their own chains
             for index in numbers(part, array.tasks):
-                chains.setdefault(index, list(common)).append(job_id)
+                chains.setdefault(index, list(common)).append(start)
         else:
             for chain in (*chains.values(), common):
-                chain.append(job_id)
-    return chains, common or [""]
+                chain.append(start)
+    return chains, common or [_Start("", 0)]
 
 
 _LARGEST_STATES = 64 * 2**20

@@ -57,7 +57,7 @@ def _newest_claim(folder: Path) -> tuple[int, str]:
 
 def _add_claim(folder: Path, text: str) -> None:
     """Add a claim unless another process was faster. If that fails, the script itself claims the directory later."""
-    draft = folder / f".{os.uname().nodename}.{os.getpid()}"
+    draft = folder / f".{os.urandom(8).hex()}"  # containers may repeat the names of hosts and process numbers
     with contextlib.suppress(OSError):
         draft.write_text(f"{text}\n", encoding="utf-8")
         try:

@@ -68,8 +68,8 @@ def _differs(snapshot: Snapshot, commit: str) -> bool:
         mode, number = committed.get(os.fsencode(name), ("", ""))
         if not number or _blob(snapshot.folder / name, mode == _LINK, len(number)) != number:
             return True
-    if snapshot.narrowed:  # only one file of the folder is copied
-        return False
+    if snapshot.is_part:  # too much to compare
+        return True
     return not all(os.path.lexists(os.path.join(os.fsencode(snapshot.folder), name)) for name in committed)
 
 

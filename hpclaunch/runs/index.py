@@ -18,12 +18,14 @@ from hpclaunch.core.files import append_line, read_bytes, sync_folder, write_tex
 from hpclaunch.core.folders import state_folder
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
-from hpclaunch.runs.arrays import load_any, task_of
+from hpclaunch.runs.arrays import index_of, load_any, task_of
 from hpclaunch.runs.ownership import is_own, newest_own
 from hpclaunch.runs.record import RECORD, Run, load
 
 _LONGEST_PATH = 4096
 _LARGEST_INDEX = 64 * 2**20
+_MOST_TRIES = 100
+"""A file system without lasting inode numbers would show another file each time."""
 
 
 @record
@@ -68,9 +70,10 @@ def remember(index: Path, path: Path) -> str:
 def _append(index: Path, line: str) -> None:
     """Add a line, and add it again if another process has replaced the list meanwhile. Raises OSError."""
     is_new = not index.exists()
-    written = append_line(index, line, durable=True)
-    while not os.path.samestat(written, os.stat(index)):
+    for _ in range(_MOST_TRIES):
         written = append_line(index, line, durable=True)
+        if os.path.samestat(written, os.stat(index)):
+            break
     if is_new:
         sync_folder(index.parent)
 
@@ -201,8 +204,9 @@ def forget(index: Path, gone: Iterable[Path]) -> None:
 
 
 def find(index: Path, name: str | None, folders: Sequence[Path] = ()) -> Run:
-    """Return a run by path, by its directory's name or whole parts of it, or by job ID; the newest run for None.
+    """Return a run by path, by its directory's name or a part of it, or by job ID; the newest run for None.
 
+    ``@latest`` (or ``@1``) is the user's newest run, ``@2`` the one before it.
     A run of an array is ``ARRAY/0007`` (by name or by path) or its job ID ``4711_7``. Raises NotFound; if the run
     exists but cannot be read, the error says why.
     """
@@ -261,6 +265,8 @@ class _RunFinder:
     def find(self, name: str | None) -> Run:
         if not name:
             return self._newest_run()
+        if name.startswith("@"):
+            return self._find_by_age(name)
         # A path comes first: in the folder of the runs a name is a path too.
         if os.sep in name or _is_run(Path(name)):
             return self._find_in_array(name) or load_any(_absolute_path(name))
@@ -277,6 +283,20 @@ class _RunFinder:
             raise NotFound(Fault(what="there is no run yet", next=self._next_step))
         return newest
 
+    def _find_by_age(self, name: str) -> Run:
+        """Return the run that ``@latest`` or ``@2`` names, or a run of that array: ``@latest/0007``."""
+        head, _, task = name[1:].partition(os.sep)
+        own = [run for run in self._runs if is_own(self._index.parent, run)] or list(self._runs)
+        number = 1 if head == "latest" else int(head[:9]) if head.isascii() and head.isdigit() else 0
+        if number == 0:
+            what, allowed = f"{name!r} names no run", "@latest, or @1 for the newest run, @2 for the one before it"
+            raise NotFound(Fault(what=what, allowed=allowed, next=self._next_step))
+        if number > len(own):
+            what = f"{name!r} names no run: there are only {len(own)}" if own else "there is no run yet"
+            raise NotFound(Fault(what=what, allowed=f"@1 to @{len(own)}" if own else "", next=self._next_step))
+        run = own[number - 1]
+        return load_any(run.path / task) if task else run
+
     @property
     def _next_step(self) -> str:
         return "hpclaunch runs list" if self._runs else "hpclaunch submit JOB"
@@ -289,11 +309,12 @@ class _RunFinder:
         owner = self._prefer_own([run for run in self._arrays if array in (run.job_id, *run.earlier)])
         if owner is None:
             return None
-        index = int(task[:9])  # int() refuses a text of thousands of digits
+        number = int(task[:9])  # int() refuses a text of thousands of digits
+        index = index_of(owner, array, number)
         if index < owner.tasks:
             return task_of(owner, index)
-        what = f"array {array} has no task {task[:9]}"
-        raise NotFound(Fault(what=what, allowed=f"0 to {owner.tasks - 1}", next=f"hpclaunch status {array} --all"))
+        what, last = f"array {array} has no task {number}", owner.tasks - 1 - (index - number)
+        raise NotFound(Fault(what=what, allowed=f"0 to {last}", next=f"hpclaunch status {array} --all"))
 
     def _find_in_array(self, name: str) -> Run | None:
         """Return the run that ``ARRAY/0007`` names; None if there is no such array."""
@@ -308,10 +329,11 @@ class _RunFinder:
     def _find_abbreviated(self, name: str, runs: Sequence[Run]) -> Run | None:
         """Return the only run whose name begins or ends with these whole parts (between dashes), or None.
 
-        A part that lacks a letter is a typing error and matches no run. Of several runs, those of others do not count.
-        Raises NotFound if several match.
+        If there is none, the letters with which only one name begins are enough. Of several runs, those of others do
+        not count. Raises NotFound if several match.
         """
         found = [run for run in runs if run.path.name.startswith(f"{name}-") or run.path.name.endswith(f"-{name}")]
+        found = found or [run for run in runs if run.path.name.startswith(name)]
         if len(found) > 1:
             found = [run for run in found if is_own(self._index.parent, run)] or found
         if len(found) > 1:

@@ -101,6 +101,13 @@ def end(lease: Lease, outcome: str) -> str:
         return lease.outcome or outcome
 
 
+def ended_here(run: Run) -> bool:
+    """Whether this process made the newest submission of a run, which gave it its present job."""
+    lease = newest(run.path)
+    mine = lease is not None and lease.text.startswith(f"{_this_process()} ")
+    return mine and lease is not None and lease.outcome == run.job_id != ""
+
+
 def settle(lease: Lease | None, outcome: str) -> str:
     """Return the outcome of a submission: the recorded one, else this one, which is then recorded.
 

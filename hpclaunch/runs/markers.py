@@ -12,7 +12,7 @@ import re
 import time
 
 from hpclaunch.core.files import read_text, write_text
-from hpclaunch.runs.record import Run
+from hpclaunch.runs.record import JOB_ID, Run
 
 _CANCELLED = "cancelled"
 _TERMINATED = "terminated"
@@ -41,7 +41,24 @@ def last_start(run: Run) -> str:
 
 def starts_of(run: Run) -> list[str]:
     """Return the names of all starts of the run's present job, in order."""
-    return [name for name in run.attempts() if name.rpartition(".")[0] == run.job_id]
+    return _starts(run, run.job_id)
+
+
+def _starts(run: Run, job_id: str) -> list[str]:
+    return [name for name in run.attempts() if name.rpartition(".")[0] == job_id]
+
+
+def successor_of(run: Run, job_id: str) -> str | None:
+    """Return the job that the script of this job submitted as its successor; None if it submitted none.
+
+    An empty text means that the script asked for one and got no job ID: the request may have been obeyed.
+    """
+    starts = _starts(run, job_id) if job_id else []
+    file = f"{run.path}/attempts/{starts[-1]}/next-job" if starts else ""
+    if not os.path.isfile(file):
+        return None
+    successor = read_text(file).strip().partition(";")[0]  # sbatch --parsable adds the cluster after a semicolon
+    return successor if JOB_ID.fullmatch(successor) else ""
 
 
 def seconds_until_term(run: Run) -> int | None:

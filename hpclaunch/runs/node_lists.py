@@ -11,29 +11,43 @@ _ITEM = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _BRACKETS = re.compile(r"\[([0-9,-]*)\]")
 _RANGE = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _MOST = 100_000
+_MOST_BRACKETS = 8
+_LONGEST_NAME = 255
+"""Characters, without what stands in brackets."""
 
 
 def names_in(nodes: str) -> tuple[str, ...]:
-    """Return the names of the nodes in their order; none if the text is damaged."""
+    """Return the names of the nodes in their order; none if the text is damaged. It may be a line of a program's log.
+
+    An item that is damaged, or longer than any of Slurm's, has no names.
+    """
     items = _ITEM.findall(nodes)
     if ",".join(items) != nodes:
         return ()
     names: list[str] = []
     for item in items:
-        names += islice(_expand_item(item), _MOST - len(names))
+        if _is_valid(item):
+            names += islice(_expand_item(item), _MOST - len(names))
     return tuple(names)
 
 
+def _is_valid(item: str) -> bool:
+    """Whether every number of the brackets leads to a name, so that the limit of names limits the time too."""
+    brackets = _BRACKETS.findall(item)
+    rest = _BRACKETS.sub("", item)
+    if len(brackets) > _MOST_BRACKETS or len(rest) > _LONGEST_NAME or "[" in rest:
+        return False
+    spans = [_RANGE.fullmatch(part) for inside in brackets for part in inside.split(",")]
+    return all(span is not None and int(span[1]) <= int(span[2] or span[1]) for span in spans)
+
+
 def _expand_item(item: str) -> Iterator[str]:
-    """Yield the names of one item. Brackets hold numbers, with leading zeros where the names have them."""
+    """Yield the names of one valid item. Brackets hold numbers, with leading zeros where the names have them."""
     match = _BRACKETS.search(item)
     if match is None:
-        if "[" not in item:
-            yield item
+        yield item
         return
     for part in match[1].split(","):
-        span = _RANGE.fullmatch(part)
-        if span is None:
-            return
-        for number in range(int(span[1]), int(span[2] or span[1]) + 1):
-            yield from _expand_item(f"{item[: match.start()]}{number:0{len(span[1])}d}{item[match.end() :]}")
+        first, _, last = part.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            yield from _expand_item(f"{item[: match.start()]}{number:0{len(first)}d}{item[match.end() :]}")

@@ -22,8 +22,9 @@ from hpclaunch.core.spec import MOST_RUNS
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-FORMAT = 1
-"""The number of the record's format. A record without a number is older, and is read as format 1."""
+FORMAT = 2
+"""The highest number of a record's format. A record without a number is older, and is read as format 1. Only an array
+that was split has format 2: an older hpclaunch would take the jobs of its runs for those of others."""
 FINAL = frozenset(
     {
         *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"),
@@ -42,6 +43,7 @@ _LONGEST_REASON = 4000
 _PART = re.compile("[0-9,-]*")
 _LARGEST_RECORD, _LARGEST_SPEC = 2**20, 6 * 2**20
 """Bytes of run.json and of spec.json; JSON takes 24 times its size in memory at most."""
+_LARGEST_EDITION = 2**53
 _FROM_SCHEDULER = {"from_scheduler": True}
 """Marks fields that a scheduler reports, again and again: a line of the history is enough to record them."""
 _LINES = json.JSONEncoder(separators=(",\n  ", ": "))
@@ -61,6 +63,8 @@ class Run:
     - ``earlier``: the job IDs of earlier starts.
     - ``tasks``, ``parts``: of a job array, which is one record for all its runs, their number, and the indices that
       each start covers (``0,5-9``; empty: all).
+    - ``offsets``: for each start of an array that the scheduler would not accept as one, the index of the run that is
+      task 0; empty: 0 for all starts.
     - ``index``: the index of a run in its array, else -1.
     - ``edition``: how often the record was written. A line of the history names the edition that it updates.
     """
@@ -88,6 +92,7 @@ class Run:
     earlier: tuple[str, ...] = ()
     tasks: int = 0
     parts: tuple[str, ...] = ()
+    offsets: tuple[int, ...] = ()
     index: int = -1
     edition: int = 0
 
@@ -176,7 +181,9 @@ class Run:
         """Return the record as plain values, with the run directory's path."""
         fields = {name: getattr(self, name) for name in _TEXTS if name != "token"}
         values = {"run": self.label, "run_dir": str(self.path), **fields, "earlier": list(self.earlier)}
-        return {**values, "tasks": self.tasks, "parts": list(self.parts)} if self.tasks else values
+        if self.tasks:
+            values |= {"tasks": self.tasks, "parts": list(self.parts)}
+        return {**values, "offsets": list(self.offsets)} if self.offsets else values
 
 
 class RecordChange(TypedDict, total=False):
@@ -198,6 +205,7 @@ class RecordChange(TypedDict, total=False):
     submission: str
     earlier: tuple[str, ...]
     parts: tuple[str, ...]
+    offsets: tuple[int, ...]
 
 
 _TEXTS = tuple(attribute.name for attribute in fields(Run) if attribute.type == "str")
@@ -213,7 +221,7 @@ def load(path: Path) -> Run:
     """
     file = f"{path}/{RECORD}"  # a thousand runs are read at once, and text is faster than Path
     record = json_object(read_text(file, _LARGEST_RECORD))
-    _check_format(file, record.get("format", FORMAT))
+    _check_format(path, record.get("format", FORMAT))
     missing = [name for name in _MUST if name not in record]
     if missing:
         raise _missing_record(path, file, missing)
@@ -223,30 +231,40 @@ def load(path: Path) -> Run:
     numbers: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= MOST_RUNS else {}
     parts = _text_members(record.get("parts")) if numbers else ()
     if not all(map(_PART.fullmatch, parts)):
-        raise NotFound(Fault(where=file, what="the record cannot be read: it holds an invalid part of the array"))
+        raise _damaged_record(path, "it holds an invalid part of the array")
+    offsets = _offsets_in(record.get("offsets", ()), numbers.get("tasks", 0))
+    if offsets is None:
+        raise _damaged_record(path, "it holds an invalid offset of the array")
     job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
     if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
-        raise NotFound(Fault(where=file, what="the record cannot be read: it holds an invalid job ID or state"))
+        raise _damaged_record(path, "it holds an invalid job ID or state")
     edition = record.get("edition")
-    if isinstance(edition, int):
+    if isinstance(edition, int) and abs(edition) < _LARGEST_EDITION:
         numbers["edition"] = edition
         texts.update(_latest_news(path, edition))
-    return Run(path=path, earlier=earlier, parts=parts, **texts, **numbers)
+    return Run(path=path, earlier=earlier, parts=parts, offsets=offsets, **texts, **numbers)
 
 
-def _check_format(file: str, number: object) -> None:
+def _check_format(path: Path, number: object) -> None:
     """Raise NewerFormat for the record of a newer hpclaunch, and NotFound for a number that is none."""
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise NotFound(Fault(where=file, what="the record cannot be read: its format is not a number"))
+        raise _damaged_record(path, "its format is not a number")
     if number > FORMAT:
         what = f"a newer hpclaunch wrote this record: it has format {number}"
         next_step = "install the version that wrote it, or a later one; this one changes nothing in the run directory"
-        raise NewerFormat(Fault(where=file, what=what, allowed=f"format {FORMAT}", next=next_step))
+        raise NewerFormat(Fault(where=str(path / RECORD), what=what, allowed=f"format 1 to {FORMAT}", next=next_step))
 
 
 def _text_members(value: Any) -> tuple[str, ...]:
     """Return the members of a list as text; none of anything else, as a damaged record may hold."""
     return tuple(map(str, value)) if isinstance(value, list) else ()
+
+
+def _offsets_in(value: Any, tasks: int) -> tuple[int, ...] | None:
+    """Return the offsets of an array's starts; None for anything that is not the index of one of its runs."""
+    if not isinstance(value, list | tuple):
+        return None
+    return tuple(value) if all(type(offset) is int and 0 <= offset < tasks for offset in value) else None
 
 
 def _latest_news(path: Path, edition: int) -> dict[str, str]:
@@ -286,9 +304,13 @@ def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
         read_bytes(file, _LARGEST_RECORD)  # opens no pipe
     except OSError as error:
         return _unreadable_record(file, error)
-    what = f"the record cannot be read: it has no {', '.join(missing)}"
-    next_step = f"the run's other files are in {path}; to run its code again: hpclaunch submit {path / 'code'}"
-    return NotFound(Fault(where=file, what=what, next=next_step))
+    return _damaged_record(path, f"it has no {', '.join(missing)}")
+
+
+def _damaged_record(path: Path, why: str) -> NotFound:
+    again = f"hpclaunch submit {shlex.quote(str(path / 'code'))}"
+    next_step = f"the run's other files are in {path}; to run its code again: {again}"
+    return NotFound(Fault(where=str(path / RECORD), what=f"the record cannot be read: {why}", next=next_step))
 
 
 def _unreadable_record(file: str, error: OSError) -> NotFound:
@@ -299,7 +321,8 @@ def _unreadable_record(file: str, error: OSError) -> NotFound:
 def save(run: Run, durable: bool = True) -> Run:
     """Write the record atomically as its next edition, add its state to the history, and return the run."""
     run = replace(run, edition=run.edition + 1)
-    values = {"format": FORMAT, **run.to_json(), "token": run.token, "edition": run.edition}
+    number = FORMAT if run.offsets else 1
+    values = {"format": number, **run.to_json(), "token": run.token, "edition": run.edition}
     write_text(f"{run.path}/{RECORD}", _as_text(values), durable)
     return _add_to_history(run)
 
@@ -322,24 +345,30 @@ def change(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run:
     return claim(run, durable, **news) or load(run.path)
 
 
-def claim(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run | None:
+def claim(run: Run, durable: bool = True, any_state: bool = False, **news: Unpack[RecordChange]) -> Run | None:
     """Record changes of a run and return it; None if its state or job ID is no longer what the caller saw.
 
+    With ``any_state`` only the job ID counts: the scheduler may have reported another state meanwhile.
     Changes that need not be ``durable`` (the scheduler can be asked again) and concern only the scheduler's fields are
     written as one line of the history. Writing a new file for each of a thousand runs would take too long.
     """
     with locked(run.path):
         current = load(run.path)
-        if (current.state, current.job_id) != (run.state, run.job_id):
+        if current.job_id != run.job_id or (current.state != run.state and not any_state):
             return None
         changed = replace(current, **news)
-        if len(changed.reason) > _LONGEST_REASON:
-            changed = replace(changed, reason=f"{changed.reason[:_LONGEST_REASON]} ...")
+        if max(len(changed.reason), len(changed.excluded_because)) > _LONGEST_REASON:
+            reason, because = _shorten_reason(changed.reason), _shorten_reason(changed.excluded_because)
+            changed = replace(changed, reason=reason, excluded_because=because)
         if changed == current:
             return current
         # A line names the edition that it updates, so a record without an edition is written again.
         line_is_enough = not durable and current.edition > 0 and news.keys() <= set(_SCHEDULER_FIELDS)
         return _add_to_history(changed) if line_is_enough else save(changed, durable)
+
+
+def _shorten_reason(text: str) -> str:
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} ..."
 
 
 def _logs_in(folder: Path) -> list[Path]:

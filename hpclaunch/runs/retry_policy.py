@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
+from hpclaunch.core.errors import shorten
 from hpclaunch.core.records import record
 from hpclaunch.runs.node_lists import names_in
 
@@ -26,6 +27,9 @@ _CONFIGURATION = 78
 """The script's exit code where something that it needs is missing (EX_CONFIG of sysexits.h)."""
 _KILLED_BY_SRUN = ("137", "143")
 """Exit codes of ranks that srun ended with SIGTERM or SIGKILL because it could not launch the others."""
+_MOST_BLAMED = 256
+"""A failure that names more nodes is one of the network or of the whole machine; to avoid them all helps nobody."""
+_LONGEST_LINE = 200
 _NODE = r"(?P<node>[A-Za-z0-9][A-Za-z0-9._-]*)"
 _TEMPORARY_CAUSE = (
     r"(Communication connection failure|Socket timed out|Job credential (expired|revoked|replayed)"
@@ -82,14 +86,14 @@ def decide(ending: Ending) -> RetryDecision:
     """Return whether a new start can help: after a fault of the machine, never after a fault of the program.
 
     A node is excluded if the scheduler reports it as broken, if the log names it (so also a node that was down and is
-    back), or if it was the only node of a run that a node failure ended.
+    back), or if it was the only node of a run that a node failure ended. If very many are blamed, none is excluded.
     """
     state = ending.state
     if state in _NODE_FAULTS:
         blamed = {**_failed_in_log(ending.log), **ending.unwell}
         if not blamed and len(ending.nodes) == 1:
             blamed = {ending.nodes[0]: f"the only node of a run that ended as {state}"}
-        return RetryDecision(again=True, reason=_NODE_FAULTS[state], exclude=blamed)
+        return RetryDecision(again=True, reason=_NODE_FAULTS[state], exclude=_drop_if_many(blamed))
     if state in _PREEMPTED:
         return RetryDecision(again=True, reason=_PREEMPTED[state])
     if state == "NOT_SUBMITTED":
@@ -109,16 +113,23 @@ def _decide_on_failure(ending: Ending) -> RetryDecision:
         return own
     for form in _LAUNCHER_FAILURES:
         if found := form.search(ending.log):
-            named = dict.fromkeys(_nodes_of(found, ending), f"in the log: {found[0]}")
+            line = shorten(found[0], _LONGEST_LINE)
+            named = dict.fromkeys(_nodes_of(found, ending), f"in the log: {line}")
             blamed = {**named, **_failed_in_log(ending.log), **ending.unwell}
-            return RetryDecision(again=True, reason=f"its launcher failed: {found[0]}", exclude=blamed)
+            return RetryDecision(again=True, reason=f"its launcher failed: {line}", exclude=_drop_if_many(blamed))
     return own
+
+
+def _drop_if_many(blamed: Mapping[str, str]) -> Mapping[str, str]:
+    return blamed if len(blamed) <= _MOST_BLAMED else {}
 
 
 def _failed_in_log(log: str) -> dict[str, str]:
     """Return the nodes that srun reports as failed -> its line."""
-    lines = list(_NODE_FAILURE.finditer(log))
-    return {node: f"in the log: {line[0]}" for line in lines for node in names_in(line["nodes"])}
+    found: dict[str, str] = {}
+    for line in _NODE_FAILURE.finditer(log):
+        found.update(dict.fromkeys(names_in(line["nodes"]), f"in the log: {shorten(line[0], _LONGEST_LINE)}"))
+    return found
 
 
 def _nodes_of(line: re.Match[str], ending: Ending) -> Iterable[str]:

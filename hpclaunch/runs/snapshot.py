@@ -1,99 +1,185 @@
-"""Chooses the files of the user's code for a run, and copies them; it never follows a link out of the folder."""
+"""Chooses the files of the user's code for a run, and copies them.
+
+Of a job, the whole folder is copied. Beside a script of the user's own, these are: Python and shell files; of the other
+files those that git tracks, or without a repository all; and those that --include names. What ``.hpclaunchignore``
+names stays out. Too much is refused, never reduced.
+"""
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Code
+from hpclaunch.runs.code_files import IGNORE_FILE, MOST_LOOKED_AT, CodeFiles, Test, UnusableCode, code_files
+from hpclaunch.runs.tracked import tracked_in
 
-SOURCE_SUFFIXES = frozenset({".py", ".sh", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".txt"})
-_SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "runs", "checkpoints", "wandb"})
-MOST_FILES = 2_000
-MOST_BYTES = 20 * 2**20
-_MOST_LOOKED_AT = 20_000
+CODE_SUFFIXES = (".py", ".sh", ".so")
+"""Files without which a script may not even begin: they are copied whether or not git tracks them."""
+MOST_FILES = 5_000
+MOST_BYTES = 100 * 2**20
 
 
 @record
 class Snapshot:
-    """Files to copy, relative to ``folder``. ``narrowed``: why only the entry script is copied, else empty.
+    """Files to copy, relative to ``folder``, and ``links`` (name, absolute target) to make.
 
-    ``closed``: files and folders beside the script that are not copied, because this user may not read them.
+    ``size`` is in bytes. ``rule``: why these, in words. ``left_out``: how many other files there are. ``closed``: files
+    and folders that are not copied, because this user may not read them. ``in_place``: nothing is copied; ``files``
+    are then what would be, or none with ``is_part`` if that is too much.
     """
 
     folder: Path
     files: tuple[str, ...]
-    narrowed: str = ""
+    links: tuple[tuple[str, str], ...] = ()
+    size: int = 0
+    rule: str = ""
+    left_out: int = 0
     closed: tuple[str, ...] = ()
+    in_place: bool = False
+    is_part: bool = False
 
 
 def choose(code: Code) -> Snapshot:
-    """Return what to copy: a job's whole folder, or a user's script with the source files beside it.
-
-    A script in a folder that is too large to copy (a home folder, say) is copied alone. Raises OverflowError, with the
-    reason, if a job's folder is too large.
-    """
-    folder = Path(code.folder)
-    files: list[str] = []
-    closed: list[str] = []
-    size = 0
-    for looked_at, (path, length) in enumerate(_walk(folder, closed)):
-        if not code.source_only or path.suffix in SOURCE_SUFFIXES or str(path) == code.entry:
-            readable = os.access(folder / path, os.R_OK)
-            (files if readable else closed).append(str(path))
-            size += length
-        if looked_at > _MOST_LOOKED_AT or len(files) > MOST_FILES or size > MOST_BYTES:
-            reason = f"{folder} holds more than {MOST_FILES} files or {MOST_BYTES // 2**20} MB of code"
-            if not code.source_only:
-                raise OverflowError(reason)
-            return Snapshot(folder=folder, files=(code.entry,), narrowed=reason)
-    return Snapshot(folder=folder, files=tuple(sorted(files)), closed=tuple(closed))
+    """Return what to copy. Raises UnusableCode if that is too much, or if what the user named is not there."""
+    if not code.in_place:
+        return _choose(code)
+    try:
+        return Snapshot(folder=Path(code.folder), files=_choose(code).files, in_place=True)
+    except UnusableCode:
+        return Snapshot(folder=Path(code.folder), files=(), in_place=True, is_part=True)
 
 
-def _walk(folder: Path, closed: list[str]) -> Iterator[tuple[Path, int]]:
-    """Yield every file of the code with its size; folders that this user may not enter are added to ``closed``."""
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
-        closed += [str((here / name).relative_to(folder)) for name in folders if _is_closed(here / name)]
-        folders[:] = sorted(
-            name
-            for name in folders
-            if not name.startswith(".") and name not in _SKIPPED and not _is_foreign(here / name)
-        )
-        for name in sorted(names):
-            path = here / name
-            if not name.startswith(".") and not name.endswith(".pyc") and os.path.isfile(path):
-                yield path.relative_to(folder), path.stat().st_size
+def _choose(code: Code) -> Snapshot:
+    folder, found = Path(code.folder), code_files(Path(code.folder))
+    _check_included(code, found)
+    rule, is_wanted = _rule_of(code, tracked_in(folder) if code.source_only else None)
+    wanted = [name for name in found.names if is_wanted(name)]
+    links = [*found.folder_links, *(name for name in wanted if _leads_out(folder, name))] if code.source_only else []
+    copied = sorted({*wanted}.difference(links))
+    if found.is_part or len(copied) > MOST_FILES:
+        raise UnusableCode(_too_many(code, copied, found.is_part))
+    files, closed = _split_readable(folder, copied)
+    sizes = {name: (folder / name).stat().st_size for name in files}
+    if sum(sizes.values()) > MOST_BYTES:
+        raise UnusableCode(_too_large(code, sizes))
+    return Snapshot(
+        folder=folder,
+        files=tuple(files),
+        links=tuple((name, os.path.realpath(folder / name)) for name in sorted(links)),
+        size=sum(sizes.values()),
+        rule=rule,
+        left_out=sum(not _is_hidden(name) for name in {*found.names}.difference(wanted)),
+        closed=(*found.closed, *closed),
+    )
 
 
-def _is_closed(folder: Path) -> bool:
-    is_code = not folder.name.startswith(".") and folder.name not in _SKIPPED
-    return is_code and not os.access(folder, os.R_OK | os.X_OK)
+def _split_readable(folder: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the files that this user may read, and the others."""
+    closed = [name for name in names if not os.access(folder / name, os.R_OK)]
+    return sorted({*names}.difference(closed)), closed
 
 
-def _is_foreign(folder: Path) -> bool:
-    """Whether a folder is a virtual environment or an earlier run, not code."""
-    return os.path.exists(folder / "pyvenv.cfg") or os.path.exists(folder / "run.json")
+def _leads_out(folder: Path, name: str) -> bool:
+    """Whether a file that is no code is a link out of the folder: the copy gets a link, as such files may be large."""
+    if name.endswith(CODE_SUFFIXES) or not os.path.islink(folder / name):
+        return False
+    return Path(os.path.realpath(folder)) not in Path(os.path.realpath(folder / name)).parents
 
 
-def _is_of_kernel(path: Path) -> bool:
-    """Whether a link leads to a file that the kernel makes as it is read: it has no size, and may have no end."""
-    return path.is_symlink() and os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/"))
+def _rule_of(code: Code, tracked: frozenset[str] | None) -> tuple[str, Test]:
+    """Return the rule in words, and whether it takes a file."""
+    if not code.source_only:
+        return "the job's folder", lambda name: not _is_hidden(name)
+
+    def is_code(name: str) -> bool:
+        named = name == code.entry or _matches(name, code.include)
+        return named or (name.endswith(CODE_SUFFIXES) and not _is_hidden(name))
+
+    included = " and --include" if code.include else ""
+    if tracked:
+        return f"tracked by git, and *.py, *.sh, *.so{included}", lambda name: name in tracked or is_code(name)
+    if code.include:
+        return f"*.py, *.sh, *.so{included}", is_code
+    return "all files beside the script", lambda name: not _is_hidden(name) or is_code(name)
+
+
+def _is_hidden(name: str) -> bool:
+    return os.path.basename(name).startswith(".")
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a pattern of --include matches a path, its last part, or a folder that it is in."""
+    return any(
+        fnmatch.fnmatchcase(name, pattern)
+        or fnmatch.fnmatchcase(name, f"{pattern.rstrip('/')}/*")
+        or ("/" not in pattern and fnmatch.fnmatchcase(os.path.basename(name), pattern))
+        for pattern in patterns
+    )
+
+
+def _check_included(code: Code, found: CodeFiles) -> None:
+    for pattern in code.include:
+        if not any(_matches(name, [pattern]) for name in found.names):
+            what = f"no file beside {code.entry} matches {pattern!r}"
+            allowed = f"a pattern such as '*.csv', or a folder, in {code.folder}"
+            raise UnusableCode(
+                Fault(where="--include", what=what, allowed=allowed, next=f"ls {shlex.quote(code.folder)}")
+            )
+
+
+def _too_many(code: Code, names: Sequence[str], is_part: bool) -> Fault:
+    groups = Counter((os.path.dirname(name), os.path.splitext(name)[1]) for name in names)
+    (folder, suffix), number = groups.most_common(1)[0] if groups else (("", ""), 0)
+    kind = f"*{suffix}" if suffix else "files without a suffix"
+    most = f", {number:,} of them {kind} in {folder or 'the same folder'}" if number else ""
+    if is_part:
+        what = f"there are more than {MOST_LOOKED_AT:,} files{most}"
+        return _refusal(code, what, f"at most {MOST_LOOKED_AT:,} files, of which at most {MOST_FILES:,} are copied")
+    what = f"{len(names):,} files would be copied{most}"
+    return _refusal(code, what, f"at most {MOST_FILES:,} files and {MOST_BYTES // 2**20} MB")
+
+
+def _too_large(code: Code, sizes: dict[str, int]) -> Fault:
+    largest = max(sizes, key=lambda name: sizes[name])
+    what = f"{_megabytes(sum(sizes.values()))} would be copied, {_megabytes(sizes[largest])} of them {largest}"
+    return _refusal(code, what, f"at most {MOST_FILES:,} files and {MOST_BYTES // 2**20} MB")
+
+
+def _refusal(code: Code, what: str, allowed: str) -> Fault:
+    if not code.source_only:
+        after = f"keep data outside the job's folder, or name it in its file {IGNORE_FILE}; or --code-in-place"
+        return Fault(where=code.folder, what=what, allowed=allowed, next=after)
+    after = (
+        f"--include '*.csv' copies such files beside the code, and no others; {IGNORE_FILE} names what is not copied; "
+        "--code-in-place copies nothing"
+    )
+    return Fault(where=code.folder, what=what, allowed=allowed, next=after)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MB"
 
 
 def copy(snapshot: Snapshot, target: Path) -> None:
     """Copy the files to ``target``, and ``hpclaunch.training`` beside them, so that any Python can import it."""
-    for name in snapshot.files:
+    target.mkdir(parents=True, exist_ok=True)
+    for name in () if snapshot.in_place else snapshot.files:
         destination = target / name
         destination.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(snapshot.folder / name, destination)
+    for name, place in () if snapshot.in_place else snapshot.links:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).symlink_to(place)
     package = target / "hpclaunch"
     if not package.exists():
         package.mkdir()
@@ -102,7 +188,7 @@ def copy(snapshot: Snapshot, target: Path) -> None:
 
 
 def fingerprint(code: Code) -> str:
-    """Return a SHA-256 over names and contents of all files that ``choose`` returns. Raises OSError, OverflowError."""
+    """Return a SHA-256 over names and contents of all files that ``choose`` returns. Raises OSError, UnusableCode."""
     found = choose(code)
     digest = hashlib.sha256()
     for name in found.files:
@@ -113,7 +199,22 @@ def fingerprint(code: Code) -> str:
 
 def faults_of(code: Code) -> list[Fault]:
     """Return why the code cannot be copied: it is missing, not readable or executable, or too large."""
-    return _script_faults(code) or _folder_faults(code)
+    return examine(code)[1]
+
+
+def examine(code: Code) -> tuple[Snapshot | None, list[Fault]]:
+    """Return what to copy, and every reason why the code cannot be copied; without one of the two, the other is set."""
+    faults = _script_faults(code)
+    if faults:
+        return None, faults
+    try:
+        found = choose(code)
+    except UnusableCode as error:
+        return None, [error.fault]
+    if found.closed and not code.source_only:  # a job is copied completely or refused
+        place = str(Path(code.folder) / found.closed[0])
+        return None, [Fault(where=place, what="you may not read this part of the job", next=_owner_of(place))]
+    return found, []
 
 
 def _script_faults(code: Code) -> list[Fault]:
@@ -125,19 +226,8 @@ def _script_faults(code: Code) -> list[Fault]:
         return [Fault(where=str(entry), what=f"the script {missing}", next="check the path, or hpclaunch jobs list")]
     if code.entry and not os.access(entry, os.R_OK):
         return [Fault(where=str(entry), what="the script cannot be read", next=f"chmod u+r {entry}")]
-    if code.source_only and entry.suffix not in (".py", ".sh") and not os.access(entry, os.X_OK):
+    if code.entry and code.source_only and entry.suffix not in (".py", ".sh") and not os.access(entry, os.X_OK):
         return [Fault(where=str(entry), what="the script cannot be executed", next=f"chmod u+x {entry}")]
-    return []
-
-
-def _folder_faults(code: Code) -> list[Fault]:
-    try:
-        closed = choose(code).closed
-    except OverflowError as error:
-        return [Fault(where=code.folder, what=str(error), next="keep data and results outside the job's folder")]
-    if closed and not code.source_only:  # a job is copied completely or refused
-        place = str(Path(code.folder) / closed[0])
-        return [Fault(where=place, what="you may not read this part of the job", next=_owner_of(place))]
     return []
 
 

@@ -17,7 +17,7 @@ _MOST_BYTES = 64 * 2**20
 
 def write_values(folder: Path, sweep: Sweep) -> None:
     """Write one line for each run: ``0007<TAB>--learning-rate=0.1<TAB>--seed=3``, and the values that follow these."""
-    words = [[encode(parameter_word(name, value)) for value in values] for name, values in sweep.axes]
+    words = [[encode(sweep.word(name, value)) for value in values] for name, values in sweep.axes]
     followers = _follower_words(sweep)
     lines = (
         "\t".join((f"{n:0{sweep.digits}d}", *line, *following))

@@ -15,7 +15,9 @@ from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run
 
 if TYPE_CHECKING:
+    from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe.comparison import Comparison
     from hpclaunch.sites.describe.draft import Described, Here
 
 
@@ -83,6 +85,12 @@ class Scheduler(Protocol):
     def cluster(self) -> ClusterIdentity:
         """Return the cluster that its programs ask, on which the job IDs of this machine are valid."""
 
+    def cluster_name(self) -> str | None:
+        """Return the name of the cluster that answers here, asked for with one call; empty if there is no answer.
+
+        Returns None if its clusters have no names.
+        """
+
     def objections(self, spec: JobSpec) -> list[Fault]:
         """Return the known reasons why it would refuse the run or never start it."""
 
@@ -91,6 +99,9 @@ class Scheduler(Protocol):
 
         An empty ``partition`` is the one that applies by default.
         """
+
+    def largest_array(self) -> int | None:
+        """Return how many tasks, numbered from 0, one job array may have; None if that is not known."""
 
     def estimate(self, text: str) -> Estimate:
         """Return the estimated start of a script; queues nothing. Raises SchedulerError."""
@@ -136,6 +147,9 @@ class Scheduler(Protocol):
 
     def describe(self, here: Here) -> Described:
         """Return a description of this machine's cluster. Raises SchedulerError if it has none."""
+
+    def compare(self, site: Site) -> Comparison | None:
+        """Return where a site file differs from this machine's cluster; None if the scheduler does not show it."""
 
 
 def scheduler_of(name: str) -> Scheduler:

@@ -18,6 +18,7 @@ from hpclaunch.runs import Run, began_by_hand
 from hpclaunch.schedulers import ClusterIdentity, Estimate, Search, Status
 
 if TYPE_CHECKING:
+    from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
     from hpclaunch.sites.describe.draft import Described, Here
 
@@ -34,6 +35,11 @@ def cluster() -> ClusterIdentity:
     return ClusterIdentity()
 
 
+def cluster_name() -> None:
+    """Return None: there is no cluster."""
+    return
+
+
 def objections(spec: JobSpec) -> list[Fault]:
     """Return nothing: no scheduler could refuse the run."""
     return []
@@ -41,6 +47,11 @@ def objections(spec: JobSpec) -> list[Fault]:
 
 def longest_walltime(partition: str) -> None:
     """Return None: this machine has no limit."""
+    return
+
+
+def largest_array() -> None:
+    """Return None: there are no job arrays."""
     return
 
 
@@ -269,3 +280,8 @@ def mpi_types() -> list[str]:
 def describe(here: Here) -> Described:
     """Raise SchedulerError: there is no cluster."""
     raise SchedulerError(Fault(what="this machine has no scheduler that could describe a cluster"))
+
+
+def compare(site: Site) -> None:
+    """Return None: there is no cluster."""
+    return

@@ -96,17 +96,24 @@ def detect_own_site(catalog: Catalog, here: Host) -> str | None:
     return None
 
 
+TYPED = "--site"
+UNDETECTED = "no cluster was detected"
+"""Origins of a site: the user typed it, or nothing names one."""
+
+
 @record
 class SiteChoice:
     """A site, who chose it, and the site of this machine where that is another one (``elsewhere``).
 
-    ``here``: whether this machine is known to be one of the site's.
+    ``here``: whether this machine is known to be one of the site's. ``own``: the site file is the user's or the
+    project's.
     """
 
     site: Site
     origin: str
     elsewhere: str
     here: bool
+    own: bool = False
 
 
 def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Settings) -> SiteChoice:
@@ -117,12 +124,12 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     chooser, usual = settings.default_site()
     detected = detect_own_site(catalog, here) or detect_site(here)
     offers = [
-        (asked, "--site"),
+        (asked, TYPED),
         (here.environment.get("HPCLAUNCH_SITE") or None, "HPCLAUNCH_SITE"),
         (usual, chooser),
         (detected, "detected"),
     ]
-    name, origin = next(((name, origin) for name, origin in offers if name), (THIS_MACHINE, "no cluster was detected"))
+    name, origin = next(((name, origin) for name, origin in offers if name), (THIS_MACHINE, UNDETECTED))
     try:
         site = load_site(catalog, name)
     except NotFound as error:
@@ -132,7 +139,7 @@ def choice_of(catalog: Catalog, here: Host, asked: str | None, settings: Setting
     fits = own or not site.scheduler_row.has_queue or (site.detect is not None and holds(site.detect, here))
     elsewhere = "" if fits or detected in (None, name) else str(detected)
     known_here = detected == name or _belongs(site, here, unknown=detected is None)
-    return SiteChoice(site=site, origin=origin, elsewhere=elsewhere, here=known_here)
+    return SiteChoice(site=site, origin=origin, elsewhere=elsewhere, here=known_here, own=own)
 
 
 def _belongs(site: Site, here: Host, *, unknown: bool) -> bool:
@@ -144,6 +151,23 @@ def _belongs(site: Site, here: Host, *, unknown: bool) -> bool:
         return True
     named = site.detect.cluster_name if site.detect is not None else None
     return unknown and bool(here.cluster) and here.cluster == (named or site.name)
+
+
+def is_other_cluster(site: Site, cluster: str, *, own: bool) -> bool:
+    """Whether the cluster with this ClusterName cannot be the site's. Slurm's programs print the name in small letters.
+
+    If ``detect`` gives no ClusterName, that of a bundled site is its name or a word of it (juwels_booster: juwels). An
+    ``own`` site file may give its site any name, so there nothing is known.
+    """
+    named = site.detect.cluster_name if site.detect is not None else None
+    if named is None and own:
+        return False
+    names = [named] if named is not None else [site.name, *site.name.split("_")]
+    return _letters(cluster) not in map(_letters, names)
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def check_settings(catalog: Catalog, settings: Settings) -> None:

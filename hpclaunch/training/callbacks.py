@@ -12,6 +12,7 @@ import tensorflow as tf
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.optimization.learning_rate import Schedule
+from hpclaunch.training.progress import step_times
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
@@ -113,7 +114,6 @@ class Report(tf.keras.callbacks.Callback):
     """
 
     EVERY_S = 10.0
-    FEWEST_STEPS = 10  # steps of an epoch that are needed to measure how much they vary
 
     def __init__(self, world: World, log: MetricsLog, samples: int, steps: int, epochs: int) -> None:
         super().__init__()
@@ -155,18 +155,8 @@ class Report(tf.keras.callbacks.Callback):
         self._print("{:.1f} s".format(seconds), logs, rate)
 
     def _step_times(self) -> dict[str, float]:
-        """Median of the steps (seconds) and their relative standard deviation; empty if there are too few steps.
-
-        The deviation comes from the median absolute deviation, so that single slow steps (a check of the weights, a
-        checkpoint) count little. Ranks wait for each other, so a step takes as long as on its slowest rank.
-        """
         pairs = zip(self._ends, self._ends[1:])
-        lengths = [end - begin for (before, begin), (batch, end) in pairs if batch == before + 1]
-        if len(lengths) < self.FEWEST_STEPS:
-            return {}
-        middle = float(np.median(lengths))
-        spread = 1.4826 * float(np.median(np.abs(np.array(lengths) - middle))) / middle  # 1.4826: of a normal variable
-        return {"step_s": round(middle, 6), "step_spread": round(spread, 5)}
+        return step_times([end - begin for (before, begin), (batch, end) in pairs if batch == before + 1])
 
     def _print(self, where: str, logs: Any, rate: float) -> None:
         if self._world.is_root:

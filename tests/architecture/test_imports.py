@@ -28,6 +28,7 @@ DOORS: dict[str, set[str]] = {
     "typer": set(),
     "rich": {"cli/show/console.py"},
     "jinja2": {"render.py"},
+    "pathspec": {"runs/code_files.py"},
     "submitit": {"schedulers/slurm/submit.py", "schedulers/local.py"},
     "yaml": {"config/documents.py"},
     "matplotlib": {"reports/plan_chart.py"},

@@ -27,7 +27,7 @@ LIBRARY_TEXT = (bundled("templates") / LIBRARY).read_text(encoding="utf-8")
 FOR_ALL, OF_EACH = LIBRARY_TEXT.split("# --- What differs between schedulers")
 CALLED = set(re.findall(r"\$\{scheduler\}_(\w+)", FOR_ALL))
 """The functions of a scheduler that a script calls by its name."""
-WITH_QUEUE = {"preempted", "requeue", "resubmit"}
+WITH_QUEUE = {"requeue", "resubmit"}
 
 
 def test_no_other_module_and_no_template_names_a_scheduler_a_launcher_or_a_runtime() -> None:

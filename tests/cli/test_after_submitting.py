@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -76,6 +77,32 @@ def test_a_successor_that_is_queued_while_squeue_is_asked_is_not_missed(cluster:
     cluster.fake("sacct", out="4711|FAILED|75:0|n1\n")
     (record,) = cluster.type("status", "--json").json
     assert (record["state"], record["job_id"], record["earlier"]) == ("PENDING", "4712", ["4711"])
+
+
+@pytest.mark.parametrize("answer", ["", "plugin: welcome\n4712\n"], ids=["no answer", "an answer with more words"])
+def test_a_successor_whose_submission_the_script_could_not_confirm_is_found(
+    cluster: Desk, run: Path, answer: str
+) -> None:
+    (run / "attempts/4711.0").mkdir()
+    (run / "attempts/4711.0/started").touch()
+    (run / "attempts/4711.0/next-job").write_text(answer)
+    cluster.fake("squeue", out=f"4712|PENDING|Dependency||{run}\n")
+    cluster.fake("sacct", out="4711|FAILED|75:0|n1\n")
+    (record,) = cluster.type("status", "--json").json
+    assert (record["state"], record["job_id"], record["earlier"]) == ("PENDING", "4712", ["4711"])
+
+
+def test_a_successor_that_is_queued_later_is_not_queued_twice(cluster: Desk, run: Path) -> None:
+    (run / "attempts/4711.0").mkdir()
+    (run / "attempts/4711.0/started").touch()
+    (run / "attempts/4711.0/next-job").touch()
+    cluster.fake("sacct", out="4711|FAILED|75:0|n1\n")
+    assert state(cluster)[0] == "FAILED"
+    (cluster.spool / "sbatch.args").unlink()
+    cluster.fake("squeue", out=f"4712|PENDING|Dependency||{run}\n")
+    done = cluster.type("resume", run.name, "--json")
+    assert (done.code, done.json["job_id"], done.json["earlier"]) == (0, "4712", ["4711"]), done.err
+    assert not (cluster.spool / "sbatch.args").exists()
 
 
 def test_a_failure_without_an_exit_code_is_asked_for_again(cluster: Desk, run: Path) -> None:
@@ -158,7 +185,7 @@ def test_status_without_runs(desk: Desk) -> None:
 
 @pytest.mark.parametrize("verb", ["status", "logs", "cancel"])
 def test_an_unknown_run_is_told(cluster: Desk, run: Path, verb: str) -> None:
-    done = cluster.type(verb, run.name[:-1])
+    done = cluster.type(verb, run.name[1:])
     assert done.code == 1
     assert f"did you mean {run.name!r}?" in done.err
 
@@ -224,6 +251,30 @@ def test_cancel_leaves_an_ended_run_alone(cluster: Desk, run: Path) -> None:
     mark(run, 0)
     assert cluster.type("cancel", "4711", "--json").json[0]["state"] == "COMPLETED"
     assert not (cluster.spool / "scancel.args").exists()
+
+
+def test_cancel_ends_a_successor_too_that_the_script_submitted_just_before(cluster: Desk, run: Path) -> None:
+    (run / "attempts/4711.0").mkdir()
+    (run / "attempts/4711.0/started").touch()
+    cluster.fake("squeue", out="4711|RUNNING|None\n4712|PENDING|Dependency\n")
+    text = f'#!/bin/bash\necho "$*" >> {cluster.spool}/cancelled\necho 4712 > {run}/attempts/4711.0/next-job\n'
+    cluster.program("scancel", text)
+    assert cluster.type("cancel", run.name).code == 0
+    assert (cluster.spool / "cancelled").read_text().split() == ["4711", "4712"]
+    assert sorted(path.name for path in (run / "cancelled").iterdir()) == ["4711", "4712"]
+
+
+def test_a_run_that_another_machine_runs_keeps_no_other_from_being_cancelled(cluster: Desk, run: Path) -> None:
+    record = {"name": "x", "site": "local", "scheduler": "local", "created": "2026-01-01T00:00:00Z", "state": "RUNNING"}
+    record |= {"job_id": "999", "host": "elsewhere", "uid": str(os.getuid())}
+    elsewhere = cluster.write("runs/x-1/run.json", json.dumps(record)).parent
+    assert cluster.type("runs", "adopt", str(elsewhere)).code == 0
+    cluster.fake("squeue", out="4711|RUNNING|None\n")
+    for words in (["--all", "--yes"], [elsewhere.name, run.name], [run.name, elsewhere.name]):
+        done = cluster.type("cancel", *words)
+        assert (cluster.given("scancel"), done.code) == (["4711"], int(elsewhere.name in words)), done.err
+        assert ("x-1 runs on elsewhere" in done.err) == (elsewhere.name in words)
+        (cluster.spool / "scancel.args").unlink()
 
 
 def test_what_was_only_rendered_cannot_be_cancelled(cluster: Desk) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Desk
+from tests.unit.sites.describe.texts import FOLDER
 
 HERE = ("--tasks-per-node", "1")
 
@@ -119,3 +120,56 @@ def test_reading_an_old_probe_takes_no_request(cluster: Desk) -> None:
 def test_local_and_another_site_exclude_each_other(cluster: Desk) -> None:
     done = cluster.type("doctor", "--local", "--site", "slurmsite")
     assert done.code == 2 and "exclude each other" in done.err
+
+
+TEXTS = """#!/bin/bash
+case "$1 $2" in
+  'show node') cat {texts}/nodes.txt ;;
+  'show partition') cat {texts}/partitions.txt ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "what"),
+    [
+        ("", "", ""),
+        ("gpus_per_node: 4", "gpus_per_node: 8", "node_types.gpu.gpus_per_node: Slurm has 4 GPUs in such a node"),
+        ("memory_gb: 7", "memory_gb: 512", "node_types.gpu.memory_gb: Slurm has 7 GB in such a node"),
+        ("debug: {}", "debugging: {}", "partitions.debugging: Slurm has no partition debugging; did you mean 'debug'?"),
+    ],
+)
+def test_a_site_file_that_slurm_contradicts_is_a_finding_with_the_next_step(
+    cluster: Desk, right: str, wrong: str, what: str
+) -> None:
+    text = """
+title: a copy of the test cluster's
+scheduler: slurm
+defaults: {node_type: gpu, partition: batch, walltime: "00:10:00"}
+node_types: {gpu: {title: x, nodes: 4, cores_per_node: 8, memory_gb: 7, gpus_per_node: 4, stand_in_gpus: true}}
+partitions: {batch: {}, debug: {}}
+gpus: {directive: gpus-per-node}
+launchers: {default: srun, options: {srun: {mpi: pmix}}}
+environment: {python: current}
+"""
+    cluster.write("site_configs/copied.yaml", text.replace(right, wrong) if right else text)
+    cluster.program("scontrol", TEXTS.format(texts=FOLDER / "slurm_22_05"))
+    cluster.fake("sbatch", err="sbatch: error: no\n", code=1)
+    done = cluster.type("doctor", "--json", "--site", "copied", *HERE)
+    (check,) = [check for check in done.json["checks"] if check["name"] == "site file"]
+    if not what:
+        assert (check["verdict"], check["what"]) == ("PASS", "as Slurm shows its 4 nodes in 3 partitions")
+        return
+    assert (check["verdict"], what in check["what"]) == ("FAIL", True), check
+    assert "correct it in the site file of copied" in check["next"]
+
+
+@pytest.mark.parametrize(
+    "spec", [{"x": 1}, {"layout": {"nodes": "x" * 10, "tasks_per_node": 10**12}}, {"layout": [1], "launcher": {}}]
+)
+def test_a_damaged_probe_is_one_clear_error(cluster: Desk, spec: dict[str, Any]) -> None:
+    record = {"name": "doctor", "site": "x", "scheduler": "slurm", "created": "2026-01-01T00:00:00Z"}
+    run = cluster.write("runs/doctor-1/run.json", json.dumps({**record, "state": "COMPLETED"})).parent
+    (run / "spec.json").write_text(json.dumps(spec))
+    done = cluster.type("doctor", "--from", str(run))
+    assert (done.code, "is damaged" in done.err) == (1, True), done.err

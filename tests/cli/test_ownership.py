@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Desk
-from tests.cli.test_runs_kept import submit
+from tests.cli.test_runs_kept import ended, submit
 
 VERBS = (
     ("cancel", "RUN"),
@@ -78,6 +78,41 @@ def test_a_run_that_was_moved_is_taken_back(cluster: Desk) -> None:
     assert (done.code, [row["run_dir"] for row in done.json]) == (0, [str(moved)])
     assert str(moved) in (cluster.home / ".local/state/hpclaunch/runs.txt").read_text()
     assert "not known as a run of yours" not in cluster.type("cancel", "moved").err
+
+
+def test_the_script_of_a_run_that_was_moved_is_not_started_again_before_it_is_written_again(cluster: Desk) -> None:
+    run = submit(cluster, 4711)
+    ended(cluster, j4711="TIMEOUT|0:0")
+    assert cluster.type("status").code == 0
+    moved = run.parent / "moved"
+    run.rename(moved)
+    assert cluster.type("runs", "adopt", str(moved)).code == 0
+    (cluster.spool / "sbatch.args").unlink()
+    done = cluster.type("resume", "moved")
+    assert (done.code, f"this run was moved or copied from {run}" in done.err) == (1, True), done.err
+    assert not (cluster.spool / "sbatch.args").exists()
+    assert "hpclaunch resume moved --nodes N" in done.err
+    done = cluster.type("resume", "moved", "--nodes", "1")
+    assert done.code == 0, done.err
+    script = (cluster.spool / "script").read_text()
+    assert f"#SBATCH --chdir={moved}\n" in script and str(run) not in script
+    ended(cluster, j4711="NODE_FAIL|0:0")
+    assert cluster.type("retry", "moved").code == 0
+
+
+def test_a_copy_whose_original_is_still_there_does_not_start_the_originals_script(cluster: Desk) -> None:
+    run = submit(cluster, 4711)
+    copy = copied(cluster, run, state="NODE_FAIL", job_id="")
+    assert cluster.type("runs", "adopt", str(copy)).code == 0
+    for verb in ("resume", "retry"):
+        done = cluster.type(verb, str(copy))
+        assert (done.code, f"moved or copied from {run}" in done.err) == (1, True), done.err
+
+
+def test_a_list_of_own_runs_that_cannot_be_written_has_a_next_step(cluster: Desk) -> None:
+    run = submit(cluster, 4711)
+    done = cluster.type("runs", "adopt", str(run), XDG_STATE_HOME="/proc/nowhere")
+    assert (done.code, "set XDG_STATE_HOME" in done.err) == (1, True), done.err
 
 
 def test_a_copy_that_is_adopted_leaves_the_run_its_owner(cluster: Desk) -> None:

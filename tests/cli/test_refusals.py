@@ -279,4 +279,7 @@ def test_a_controller_that_is_down_is_reported_with_the_verb_that_works(limited:
     assert limited.given("scontrol") == ["ping"]  # nothing that would wait for the controller
     assert not (limited.spool / "sbatch.args").exists()
     limited.fake("scontrol", out=PARTITIONS)
-    assert limited.type("retry", run.name).code == 0
+    retried = limited.type("retry", run.name)  # the walltime could not be looked at before
+    assert (retried.code, f"hpclaunch resume {run.name} --walltime 1-00:00:00" in retried.err) == (1, True)
+    assert limited.type("resume", run.name, "--walltime", "1-00:00:00").code == 0
+    assert "#SBATCH --time=1-00:00:00\n" in (limited.spool / "script").read_text()

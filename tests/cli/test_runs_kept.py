@@ -238,6 +238,21 @@ def test_retry_refuses_a_programs_own_error(cluster: Desk) -> None:
     assert (done.code, "it failed with exit code 7" in done.err) == (1, True)
 
 
+@pytest.mark.parametrize("verb", ["retry", "resume"])
+def test_a_script_above_slurms_limit_of_today_is_not_queued_again(cluster: Desk, verb: str) -> None:
+    """The job would wait for ever with the reason PartitionTimeLimit."""
+    submit(cluster, 1)
+    ended(cluster, j1="NODE_FAIL|1:0|node3")
+    cluster.fake("scontrol", out="PartitionName=batch Default=YES MaxTime=00:05:00 State=UP TotalNodes=8\n")
+    (cluster.spool / "sbatch.args").unlink()
+    done = cluster.type(verb, "1")
+    assert (done.code, "asks for 00:10:00, but Slurm allows 00:05:00 per job now" in done.err) == (1, True), done.err
+    assert not (cluster.spool / "sbatch.args").exists()
+    (step,) = [line for line in done.err.splitlines() if "next: hpclaunch resume" in line]
+    assert cluster.type(*step.split()[2:]).code == 0
+    assert "#SBATCH --time=00:05:00\n" in (cluster.spool / "script").read_text()
+
+
 def test_retry_keeps_what_the_script_excludes_itself(cluster: Desk) -> None:
     submit(cluster, 1, "--sbatch=--exclude=node9")
     ended(cluster, j1="NODE_FAIL|1:0|node3")
@@ -378,7 +393,7 @@ def test_a_run_can_be_named_by_whole_parts_of_its_name(cluster: Desk) -> None:
     assert one.name in refused.err and two.name in refused.err
     shutil.rmtree(two)
     assert [row["run"] for row in cluster.type("status", "train", "--json").json] == [one.name]
-    assert cluster.type("status", one.name[:-1]).code == 1  # a letter is missing: no part, but a typing error
+    assert cluster.type("status", one.name[1:]).code == 1  # the first letter is missing: no part, but a typing error
 
 
 def test_a_run_whose_directory_is_gone_or_damaged_says_so(cluster: Desk) -> None:

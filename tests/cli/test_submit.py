@@ -153,7 +153,7 @@ def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "messages"),
     [
-        (["submit"], 2, ["Missing argument"]),
+        (["submit"], 2, ["what to run is missing"]),
         (["submit", "x", "--nodes", "0"], 2, ["--nodes"]),
         (["submit", "./train.py", "--nodez", "1"], 2, ["No such option"]),
         (["submit", "./train.py", "--walltime", "soon"], 2, ["--walltime: 'soon' is not a walltime", "HH:MM:SS"]),

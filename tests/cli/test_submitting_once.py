@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
 import json
 import os
 import shutil
@@ -44,6 +45,8 @@ case $what in
   accept-and-kill) accept; kill -9 "$(parent "$PPID")"; sleep 600 ;;
   kill) kill -9 "$(parent "$PPID")"; sleep 600 ;;
   accept-and-babble) accept; echo 'plugin: welcome' ;;
+  accept-and-wait) accept; until [ -e {spool}/go ]; do sleep 0.05; done; echo "Submitted batch job $id" ;;
+  accept-too-late) accept; echo 4999 > "$folder/submissions/1.ended"; echo "Submitted batch job $id" ;;
 esac
 """
 SQUEUE = """#!/bin/bash
@@ -209,6 +212,56 @@ def test_without_accounting_an_unanswered_run_is_never_called_unqueued(controlle
     told = status(controller)
     assert told["state"] == "SUBMITTING"
     assert "does not know about ended jobs" in told["reason"]
+
+
+@pytest.mark.parametrize("request_was", ["lose", "later"])
+def test_a_submission_that_a_person_closed_can_be_started_again_and_a_late_job_of_it_is_found(
+    controller: Desk, request_was: str
+) -> None:
+    controller.fake("sacct", err="Slurm accounting storage is disabled\n", code=1)
+    plan(controller, request_was, "accept")
+    assert controller.type("submit", "./train.py").code == 1
+    run = the_run(controller)
+    early = controller.type("runs", "forget", run.name, "--yes")
+    assert (early.code, f"{run.name} is being submitted" in early.err) == (1, True)
+    age(run, 600)
+    assert controller.type("runs", "forget", run.name, "--yes").code == 0
+    assert status(controller)["state"] == "FORGOTTEN"
+    if request_was == "later":
+        obey_late(controller)
+    done = controller.type("resume", run.name, "--json")
+    assert (done.code, done.json["job_id"], jobs(controller)) == (0, "4711", ["4711"]), done.err
+    assert calls(controller).count("sbatch") == (2 if request_was == "lose" else 1)
+
+
+def test_control_c_after_sbatchs_answer_names_the_job(controller: Desk) -> None:
+    plan(controller, "accept-and-wait")
+    process = controller.start("submit", "./train.py")
+    wait_for(lambda: jobs(controller), "it is accepted")
+    run = the_run(controller)
+    lock = os.open(run, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # so that the job cannot be recorded yet
+    (controller.spool / "go").touch()
+    wait_for((run / "submissions/1.ended").exists, "sbatch has answered")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    os.close(lock)
+    assert (process.returncode, "was submitted as job 4711" in err) == (130, True), err
+    assert "Traceback" not in err
+    assert (status(controller)["state"], status(controller)["job_id"]) == ("PENDING", "4711")
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_a_job_too_many_is_cancelled_or_named(controller: Desk, is_confirmed: bool) -> None:
+    """Another process gave this submission up for lost and has queued job 4999: the record of that counts."""
+    plan(controller, "accept-too-late")
+    if not is_confirmed:
+        (controller.spool / "down").touch()
+    done = controller.type("submit", "./train.py")
+    ended = "so its job 4711 was cancelled" if is_confirmed else "and its own job 4711 could not be cancelled: "
+    assert (done.code, ended in done.err) == (1, True), done.err
+    assert (controller.spool / "scancel.args").exists() == is_confirmed
+    assert f"hpclaunch status {the_run(controller).name}" in done.err
 
 
 def kill_while_it_makes_the_run_directory(desk: Desk) -> None:

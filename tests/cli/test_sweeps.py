@@ -364,8 +364,10 @@ def test_an_array_that_slurm_would_refuse_is_refused_with_its_limit(site: Desk) 
     assert site.type("submit", "tune", "--sweep", "seed=1..500").code == 0
     done = site.type("submit", "tune", "--sweep", "seed=1..1002")
     assert done.code == 1
-    assert "MaxArraySize: an array of 1002 runs is larger than this Slurm accepts; allowed: at most 1001" in done.err
-    assert "MaxJobCount" in done.err
+    assert "MaxJobCount: an array of 1002 runs is larger than this Slurm accepts; allowed: at most 500 runs" in done.err
+    site.fake("scontrol", out="MaxArraySize            = 0\n")
+    done = site.type("submit", "tune", "--sweep", "seed=1,2")
+    assert (done.code, "MaxArraySize: this Slurm accepts no job arrays" in done.err) == (1, True)
 
 
 def test_a_dry_run_prints_the_script_that_is_submitted_and_says_how_many(site: Desk) -> None:

@@ -137,6 +137,34 @@ def test_a_job_from_elsewhere_takes_nothing_of_an_untrusted_project(desk: Desk, 
     assert not (desk.spool / "set-up").exists()
 
 
+def test_a_resumed_run_takes_nothing_new_of_an_untrusted_project(desk: Desk) -> None:
+    elsewhere = desk.write(str(desk.root / "elsewhere/run.sh"), "exit 3\n")
+    desk.type("submit", str(elsewhere), "--site", "local", "--wait")
+    (run,) = desk.project.glob("runs/*")
+    desk.write("hpclaunch.yaml", SETTINGS.format(desk.spool))
+    done = desk.type("resume", run.name, "--walltime", "10m")
+    assert (done.code, f"{desk.project} is not a trusted folder" in done.err) == (1, True), done.err
+    assert "environment.setup" in done.err
+    assert not (desk.spool / "set-up").exists()
+    assert desk.type("resume", run.name).code == 0  # its own script
+    assert desk.type("wait", run.name).code == 3
+    assert not (desk.spool / "set-up").exists()
+    desk.type("trust")
+    assert desk.type("resume", run.name, "--walltime", "10m").code == 0
+    assert desk.type("wait", run.name).code == 3
+    assert (desk.spool / "set-up").exists()
+
+
+def test_a_resumed_run_of_what_the_user_named_asks_nothing(desk: Desk) -> None:
+    desk.write("run.sh", "exit 3\n")
+    desk.write("hpclaunch.yaml", SETTINGS.format(desk.spool))
+    desk.type("submit", "./run.sh", "--site", "local", "--wait")
+    (run,) = desk.project.glob("runs/*")
+    done = desk.type("resume", run.name, "--walltime", "10m")
+    assert (done.code, "trusted" in done.err) == (0, False), done.err
+    desk.type("wait", run.name)
+
+
 def test_a_job_that_hides_a_bundled_one_is_not_what_the_user_named(desk: Desk) -> None:
     desk.write("jobs/cifar/job.yaml", "summary: x\ncommand: ['true']\n")
     done = desk.type("submit", "cifar", "--site", "local")

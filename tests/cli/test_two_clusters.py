@@ -213,6 +213,16 @@ def test_the_run_of_a_cluster_that_is_gone_can_be_closed(alpha: Cluster, beta: C
     assert not [call for call in beta.calls() if len(call) > 1]
 
 
+def test_a_run_of_another_cluster_whose_end_is_known_is_not_closed(alpha: Cluster, beta: Cluster) -> None:
+    run = alpha.submit()
+    alpha.jobs(f"1|COMPLETED|{run}")
+    assert alpha.type("status", run.name).code == 0
+    before = (run / "states.jsonl").read_text()
+    done = beta.type("runs", "forget", run.name, "--yes")
+    assert (done.code, "has ended: it is" in done.err) == (1, True), done.err
+    assert (run / "states.jsonl").read_text() == before
+
+
 def test_two_clusters_of_one_name_are_told_apart_by_the_working_folder(cluster: Desk) -> None:
     one = Cluster(cluster, "linux")
     one.set_up("head1")
@@ -272,11 +282,11 @@ def test_the_run_of_another_user_is_shown_as_theirs_and_left_alone(alpha: Cluste
 def test_a_record_of_a_newer_version_is_one_clear_error(alpha: Cluster) -> None:
     run = alpha.submit()
     assert record(run)["format"] == 1
-    newer = json.dumps({**record(run), "format": 2})
+    newer = json.dumps({**record(run), "format": 3})
     (run / "run.json").write_text(newer)
     for words in (["status"], ["cancel"], ["logs"], ["runs", "show"], ["runs", "forget", "--yes"]):
         done = alpha.type(*words, run.name)
-        assert (done.code, done.err.count("a newer hpclaunch wrote this record: it has format 2")) == (1, 1), done.err
+        assert (done.code, done.err.count("a newer hpclaunch wrote this record: it has format 3")) == (1, 1), done.err
     assert f"skipped 1 run that a newer hpclaunch wrote: {run}" in alpha.type("status").err
     assert alpha.type("runs", "rebuild", "--json").json["forgotten"] == []
     assert (run / "run.json").read_text() == newer

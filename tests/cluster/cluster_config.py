@@ -40,6 +40,7 @@ class Options:
     partitions: tuple[str, ...] = ("batch", "debug")
     accounting: bool = True
     preempt: bool = True
+    max_array_size: int = 100_001
     slot: int = 1  # clusters beside each other differ in root, name and slot: each slot has its own network and ports
     share: str = ""  # a folder below /tmp that the nodes shall see all the same, such as this checkout
 
@@ -134,6 +135,7 @@ def _values(options: Options) -> dict[str, str | int]:
         "node_addresses": f"{subnet(options.slot)}.[1-{options.nodes}]",
         "processors": _processors(options.cpus),
         "memory": options.memory,
+        "max_array_size": options.max_array_size,
         "gres": f"Gres=gpu:a100:{options.gpus}" if options.gpus else "",
         "preemption": _preemption(options.preempt),
         "accounting": _accounting(options),

@@ -53,7 +53,8 @@ class Table:
 
 def spec_of(request: dict[str, Any]) -> JobSpec:
     typed = {"target": "cifar", "account": "m1234", "accept_unverified": True, **request["typed"]}
-    return planned(bundled_site(request["site"]), bundled_job("cifar"), **typed)
+    of_torch = typed.get("launcher") == "torchrun"  # which starts none of the jobs that train with Horovod
+    return planned(bundled_site(request["site"]), bundled_job("ddp" if of_torch else "cifar"), **typed)
 
 
 def table(request: dict[str, Any]) -> Table:

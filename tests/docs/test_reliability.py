@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.fuzz.parts import page_part, recorded
+from tests.mutants import page as mutants
+from tests.mutants import study
 from tests.reliability import read_part, table, with_rows, write_part
 
 BED = Path(__file__).resolve().parents[1] / "faults" / "bed"
@@ -39,6 +41,11 @@ def test_the_page_says_how_long_its_rows_took() -> None:
 def test_the_table_of_the_fuzzing_is_the_sum_of_the_results_file() -> None:
     assert read_part("fuzzing").strip() == page_part(recorded()).strip()
     assert "Tracebacks: 0. Too slow: 0. Crashes: 0." in read_part("fuzzing")
+
+
+def test_the_figures_of_the_mutants_are_counted_from_the_results_file() -> None:
+    part = mutants.page_part([*study.recorded().values()], mutants.named_equivalent())
+    assert read_part("mutants").strip() == part.strip()
 
 
 def test_a_row_takes_the_place_of_an_older_one_of_the_same_fault(tmp_path: Path) -> None:

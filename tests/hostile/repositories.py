@@ -383,6 +383,35 @@ def data_from_the_job(r: Repository) -> None:
     r.write("jobs/mine/job.yaml", {**JOB, "data": data, "secret_env": ["HOME", "LD_PRELOAD"]})
 
 
+def slow_list_of_ignored_files(r: Repository) -> None:
+    for folder in ("", "jobs/mine/"):
+        r.write(f"{folder}.hpclaunchignore", "\n".join(["*a" * 60 + "b", "**/" * 400 + "x", "[" * 2_000, "!"]))
+        r.write(f"{folder}{'a' * 250}", "")
+
+
+def pipes_as_lists_of_files(r: Repository) -> None:
+    """What tells which files are code: git's index, and the lists of ignored files."""
+    r.committed()
+    (r.folder / ".git/index").unlink()
+    os.mkfifo(r.folder / ".git/index")
+    for folder in (r.folder, r.folder / "jobs/mine"):
+        os.mkfifo(folder / ".hpclaunchignore")
+
+
+def false_lists_of_files(r: Repository) -> None:
+    """An index that names files elsewhere, and a place of the repository that leads there."""
+    names = [b"../../home/.bashrc", b"/etc/passwd", b"train.py/../../../x", b"\xff" * 300, b""]
+    entries = b"".join(
+        entry + b"\0" * (8 - len(entry) % 8)
+        for name in names
+        for entry in [b"\0" * 24 + b"\0\0\x81\xa4" + b"\0" * 32 + bytes([0, min(len(name), 255)]) + name]
+    )
+    r.write("elsewhere/index", b"DIRC\0\0\0\2\0\0\0\5" + entries + b"\0" * 20)
+    r.write(".git", "gitdir: elsewhere\n")
+    os.symlink("/", r.folder / "everything")
+    os.symlink("/proc/kmsg", r.folder / "kernel.py")
+
+
 ALL: tuple[Callable[[Repository], None], ...] = (
     *(fsmonitor, filters, hooks, transports, git_elsewhere),
     *(settings_with_set_up, settings_with_variables, settings_with_python, settings_with_a_venv),
@@ -393,4 +422,5 @@ ALL: tuple[Callable[[Repository], None], ...] = (
     *(request_of_elsewhere, links_out_of_the_project, runs_that_are_a_link),
     *(huge_files, pipes, deep_yaml, deep_records, long_records, large_records, names_with_signs, many_folders),
     *(modules_of_python, settings_of_libraries),
+    *(slow_list_of_ignored_files, pipes_as_lists_of_files, false_lists_of_files),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def left(run: Path, start: str, claim: str = "", **marks: str) -> None:
     attempt.mkdir(parents=True, exist_ok=True)
     for name, text in marks.items():
         (attempt / name.replace("_", "-")).write_text(f"{text}\n")
+
+
+def variables_of(job: str, restart: int) -> dict[str, str]:
+    """What Slurm sets in a job, or in a task ARRAY_TASK of an array."""
+    array, _, task = job.partition("_")
+    of_task = {"HPCLAUNCH_ARRAY_DIR": "/a", "SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": task} if task else {}
+    return {"SLURM_JOB_ID": array, "SLURM_RESTART_COUNT": str(restart), **of_task}
 
 
 def test_the_first_start_takes_the_directory(tmp_path: Path) -> None:
@@ -100,8 +108,26 @@ def test_after_a_failure_the_next_start_takes_the_directory(tmp_path: Path, answ
 def test_a_requeued_job_keeps_the_directory_whatever_its_last_start_left(tmp_path: Path) -> None:
     left(tmp_path, "7.0", exit_code="75")
     assert claimed(tmp_path, "7.1", "squeue() { exit 1; }") == (0, "")
-    left(tmp_path, "7.1", claim=(tmp_path / "claims/2").read_text().strip(), exit_code="0")
+    left(tmp_path, "7.1", claim=(tmp_path / "claims/2").read_text().strip(), exit_code="3")
     assert claimed(tmp_path, "7.2", "squeue() { exit 1; }") == (0, "")
+
+
+@pytest.mark.parametrize("job", ["7", "7_1"])
+def test_a_job_that_is_queued_again_after_it_completed_starts_nothing_and_ends_with_0(tmp_path: Path, job: str) -> None:
+    """As Slurm 24.11 queues it: a failure would replace its state COMPLETED."""
+    left(tmp_path, f"{job}.1", exit_code="0")
+    for restart in (2, 3):
+        done = with_library("begin slurm; echo begun", HPCLAUNCH_RUN_DIR=str(tmp_path), **variables_of(job, restart))
+        assert (done.returncode, done.stdout) == (0, "")
+        assert f"nothing was started: job {job} has completed this run" in done.stderr
+        assert f"To start this one again anyway: rm -r {tmp_path}/claims" in done.stderr
+    assert claims(tmp_path) == os.listdir(tmp_path / "attempts") == [f"{job}.1"]
+
+
+def test_a_completed_job_that_is_queued_again_by_hand_starts_without_its_claims(tmp_path: Path) -> None:
+    left(tmp_path, "7.0", exit_code="0")
+    shutil.rmtree(tmp_path / "claims")
+    assert claimed(tmp_path, "7.1", SILENT) == (0, "")
 
 
 def test_a_requeued_job_that_another_start_has_followed_is_refused(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ def asked_of_slurm(folder: Path, squeue: int, scontrol: int, word: str = "RUNNIN
     (folder / "bin").mkdir()
     (folder / "run/code").mkdir(parents=True)
     job = a_job(restarts=5, command=("bash", "-c", "exit 75"))
-    spec = planned(job=job, context=replace(CONTEXT, run_dir=str(folder / "run"), cwd=str(folder)), **typed)
+    spec = planned(
+        job=job, context=replace(CONTEXT, run_dir=str(folder / "run"), cwd=str(folder)), tasks_per_node=1, **typed
+    )
     programs = {
         "srun": '#!/bin/bash\nwhile [ "$1" != bash ]; do shift; done\nexec "$@"\n',
         "sleep": SLEEP.format(folder=folder),
@@ -103,3 +105,49 @@ def test_a_site_says_how_a_job_goes_on(tmp_path: Path, way: str, asked: str, sai
     )
     assert done.stdout == asked
     assert said in done.stderr
+
+
+# Rank 0 and rank 1 of a launcher that ends with 0 whatever becomes of them, as mpirun of Open MPI 5 does.
+ENDS_WITH_0 = """
+scontrol() { echo "scontrol $*" >> asked; echo "JobId=7 PreemptTime=$PREEMPTED Restarts=0"; }
+squeue() { echo RUNNING; }
+launcher() {
+  trap 'exit 0' TERM
+  for N in $ENDED; do N=$N "$@"; done
+  [ -z "$SIGNAL" ] || { kill -s "$SIGNAL" $$; while :; do sleep 0.05; done; }
+}
+rank() { rank_log "$N"; }
+begin slurm restarts=$RESTARTS restart_by=requeue
+launch launcher
+finish
+"""
+ASKED = "scontrol --oneliner show job 7\n"
+
+
+@pytest.mark.parametrize(
+    ("ended", "known", "code", "asked"),
+    [
+        ("1 0", {"PREEMPTED": "2026-11-23T05:00:00"}, 0, ""),
+        ("1 0", {"SIGNAL": "TERM"}, 0, ""),
+        ("", {"PREEMPTED": "2026-11-23T05:00:00"}, 143, f"{ASKED}{ASKED}scontrol requeue 7\n"),
+        ("1", {"PREEMPTED": "2026-11-23T05:00:00"}, 143, f"{ASKED}{ASKED}scontrol requeue 7\n"),
+        ("", {"PREEMPTED": "2026-11-23T05:00:00", "RESTARTS": "0"}, 143, ASKED),
+        ("", {"SIGNAL": "TERM"}, 143, ASKED),
+        ("", {}, 0, ASKED),
+    ],
+    ids=["completed", "told, completed", "preempted", "preempted late", "no restarts", "cancelled", "unknown launcher"],
+)
+def test_a_launchers_0_is_believed_if_rank_0_ended_with_0_or_nobody_ended_it(
+    tmp_path: Path, ended: str, known: dict[str, str], code: int, asked: str
+) -> None:
+    (tmp_path / "job.sh").touch()
+    os.utime(tmp_path / "job.sh", (0, 0))
+    (tmp_path / "asked").touch()
+    told = {"PREEMPTED": "None", "RESTARTS": "3", "SIGNAL": "", **known}
+    done = with_library(
+        f"cd {tmp_path}\n{ENDS_WITH_0}", HPCLAUNCH_RUN_DIR=str(tmp_path), SLURM_JOB_ID="7", ENDED=ended, **told
+    )
+    assert (done.returncode, (tmp_path / "asked").read_text()) == (code, asked), done.stderr
+    assert (tmp_path / "attempts/7.0/exit-code").read_text() == f"{code}\n"
+    assert (tmp_path / "attempts/7.0/completed").exists() is ("0" in ended)
+    assert ("preempted; requeueing the job" in done.stderr) is ("requeue" in asked)

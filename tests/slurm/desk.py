@@ -137,8 +137,7 @@ class Desk:
 
     def submit(self, *arguments: str, env: Mapping[str, str] | None = None) -> Submitted:
         """hpclaunch submit ARGUMENTS, which must be accepted."""
-        target, *rest = arguments
-        done = self.run("submit", target, "--json", *rest, env=env)
+        done = self.run("submit", "--json", *arguments, env=env)
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         return Submitted(path=Path(told["run_dir"]), job_id=told["job_id"])

@@ -70,7 +70,7 @@ def wrong(desk: Desk, name: str, right: dict[str, Any], **keys: Any) -> None:
     folder = desk.folder / "site_configs"
     folder.mkdir(exist_ok=True)
     content = {**right, "origins": {}, "derived": {}, "unverified": {}, "sources": {}, "partitions": {}, **keys}
-    content["defaults"] = {**right["defaults"], "walltime": "00:10:00"}
+    content["defaults"] = {**right["defaults"], "walltime": "00:10:00", **keys.get("defaults", {})}
     content.pop("detect")
     (folder / f"{name}.yaml").write_text(json.dumps(content))
 
@@ -130,20 +130,32 @@ def test_doctor_names_what_is_wrong_with_the_site_file(elsewhere: Desk) -> None:
     gpu = {**right["node_types"]["gpu"], "gpu_type": "h100"}
     wrong(elsewhere, "bad-type", right, node_types={"gpu": gpu})
     wrong(elsewhere, "bad-log", right, folders={})
+    wrong(elsewhere, "bad-count", right, node_types={"gpu": {**right["node_types"]["gpu"], "gpus_per_node": 8}})
+    wrong(elsewhere, "bad-memory", right, node_types={"gpu": {**right["node_types"]["gpu"], "memory_gb": 512}})
+    wrong(elsewhere, "bad-partition", right, partitions={"wrok": {}, "quick": {}}, defaults={"partition": "wrok"})
     one = ("--nodes", "1", "--tasks-per-node", "1")
     asked = {
         "bad-mpi": ("--nodes", "1", "--tasks-per-node", "2"),
         "bad-gpus": one,
         "bad-type": one,
         "bad-log": (*one, "--runs-dir", f"/tmp/hpclaunch-{elsewhere.folder.name}"),
+        "bad-count": one,
+        "bad-memory": one,
+        "bad-partition": (*one, "--partition", "quick"),
     }
     with ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(lambda name: doctor(elsewhere, "--site", name, *asked[name]), asked))
-    mpi, gpus, kind, log = map(failures, reports)
+    mpi, gpus, kind, log, number, memory, partition = map(failures, reports)
     assert list(mpi) == ["MPI"] and "srun --mpi=none" in mpi["MPI"]
     assert list(gpus) == ["GPUs"] and "Slurm gave none" in gpus["GPUs"]
-    assert list(kind) == ["GPUs"] and "asks for GPUs of type h100, but Slurm has a100" in kind["GPUs"]
+    assert list(kind) == ["site file", "GPUs"] and "asks for GPUs of type h100, but Slurm has a100" in kind["GPUs"]
     assert list(log) == ["shared paths"]
+    assert number["site file"] == "node_types.gpu.gpus_per_node: Slurm has 2 GPUs in such a node, the file says 8"
+    assert memory["site file"] == "node_types.gpu.memory_gb: Slurm has 7 GB in such a node, the file says 512"
+    assert (
+        "partitions.wrok, defaults.partition: Slurm has no partition wrok; did you mean 'work'?"
+        in (partition["site file"])
+    )
 
 
 def test_row_23_code_and_training_reach_ranks_that_have_only_tensorflow_and_horovod(elsewhere: Desk) -> None:

@@ -86,7 +86,7 @@ def counter(desk: Desk) -> Desk:
     return desk
 
 
-def went_on(run: Submitted, signal: str, by_script: bool = True) -> None:
+def went_on(run: Submitted, signal: str) -> None:
     """Every rank saved once and went on from there, and the run completed."""
     text = notes(run)
     for rank in RANKS:
@@ -95,7 +95,7 @@ def went_on(run: Submitted, signal: str, by_script: bool = True) -> None:
         assert f"rank {rank} saved {saved[0]} on {signal}" in text
         assert f"rank {rank} start 1 at {saved[0]}\n" in text
         assert f"rank {rank} done\n" in text
-    assert not by_script or "saved; requeueing the job" in run.log()
+    assert "saved; requeueing the job" in run.log()
 
 
 def every_rank_is_heard(desk: Desk, run: Submitted) -> None:
@@ -103,7 +103,9 @@ def every_rank_is_heard(desk: Desk, run: Submitted) -> None:
     in_all = desk.run("logs", run.path.name).stdout.splitlines()
     for rank in RANKS:
         noted = [line for line in notes(run).splitlines() if line.startswith(f"rank {rank} ")]
-        assert desk.run("logs", run.path.name, "--rank", str(rank)).stdout.splitlines() == noted
+        own = desk.run("logs", run.path.name, "--rank", str(rank)).stdout.splitlines()
+        # The first rank to end lets mpirun end the others: bash says so of a Python that was ending by itself.
+        assert [line for line in own if line != "Terminated"] == noted
         assert [line for line in in_all if line.startswith(f"rank {rank} ")] == noted
 
 
@@ -171,7 +173,7 @@ def test_row_09_a_signal_before_the_job_begins_is_refused_and_the_usual_one_is_s
 
 
 def after_preemption(desk: Desk) -> dict[str, str]:
-    """Launcher -> the exit code of the program's second start, after which Slurm 24.11 itself queues it once more."""
+    """Launcher -> the exit code of the program's second start. Slurm 24.11 itself would start one that fails again."""
     return {"srun": "0" if desk.is_newer() else "3", "mpirun": "0"}
 
 
@@ -198,10 +200,17 @@ def test_row_08_a_preempted_run_saves_in_its_grace_and_goes_on(
     counter.wait(run)
     # Its own error is not taken for what the preemption before this start brought about.
     assert counter.ended(run) == ("FAILED 3:0" if after_preemption(counter)[launcher] == "3" else "COMPLETED 0:0")
-    assert "start 2" not in notes(run) or counter.is_newer()
-    # Slurm sends SIGTERM to srun's steps; the first ranks of Open MPI 4's mpirun are in none. That of Open MPI 5 kills
-    # ranks that are about to end, and ends with 0: then Slurm's own requeue starts the job again.
-    went_on(run, "SIG", by_script=launcher != "mpirun" or not counter.is_newer())
+    assert "start 2" not in notes(run)
+    # Slurm 24.11 queues the job once more after its second start, which has completed the run.
+    nothing_left = f"nothing was started: job {run.job_id} has completed this run"
+    assert (nothing_left in run.log()) is counter.is_newer()
+    # Slurm sends SIGTERM to srun's steps, and to the daemons of mpirun on the other nodes. Those of Open MPI 5 kill
+    # their ranks a quarter of a second later, saved or not.
+    if launcher == "mpirun" and counter.is_newer():
+        assert all(notes(run).count(f"rank {rank} {text}") == 1 for rank in RANKS for text in ("start 1 at", "done"))
+        assert "; requeueing the job" in run.log()
+    else:
+        went_on(run, "SIG")
 
 
 def test_row_10_where_the_site_requeues_nothing_the_script_submits_its_successor(counter: Desk) -> None:

@@ -30,9 +30,9 @@ exec env INSIDE_THE_BOX=yes "$@"
 # A torchrun that starts as many ranks as it is told to, and nothing else of PyTorch's.
 TORCHRUN = """#!/bin/bash
 printf '%s\\0' "$@" > "$HPCLAUNCH_RUN_DIR/torchrun-$SLURM_NODEID"
-while [ "$1" != --no-python ]; do
+while [ "$1" != --no_python ]; do
   case "$1" in
-    --nproc-per-node=*) here=${1#*=} ;;
+    --nproc_per_node=*) here=${1#*=} ;;
     --nnodes=*) nodes=${1#*=} ;;
   esac
   shift || exit 90
@@ -209,7 +209,7 @@ def test_torchrun_is_started_once_on_every_node_and_all_meet_at_one_place(desk: 
     calls = [file.read_text().split("\0")[:-1] for file in sorted(run.path.glob("torchrun-*"))]
     assert len(calls) == 2
     for call in calls:
-        assert call[:6] == ["--nnodes=2", "--nproc-per-node=2", "--rdzv-backend=c10d", "--no-python", "bash", "-c"]
+        assert call[:6] == ["--nnodes=2", "--nproc_per_node=2", "--rdzv_backend=c10d", "--no_python", "bash", "-c"]
     ranks = run.ranks()
     assert [rank["env"]["LOCAL_RANK"] for rank in ranks] == ["0", "1", "0", "1"]
     assert [rank["argv"] for rank in ranks] == [["two words"]] * 4

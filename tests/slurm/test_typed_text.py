@@ -156,6 +156,19 @@ def test_row_17_job_names_arrive_or_are_refused(desk: Desk, jobs: Jobs) -> None:
     assert set((desk.folder / FOLDER).iterdir()) == before
 
 
+def test_row_17_a_typed_command_runs_with_its_arguments(desk: Desk, jobs: Jobs) -> None:
+    (desk.folder / "probe.py").write_text(PROBE)
+    small = ("--nodes", "2", "--tasks-per-node", "1", "--gpus-per-node", "0", "--runs-dir", FOLDER)
+    run = desk.submit(*small, "--", "/usr/bin/python3", "probe.py", *HOSTILE)
+    named = desk.submit("hostname", *small)
+    desk.wait(run, named)
+    assert desk.ended(run) == "COMPLETED 0:0", run.log()
+    assert [rank["argv"] for rank in run.ranks()] == [HOSTILE, HOSTILE]
+    assert desk.ended(named) == "COMPLETED 0:0", named.log()
+    assert len({line for line in named.log().splitlines() if not line.startswith("hpclaunch: ")}) == 2
+    assert not list(desk.folder.rglob("sneaked-in"))
+
+
 @pytest.mark.parametrize("folder", ["back\\slash", "two\nlines", "\x1b[31m"])
 def test_row_27_a_run_directory_that_slurm_cannot_take_is_refused(desk: Desk, jobs: Jobs, folder: str) -> None:
     done = desk.run("submit", "typed", "--runs-dir", folder)

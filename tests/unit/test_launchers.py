@@ -63,7 +63,7 @@ def test_srun_asks_for_no_gpu_where_there_is_none(by: str) -> None:
 )
 def test_torchrun_is_one_task_on_every_node_that_starts_the_nodes_ranks(launch: Launch, step: str) -> None:
     command = f"srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=32 {step} {END} torchrun"
-    ranks = "--nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --no-python"
+    ranks = "--nnodes=2 --nproc_per_node=4 --rdzv_backend=c10d --no_python"
     assert torchrun(launch) == (*command.split(), *ranks.split())
 
 

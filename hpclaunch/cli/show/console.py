@@ -174,10 +174,10 @@ def _cell(text: str) -> str:
     return " ".join(_escape_controls(text).split("\n")).replace("\t", " ")
 
 
-def confirmed(question: str) -> bool:
-    """Ask a question on the terminal; without a terminal the answer is no."""
+def confirmed(question: str) -> bool | None:
+    """Ask a question on the terminal, and return whether the answer was yes; without a terminal return None."""
     if not streams.has_keyboard():
-        return False
+        return None
     say(question)
     try:
         return input().strip().lower() in ("y", "yes")

@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.cli.show.console import say, tell, warn, write, write_json
+from hpclaunch.cli.show.console import say, show_bytes, tell, warn, write, write_json
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import Cost, JobSpec, RunRecipe, Sweep, digits_of
 from hpclaunch.core.units import count, format_memory, format_walltime
+from hpclaunch.runs import Run, current_jobs
 
 if TYPE_CHECKING:
-    from hpclaunch.runs import Run
+    from hpclaunch.runs.snapshot import Snapshot
 
 _SUBMISSION_CHOICES = (
-    *("node type", "nodes", "tasks per node", "launcher", "strategy"),
+    *("node type", "nodes", "tasks per node", "launcher", "framework", "strategy"),
     *("account", "partition", "qos", "walltime", "memory", "data", "python"),
 )
 """The choices that a submission shows; the spec has all."""
@@ -44,6 +45,18 @@ def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> Non
     _show_declined(spec)
     for notice in (*spec.unverified, *notices):
         warn(notice)
+
+
+def show_code(found: Snapshot | None) -> None:
+    """Show which code the run takes along, by which rule, and what it leaves."""
+    if found is None:
+        return
+    what, why = f"{count(len(found.files), 'file')}, {show_bytes(found.size)}", found.rule
+    if found.in_place:
+        what, why = "in place", f"{found.folder}, as it is when the run begins"
+    elif found.left_out:
+        why += f"; {count(found.left_out, 'other file')} not copied"
+    say(f"  {'code':<15} {what:<24} ({why})")
 
 
 def _show_array(sweep: Sweep) -> None:
@@ -124,7 +137,11 @@ def show_submitted(run: Run, more: str = "") -> None:
 
 
 def _submission_message(run: Run) -> str:
-    return f"submitted {run.label} as job {run.job_id} at {run.site}" if run.job_id else str(run.path)
+    if not run.job_id:
+        return str(run.path)
+    jobs = current_jobs(run) if run.offsets else [run.job_id]
+    noun = "job" if len(jobs) == 1 else "jobs"
+    return f"submitted {run.label} as {noun} {', '.join(jobs)} at {run.site}"
 
 
 def show_next(run: Run) -> None:

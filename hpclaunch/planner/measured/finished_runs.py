@@ -128,10 +128,7 @@ def _finished_run(run: Run, job: Job) -> Finished | None:
         raise _refusal(f"ended with exit code {max(codes.values())}")
     if not done:
         return None
-    try:
-        found = measured(run, job)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        raise _refusal("its record is damaged") from None
+    found = measured(run, job)
     point = found.point
     if point is None or len(found.rates) - WARM_UP < FEWEST_EPOCHS or found.steps < FEWEST_STEPS:
         raise _refusal(f"has fewer than {FEWEST_EPOCHS} epochs and {FEWEST_STEPS} steps after the first epoch")

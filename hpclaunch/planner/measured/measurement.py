@@ -70,7 +70,18 @@ class MeasuredRun:
 
 
 def measured(run: Run, job: Job) -> MeasuredRun:
-    """Return the measurements of a run. Raises Refused if it is not a run of this job, or has no batch size."""
+    """Return the measurements of a run.
+
+    Raises Refused if it is not a run of this job, has no batch size, or has files that hpclaunch has not written so.
+    """
+    try:
+        return _read_measurements(run, job)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        what, next_step = "its record is damaged", "choose another run: hpclaunch runs list"
+        raise Refused(Fault(where=str(run.path), what=what, next=next_step)) from None
+
+
+def _read_measurements(run: Run, job: Job) -> MeasuredRun:
     spec = run.spec()
     layout, command = spec.get("layout"), spec.get("command")
     if run.name != job.name or not isinstance(layout, dict) or not isinstance(command, list):
@@ -193,7 +204,10 @@ def _step_spread(epochs: Sequence[dict[str, Any]], ranks: int) -> float | None:
 
 
 def _positive_number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
+    try:
+        return float(value) if isinstance(value, int | float) and 0 < value < math.inf else None
+    except OverflowError:  # a whole number of hundreds of digits
+        return None
 
 
 def _noise(events: Sequence[dict[str, Any]]) -> Noise | None:

@@ -52,24 +52,38 @@ def cancelled_while_waiting(gone: Iterable[Run], accounted: Mapping[str, Status]
     return {run.job_id: NEVER_BEGUN for run in missing}
 
 
-def objections(spec: JobSpec) -> list[Fault]:
-    """Return why Slurm would refuse an array of this size; nothing if scontrol does not answer.
+def largest_array() -> int | None:
+    """Return how many tasks, numbered from 0, one array may have; None if scontrol does not answer.
 
-    The highest index is below MaxArraySize (1001 unless the site says otherwise), and every task counts towards
-    MaxJobCount, above which sbatch waits instead of refusing (slurm.conf manual).
+    The highest index is below MaxArraySize (1001 unless the site says otherwise), and max_array_tasks among the
+    SchedulerParameters may allow fewer tasks (slurm.conf manual).
+    """
+    fields = configuration()
+    fewer = re.search(r"(?:^|,)max_array_tasks=([0-9]{1,18})(?:,|$)", fields.get("SchedulerParameters", ""))
+    sizes = [_limit(fields, "MaxArraySize"), int(fewer[1]) if fewer else None]
+    return min((size for size in sizes if size), default=None)
+
+
+def _limit(fields: Mapping[str, str], name: str) -> int | None:
+    text = fields.get(name, "")
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+def objections(spec: JobSpec) -> list[Fault]:
+    """Return why Slurm would refuse an array; nothing if scontrol does not answer.
+
+    An array above MaxArraySize is divided. Every task counts towards MaxJobCount, above which sbatch waits instead of
+    refusing (slurm.conf manual).
     """
     if spec.sweep is None:
         return []
-    fields = configuration()
-    named = {name: fields.get(name, "") for name in ("MaxArraySize", "MaxJobCount")}
-    limits = {name: int(text) for name, text in named.items() if _NUMBER.fullmatch(text)}
-    faults = []
-    for name, number in limits.items():
-        if 0 < number < spec.sweep.count:
-            what = f"an array of {spec.sweep.count} runs is larger than this Slurm accepts"
-            next_step = "sweep fewer values, in several submissions"
-            faults.append(Fault(where=name, what=what, allowed=f"at most {number} runs", next=next_step))
-    if limits.get("MaxArraySize") == 0:
+    fields, faults = configuration(), []
+    most = _limit(fields, "MaxJobCount")
+    if most and most < spec.sweep.count:
+        what = f"an array of {spec.sweep.count} runs is larger than this Slurm accepts"
+        next_step = "sweep fewer values, in several submissions"
+        faults.append(Fault(where="MaxJobCount", what=what, allowed=f"at most {most} runs", next=next_step))
+    if _limit(fields, "MaxArraySize") == 0:
         faults.append(
             Fault(where="MaxArraySize", what="this Slurm accepts no job arrays", next="submit each run with --set")
         )

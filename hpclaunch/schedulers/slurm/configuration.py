@@ -1,4 +1,4 @@
-"""Slurm's configuration, and the identity of the cluster that its programs ask; scontrol is called once."""
+"""Slurm's configuration, and the identity of the cluster that its programs ask; each question is asked once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from hpclaunch.schedulers import ClusterIdentity
-from hpclaunch.schedulers.slurm.programs import ask, down_controllers
+from hpclaunch.schedulers.slurm.programs import ask, cluster_key, down_controllers
 
 _FIELD = re.compile(r"^([A-Za-z_]+(?:\[[0-9]+\])?)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
 _CONTROLLER = re.compile(r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)")
 """Since Slurm 18.08 each controller has its own line: ``SlurmctldHost[0] = HOST(ADDRESS)`` (scontrol's show_config)."""
-_CHOOSING = ("PATH", "SLURM_CONF", "SLURM_CLUSTERS")
-"""The variables that decide which cluster Slurm's programs ask."""
+
+
+_NAME_SECONDS = 15
+"""The longest time for a question to a cluster that may not be the run's; its controller may be down."""
 
 
 class _Silent(Exception):
@@ -25,7 +27,7 @@ class _Silent(Exception):
 def configuration() -> Mapping[str, str]:
     """Return the fields of ``scontrol show config``; none if scontrol does not answer, and then it is asked again."""
     try:
-        return _ask_configuration(tuple(os.environ.get(name) for name in _CHOOSING))
+        return _ask_configuration(cluster_key())
     except _Silent:
         return MappingProxyType({})
 
@@ -53,3 +55,20 @@ def cluster() -> ClusterIdentity:
 
         name = cluster_name(os.environ)
     return ClusterIdentity(name=name, controllers=tuple(host for host in hosts if host and host != "(null)"))
+
+
+def cluster_name() -> str:
+    """Return the name of the cluster that answers here, with one call of scontrol; empty if there is no answer."""
+    try:
+        return _ask_name(cluster_key())
+    except _Silent:
+        return ""
+
+
+@lru_cache(maxsize=4)
+def _ask_name(_choosing: tuple[str | None, ...]) -> str:
+    answer = ask(["scontrol", "show", "config"], seconds=_NAME_SECONDS)
+    if not answer.ok:
+        raise _Silent
+    fields: dict[str, str] = dict(_FIELD.findall(answer.text))
+    return fields.get("ClusterName", "")

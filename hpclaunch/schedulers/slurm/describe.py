@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hpclaunch.core.errors import Fault, SchedulerError
@@ -21,20 +22,25 @@ def answers(user: str) -> Answers:
     if not config.ok:
         what = f"Slurm does not describe this cluster: scontrol {config.words}"
         raise SchedulerError(Fault(where="scontrol", what=what, next="log in to the cluster, or wait for slurmctld"))
-    nodes = _text("scontrol", "show", "node", "--all", "--oneliner")
-    sinfo = "" if nodes.strip() else _text("sinfo", "--noheader", "--Node", "--all", f"--format={SINFO_FORMAT}")
+    shown = nodes_and_partitions()
     accounting = bool(settings(config.text).get("AccountingStorageType", "").endswith("slurmdbd"))
     mpi = ask(["srun", "--mpi=list"])
-    return Answers(
+    return replace(
+        shown,
         config=config.text,
-        partitions=_text("scontrol", "show", "partition", "--all", "--oneliner"),
-        nodes=nodes,
-        sinfo=sinfo,
         qos=_text("sacctmgr", "--parsable2", "show", "qos") if accounting else "",
         associations=_text("sacctmgr", "--parsable2", "show", "associations", f"user={user}") if accounting else "",
         mpi=f"{mpi.text}\n{mpi.messages}",  # before Slurm 21.08 srun lists them as messages
         gres_conf=_gres_conf(config.text),
     )
+
+
+def nodes_and_partitions() -> Answers:
+    """Return what Slurm shows of these alone. Where users may not list the nodes, sinfo does."""
+    nodes = _text("scontrol", "show", "node", "--all", "--oneliner")
+    sinfo = "" if nodes.strip() else _text("sinfo", "--noheader", "--Node", "--all", f"--format={SINFO_FORMAT}")
+    partitions = _text("scontrol", "show", "partition", "--all", "--oneliner")
+    return Answers(partitions=partitions, nodes=nodes, sinfo=sinfo)
 
 
 def _text(*command: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from hpclaunch.core import waiting
@@ -12,6 +14,12 @@ from hpclaunch.core.records import record
 
 _SECONDS = 60
 _PING_SECONDS = 4
+_FRESH_SECONDS = 5
+"""How long a controller counts as reached: the steps of one submission ask in turn."""
+_CHOOSING = ("PATH", "SLURM_CONF", "SLURM_CLUSTERS")
+"""The variables that decide which cluster Slurm's programs ask."""
+_reached: dict[tuple[str | None, ...], float] = {}
+"""When a controller was not down, for each cluster that was asked (seconds of the monotonic clock)."""
 _PING = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (\w+)$", re.MULTILINE)
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
@@ -77,15 +85,26 @@ def _run(
     return process.returncode, output, complaints
 
 
+def cluster_key() -> tuple[str | None, ...]:
+    """Return what decides which cluster Slurm's programs ask."""
+    return tuple(os.environ.get(name) for name in _CHOOSING)
+
+
 def down_controllers() -> str:
     """Return the controllers' host names if Slurm itself reports that all of them are down; else an empty text.
 
     ``scontrol ping`` says so in milliseconds, where other programs try again for MessageTimeout (10 to 100 s). If it
-    is silent or missing, nothing is known, and the answer is empty.
+    is silent or missing, nothing is known, and the answer is empty. Such an answer counts for five seconds.
     """
+    cluster = cluster_key()
+    if time.monotonic() - _reached.get(cluster, -math.inf) < _FRESH_SECONDS:
+        return ""
     answer = ask(["scontrol", "ping"], seconds=_PING_SECONDS)
     states = _PING.findall(answer.text)
-    return ", ".join(host for host, _ in states) if {state for _, state in states} == {"DOWN"} else ""
+    if {state for _, state in states} == {"DOWN"}:
+        return ", ".join(host for host, _ in states)
+    _reached[cluster] = time.monotonic()
+    return ""
 
 
 def leaking(environment: Mapping[str, str]) -> list[str]:

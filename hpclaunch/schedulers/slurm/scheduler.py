@@ -9,26 +9,32 @@ from typing import TYPE_CHECKING
 
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.runs import Run
+from hpclaunch.runs import Run, current_jobs
 from hpclaunch.schedulers import Estimate, Status
+from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
-from hpclaunch.schedulers.slurm.configuration import cluster
-from hpclaunch.schedulers.slurm.programs import ask, leaking
+from hpclaunch.schedulers.slurm.configuration import cluster, cluster_name
+from hpclaunch.schedulers.slurm.programs import ask, down_controllers, leaking
 from hpclaunch.schedulers.slurm.reasons import explain
 from hpclaunch.schedulers.slurm.submit import search, submit
 
 if TYPE_CHECKING:
+    from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
+    from hpclaunch.sites.describe.comparison import Comparison
     from hpclaunch.sites.describe.draft import Described, Here
 
 __all__ = [
     "cancel",
     "cancel_command",
     "cluster",
+    "cluster_name",
+    "compare",
     "describe",
     "estimate",
     "explain",
     "gpu_types",
+    "largest_array",
     "longest_walltime",
     "mpi_types",
     "objections",
@@ -97,7 +103,8 @@ def cancel(runs: Sequence[Run]) -> list[str]:
 
 def cancel_command(run: Run) -> str:
     """Return the command that cancels a run."""
-    return f"hpclaunch cancel {run.label} (or: scancel {run.job_id})"
+    jobs = current_jobs(run) if run.tasks else [run.job_id]
+    return f"hpclaunch cancel {run.label} (or: scancel {' '.join(jobs)})"
 
 
 def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
@@ -152,3 +159,11 @@ def describe(here: Here) -> Described:
         what = "Slurm shows you no node in any partition, so there is nothing to describe"
         raise SchedulerError(Fault(where="scontrol show node, sinfo", what=what, next="ask the site's staff"))
     return described
+
+
+def compare(site: Site) -> Comparison | None:
+    """Return where a site file differs from Slurm's partitions and nodes; None if Slurm does not answer."""
+    from hpclaunch.schedulers.slurm.describe import nodes_and_partitions
+    from hpclaunch.sites.describe.comparison import compare as compare_with
+
+    return None if down_controllers() else compare_with(site, nodes_and_partitions())

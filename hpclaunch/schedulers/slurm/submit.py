@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, Refused, SchedulerError, Unanswered
 from hpclaunch.runs import JOB_ID, Run, leases, write_text
+from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import Search
 from hpclaunch.schedulers.slurm.programs import ask, down_controllers, leaking
 from hpclaunch.schedulers.slurm.reasons import subject_of
@@ -63,10 +64,12 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> s
 def _queued_earlier(run: Run) -> str:
     """Return a job of an earlier submission that was called NOT_SUBMITTED; an empty text if there is none.
 
-    Raises SchedulerError if Slurm does not say.
+    So is the successor that the script of the last job asked for without getting an answer. Raises SchedulerError if
+    Slurm does not say.
     """
     lease = leases.newest(run.path)
-    if lease is None or lease.before != leases.NOT_SUBMITTED:
+    is_doubtful = lease is not None and lease.before == leases.NOT_SUBMITTED
+    if not is_doubtful and (not run.earlier or successor_of(run, run.earlier[-1]) != ""):
         return ""
     found = search([run])
     if not found.answered:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.limits import Limits
 from hpclaunch.config.provenance import Value, values
 from hpclaunch.config.site import HEAD, OURS, LauncherOptions, Launchers, NodeType, Site
@@ -201,6 +202,12 @@ def _launchers(site: Site, remaining: _RemainingValues) -> list[Row]:
     ]
 
 
+def _frameworks(site: Site, remaining: _RemainingValues) -> list[Row]:
+    return [
+        Row(label=name, pieces=tuple(remaining.take(f"frameworks.{name}", Environment))) for name in site.frameworks
+    ]
+
+
 def _notes(site: Site, remaining: _RemainingValues) -> list[Row]:
     """Return a row for each note; all have the same sources, which follow the last one."""
     pieces = remaining.take("", Site, "notes")
@@ -216,6 +223,7 @@ _SPECIAL_SECTIONS: dict[str, Callable[[Site, _RemainingValues], list[Row]]] = {
     "Partitions": _partitions,
     "QOS": _qos,
     "Launchers": _launchers,
+    "Frameworks": _frameworks,
     "Notes": _notes,
 }
 """Sections with rows for names that the file's author chose (node types, partitions, …), not for fields."""

@@ -58,7 +58,7 @@ def describe(answers: Answers, here: Here) -> Described | None:
     if qos:
         draft.add("qos", qos, SLURM)
     add_gpu_option(draft, cluster)
-    add_launcher(draft, mpi_types(answers.mpi), config.get("MpiDefault", ""))
+    add_launcher(draft, mpi_types(answers.mpi), config.get("MpiDefault", ""), here)
     add_container(draft, here)
     add_environment(draft, here)
     add_folders(draft, config)

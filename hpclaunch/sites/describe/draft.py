@@ -35,8 +35,9 @@ class Here:
     """What is known of this machine. ``today`` as YYYY-MM-DD.
 
     ``known_cluster``: the ClusterName that detection reads here. ``python``: the interpreter that runs hpclaunch, if it
-    has TensorFlow and Horovod. ``runtimes``: the container runtimes. ``module_setup``: the variable that shows that
-    the shell has environment modules.
+    has TensorFlow and a Horovod that MPI can start; else ``python_lacks`` may say what it has not. ``runtimes``: the
+    container runtimes; ``launchers``: the MPI launchers on PATH. ``module_setup``: the variable that shows that the
+    shell has environment modules.
     """
 
     user: str
@@ -45,7 +46,9 @@ class Here:
     hostname: str = ""
     known_cluster: str = ""
     python: str = ""
+    python_lacks: str = ""
     runtimes: tuple[str, ...] = ()
+    launchers: tuple[str, ...] = ()
     module_setup: str = ""
     today: str = "undated"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpclaunch.core.units import count
-from hpclaunch.sites.describe.answers import Fields, gpu_files, numbers
+from hpclaunch.sites.describe.answers import gpu_files, numbers
 from hpclaunch.sites.describe.draft import SLURM, Cluster, Draft
 from hpclaunch.sites.describe.node_types import NodeGroup
 from hpclaunch.sites.describe.partitions import Member
@@ -40,7 +40,7 @@ def _node_type_values(cluster: Cluster, group: NodeGroup, partition: str) -> Mem
     """Return the keys of a node type; one is left out where the site file's own default says the same."""
     first, (gpu_type, gpus) = group.nodes[0], group.gpu
     use = f"GPU node, {gpus} x {gpu_type or 'GPU'}" if gpus else "CPU node"
-    memory_gb = max(1, group.memory // 1024)
+    memory_gb = max(1, _usable_memory(cluster, group) // 1024)
     values: Member = {
         "title": f"{use}, {count(group.cores, 'core')}, {memory_gb} GB",
         "nodes": len(group.nodes),
@@ -76,6 +76,12 @@ def _usable_cores(cluster: Cluster, group: NodeGroup) -> int:
     return usable
 
 
+def _usable_memory(cluster: Cluster, group: NodeGroup) -> int:
+    """Return the MB of a node that a job may have: no more than its usual partition allows (MaxMemPerNode)."""
+    own, general = (fields.get("MaxMemPerNode", "") for fields in (cluster.home_fields(group), cluster.config))
+    return min([group.memory, *(most for most in numbers([own, general])[:1] if most)])
+
+
 def add_memory_gaps(draft: Draft, cluster: Cluster) -> None:
     """Add a gap where a job without --mem gets only a part of the node's memory (DefMemPer… of slurm.conf)."""
     if "MEMORY" not in cluster.config.get("SelectTypeParameters", "").upper():
@@ -84,18 +90,21 @@ def add_memory_gaps(draft: Draft, cluster: Cluster) -> None:
         fields = cluster.home_fields(group)
         if group.gpu[1] and "DefMemPerGPU" in fields.get("JobDefaults", ""):
             continue  # such a job gets memory with every GPU
-        _add_memory_gap(draft, group, fields, cluster.config)
+        _add_memory_gap(draft, cluster, group)
 
 
-def _add_memory_gap(draft: Draft, group: NodeGroup, fields: Fields, config: Fields) -> None:
+def _add_memory_gap(draft: Draft, cluster: Cluster, group: NodeGroup) -> None:
     """Add the gap if the default memory of a whole node's job is below 90 % of the node's."""
-    cpus = min(node.usable_cpus for node in group.nodes)
-    for key, times in (("DefMemPerCPU", cpus), ("DefMemPerNode", 1)):
-        # The partition's default stands above the cluster's.
-        share = next(iter(numbers([fields.get(key, ""), config.get(key, "")])), 0)
-        if 0 < share * times < group.memory * 0.9:
-            why = f"with {key}={share} a job that asks for no memory gets {share * times} of {group.memory} MB"
-            draft.add_gap(f"node_types.{group.name}.request_memory", why, f"request_memory: {group.memory}M")
+    cpus, most = min(node.usable_cpus for node in group.nodes), _usable_memory(cluster, group)
+    # A default of the partition, of either kind, replaces that of the cluster.
+    for place in (cluster.home_fields(group), cluster.config):
+        for key, times in (("DefMemPerCPU", cpus), ("DefMemPerNode", 1)):
+            share = next(iter(numbers([place.get(key, "")])), 0)
+            if not share:
+                continue
+            if share * times < most * 0.9:
+                why = f"with {key}={share} a job that asks for no memory gets {share * times} of {most} MB"
+                draft.add_gap(f"node_types.{group.name}.request_memory", why, f"request_memory: {most}M")
             return
 
 

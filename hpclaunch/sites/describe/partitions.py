@@ -41,11 +41,22 @@ def partitions_of(
         if not here or (fields.get("RootOnly") == "YES" and not person.is_root):
             continue
         own = _own_limits(fields, here, {group.name: len(group.nodes) for group in groups}, config)
-        reasons = _reasons(fields, records, person, config)
+        reasons = _reasons(fields, person)
+        is_usual = fields.get("Default") == "YES" and not reasons
+        reasons += [_PREEMPTIBLE] if _preemptible(fields, _rivals(fields, records, groups), config) else []
         found[name] = _merge_limits(own, limits.get(fields.get("QoS", ""), {}))
         if reasons:
-            found[name] |= {"only_if_asked": True, "note": "; ".join(reasons)}
+            # A job that names no partition gets the default one anyway, so it may always be chosen.
+            found[name] |= ({} if is_usual else {"only_if_asked": True}) | {"note": "; ".join(reasons)}
     return found
+
+
+def _rivals(fields: Fields, records: Sequence[Fields], groups: Sequence[NodeGroup]) -> list[Fields]:
+    """Return the other partitions that have nodes of this one: only their jobs can take them away."""
+    name = fields["PartitionName"]
+    places = [node.partitions for group in groups for node in group.nodes if name in node.partitions]
+    sharing = {partition for place in places for partition in place}
+    return [other for other in records if other["PartitionName"] in sharing]
 
 
 def _own_limits(
@@ -72,7 +83,7 @@ def _own_limits(
     return limits
 
 
-def _reasons(fields: Fields, records: Sequence[Fields], person: Person, config: Mapping[str, str]) -> list[str]:
+def _reasons(fields: Fields, person: Person) -> list[str]:
     """Return why a job should use the partition only if the user names it."""
     state = fields.get("State", "UP")
     reasons = [f"its state is {state}"] if state != "UP" else []
@@ -90,8 +101,6 @@ def _reasons(fields: Fields, records: Sequence[Fields], person: Person, config: 
     allowed = names_in(fields.get("AllowQos", "ALL"))
     if allowed and person.default_qos not in allowed:
         reasons.append(f"only with --qos {' or '.join(allowed)}")
-    if _preemptible(fields, records, config):
-        reasons.append("jobs of other partitions can preempt its jobs")
     return reasons
 
 
@@ -99,11 +108,14 @@ def _membership_reasons(noun: str, allowed: Sequence[str], mine: frozenset[str])
     return [f"only for the {noun} {', '.join(allowed)}"] if allowed and not mine & set(allowed) else []
 
 
-def _preemptible(fields: Fields, records: Sequence[Fields], config: Mapping[str, str]) -> bool:
-    """Whether another partition has priority and may take its nodes (PreemptType in the manual of slurm.conf)."""
+_PREEMPTIBLE = "jobs of other partitions can preempt its jobs"
+
+
+def _preemptible(fields: Fields, rivals: Sequence[Fields], config: Mapping[str, str]) -> bool:
+    """Whether a partition with some of its nodes has priority (PreemptType in the manual of slurm.conf)."""
     if config.get("PreemptType") != "preempt/partition_prio" or fields.get("PreemptMode", "OFF") == "OFF":
         return False
-    tiers = [numbers([other.get("PriorityTier", "")]) for other in records]
+    tiers = [numbers([other.get("PriorityTier", "")]) for other in rivals]
     mine = numbers([fields.get("PriorityTier", "")])
     return bool(mine) and any(tier and tier[0] > mine[0] for tier in tiers)
 
@@ -118,7 +130,9 @@ def qos_of(rows: Sequence[Fields], person: Person, config: Mapping[str, str]) ->
             continue
         found[name] = _limits_of_qos(row)
         if config.get("PreemptType") == "preempt/qos" and name in preemptible:
-            found[name] |= {"only_if_asked": True, "note": "jobs of other QOS can preempt its jobs"}
+            # The user's default QOS applies to a job that names none.
+            found[name] |= {} if name == person.default_qos else {"only_if_asked": True}
+            found[name]["note"] = "jobs of other QOS can preempt its jobs"
     return found
 
 

@@ -10,23 +10,36 @@ from hpclaunch.sites.describe.answers import Fields
 from hpclaunch.sites.describe.draft import HERE, SLURM, Draft, Here
 
 
-def add_launcher(draft: Draft, types: Sequence[str], default: str) -> None:
-    """Add srun's MPI type: MpiDefault, else PMIx (which Open MPI, Horovod's usual MPI, uses), else the only other."""
+def add_launcher(draft: Draft, types: Sequence[str], default: str, here: Here) -> None:
+    """Add srun with its MPI type, and the MPI launchers on this machine's PATH.
+
+    The type is MpiDefault, else PMIx (which Open MPI, Horovod's usual MPI, uses), else the only other.
+    """
     # Without the plain name: the newest of pmix_v3, pmix_v4, ...
     pmix = [name for name in types if name == "pmix"] or sorted(name for name in types if name.startswith("pmix"))[-1:]
     others = [name for name in types if name != "none"]
+    chosen, why = "", ""
     if default:
         chosen, why = default, "the cluster's MpiDefault"
     elif pmix:
         chosen, why = pmix[0], f"srun --mpi=list shows {', '.join(types)}; no MpiDefault"
     elif len(others) == 1:
         chosen, why = others[0], "srun --mpi=list shows no other type"
-    else:
+    usual = SCHEDULERS[SLURM].usual_launcher
+    options: dict[str, dict[str, str]] = {usual: {"mpi": chosen}} if chosen else {}
+    options |= {name: {} for name in here.launchers if name != usual}
+    if options:
+        found = f"on PATH here: {', '.join(here.launchers)}" if here.launchers else ""
+        draft.add(
+            "launchers",
+            {"default": next(iter(options)), "options": options},
+            SLURM,
+            "; ".join(filter(None, (why, found))),
+        )
+    if not chosen:
         what = f"srun --mpi=list shows {', '.join(types) or 'nothing'}, and no MpiDefault is set"
-        draft.add_gap("launchers", what, "default: srun, options: {srun: {mpi: pmix}}")
-        return
-    launcher = SCHEDULERS[SLURM].usual_launcher
-    draft.add("launchers", {"default": launcher, "options": {launcher: {"mpi": chosen}}}, SLURM, why)
+        key = "launchers.options" if options else "launchers"
+        draft.add_gap(key, what, "srun: {mpi: pmix}" if options else "default: srun, options: {srun: {mpi: pmix}}")
 
 
 def add_container(draft: Draft, here: Here) -> None:
@@ -41,11 +54,12 @@ def add_container(draft: Draft, here: Here) -> None:
 def add_environment(draft: Draft, here: Here) -> None:
     """Add the Python of this machine if it can train; else the environment is a gap."""
     if here.python:
-        why = f"{here.python}, which runs hpclaunch, has TensorFlow and Horovod"
+        why = f"{here.python}, which runs hpclaunch, has TensorFlow and Horovod with MPI"
         draft.add("environment", {"python": "current"}, HERE, why)
         draft.add("provides", ["tensorflow", "horovod"], HERE)
         return
     why = "how the ranks get TensorFlow and Horovod: modules, a venv, conda, or a container"
+    why += f"; {here.python_lacks}" if here.python_lacks else ""
     draft.add_gap("environment", why, "modules: [tensorflow/2.15], or container: /shared/tf.sif")
 
 

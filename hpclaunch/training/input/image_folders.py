@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 from typing import Any
 
@@ -83,7 +84,12 @@ class ImageFolders(Source):
         return self.fingerprint
 
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
-        """Decode the images at `indices`; raises DataError with the first file that is not an image of the shape."""
+        """Decode the images at `indices`; raises DataError with the first file that is not an image of the shape.
+
+        Where there is no TensorFlow, Pillow decodes them; pixels of a JPEG may then differ by one.
+        """
+        if importlib.util.find_spec("tensorflow") is None:
+            return self._read_with_pillow(split, indices), self._labels[split][indices]
         import tensorflow as tf
 
         from hpclaunch.training.input import decoding
@@ -100,6 +106,25 @@ class ImageFolders(Source):
                 self._check_file(os.path.join(self.path, self._files[split][index]))
             raise
         return images, self._labels[split][indices]
+
+    def _read_with_pillow(self, split: str, indices: Any) -> np.ndarray:
+        try:
+            from PIL import Image
+        except ImportError:
+            raise self.wrong("JPEG and PNG files need TensorFlow or Pillow (pip install pillow)", self.path) from None
+        images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
+        for row, index in enumerate(indices):
+            path = os.path.join(self.path, self._files[split][index])
+            try:
+                with Image.open(path) as image:
+                    pixels = np.asarray(image.convert("L" if self.wanted.shape[2] == 1 else "RGB"))
+            except OSError as error:
+                reason = "not a readable image ({} bytes: {})".format(os.path.getsize(path), error)
+                raise self.wrong(reason, path) from None
+            if pixels.shape[:2] != self.wanted.shape[:2]:
+                raise self.wrong("the image is {}".format(" x ".join(str(n) for n in pixels.shape)), path)
+            images[row] = pixels.reshape(self.wanted.shape)
+        return images
 
     def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
         import tensorflow as tf

@@ -30,6 +30,7 @@ ERRORS = (
     TypeError,
     AssertionError,
     OverflowError,
+    MemoryError,  # of a header of operators within each other: Python's parser calls it so
 )
 
 

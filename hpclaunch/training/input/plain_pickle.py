@@ -196,7 +196,7 @@ class _Reader:
         elif call == "encode" and len(arguments) == 2:
             self.push(self._encode(*arguments))
         elif call == "_frombuffer" and len(arguments) == 4:
-            self.push(_fill(_Array(), arguments[2], arguments[1], arguments[3] == "F", arguments[0]))
+            self.push(_fill(_Array(), arguments[2], arguments[1], arguments[3] == "F", self._octets(arguments[0])))
         else:
             raise Damaged("a call of {} with {} arguments".format(call, len(arguments)))
 
@@ -217,15 +217,16 @@ class _Reader:
         if isinstance(made, _Array):
             if len(state) != 5:
                 raise Damaged("an array's state of {} parts".format(len(state)))
-            _fill(made, state[1], state[2], bool(state[3]), state[4])
+            _fill(made, state[1], state[2], bool(state[3]), self._octets(state[4]))
+
+    def _octets(self, content: Any) -> Any:
+        return self._encode(content, "latin1") if type(content) is str else content  # text: of Python 2
 
 
 def _fill(made: _Array, shape: Any, kind: Any, by_columns: bool, octets: Any) -> _Array:
     """Give an array its content, whose length must be that of its shape."""
     if not isinstance(kind, _UInt8):
         raise Refused("an array of {}".format(_describe(kind)))
-    if type(octets) is str:  # of Python 2
-        octets = octets.encode("latin1")
     sides = shape if type(shape) is tuple and len(shape) <= 4 else ()
     size = 1
     for side in sides:

@@ -25,6 +25,7 @@ READING = (
     tf.errors.NotFoundError,
     tf.errors.PermissionDeniedError,
     tf.errors.UnknownError,
+    UnicodeDecodeError,  # TensorFlow's own message quotes a damaged record
 )
 
 

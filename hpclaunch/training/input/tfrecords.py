@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import struct
 from typing import Any
 
@@ -108,8 +109,10 @@ class TFRecords(Source):
             rows, name = np.flatnonzero(files == file), self._names[split][file]
             try:
                 images[rows], labels[rows] = self._read_file(split, name, indices[rows] - starts[file], counts[file])
-            except tf.errors.OpError as error:
-                reason = str(error).split("\n")[0]
+            except (tf.errors.OpError, UnicodeDecodeError) as error:  # TensorFlow's own message may quote the record
+                reason = (
+                    "a record is no Example" if isinstance(error, UnicodeDecodeError) else str(error).split("\n")[0]
+                )
                 raise self.wrong("damaged, or not as expected ({})".format(reason), self._path_of(name)) from None
         return images, labels
 
@@ -217,7 +220,10 @@ class TFRecords(Source):
     def _count(self, name: str) -> int:
         """The number of records in a file, from their lengths; raises DataError if the last one is incomplete."""
         path, count, place = self._path_of(name), 0, 0
-        size = os.path.getsize(path)
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):  # a FIFO could be waited for without an end
+            raise self.wrong("not a regular file", path)
+        size = about.st_size
         with open(path, "rb") as file:
             if file.read(2) == b"\x1f\x8b":
                 raise self.wrong("compressed with gzip; only uncompressed TFRecords can be read", path)

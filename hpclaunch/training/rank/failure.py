@@ -92,13 +92,13 @@ def record_exit_code(code: int, path: str | None = None) -> bool:
 
 
 def who() -> str:
-    """This rank in words: "rank 3 on node17", or "node17" before Horovod has started."""
+    """This rank in words: "rank 3 on node17", or "node17" before Horovod has started, and without a launcher."""
     host = socket.gethostname()
     horovod = sys.modules.get("horovod.tensorflow")
     try:
         return "rank {} on {}".format(horovod.rank(), host)  # type: ignore[union-attr]
     except Exception:  # not imported, or not initialised
-        return host
+        return "rank {} on {}".format(os.environ["RANK"], host) if os.environ.get("RANK") else host
 
 
 def leave(code: int, message: str, prefix: str = "error: ") -> None:
@@ -112,13 +112,13 @@ def leave(code: int, message: str, prefix: str = "error: ") -> None:
 
 
 def _follows_another_rank(error: Exception) -> bool:
-    """Whether Horovod or gRPC reports a broken collective, which surviving ranks see when another rank has failed."""
+    """Whether Horovod, Gloo, NCCL or gRPC reports a broken collective, as other ranks see when one has failed."""
     if type(error).__name__ == "HorovodInternalError":
         return True
     text = str(error)
     if "Collective ops is aborted by" in text and "GRPC error information from remote target" in text:
         return True  # MultiWorkerMirroredStrategy; a failure of this rank itself names no remote target
-    return "Horovod" in text and any(
+    return any(name in text for name in ("Horovod", "gloo", "Gloo", "NCCL")) and any(
         sign in text
         for sign in (
             "has been shut down",
@@ -127,5 +127,6 @@ def _follows_another_rank(error: Exception) -> bool:
             "Read error",
             "Broken pipe",
             "Write error",
+            "remote process exited",
         )
     )

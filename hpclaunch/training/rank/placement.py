@@ -57,15 +57,18 @@ def choose_gpus(visible: int, local_rank: int, local_size: int) -> GpuChoice:
     return GpuChoice(first, why, each)
 
 
-def threads_per_rank(environ: Mapping[str, str], cpus: int, local_size: int) -> int:
+def threads_per_rank(environ: Mapping[str, str], cpus: int, local_size: int, host_cpus: int) -> int:
     """The threads of a rank's operations: OMP_NUM_THREADS, else SLURM_CPUS_PER_TASK, else an equal share of `cpus`.
 
-    By default every rank would start as many threads as the node has cores. cpus: the cores this process may use.
+    By default every rank would start as many threads as the node has cores. All ranks of a host together have at most
+    as many threads as it has CPUs: a scheduler may be configured with more CPUs than there are.
+    cpus: those this process may use; host_cpus: all of the host.
     """
+    most = max(1, host_cpus // max(1, local_size))
     for name in ("OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"):
         first = environ.get(name, "").split(",")[0].strip()  # OMP_NUM_THREADS=4,2 is nested parallelism
         if first.isdigit() and int(first) > 0:
-            return int(first)
+            return min(int(first), most)
     return max(1, cpus // max(1, local_size))
 
 

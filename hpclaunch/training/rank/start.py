@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Any, MutableMapping
 
 from hpclaunch.training.input.shards import stream_seed
-from hpclaunch.training.rank import placement, stopping, strategies
+from hpclaunch.training.rank import own_place, placement, stopping, strategies
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
@@ -40,8 +40,8 @@ def start(job: str, seed: int, strategy: str = strategies.HOROVOD) -> World:
         local_size=hvd.local_size(),
         host=socket.gethostname(),
         device="",
-        threads=placement.threads_per_rank(os.environ, len(os.sched_getaffinity(0)), hvd.local_size()),
-        run_dir=os.environ.get("HPCLAUNCH_RUN_DIR") or os.path.join(os.getcwd(), job + "-output"),
+        threads=own_place.threads(os.environ, hvd.local_size()),
+        run_dir=own_place.run_dir(os.environ, job),
     )
     # Threads and GPU are set before the first collective, because TensorFlow reads them only once.
     _set_threads(world.threads)
@@ -84,13 +84,7 @@ def _pin_gpus(world: World, strategy: str) -> str:
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
-    if not gpus and os.environ.get("HPCLAUNCH_EXPECT_GPU") == "1":
-        raise TrainingError(
-            "the site promises GPUs, but TensorFlow {} on {} sees none (CUDA_VISIBLE_DEVICES={}). Check that the "
-            "job requests GPUs, that this TensorFlow is a GPU build, and that its CUDA libraries are loaded.".format(
-                tf.__version__, world.host, os.environ.get("CUDA_VISIBLE_DEVICES", "(unset)")
-            )
-        )
+    own_place.check_gpus(os.environ, len(gpus), "TensorFlow", tf.__version__)
     choose = placement.choose_gpu if strategy == strategies.HOROVOD else placement.choose_gpus
     choice = choose(len(gpus), world.local_rank, world.local_size)
     own = [gpus[index] for index in choice.indices]

@@ -41,6 +41,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need python mpirun
 
 rank() { # what every rank runs
+  set_rank 4 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
@@ -48,6 +49,6 @@ rank() { # what every rank runs
 
 launch mpirun -np 4 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x LD_LIBRARY_PATH \
   -x HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x \
-  PYTHONUNBUFFERED -x OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x \
-  HPCLAUNCH_DATA_DIR
+  MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x \
+  HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x HPCLAUNCH_DATA_DIR
 finish

@@ -40,6 +40,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need python srun
 
 rank() { # what every rank runs
+  set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   export ROCR_VISIBLE_DEVICES=$SLURM_LOCALID
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \

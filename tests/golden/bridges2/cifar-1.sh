@@ -43,6 +43,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need python mpirun
 
 rank() { # what every rank runs
+  set_rank 8 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
@@ -50,5 +51,6 @@ rank() { # what every rank runs
 
 launch mpirun -np 8 --map-by ppr:8:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x LD_LIBRARY_PATH \
   -x HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x \
-  PYTHONUNBUFFERED -x OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL
+  MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x \
+  HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL
 finish

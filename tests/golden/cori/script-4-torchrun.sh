@@ -29,10 +29,6 @@ begin slurm pass_on=TERM
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
-module load cgpu
-check 'module load cgpu'
-module load tensorflow/gpu-2.2.0-py37
-check 'module load tensorflow/gpu-2.2.0-py37'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=5
 export HDF5_USE_FILE_LOCKING=FALSE
@@ -42,6 +38,7 @@ enter /home/ada/project
 need python srun torchrun
 
 rank() { # what every rank runs
+  set_rank 8 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
@@ -49,5 +46,5 @@ rank() { # what every rank runs
 
 set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=80 --cpu-bind=none --kill-on-bad-exit=1 \
-  --wait=60 torchrun --nnodes=4 --nproc-per-node=8 --rdzv-backend=c10d --no-python
+  --wait=60 torchrun --nnodes=4 --nproc_per_node=8 --rdzv_backend=c10d --no_python
 finish

@@ -39,6 +39,7 @@ enter /home/ada/project
 need python srun torchrun
 
 rank() { # what every rank runs
+  set_rank 4 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
   # shellcheck disable=SC2016 # typed text, not code
@@ -47,5 +48,5 @@ rank() { # what every rank runs
 
 set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=64 --cpu-bind=none --gpu-bind=none \
-  --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc-per-node=4 --rdzv-backend=c10d --no-python
+  --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc_per_node=4 --rdzv_backend=c10d --no_python
 finish

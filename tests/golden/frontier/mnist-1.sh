@@ -52,6 +52,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need python srun
 
 rank() { # what every rank runs
+  set_rank 8 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=30 \
     --default=learning-rate=0.00125 --default=warmup-epochs=2.0 --default=decay=polynomial \

@@ -50,6 +50,7 @@ enter /home/ada/project
 need python srun
 
 rank() { # what every rank runs
+  set_rank 8 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py' --lr 0.1 'it'"'"'s' \

@@ -50,6 +50,7 @@ enter /home/ada/project
 need python srun torchrun
 
 rank() { # what every rank runs
+  set_rank 8 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
@@ -57,6 +58,6 @@ rank() { # what every rank runs
 
 set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=56 --gpus-per-task=8 --cpu-bind=none \
-  --gpu-bind=none --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc-per-node=8 --rdzv-backend=c10d \
-  --no-python
+  --gpu-bind=none --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc_per_node=8 --rdzv_backend=c10d \
+  --no_python
 finish

@@ -36,10 +36,6 @@ module load GCC
 check 'module load GCC'
 module load OpenMPI
 check 'module load OpenMPI'
-module load TensorFlow
-check 'module load TensorFlow'
-module load Horovod
-check 'module load Horovod'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=12
 export NCCL_SOCKET_IFNAME=ib0
@@ -49,6 +45,7 @@ enter /home/ada/project
 need python srun torchrun
 
 rank() { # what every rank runs
+  set_rank 4 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   export CUDA_VISIBLE_DEVICES=0,1,2,3
   # shellcheck disable=SC2016 # typed text, not code
@@ -57,5 +54,5 @@ rank() { # what every rank runs
 
 set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=96 --cpu-bind=none --kill-on-bad-exit=1 \
-  --wait=60 torchrun --nnodes=4 --nproc-per-node=4 --rdzv-backend=c10d --no-python
+  --wait=60 torchrun --nnodes=4 --nproc_per_node=4 --rdzv_backend=c10d --no_python
 finish

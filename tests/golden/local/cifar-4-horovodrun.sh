@@ -27,6 +27,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need /opt/hpc/bin/python horovodrun
 
 rank() { # what every rank runs
+  set_rank 2 "${HOROVOD_RANK-}" "${HOROVOD_LOCAL_RANK-}" "${HOROVOD_CROSS_RANK-}"
   rank_log "${HOROVOD_RANK-}"
   /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine

@@ -28,6 +28,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need /opt/hpc/bin/python mpirun
 
 rank() { # what every rank runs
+  set_rank 2 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
   /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine \
@@ -36,7 +37,7 @@ rank() { # what every rank runs
 
 set_workers 2
 launch mpirun -np 2 --map-by ppr:2:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
-  HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x PYTHONUNBUFFERED -x \
-  OMP_NUM_THREADS -x CUDA_VISIBLE_DEVICES -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x \
-  HPCLAUNCH_WORKERS
+  HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x MASTER_ADDR -x MASTER_PORT \
+  -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x CUDA_VISIBLE_DEVICES -x HPCLAUNCH_WORLD_SIZE -x \
+  HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_WORKERS
 finish

@@ -2,7 +2,7 @@
 # cifar at marconi100 (gpu): 1 node x 4 tasks = 4 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: node_types.gpu.partition, node_types.gpu.request_memory, node_types.gpu.nics.count, node_types.gpu.default_tasks_per_node, partitions, gpus, launchers, environment.modules, environment.setup
+# Found only in users' files, not on the centre's own pages: node_types.gpu.partition, node_types.gpu.request_memory, node_types.gpu.nics.count, node_types.gpu.default_tasks_per_node, partitions, gpus, launchers, frameworks.tensorflow
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
@@ -52,6 +52,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need python horovodrun
 
 rank() { # what every rank runs
+  set_rank 4 "${HOROVOD_RANK-}" "${HOROVOD_LOCAL_RANK-}" "${HOROVOD_CROSS_RANK-}"
   rank_log "${HOROVOD_RANK-}"
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine

@@ -2,7 +2,7 @@
 # cifar at marconi100 (gpu): 4 nodes x 4 tasks = 16 ranks
 # Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
 #   /home/ada/project/runs/train-20260102-030405-abcd
-# Found only in users' files, not on the centre's own pages: node_types.gpu.partition, node_types.gpu.request_memory, node_types.gpu.nics.count, node_types.gpu.default_tasks_per_node, partitions, gpus, launchers, environment.modules, environment.setup
+# Found only in users' files, not on the centre's own pages: node_types.gpu.partition, node_types.gpu.request_memory, node_types.gpu.nics.count, node_types.gpu.default_tasks_per_node, partitions, gpus, launchers, frameworks.tensorflow
 # Submit it by hand with: sbatch FILE
 #SBATCH --job-name=cifar
 #SBATCH --account=m1234
@@ -53,6 +53,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need python mpirun
 
 rank() { # what every rank runs
+  set_rank 4 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
@@ -60,6 +61,6 @@ rank() { # what every rank runs
 
 launch mpirun -np 16 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x \
   LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x \
-  HPCLAUNCH_RESTART_COUNT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x \
-  HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL
+  HPCLAUNCH_RESTART_COUNT -x MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x \
+  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL
 finish

@@ -46,6 +46,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need python srun
 
 rank() { # what every rank runs
+  set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \

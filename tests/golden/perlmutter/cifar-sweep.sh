@@ -52,6 +52,7 @@ enter "$HPCLAUNCH_RUN_DIR"
 need python srun
 
 rank() { # what every rank runs
+  set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
   local own=()

@@ -31,8 +31,8 @@ begin slurm pass_on=TERM
 
 # --- Environment
 export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
-module load tensorflow/2.9.0
-check 'module load tensorflow/2.9.0'
+module load pytorch/2.0.1
+check 'module load pytorch/2.0.1'
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=16
 export HDF5_USE_FILE_LOCKING=FALSE
@@ -43,6 +43,7 @@ enter /home/ada/project
 need python srun torchrun
 
 rank() { # what every rank runs
+  set_rank 4 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   export CUDA_VISIBLE_DEVICES=3,2,1,0
   # shellcheck disable=SC2016 # typed text, not code
@@ -51,5 +52,5 @@ rank() { # what every rank runs
 
 set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=128 --cpu-bind=none --gpu-bind=none \
-  --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc-per-node=4 --rdzv-backend=c10d --no-python
+  --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc_per_node=4 --rdzv_backend=c10d --no_python
 finish

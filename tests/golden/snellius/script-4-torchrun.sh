@@ -38,6 +38,7 @@ enter /home/ada/project
 need python srun torchrun
 
 rank() { # what every rank runs
+  set_rank 4 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   # shellcheck disable=SC2016 # typed text, not code
   python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
@@ -45,5 +46,5 @@ rank() { # what every rank runs
 
 set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=72 --cpu-bind=none --kill-on-bad-exit=1 \
-  --wait=60 torchrun --nnodes=4 --nproc-per-node=4 --rdzv-backend=c10d --no-python
+  --wait=60 torchrun --nnodes=4 --nproc_per_node=4 --rdzv_backend=c10d --no_python
 finish

@@ -36,6 +36,7 @@ export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=2
 export OMPI_ALLOW_RUN_AS_ROOT=1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_mpi_yield_when_idle=1
 export HPCLAUNCH_WORLD_SIZE=4
 export HPCLAUNCH_EXPECT_GPU=0
 export HPCLAUNCH_SIGNAL=USR2
@@ -43,6 +44,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need /opt/hpc/bin/python horovodrun
 
 rank() { # what every rank runs
+  set_rank 4 "${HOROVOD_RANK-}" "${HOROVOD_LOCAL_RANK-}" "${HOROVOD_CROSS_RANK-}"
   rank_log "${HOROVOD_RANK-}"
   /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine

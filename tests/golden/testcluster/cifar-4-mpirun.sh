@@ -36,6 +36,7 @@ export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=2
 export OMPI_ALLOW_RUN_AS_ROOT=1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_mpi_yield_when_idle=1
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=0
 export HPCLAUNCH_SIGNAL=USR2
@@ -44,6 +45,7 @@ enter /home/ada/project/runs/train-20260102-030405-abcd
 need /opt/hpc/bin/python mpirun
 
 rank() { # what every rank runs
+  set_rank 4 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"
   rank_log "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}"
   /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py --default=epochs=22 \
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
@@ -51,6 +53,7 @@ rank() { # what every rank runs
 
 launch mpirun -np 16 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x \
   LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x \
-  HPCLAUNCH_RESTART_COUNT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x OMPI_ALLOW_RUN_AS_ROOT -x \
-  OMPI_ALLOW_RUN_AS_ROOT_CONFIRM -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL
+  HPCLAUNCH_RESTART_COUNT -x MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x \
+  OMPI_ALLOW_RUN_AS_ROOT -x OMPI_ALLOW_RUN_AS_ROOT_CONFIRM -x OMPI_MCA_mpi_yield_when_idle -x \
+  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL
 finish

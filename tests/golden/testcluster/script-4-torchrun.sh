@@ -35,12 +35,14 @@ export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=2
 export OMPI_ALLOW_RUN_AS_ROOT=1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_mpi_yield_when_idle=1
 export HPCLAUNCH_WORLD_SIZE=16
 export HPCLAUNCH_EXPECT_GPU=0
 enter /home/ada/project
 need /opt/hpc/bin/python srun torchrun
 
 rank() { # what every rank runs
+  set_rank 4 "${RANK-}" "${LOCAL_RANK-}" "${GROUP_RANK-}"
   rank_log "${RANK-}"
   # shellcheck disable=SC2016 # typed text, not code
   /opt/hpc/bin/python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
@@ -48,5 +50,5 @@ rank() { # what every rank runs
 
 set_rendezvous
 launch srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --cpus-per-task=8 --cpu-bind=none --mpi=pmix \
-  --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc-per-node=4 --rdzv-backend=c10d --no-python
+  --kill-on-bad-exit=1 --wait=60 torchrun --nnodes=4 --nproc_per_node=4 --rdzv_backend=c10d --no_python
 finish

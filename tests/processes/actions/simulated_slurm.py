@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,14 +24,16 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch import runs
+from hpclaunch.actions.array_parts import submit_array
+from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.retry import retry
-from hpclaunch.actions.start import hand_over
 from hpclaunch.actions.states import refreshed
 from hpclaunch.core.errors import HpclaunchError
 from hpclaunch.core.folders import state_folder
 from hpclaunch.runs.ownership import new_token
 from tests.builders import a_run
 
+ARRAY_LINE = "array_task 4 SLURM_ARRAY_TASK_ID"
 HOSTS = ("login1", "login2", "login3")
 LONGEST_SBATCH = 400.0
 SKEW = 3600.0
@@ -45,16 +48,20 @@ LATIN = "sbatch: error: compte épuisé\n".encode("latin-1")
 class Job:
     number: int
     queued_at: float
+    run: int = 0
     cancelled_at: float = float("inf")
 
 
 @dataclass
 class Result:
-    """What remains of one interleaving: live jobs, the run's record, and the most jobs that were live at once."""
+    """What remains of one interleaving: live jobs, the run's record, and the most jobs of a run that lived at once.
+
+    ``job_ids``: those that the record names; of an array the present ones of its runs.
+    """
 
     seed: int
     live: list[str]
-    job_id: str
+    job_ids: list[str]
     state: str
     most_at_once: int
     story: list[str] = field(default_factory=list)
@@ -62,14 +69,14 @@ class Result:
     @property
     def is_lost(self) -> bool:
         """Whether a job is queued that the record does not name."""
-        return self.live != ([self.job_id] if self.job_id else [])
+        return self.live != self.job_ids
 
 
 class Slurm:
     """The controller: what it was asked, when it obeys, and what it answers."""
 
-    def __init__(self, dice: random.Random, folder: Path) -> None:
-        self.dice, self.folder = dice, folder
+    def __init__(self, dice: random.Random, folder: Path, is_array: bool) -> None:
+        self.dice, self.folder, self.is_array = dice, folder, is_array
         self.jobs: list[Job] = []
         self.always_answers = False
 
@@ -78,24 +85,27 @@ class Slurm:
         words = [Path(word).name for word in command]
         if "sbatch" in words:
             patience = float(words[words.index("timeout") + 2]) if "timeout" in words else float("inf")
-            seconds, code, out, err = self._sbatch(now)
+            seconds, code, out, err = self._sbatch(now, Path(command[-1]).read_text())
             return (seconds, code, out, err) if seconds <= patience else (patience, 124, b"", b"")
         if words[0] in ("squeue", "sacct"):
             return self._list(now, words[0], " ".join(command))
+        if words[:3] == ["scontrol", "show", "config"]:
+            return 0.05, 0, b"ClusterName = simulated\nMaxArraySize = 1\n", b""
         if words[0] == "scancel":
             for job in self.jobs:
                 if str(job.number) in words:
                     job.cancelled_at = min(job.cancelled_at, now)
         return 0.05, 0, b"", b""
 
-    def _sbatch(self, now: float) -> tuple[float, int, bytes, bytes]:
+    def _sbatch(self, now: float, script: str) -> tuple[float, int, bytes, bytes]:
         dice = self.dice
         seconds = dice.uniform(0.1, 5) if dice.random() < 0.4 else dice.uniform(1, LONGEST_SBATCH)
         if dice.random() < 0.4:  # nothing is queued
             return (seconds, *dice.choice([(1, b"", REFUSED), (1, b"", TIMED_OUT), (1, b"", UNREACHED), (1, b"", b"")]))
         number = 4711 + len(self.jobs)
         latest = LONGEST_SBATCH if dice.random() < 0.5 else seconds
-        self.jobs.append(Job(number, now + dice.uniform(0, latest)))
+        first = re.search(f"^{ARRAY_LINE}(?: ([0-9]+))?$", script, re.MULTILINE)
+        self.jobs.append(Job(number, now + dice.uniform(0, latest), int(first[1] or 0) if first else 0))
         if self.jobs[-1].queued_at > now + seconds or dice.random() < 0.4:
             endings = [(1, b"", TIMED_OUT), (1, b"", LATIN), (-9, b"", b""), (0, b"welcome\n", b""), (1, b"", b"")]
             return (seconds, *dice.choice(endings))
@@ -108,14 +118,16 @@ class Slurm:
         live = self.live(now)
         form = "{}|{}" if "%i|%Z" in words else "{}|PENDING|Priority||{}"
         is_known = program == "squeue" or "--starttime" in words  # accounting shows no state of a job that waits
-        lines = [form.format(job.number, self.folder) for job in live] if is_known else []
+        tasks = "_[0]" if self.is_array else ""  # one array may have one task
+        lines = [form.format(f"{job.number}{tasks}", self.folder) for job in live] if is_known else []
         return seconds, 0, "".join(f"{line}\n" for line in lines).encode(), b""
 
     def live(self, now: float) -> list[Job]:
         return [job for job in self.jobs if job.queued_at <= now < job.cancelled_at]
 
     def most_at_once(self) -> int:
-        return max((len(self.live(job.queued_at)) for job in self.jobs), default=0)
+        lived = [[other for other in self.live(job.queued_at) if other.run == job.run] for job in self.jobs]
+        return max(map(len, lived), default=0)
 
 
 class Process:
@@ -217,13 +229,15 @@ def _become(  # noqa: C901  the class of programs belongs to the clock that it w
 class Simulation:
     """One interleaving. The order of events, and with it everything, follows from the seed."""
 
-    def __init__(self, seed: int, folder: Path) -> None:
+    def __init__(self, seed: int, folder: Path, tasks: int) -> None:
         self.dice = random.Random(seed)
         rendered = replace(a_run(folder, state="RENDERED"), created="2026-01-02T03:04:05Z", token=new_token())
+        rendered = replace(rendered, tasks=tasks)
         self.run = runs.save(rendered, durable=False)
         runs.list_own(state_folder(os.environ), self.run)
-        (self.run.path / "job.sh").write_text(f"#!/bin/bash\n#SBATCH --chdir={self.run.path}\n")
-        self.slurm = Slurm(self.dice, self.run.path)
+        text = f"#!/bin/bash\n#SBATCH --chdir={self.run.path}\n" + (f"{ARRAY_LINE}\n" if tasks else "")
+        (self.run.path / "job.sh").write_text(text)
+        self.slurm = Slurm(self.dice, self.run.path, tasks > 0)
         self.clocks = {host: (self.dice.uniform(-SKEW, SKEW), self.dice.uniform(0, 1e6)) for host in HOSTS}
         self.story: list[str] = []
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
@@ -294,7 +308,11 @@ class Simulation:
     # --- what the processes do
 
     def submit(self) -> None:
-        hand_over(self.run, (self.run.path / "job.sh").read_text(), 3600)
+        text = (self.run.path / "job.sh").read_text()
+        if self.run.tasks:
+            submit_array(self.run, text, range(self.run.tasks))
+        else:
+            hand_over(self.run, text, 3600)
 
     def status(self) -> None:
         refreshed([runs.load(self.run.path)])
@@ -309,9 +327,12 @@ class Simulation:
             time.sleep(1000)
 
 
-def play(seed: int, folder: Path) -> Result:
-    """Submit a run, and ask and retry from three hosts at random moments; then ask for an hour, and return what is."""
-    simulation = Simulation(seed, folder)
+def play(seed: int, folder: Path, tasks: int = 0) -> Result:
+    """Submit a run, and ask and retry from three hosts at random moments; then ask for an hour, and return what is.
+
+    With ``tasks`` it is an array of so many runs, of which Slurm accepts only one in each array.
+    """
+    simulation = Simulation(seed, folder, tasks)
     dice = simulation.dice
     simulation.at(0.0, simulation.begin(dice.choice(HOSTS), simulation.submit))
     for _ in range(dice.randint(3, 9)):
@@ -323,10 +344,11 @@ def play(seed: int, folder: Path) -> Result:
     simulation._go_on(process, end, None)
     end = simulation.play()
     recorded = runs.load(simulation.run.path)
+    named = runs.current_jobs(recorded) if tasks else [recorded.job_id]
     return Result(
         seed=seed,
-        live=[str(job.number) for job in simulation.slurm.live(end)],
-        job_id=recorded.job_id,
+        live=sorted(str(job.number) for job in simulation.slurm.live(end)),
+        job_ids=sorted(filter(None, named)),
         state=recorded.state,
         most_at_once=simulation.slurm.most_at_once(),
         story=simulation.story,

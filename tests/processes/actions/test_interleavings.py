@@ -26,8 +26,13 @@ EVENTS = {
 """What must happen in some of the interleavings: the words by which their stories tell it."""
 
 
+PARTS = 3
+"""The arrays that a divided sweep is submitted as."""
+
+
 @pytest.mark.timeout(3600)
-def test_no_job_is_lost_and_none_is_queued_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("tasks", [0, PARTS], ids=["one job", "a divided array"])
+def test_no_job_is_lost_and_none_is_queued_twice(tasks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sbatch", "srun", "timeout"):
         program = tmp_path / "bin" / name
         program.parent.mkdir(exist_ok=True)
@@ -37,16 +42,17 @@ def test_no_job_is_lost_and_none_is_queued_twice(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     states: Counter[str] = Counter()
     events: Counter[str] = Counter()
-    for number in range(NUMBER):
+    number_of_them = NUMBER // 2 if tasks else NUMBER
+    for number in range(number_of_them):
         folder = tmp_path / str(number)
         folder.mkdir()
-        result = play(SEED + number, folder)
-        told = "\n".join([f"seed {result.seed}: {result.state} {result.job_id}, live {result.live}", *result.story])
+        result = play(SEED + number, folder, tasks)
+        told = "\n".join([f"seed {result.seed}: {result.state} {result.job_ids}, live {result.live}", *result.story])
         assert not result.is_lost, told
         assert result.most_at_once <= 1, told
         assert result.state in ("PENDING", "NOT_SUBMITTED", "RENDERED"), told  # RENDERED: killed before sbatch
         states[result.state] += 1
         events.update(name for name, words in EVENTS.items() if any(words in line for line in result.story))
-    print(f"{NUMBER} interleavings from seed {SEED}: {dict(states)}, 0 lost, 0 doubled; {dict(events)}")
+    print(f"{number_of_them} interleavings from seed {SEED}: {dict(states)}, 0 lost, 0 doubled; {dict(events)}")
     assert {"PENDING", "NOT_SUBMITTED"} <= states.keys()
     assert set(events) == set(EVENTS)

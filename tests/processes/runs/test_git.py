@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -75,6 +77,17 @@ def test_outside_a_repository_and_before_the_first_commit_there_is_none(tmp_path
     assert state(tmp_path) == ""
     git(tmp_path, "init", "--quiet")
     assert state(tmp_path) == ""
+
+
+def test_a_comparison_that_fails_counts_as_a_difference(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.which("git")
+    (tmp_path / "git").write_text(f'#!/bin/sh\n{real} "$@" || exit\ncase "$*" in *ls-tree*) exit 1 ;; esac\n')
+    (tmp_path / "git").chmod(0o755)
+    commit = state(job)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert state(job) == f"{commit}+changes"
 
 
 def _fsmonitor(job: Path, program: str) -> None:

@@ -41,6 +41,34 @@ def test_a_script_is_started_in_a_session_of_its_own(run: Run) -> None:
     local.cancel([started])
 
 
+@pytest.fixture
+def waiting_run(run: Run) -> Iterator[Run]:
+    """A run whose script waits until the end of the test."""
+    run.script.write_text("until [ -e seen ]; do sleep 0.1; done\n")
+    started = replace(run, job_id=local.submit(run, "", 60))
+    yield started
+    local.cancel([started])
+
+
+def test_a_run_holds_no_stream_of_the_command_that_submitted_it(waiting_run: Run) -> None:
+    """Else ``hpclaunch submit | cat`` would last as long as the run."""
+    streams = [os.readlink(f"/proc/{waiting_run.job_id}/fd/{number}") for number in (0, 1, 2)]
+    assert streams == ["/dev/null"] * 3
+
+
+@pytest.fixture
+def zombie() -> Iterator[int]:
+    """A process that has ended and is still listed, without a command line."""
+    process = subprocess.Popen(["/bin/true"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    yield process.pid
+    process.wait()
+
+
+def test_a_process_without_a_command_line_hides_no_run_after_it(zombie: int, waiting_run: Run) -> None:
+    assert state(waiting_run) == Status(state="RUNNING")
+
+
 Starts = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -97,3 +125,19 @@ def test_a_start_by_hand_is_known_by_the_beginning_in_its_claim(run: Run, starts
     claim.write_text(f"{by_hand.job_id}.0 {run.host} {process.pid} {began}\n")
     assert (state(by_hand), local.cancel([by_hand])) == (Status(state="RUNNING"), [by_hand.job_id])
     assert process.wait(60) != 0
+
+
+def test_cancel_asks_the_controller_which_ends_its_ranks_itself(run: Run) -> None:
+    number, asked, ready = (run.path / name for name in ("number", "rank-was-asked", "ready"))
+    rank_script = f"trap 'touch {asked}' TERM; touch {ready}; while :; do sleep 0.1; done"
+    # The rank began before its controller, and has the controller's number in a variable.
+    start = f"{run.path}/attempts/$(cat {number}).0"
+    waiting = f"until [ -s {number} ]; do sleep 0.1; done; export HPCLAUNCH_EXIT_FILE={start}/x"
+    rank = subprocess.Popen(["bash", "-c", f'{waiting}; exec bash -c "$1"', "x", rank_script])
+    end_of_rank = f"trap 'sleep 1; kill -KILL {rank.pid}; exit' TERM; while :; do sleep 0.1; done"
+    controller = subprocess.Popen(["bash", "-c", end_of_rank, "x", str(run.path / "logs")])
+    number.write_text(f"{controller.pid}\n")
+    while not ready.exists():
+        time.sleep(0.05)
+    assert local.cancel([replace(run, job_id=str(controller.pid))]) == [str(controller.pid)]
+    assert (rank.wait(60), controller.wait(60), asked.exists()) == (-9, 0, False)

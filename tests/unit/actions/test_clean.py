@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
+
+import pytest
 
 from hpclaunch import runs
 from hpclaunch.actions import clean
 from hpclaunch.actions.system import System
+from hpclaunch.runs.ownership import new_token
 from tests.builders import a_run
 
 
@@ -38,3 +42,20 @@ def test_clean_covers_what_was_submitted_here_or_lies_here(tmp_path: Path) -> No
     assert clean.of_folder(System(cwd=here), found) == [inside, submitted_here]
     assert clean.of_folder(System(cwd=tmp_path), found) == found
     assert clean.of_folder(System(cwd=tmp_path / "other"), found) == []
+
+
+def test_a_run_of_others_is_none_of_the_newest_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cloned repository may hold records of the year 9999."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    found = []
+    for job_id, day in (("1", "2026-01-01"), ("2", "2026-01-02"), ("3", "9999-01-01")):
+        ended_run = a_run(tmp_path, job_id, state="COMPLETED")
+        run = replace(ended_run, created=f"{day}T00:00:00Z", token=new_token())
+        found.append(runs.save(run))
+    older, newer, stranger = found
+    for run in (older, newer):
+        assert runs.list_own(tmp_path / "state/hpclaunch", run) == ""
+    now = datetime(2026, 2, 1, tzinfo=timezone.utc)
+    ended, kept = clean.cleanable(found, timedelta(0), 1, now)
+    assert (ended, kept) == ([older], [])
+    assert clean.cleanable(found, timedelta(0), 0, now.replace(year=9999)) == ([newer, older], [stranger])

@@ -129,6 +129,16 @@ def test_depth_is_refused_before_the_c_loader_recurses(file: Path, text: str) ->
         read_yaml(file)
 
 
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}")])
+def test_a_hundred_levels_are_read_and_one_more_is_refused(file: Path, opening: str, closing: str) -> None:
+    wide = f"wide: [{', '.join(['[]'] * 1000)}]\n"  # so many brackets that the levels are counted
+    file.write_text(f"{wide}deep: {opening * 99}{closing * 99}\n")  # the file itself is the first level
+    assert "deep" in read_yaml(file)
+    file.write_text(f"{wide}deep: {opening * 100}{closing * 100}\n")
+    with pytest.raises(InvalidFile, match="line 2: lists and mappings are more than 100 levels deep"):
+        read_yaml(file)
+
+
 def test_many_brackets_beside_each_other_are_allowed(file: Path) -> None:
     file.write_text("".join(f"a{n}: [{{b: 1}}]\n" for n in range(3000)))
     assert read_yaml(file)["a2999"] == [{"b": 1}]
@@ -137,7 +147,7 @@ def test_many_brackets_beside_each_other_are_allowed(file: Path) -> None:
 def test_a_sparse_file_is_refused_by_its_size_alone(file: Path) -> None:
     with file.open("wb") as made:
         made.truncate(6 * 2**30)
-    with pytest.raises(InvalidFile, match="is larger than 256 KB"):
+    with pytest.raises(InvalidFile, match=r"file\.yaml: is larger than 256 KB"):
         read_yaml(file)
 
 

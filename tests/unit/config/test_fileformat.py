@@ -142,3 +142,27 @@ def test_a_value_of_another_kind_is_refused(file: Path, line: str, message: str)
 def test_a_value_of_its_kind_is_taken(file: Path, line: str, key: str, value: Any) -> None:
     file.write_text(f"name: x\n{line}\n")
     assert getattr(read(file, Outer), key) == value
+
+
+def test_a_long_value_is_shown_by_its_first_80_characters(file: Path) -> None:
+    assert f"FILE: inner: '{'x' * 78}' is not a mapping" in faults(file, f"name: x\ninner: {'x' * 78}\n")
+    cut = f"FILE: inner: '{'x' * 79}… (1 more characters) is not a mapping"
+    assert cut in faults(file, f"name: x\ninner: {'x' * 79}\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    either: int | float = 0
+    only: float | None = None
+
+
+def test_a_whole_number_stays_one_where_both_kinds_are_allowed(file: Path) -> None:
+    for text, either in (("2", 2), ("2.0", 2.0), ("0.5", 0.5)):
+        file.write_text(f"either: {text}\nonly: 2\n")
+        found = read(file, Numbers)
+        assert (repr(found.either), repr(found.only)) == (repr(either), "2.0")
+
+
+def test_a_record_of_very_many_faults_is_given_up_early(file: Path) -> None:
+    text = faults(file, "name: x\n" + "".join(f"bad{number}: 1\n" for number in range(150)))
+    assert text.count("unknown key") == 100

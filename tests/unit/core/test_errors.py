@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
-from hpclaunch.core.errors import Fault, HpclaunchError, InvalidFile, InvalidRequest, NotFound, Refused
+from hpclaunch.core.errors import Fault, HpclaunchError, InvalidFile, InvalidRequest, NotFound, Refused, unwritable
 
 
 def test_a_fault_says_where_what_what_is_allowed_and_what_to_do_next() -> None:
@@ -23,3 +26,12 @@ def test_an_error_carries_every_fault() -> None:
 @pytest.mark.parametrize(("kind", "code"), [(NotFound, 1), (InvalidFile, 1), (Refused, 1), (InvalidRequest, 2)])
 def test_each_error_ends_the_program_with_its_exit_code(kind: type[HpclaunchError], code: int) -> None:
     assert kind(Fault(what="x")).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("number", "step"), [(errno.ENOSPC, "make room"), (errno.EROFS, "ls -ld"), (errno.EIO, "type the command again")]
+)
+def test_what_cannot_be_written_has_a_next_step(number: int, step: str) -> None:
+    (fault,) = unwritable("/runs/x", OSError(number, os.strerror(number), "/other")).faults
+    assert (fault.where, fault.what) == ("/runs/x", f"cannot be written: {os.strerror(number)}")
+    assert fault.next.startswith(step)

@@ -184,9 +184,9 @@ def test_torchrun_is_one_task_a_node_with_all_of_its_cpus_and_gpus() -> None:
         "--wait=60",
         "torchrun",
         "--nnodes=2",
-        "--nproc-per-node=4",
-        "--rdzv-backend=c10d",
-        "--no-python",
+        "--nproc_per_node=4",
+        "--rdzv_backend=c10d",
+        "--no_python",
     )
 
 

@@ -104,7 +104,7 @@ def test_what_cannot_be_swept_is_refused(sweep: list[tuple[str, str]], said: str
         ({"settings": (("seed", "3"),)}, "is swept and set as well"),
         ({"site": a_desk()}, "desk has no scheduler, and therefore no job arrays"),
         ({"sbatch": ("--array=1-4",)}, "hpclaunch itself writes --array"),
-        ({"job": a_job()}, "train declares no parameters, so 'seed' cannot be swept"),
+        ({"job": a_job(), "sweep": (("a b", "1"),)}, "'a b' cannot be the name of an option"),
         ({"launcher": "horovodrun", "nodes": 2, "tasks_per_node": 1}, "reads one list of hosts"),
         ({"job": tune(command=("x", "{run_dir}/y"))}, "the job's command contains {run_dir}"),
     ],

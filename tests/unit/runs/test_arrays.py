@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -83,6 +84,60 @@ def test_what_was_heard_of_a_run_counts_for_the_start_that_it_was_heard_of(tmp_p
     assert [run.state for run in runs.tasks_of(again)] == ["PENDING", "PENDING"]
 
 
+def test_an_array_that_was_started_in_parts_has_several_jobs_that_may_run(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=4, earlier=("11",), job_id="12", parts=("", "2-3"))
+    assert [run.job_id for run in runs.jobs_of(array)] == ["11", "12"]
+    ended = {index: replace(runs.task_of(array, index), state="COMPLETED") for index in (0, 1)}
+    array = runs.record_tasks(array, ended)
+    assert [run.job_id for run in runs.jobs_of(array)] == ["12"]
+    single = replace(array, tasks=0)
+    assert runs.jobs_of(single) == [single]
+
+
+def test_the_states_of_a_large_array_are_read_again(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=2000)
+    ended = {run.index: replace(run, state="COMPLETED", exit_code="0:0") for run in runs.tasks_of(array)}
+    array = runs.record_tasks(array, ended)
+    assert (array.state, array.reason) == ("COMPLETED", "2000 runs: 2000 COMPLETED")
+    assert {run.state for run in runs.tasks_of(array)} == {"COMPLETED"}
+
+
+def test_each_run_of_an_array_has_its_own_values_and_other_runs_none(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=2)
+    (array.path / "values").write_text("0000\t--seed=1\n0001\t--seed=2\n")
+    single = a_run(tmp_path, "5")
+    found = runs.each([single, array])
+    assert [run.label for run in found] == ["run-5", "run-4711/0000", "run-4711/0001"]
+    assert [runs.swept(run) for run in found] == [{}, {"seed": "1"}, {"seed": "2"}]
+    assert runs.swept(array) == {}
+
+
+def test_damaged_states_are_left_out_and_the_others_are_read(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=7)
+    entries = {
+        "0": ["4711_0", "COMPLETED", "0:0", "", ""],
+        "x": ["4711_1", "COMPLETED", "0:0", "", ""],
+        "2": ["4711_2", "COMPLETED"],
+        "3": "COMPLETED",
+        "4": ["4711_4", "no state", "", "", ""],
+        "5": ["../4711_5", "COMPLETED", "", "", ""],
+        "6": ["4711_6", "FAILED", 1, "", ""],
+    }
+    (array.path / "states.json").write_text(json.dumps(entries))
+    assert [run.state for run in runs.tasks_of(array)] == ["COMPLETED", *["PENDING"] * 6]
+
+
+def test_states_that_are_known_already_are_not_written_again(tmp_path: Path) -> None:
+    array = an_array(tmp_path, tasks=2)
+    news = {index: replace(runs.task_of(array, index), state="RUNNING") for index in range(2)}
+    array = runs.record_tasks(array, news)
+    before = (array.path / "states.json").stat()
+    assert runs.record_tasks(array, news) == array
+    assert (array.path / "states.json").stat() == before
+    runs.record_tasks(array, {1: replace(news[1], state="COMPLETED")})
+    assert (array.path / "states.json").stat().st_ino != before.st_ino
+
+
 @pytest.mark.parametrize(
     ("states", "state", "code"),
     [
@@ -103,3 +158,37 @@ def test_an_array_is_as_its_liveliest_run(tmp_path: Path, states: list[str], sta
     ]
     told = summary(found)
     assert (told["state"], told["exit_code"]) == (state, code)
+
+
+def test_the_runs_of_a_divided_array_have_the_ids_that_slurm_gives_them(tmp_path: Path) -> None:
+    parts = ("0-1", "2-3", "4", "1,4")
+    array = an_array(tmp_path, earlier=("11", "12", "13"), job_id="14", parts=parts, offsets=(0, 2, 4, 0))
+    assert runs.load(array.path) == array
+    found = runs.tasks_of(array)
+    assert [run.job_id for run in found] == ["11_0", "14_1", "12_0", "12_1", "14_4"]
+    assert [run.earlier for run in found] == [(), ("11_1",), (), (), ("13_0",)]
+    assert runs.current_jobs(array) == ["11", "12", "14"]
+    assert [runs.index_of(array, job, 1) for job in ("11", "12", "13", "14", "99")] == [1, 3, 5, 1, 1]
+
+
+def test_the_runs_of_a_divided_array_that_were_never_queued_are_not_submitted(tmp_path: Path) -> None:
+    array = an_array(tmp_path, job_id="11", parts=("0-1",), state="RUNNING")
+    assert [run.state for run in runs.tasks_of(array)] == ["PENDING"] * 2 + ["NOT_SUBMITTED"] * 3
+    assert [run.job_id for run in runs.tasks_of(array)][2:] == [""] * 3
+
+
+@pytest.mark.parametrize("offsets", ["[0, 5]", "[-1]", '["0"]', "[true]", "7", '{"a": 1}'])
+def test_an_offset_that_is_none_makes_a_record_unreadable(tmp_path: Path, offsets: str) -> None:
+    array = an_array(tmp_path, parts=("0-1",), offsets=(0,))
+    record = array.path / "run.json"
+    assert '"offsets": [0]' in record.read_text()
+    record.write_text(record.read_text().replace('"offsets": [0]', f'"offsets": {offsets}'))
+    with pytest.raises(NotFound, match="invalid offset of the array"):
+        runs.load(array.path)
+
+
+def test_only_a_divided_array_has_the_second_format(tmp_path: Path) -> None:
+    record = an_array(tmp_path).path / "run.json"
+    assert '"format": 1,' in record.read_text()
+    an_array(tmp_path, parts=("0-1",), offsets=(0,))
+    assert '"format": 2,' in record.read_text()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hpclaunch.runs import holder_of, release, reserve
+import pytest
+
+from hpclaunch.runs import began_by_hand, holder_of, release, reserve
 from tests.builders import a_run
 
 
@@ -62,3 +64,23 @@ def test_where_nothing_can_be_written_the_script_is_left_to_find_out(tmp_path: P
     reserve(run, "4711")
     release(run)
     assert holder_of(run.path) == ""
+
+
+@pytest.mark.parametrize(
+    ("claim", "began"),
+    [
+        ("by-hand-77.0 node1 77 1234", "1234"),
+        ("by-hand-77.3 node1 77 1234", "1234"),
+        ("by-hand-77.0 node1 66 1234", ""),
+        ("by-hand-66.0 node1 66 1234", ""),
+        ("4711.0 node1 77 1234", ""),
+        ("by-hand-77.0", ""),
+        ("", ""),
+    ],
+)
+def test_the_beginning_of_a_start_by_hand_is_that_in_its_own_claim(tmp_path: Path, claim: str, began: str) -> None:
+    run = a_run(tmp_path, job_id="by-hand-77")
+    assert began_by_hand(run) == ""
+    (run.path / "claims").mkdir()
+    (run.path / "claims/1").write_text(f"{claim}\n")
+    assert began_by_hand(run) == began

@@ -232,3 +232,18 @@ def test_undecodable_bytes_of_a_script_are_kept(tmp_path: Path) -> None:
     runs.write_text(tmp_path / "x", "a\udcff")
     assert (tmp_path / "x").read_bytes() == b"a\xff"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_record_can_be_read_again_however_much_a_program_wrote(tmp_path: Path, index: Path) -> None:
+    run = runs.change(create(tmp_path, index), reason="x" * 2**21, excluded="node1", excluded_because="y" * 2**21)
+    assert runs.load(run.path) == run
+    assert (len(run.reason), run.excluded, len(run.excluded_because)) == (4004, "node1", 4004)
+    assert runs.change(run, excluded="node2").excluded_because == run.excluded_because
+
+
+def test_a_file_system_that_shows_another_file_each_time_ends_the_tries(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
+    assert runs.remember(index, Path("/runs/one")) == ""
+    assert runs.indexed(index) == [Path("/runs/one")]

@@ -56,6 +56,8 @@ def test_the_process_is_known_to_live_on_its_own_host(tmp_path: Path) -> None:
     give_to_another_process(run.path, host="here", renewed="1.0")
     assert leases.silence(run.path) > 0
     assert not leases.renew(run.path)
+    give_to_another_process(run.path, host="here", renewed="99999999999.0")
+    assert leases.silence(run.path) == 0.0, "a sign of the future is damaged"
 
 
 def test_a_process_that_ended_before_it_called_a_program_leaves_the_lease(tmp_path: Path) -> None:
@@ -115,3 +117,15 @@ def test_an_outcome_counts_where_it_cannot_be_written(tmp_path: Path) -> None:
         file.unlink()
     lease.folder.rmdir()
     assert leases.end(lease, "4711") == "4711"
+
+
+def test_a_submission_ended_here_if_this_process_made_it_and_it_gave_the_run_its_job(tmp_path: Path) -> None:
+    run = a_run(tmp_path)
+    assert not leases.ended_here(run)
+    lease = leases.take(run)
+    assert lease and not leases.ended_here(run)
+    leases.end(lease, "4711")
+    assert leases.ended_here(replace(run, job_id="4711"))
+    assert not leases.ended_here(replace(run, job_id="4712"))
+    give_to_another_process(run.path, host="here")
+    assert not leases.ended_here(replace(run, job_id="4711"))

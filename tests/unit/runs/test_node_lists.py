@@ -17,6 +17,9 @@ from hpclaunch.runs.node_lists import names_in
         ("node[", ()),
         ("node[x]", ()),
         ("node[3-1]", ()),
+        ("n1,node[3-1]", ("n1",)),
+        ("n[1][2]", ("n12",)),
+        ("n[1][x]", ()),
     ],
 )
 def test_slurms_notation_is_read_in_the_order_of_the_nodes(text: str, names: tuple[str, ...]) -> None:
@@ -25,3 +28,12 @@ def test_slurms_notation_is_read_in_the_order_of_the_nodes(text: str, names: tup
 
 def test_a_damaged_list_does_not_name_a_billion_nodes() -> None:
     assert len(names_in("n[0-999999999],m[0-999999999]")) == 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["n[0-999999999][x]", "n[0-999999999][3-1]", "n" + "[1]" * 2000, "n" * 300 + "[1-9]", "n[" + "1," * 30_000 + "x]"],
+    ids=["no number", "nothing", "deep", "long", "many"],
+)
+def test_what_no_node_is_called_takes_neither_time_nor_depth(text: str) -> None:
+    assert names_in(text) == ()

@@ -98,3 +98,16 @@ def test_slurms_own_report_and_the_only_node_count_too() -> None:
 def test_nodes_are_merged_and_none_is_named_twice() -> None:
     assert merged("node[1-3]", ["node2", "node4", "node4", ""]) == "node[1-3],node4"
     assert merged("", ["a", "b"]) == "a,b"
+
+
+def test_a_log_that_blames_very_many_nodes_blames_none() -> None:
+    few, many = (decide(Ending(state="NODE_FAIL", log=f"srun: error: Node failure on n[1-{n}]\n")) for n in (256, 257))
+    assert (len(few.exclude), many.again, many.exclude) == (256, True, {})
+
+
+def test_the_evidence_is_a_line_of_ordinary_length() -> None:
+    names = ",".join(f"node{number}" for number in range(200))
+    for state in ("NODE_FAIL", "FAILED"):
+        found = decide(Ending(state=state, log=f"srun: error: Node failure on {names}\n"))
+        assert len(found.exclude) == 200
+        assert max(map(len, [found.reason, *found.exclude.values()])) < 300

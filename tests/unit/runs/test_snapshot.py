@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.core.spec import Code
-from hpclaunch.runs import snapshot
+from hpclaunch.runs import code_files, snapshot
 from hpclaunch.runs.snapshot import choose, copy, faults_of
 
 
@@ -18,12 +18,14 @@ def put(folder: Path, *names: str) -> None:
 
 
 def test_row_22_a_jobs_whole_folder_is_taken_along(tmp_path: Path) -> None:
-    put(tmp_path / "job", "job.yaml", "train.py", "net/model.py", "weights.bin", "notes with blank.md")
+    names = ("job.yaml", "train.py", "net/model.py", "net/a/b/c.py", "weights.bin", "notes with blank.md")
+    put(tmp_path / "job", *names)
     taken = choose(Code(folder=str(tmp_path / "job"), entry="train.py"))
     copy(taken, tmp_path / "run")
     (tmp_path / "job/train.py").write_text("edited while the job waits")
     assert (tmp_path / "run/train.py").read_text() == "train.py"
     assert (tmp_path / "run/net/model.py").read_text() == "net/model.py"
+    assert (tmp_path / "run/net/a/b/c.py").read_text() == "net/a/b/c.py"
     assert (tmp_path / "run/weights.bin").exists()
 
 
@@ -41,10 +43,76 @@ def test_a_hpclaunch_folder_of_the_users_own_is_left_alone(tmp_path: Path) -> No
     assert not (tmp_path / "run/hpclaunch/training").exists()
 
 
-def test_beside_a_script_only_source_files_are_taken(tmp_path: Path) -> None:
-    put(tmp_path, "train", "model.py", "conf.yaml", "data.npz", "weights.h5", "sub/deep.py")
-    taken = choose(Code(folder=str(tmp_path), entry="train", source_only=True))
-    assert taken.files == ("conf.yaml", "model.py", "sub/deep.py", "train")
+def script(folder: Path, *include: str, entry: str = "train.py") -> Code:
+    return Code(folder=str(folder), entry=entry, source_only=True, include=include)
+
+
+def test_beside_a_script_all_files_are_taken(tmp_path: Path) -> None:
+    put(tmp_path, "train", "model.py", "conf.yaml", "data.npz", "table.csv", "sub/deep.py")
+    taken = choose(script(tmp_path, entry="train"))
+    assert taken.files == ("conf.yaml", "data.npz", "model.py", "sub/deep.py", "table.csv", "train")
+    assert (taken.rule, taken.left_out, taken.size) == ("all files beside the script", 0, sum(map(len, taken.files)))
+
+
+def test_where_files_are_named_no_others_are_taken_but_code(tmp_path: Path) -> None:
+    put(tmp_path, "train.py", "net/model.py", "a.csv", "sub/b.csv", "c.txt", "data/d.bin", ".hidden.csv")
+    assert choose(script(tmp_path, "*.csv")).files == (".hidden.csv", "a.csv", "net/model.py", "sub/b.csv", "train.py")
+    assert choose(script(tmp_path, "data")).files == ("data/d.bin", "net/model.py", "train.py")
+    assert choose(script(tmp_path, "sub/*.csv", "c.txt")).files == ("c.txt", "net/model.py", "sub/b.csv", "train.py")
+    assert choose(script(tmp_path, "*.csv")).left_out == 2
+    (fault,) = faults_of(script(tmp_path, "*.csv", "*.xyz"))
+    assert (fault.where, fault.what) == ("--include", "no file beside train.py matches '*.xyz'")
+    assert fault.allowed and fault.next
+
+
+def test_what_is_to_be_ignored_stays_behind(tmp_path: Path) -> None:
+    put(tmp_path, "train.py", "big/x.bin", "big/y.py", "notes.txt", "keep.txt", "sub/z.log")
+    (tmp_path / ".hpclaunchignore").write_text("# results\nbig/\n*.txt\n!keep.txt\n**/*.log\n")
+    assert choose(script(tmp_path)).files == ("keep.txt", "train.py")
+    assert choose(Code(folder=str(tmp_path), entry="train.py")).files == ("keep.txt", "train.py")
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"x" * (64 * 2**10 + 1), b"!\n"])
+def test_a_list_of_ignored_files_that_cannot_be_read_is_a_fault(tmp_path: Path, text: bytes) -> None:
+    put(tmp_path, "train.py")
+    (tmp_path / ".hpclaunchignore").write_bytes(text)
+    (fault,) = faults_of(script(tmp_path))
+    assert "the list of files that are not copied cannot be used" in fault.what
+    assert fault.where.endswith("/.hpclaunchignore") and fault.next
+
+
+def test_a_link_out_of_the_folder_stays_a_link_unless_it_is_code(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere", "large.h5", "shared.py", "set/a.bin")
+    put(tmp_path / "own", "train.py", "inside.txt")
+    for name, place in {
+        "large.h5": "elsewhere/large.h5",
+        "shared.py": "elsewhere/shared.py",
+        "set": "elsewhere/set",
+        "again.txt": "own/inside.txt",
+        "broken": "nothing",
+    }.items():
+        os.symlink(tmp_path / place, tmp_path / "own" / name)
+    taken = choose(script(tmp_path / "own"))
+    assert taken.files == ("again.txt", "inside.txt", "shared.py", "train.py")
+    copy(taken, tmp_path / "run")
+    assert not (tmp_path / "run/shared.py").is_symlink()
+    assert os.readlink(tmp_path / "run/large.h5") == str(tmp_path / "elsewhere/large.h5")
+    assert (tmp_path / "run/set/a.bin").read_text() == "set/a.bin"
+
+
+def test_a_folder_of_results_is_code_if_it_is_a_package(tmp_path: Path) -> None:
+    put(tmp_path, "train.py", "runs/__init__.py", "runs/x.py", "checkpoints/y.py", "miniconda/conda-meta/z.py")
+    assert choose(script(tmp_path)).files == ("runs/__init__.py", "runs/x.py", "train.py")
+
+
+def test_code_in_place_is_not_copied(tmp_path: Path) -> None:
+    put(tmp_path / "own", "train.py", "model.py")
+    code = Code(folder=str(tmp_path / "own"), entry="train.py", source_only=True, in_place=True)
+    taken = choose(code)
+    assert (taken.files, taken.in_place) == (("model.py", "train.py"), True)
+    copy(taken, tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["hpclaunch"]
+    assert faults_of(code) == []
 
 
 @pytest.mark.parametrize(
@@ -63,20 +131,54 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
     assert choose(Code(folder=str(tmp_path / "job"), entry="train.py")).files == ("train.py",)
 
 
-def test_a_script_in_a_folder_too_large_to_copy_is_taken_alone(tmp_path: Path) -> None:
-    put(tmp_path, "train.py", *(f"many/{n}.py" for n in range(snapshot.MOST_FILES + 1)))
-    taken = choose(Code(folder=str(tmp_path), entry="train.py", source_only=True))
-    assert taken.files == ("train.py",)
-    assert "holds more than 2000 files" in taken.narrowed
+def test_too_many_files_are_a_fault_that_names_most_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MOST_FILES", 20)
+    put(tmp_path, "train.py", "model.py", *(f"many/{n}.txt" for n in range(25)))
+    (fault,) = faults_of(script(tmp_path))
+    assert fault.what == "27 files would be copied, 25 of them *.txt in many"
+    assert fault.allowed == "at most 20 files and 100 MB"
+    assert "--include" in fault.next and ".hpclaunchignore" in fault.next and "--code-in-place" in fault.next
+    assert choose(script(tmp_path, "model.py")).files == ("model.py", "train.py")
 
 
-def test_a_jobs_folder_too_large_to_copy_is_a_fault(tmp_path: Path) -> None:
+def test_too_many_files_to_look_at_are_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code_files, "MOST_LOOKED_AT", 20)
+    monkeypatch.setattr(snapshot, "MOST_LOOKED_AT", 20)
+    put(tmp_path, "train.py", *(f"many/{n}" for n in range(25)))
+    (fault,) = faults_of(script(tmp_path, "train.py"))
+    assert fault.what.startswith("there are more than 20 files")
+    (tmp_path / ".hpclaunchignore").write_text("many\n")
+    assert choose(script(tmp_path)).files == ("train.py",)
+
+
+def test_a_folder_too_large_to_copy_is_a_fault(tmp_path: Path) -> None:
     put(tmp_path, "train.py")
     with (tmp_path / "data.bin").open("wb") as file:
         file.truncate(snapshot.MOST_BYTES + 1)
     (fault,) = faults_of(Code(folder=str(tmp_path), entry="train.py"))
-    assert "20 MB of code" in fault.what
+    assert fault.what == "100 MB would be copied, 100 MB of them data.bin"
     assert "outside the job's folder" in fault.next
+    (fault,) = faults_of(script(tmp_path))
+    assert "--include" in fault.next
+
+
+def test_only_a_closed_folder_that_would_be_copied_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "train.py", "secret/x.py", "open/y.py", ".git/z", "node_modules/z")
+    closed = {tmp_path / name for name in ("secret", ".git", "node_modules")}
+    scandir = os.scandir
+
+    def scan(folder: Path) -> object:
+        """Refuse some folders also to root, who may run this test."""
+        if Path(folder) in closed:
+            raise PermissionError(13, "Permission denied")
+        return scandir(folder)
+
+    monkeypatch.setattr("os.scandir", scan)
+    code = Code(folder=str(tmp_path), entry="train.py")
+    assert choose(code).closed == ("secret",)
+    (fault,) = faults_of(code)
+    assert (fault.where, fault.what) == (str(tmp_path / "secret"), "you may not read this part of the job")
+    assert faults_of(Code(folder=str(tmp_path), entry="train.py", source_only=True)) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from hpclaunch.config.catalog import SITE
 from hpclaunch.config.detection import Detect
-from hpclaunch.sites.detect import DETECTED, Host, cluster_name, detect_site, holds, machine
+from hpclaunch.sites.detect import DETECTED, Host, cluster_name, detect_site, holds, is_other_cluster, machine
 from tests.builders import BUNDLED, bundled_site
 
 SITES = [found.name for found in BUNDLED.names(SITE)]
@@ -83,3 +83,23 @@ def test_the_cluster_name_is_read_from_slurm_conf(tmp_path: Path, content: str, 
     conf.write_text(content)
     assert cluster_name({"SLURM_CONF": str(conf)}) == name
     assert cluster_name({"SLURM_CONF": str(tmp_path / "missing")}) == ""
+
+
+@pytest.mark.parametrize(
+    ("site", "cluster", "other"),
+    [
+        ("perlmutter", "lab", True),
+        ("perlmutter", "perlmutter", False),
+        ("juwels_booster", "juwels", False),
+        ("juwels_booster", "juwelsbooster", False),
+        ("testcluster", "HPCTEST", False),  # Slurm's programs and slurm.conf may spell it differently
+        ("testcluster", "testcluster", True),
+    ],
+)
+def test_a_cluster_is_another_one_by_its_name(site: str, cluster: str, other: bool) -> None:
+    assert is_other_cluster(bundled_site(site), cluster, own=False) is other
+
+
+def test_of_a_site_file_of_ones_own_only_its_cluster_name_counts() -> None:
+    assert not is_other_cluster(bundled_site("perlmutter"), "lab", own=True)
+    assert is_other_cluster(bundled_site("testcluster"), "lab", own=True)

@@ -13,16 +13,18 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hpclaunch import runs
-from hpclaunch.actions.start import hand_over
+from hpclaunch.actions.hand_over import hand_over
 from hpclaunch.actions.states import refreshed
 from hpclaunch.core.errors import Refused, SchedulerError, Unanswered
 from hpclaunch.core.folders import state_folder
 from hpclaunch.runs import Run
 from hpclaunch.runs.ownership import new_token
+from hpclaunch.schedulers.slurm import programs
 from hpclaunch.schedulers.slurm.submit import search
 from tests.builders import a_run
 from tests.tiers import LONG
@@ -248,3 +250,26 @@ def test_one_controller_of_two_is_enough(spool: Path) -> None:
     (spool / "bin/scontrol").write_text(f"#!/bin/sh\nprintf '{lines}'\n")
     for run in fresh_runs(spool, QUEUED, queued=True):
         assert hand_over(run, f"#!/bin/bash\n#SBATCH --chdir={run.path}\n", 60).job_id == "4711"
+
+
+def test_the_steps_of_one_submission_ask_once_whether_a_controller_is_up(
+    spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(programs, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    asked = spool / "asked"
+    (spool / "bin/scontrol").write_text(f'#!/bin/sh\necho "$1" >> {asked}\n')
+    for times in (1, 2):
+        for run in fresh_runs(spool, QUEUED, queued=True):
+            hand_over(run, f"#!/bin/bash\n#SBATCH --chdir={run.path}\n", 60)
+        assert asked.read_text().split().count("ping") == times
+        clock[0] += 5
+
+
+def test_a_job_is_looked_for_by_its_folder_if_the_script_names_it(spool: Path) -> None:
+    for run in fresh_runs(spool, ":", queued=True):
+        hand_over(run, f"#!/bin/bash\n#SBATCH --chdir={run.path}\n", 60)
+        assert runs.load(run.path).job_id == "4711"
+    for run in fresh_runs(spool, ":", queued=True):
+        with pytest.raises(Unanswered):
+            hand_over(run, "#!/bin/bash\n", 60)

@@ -162,6 +162,15 @@ def test_what_is_down_or_closed_or_without_gpus_is_not_proposed(slurm: Any, chan
     assert "--partition batch would be accepted" in text
 
 
+def test_a_partition_without_gpus_is_proposed_only_if_none_are_requested(slurm: Any) -> None:
+    plain = partition_line("plain", tres="", default="YES")
+    slurm(scontrol=f"{plain}\n{DEBUG}\n{partition_line('gpus')}\n")
+    with_gpus = against(partition="debug", nodes=3)
+    without = against(partition="debug", nodes=3, node_type="cpu")
+    assert {fault.next for fault in with_gpus} == {"--partition gpus would be accepted"}
+    assert {fault.next for fault in without} == {"--partition plain would be accepted"}
+
+
 @pytest.mark.parametrize(
     ("typed", "objection"),
     [
@@ -194,6 +203,24 @@ def test_accounts_and_qos_are_those_of_the_persons_associations(
     rows = "physics|high,normal\nclass|normal\n"
     slurm(scontrol=f"{BATCH}\n", sacctmgr=rows, sshare=f"root||\n physics|{ME}|\n class|{ME}|\n")
     assert told(**typed) == ([objection] if objection else [])
+
+
+def test_for_a_name_like_no_other_the_first_allowed_one_is_proposed(slurm: Any) -> None:
+    slurm(scontrol=f"{BATCH}\n", sacctmgr="m1|aaa,bbb,ccc\nm2|aaa\n", sshare=f"root||\n m1|{ME}|\n m2|{ME}|\n")
+    (unlike,) = against(account="m1", qos="xyz")
+    (like,) = against(account="m1", qos="bbx")
+    assert (unlike.next, like.next) == ("--qos aaa", "--qos bbb")
+    (unlike,) = against(account="xyz")
+    assert unlike.next == "--account m1"
+
+
+def test_an_account_that_may_use_the_requested_qos_is_proposed(slurm: Any) -> None:
+    rows = "art|normal\nclass|\nphysics|high,normal\n"  # without a list, an account may use any
+    slurm(scontrol=f"{BATCH}\n", sacctmgr=rows, sshare=f"root||\n art|{ME}|\n class|{ME}|\n physics|{ME}|\n")
+    (fault,) = against(account="xyz", qos="high")
+    assert (fault.allowed, fault.next) == ("art, class, physics", "--account class")
+    (fault,) = against(account="xyz")
+    assert fault.next == "--account art"
 
 
 def test_without_sacctmgr_the_shares_tell_the_accounts(slurm: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpclaunch.core.errors import SchedulerError
-from hpclaunch.schedulers import NEVER_BEGUN, Status
+from hpclaunch.schedulers import NEVER_BEGUN, UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm import scheduler, states
 from tests.builders import a_run
 
@@ -50,6 +50,14 @@ def test_row_12_each_run_is_answered_by_the_first_who_knows(tmp_path: Path, prog
         "5": Status(state="CANCELLED"),
         "6": Status(state="UNKNOWN"),
     }
+
+
+def test_the_nodes_of_an_ended_job_are_those_of_accounting(tmp_path: Path, program: Path) -> None:
+    fake(program, "squeue", "")
+    fake(program, "sacct", "1|FAILED|1:0|node[1-2]\n2|CANCELLED by 7|0:0|None assigned\n3|TIMEOUT|0:0|Nid001")
+    told = states.states([a_run(tmp_path, job_id) for job_id in "123"])
+    assert [told[job_id].nodes for job_id in "123"] == ["node[1-2]", "", "Nid001"]
+    assert told["2"].state == "CANCELLED"
 
 
 def test_an_exit_code_that_sacct_cuts_is_told_whole(tmp_path: Path, program: Path) -> None:
@@ -94,6 +102,60 @@ def test_a_task_that_was_cancelled_while_it_waited_is_known_before_accounting_he
     }
     fake(program, "squeue", "", code=1)
     assert states.states(tasks[1:2])["1_1"].state != "CANCELLED", "a squeue that does not answer tells nothing"
+
+
+def test_a_job_that_could_not_open_its_log_is_told_from_other_failures(tmp_path: Path, program: Path) -> None:
+    fake(program, "squeue", "1|FAILED|None\n2|FAILED|None\n3|TIMEOUT|None")
+    fake(program, "sacct", "")
+    runs = [a_run(tmp_path, job_id) for job_id in "123"]
+    (runs[1].path / "logs").mkdir()
+    told = states.states(runs)
+    assert [told[job_id].reason for job_id in "123"] == [UNOPENED_LOG, "", ""]
+
+
+def test_a_job_of_the_same_number_elsewhere_is_named_where_nothing_else_is_known(tmp_path: Path, program: Path) -> None:
+    fake(program, "squeue", "")
+    fake(program, "sacct", "")
+    unknown, ended = a_run(tmp_path, "1"), a_run(tmp_path, "2")
+    (ended.path / "attempts/2.0").mkdir(parents=True)
+    (ended.path / "attempts/2.0/exit-code").write_text("0")
+    (program / "squeue").write_text("#!/bin/bash\necho '1|RUNNING|None||/a/b'; echo '2|RUNNING|None||'\n")
+    told = states.states([unknown, ended])
+    assert (told["1"].state, told["2"]) == ("UNKNOWN", Status(state="COMPLETED", exit_code="0:0"))
+    assert told["1"].reason == "job 1 is another one by now, with the working folder /a/b"
+
+
+def test_the_jobs_of_a_run_are_found_by_its_folder_the_oldest_first(tmp_path: Path, program: Path) -> None:
+    run, other = a_run(tmp_path, "1"), a_run(tmp_path, "2")
+    lines = [f"12|PENDING|None||{run.path}", f"100_[0-3]|PENDING|None||{run.path}", f"7|FAILED|None||{run.path}"]
+    (program / "squeue").write_text(f"#!/bin/bash\nprintf '%s\\n' {' '.join(map(repr, lines))}\n")
+    (program / "sacct").write_text(f"#!/bin/bash\nprintf '%s\\n' '9|FAILED|1:0|n1|{run.path}' '8|FAILED|1:0|n1|/x'\n")
+    for name in ("squeue", "sacct"):
+        (program / name).chmod(0o755)
+    found = scheduler.search([run, other])
+    assert found.jobs == {run.path: ("9", "12", "100")}, "7 was refused, and 8 is a stranger's"
+    assert (found.answered, found.certain) == (True, True)
+
+
+def test_only_jobs_that_squeue_lists_with_the_runs_folder_are_its_own(tmp_path: Path, program: Path) -> None:
+    runs = [a_run(tmp_path, job_id) for job_id in ("1", "2", "3", "4_1", "4_7", "5")]
+    array = tmp_path / "run-4"
+    array.mkdir()
+    tasks = [replace(run, path=array / "0001", index=1) for run in runs[3:5]]
+    whole = replace(runs[5], path=tmp_path / "run-5", tasks=9)
+    (program / "squeue").write_text(
+        "#!/bin/bash\nprintf '%s\\n' "
+        f"'1|{runs[0].path}' '2|/elsewhere' '9|{runs[2].path}' '4_[0-5]|{array}' '4_7|/x' '5_[3-8]|{whole.path}' 9\n"
+    )
+    (program / "squeue").chmod(0o755)
+    assert states.own_jobs([*runs[:3], *tasks, whole]) == ["1", "4_1", "5"]
+    (program / "squeue").write_text(
+        f"#!/bin/bash\necho '1|{runs[0].path}'\necho 'Invalid job id specified' >&2\nexit 1\n"
+    )
+    assert states.own_jobs(runs[:2]) == ["1"], "squeue does not know 2 any more"
+    (program / "squeue").write_text("#!/bin/bash\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
+    with pytest.raises(SchedulerError, match="cannot confirm whose jobs these are: Unable to contact"):
+        states.own_jobs(runs[:1])
 
 
 def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, program: Path) -> None:

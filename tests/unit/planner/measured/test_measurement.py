@@ -161,3 +161,25 @@ def test_a_profile_whose_epochs_differ_is_refused_with_the_advice_to_repeat_it(t
     (fault,) = refused.value.faults
     assert fault.where == disturbed.run.label and "98 to 150 samples/s" in fault.what
     assert fault.next is not None and "measure it again: hpclaunch profile train --one-by-one" in fault.next
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"layout": {}, "command": ["--batch-size-per-rank=8"]},
+        {"layout": {"nodes": 0, "tasks_per_node": 4}, "command": ["--batch-size-per-rank=8"]},
+        {"layout": {"nodes": [], "tasks_per_node": 4}, "command": ["--batch-size-per-rank=8"]},
+        {"layout": {"nodes": 10**400, "tasks_per_node": 4}, "command": ["--batch-size-per-rank=8"]},
+    ],
+)
+def test_a_spec_that_hpclaunch_has_not_written_is_refused(tmp_path: Path, spec: dict[str, Any]) -> None:
+    run = a_run(tmp_path, epochs(10, 100, 50))
+    (run.path / "spec.json").write_text(json.dumps(spec))
+    with pytest.raises(Refused, match="its record is damaged"):
+        measured(run, the_job())
+
+
+def test_a_speed_that_no_number_can_hold_does_not_count(tmp_path: Path) -> None:
+    events = [*epochs(10, 100, 50), {"event": "epoch", "seconds": 10**400, "images_per_s": 10**400}]
+    found = measured(a_run(tmp_path, events), the_job())
+    assert found.rates == (10, 100, 50)

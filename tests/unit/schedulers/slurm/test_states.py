@@ -49,6 +49,15 @@ def test_row_01_what_sbatch_must_not_see(variable: str, leaks: bool) -> None:
     assert leaking({variable: "x"}) == ([variable] if leaks else [])
 
 
+def test_a_job_is_the_runs_own_if_its_folder_is_the_run_directory_by_any_path(tmp_path: Path) -> None:
+    run = a_run(tmp_path, "7")
+    (tmp_path / "link").symlink_to(run.path)
+    for folder in (str(run.path), f"{run.path}/", str(tmp_path / "link")):
+        assert states.is_own_folder(run, folder)
+    for folder in ("", str(tmp_path), "/nowhere", "\0"):
+        assert not states.is_own_folder(run, folder)
+
+
 def test_nothing_is_asked_for_no_runs() -> None:
     assert states.states([]) == {}
 

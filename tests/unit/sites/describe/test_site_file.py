@@ -210,6 +210,80 @@ def test_a_small_share_of_memory_is_marked_where_a_job_asks_for_none() -> None:
     assert not [key for key in gaps(described("23.11", config=cores_only)) if key.endswith("request_memory")]
 
 
+def test_the_default_memory_is_that_of_the_partition_and_else_that_of_the_cluster() -> None:
+    texts = answers("23.11")
+    config = texts.config + "DefMemPerCPU            = 100\n"
+    own = texts.partitions.replace("DefMemPerCPU=1930", "DefMemPerNode=510000")
+    assert not [key for key in gaps(described("23.11", partitions=own, config=config)) if key.endswith("memory")]
+    none = texts.partitions.replace("DefMemPerCPU=1930", "DefMemPerNode=UNLIMITED")
+    (gap,) = [one for one in described("23.11", partitions=none, config=config).gaps if one.key.endswith("memory")]
+    assert gap.why.startswith("with DefMemPerCPU=100 ")
+
+
+def test_a_partition_that_gives_some_memory_of_a_node_only(tmp_path: Path) -> None:
+    text = answers("23.11").partitions.replace("MaxMemPerNode=UNLIMITED", "MaxMemPerNode=65536", 1)
+    site = site_of(described("23.11", partitions=text), tmp_path)
+    assert (site.node_types["cpu"].memory_gb, site.node_types["h100"].memory_gb) == (64, 501)
+
+
+def _two_partitions(first: str, second: str, nodes: str) -> dict[str, str]:
+    """Slurm's texts, in which partition ``first`` has the lower priority; ``nodes``: the partition of nodes 3 and 4."""
+    texts = answers("22.05")
+    line = next(line for line in texts.partitions.splitlines() if line.startswith("PartitionName=preempt"))
+    low = line.replace("PartitionName=preempt", "PartitionName=low").replace("Default=NO", first)
+    high = next(line for line in texts.partitions.splitlines() if line.startswith("PartitionName=batch"))
+    high = high.replace("PartitionName=batch", "PartitionName=high").replace("Default=YES", second)
+    shown = [line for line in texts.nodes.splitlines() if line.startswith("NodeName=")]
+    places = ["low", "low", nodes, nodes]
+    lines = [
+        line.replace("Partitions=batch,debug,preempt", f"Partitions={place}")
+        for line, place in zip(shown, places, strict=True)
+    ]
+    return {"partitions": f"{low}\n{high}\n", "nodes": "\n".join(lines) + "\n"}
+
+
+def test_the_default_partition_is_chosen_although_another_may_preempt_its_jobs(tmp_path: Path) -> None:
+    texts = _two_partitions("Default=YES", "Default=NO", "low,high")
+    site = site_of(described("22.05", ROOT, **texts), tmp_path)
+    assert (site.partitions["low"].only_if_asked, site.partitions["high"].only_if_asked) == (False, False)
+    assert site.partitions["low"].note == "jobs of other partitions can preempt its jobs"
+    assert site.defaults.partition == "low"
+    other = site_of(described("22.05", ROOT, **_two_partitions("Default=NO", "Default=YES", "low,high")), tmp_path)
+    assert other.partitions["low"].only_if_asked
+
+
+def test_a_partition_without_common_nodes_preempts_nothing(tmp_path: Path) -> None:
+    texts = _two_partitions("Default=NO", "Default=YES", "high")
+    site = site_of(described("22.05", ROOT, **texts), tmp_path)
+    assert (site.partitions["low"].only_if_asked, site.partitions["low"].note) == (False, "")
+
+
+@pytest.mark.parametrize(
+    ("mpi", "default", "options"),
+    [
+        ("MPI plugin types are...\n\tnone\n\tpmix\n", "srun", {"srun": "pmix", "mpirun": None}),
+        ("MPI plugin types are...\n\tnone\n", "mpirun", {"mpirun": None}),
+    ],
+)
+def test_an_mpirun_on_path_is_a_launcher_too(
+    mpi: str, default: str, options: dict[str, str | None], tmp_path: Path
+) -> None:
+    config = answers("22.05").config.replace("MpiDefault              = none", "MpiDefault = none")
+    found = described("22.05", replace(ROOT, launchers=("mpirun",)), mpi=mpi, config=config)
+    site = site_of(found, tmp_path)
+    assert site.launchers is not None and site.launchers.default == default
+    assert {name: one.mpi for name, one in site.launchers.options.items()} == options
+    assert ("launchers.options" in gaps(found)) == (default == "mpirun")
+
+
+def test_a_python_that_cannot_train_under_srun_provides_nothing_and_the_gap_says_why(tmp_path: Path) -> None:
+    lacks = "the Horovod of /opt/bin/python is built without MPI, so each rank of a job would be alone"
+    found = described("22.05", replace(ROOT, python="", python_lacks=lacks))
+    (gap,) = [one for one in found.gaps if one.key == "environment"]
+    assert gap.why.endswith(lacks)
+    assert "provides" not in found.values
+
+
 def test_a_partition_that_gives_some_cpus_of_a_node_only(tmp_path: Path) -> None:
     text = answers("23.11").partitions.replace("MaxCPUsPerNode=UNLIMITED", "MaxCPUsPerNode=32", 1)
     site = site_of(described("23.11", partitions=text), tmp_path)

@@ -282,6 +282,15 @@ def spoiled_batch(folder: Path, content: bytes) -> str:
     return refused(folder)
 
 
+def many_arrays(length: int, number: int) -> bytes:
+    """A pickle of Python 2 whose arrays all name the same text as their content."""
+    text = b"X" + length.to_bytes(4, "little") + b"x" * length + b"q\x01"
+    kind = b"cnumpy\ndtype\n(X\x02\x00\x00\x00u1tRq\x02"
+    make = b"cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nq\x04(h\x04))tq\x05"
+    state = b"(K\x01(J" + length.to_bytes(4, "little") + b"th\x02\x89h\x01tq\x06"
+    return b"\x80\x02" + text + kind + make + state + b"h\x03h\x05Rh\x06b" * number + b"."
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -298,8 +307,10 @@ def spoiled_batch(folder: Path, content: bytes) -> str:
         (b"\x80\x02" + b")" + b"\x85" * 500_000 + b".", "no dictionary"),
         (b"\x80\x02I" + b"9" * 1_000_000 + b"\n.", "which plain values do not need"),
         (b"\x80\x02c" + b"x" * 1_000_000, "a name without an end"),
+        (many_arrays(1000, 1), "no dictionary"),
+        (many_arrays(1000, 2), "more text to encode than the file contains"),
     ],
-    ids=["text", "hash", "memo", "length", "steps", "depth", "digits", "name"],
+    ids=["text", "hash", "memo", "length", "steps", "depth", "digits", "name", "array", "arrays"],
 )
 def test_a_small_pickle_stays_small(tmp_path: Path, content: bytes, said: str) -> None:
     text = spoiled_batch(tmp_path, content)
@@ -337,8 +348,9 @@ def npz_with(path: Path, name: str, header: bytes, size: int = 0, **archive: Any
         (b"\x93NUMPY\x01\x00" + b"\x20\x4e" + b"(" * 20_000, "the header of y_train has"),
         (b"\x93NUMPY\x09\x00" + bytes(100), "version (9, 0)"),
         (b"\x93NUMPY\x01\x00" + b"\x10\x27" + b"(" * 10_000, "not an npz file"),
+        (b"\x93NUMPY\x01\x00" + b"\x10\x27" + b"-" * 9_999 + b"1", "not an npz file"),
     ],
-    ids=["shape", "long", "longer than NumPy allows", "version", "deep"],
+    ids=["shape", "long", "longer than NumPy allows", "version", "deep", "operators"],
 )
 def test_an_npz_header_promises_no_more_than_the_file_holds(tmp_path: Path, header: bytes, said: str) -> None:
     npz_with(tmp_path / "cifar10.npz", "y_train", header)

@@ -107,6 +107,12 @@ def refused(folder: Path) -> str:
     return str(error.value)
 
 
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    write_set(tmp_path, [3, 3])
+    os.mkfifo(tmp_path / "train-00002-of-00003")
+    assert "train-00002-of-00003: not a regular file" in refused(tmp_path)
+
+
 def test_truncated_files_are_named_on_opening(tmp_path: Path) -> None:
     write_set(tmp_path, [3, 3])
     file = tmp_path / "train-00001-of-00002"
@@ -128,6 +134,16 @@ def test_a_flipped_byte_is_found_by_the_checksum(tmp_path: Path) -> None:
         streaming.damage_named(source, shard),
     ):
         list(itertools.islice(streaming.training_stream(source, shard, 2, 1, 0), 3))
+
+
+def test_a_record_of_other_bytes_is_named_where_the_message_of_tensorflow_cannot_be_decoded(tmp_path: Path) -> None:
+    source = write_set(tmp_path, [3])
+    damaged = [example(tf.io.encode_png(image(0)).numpy(), 0, ("image", "label")), b"\x0a\xf5\xff", b"\xf5"]
+    write(tmp_path / "train-00000-of-00001", damaged)
+    with pytest.raises(
+        DataError, match=r"train-00000-of-00001: damaged, or not as expected \(a record is no Example\)"
+    ):
+        source.read("train", [0, 1, 2])
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:

@@ -49,11 +49,18 @@ def test_sharing_a_gpu_unasked_is_refused(visible: int, local_size: int) -> None
     ],
 )
 def test_threads(environ: dict[str, str], threads: int) -> None:
-    assert placement.threads_per_rank(environ, cpus=16, local_size=4) == threads
+    assert placement.threads_per_rank(environ, cpus=16, local_size=4, host_cpus=64) == threads
 
 
 def test_more_ranks_than_cores_have_one_thread() -> None:
-    assert placement.threads_per_rank({}, cpus=2, local_size=8) == 1
+    assert placement.threads_per_rank({}, cpus=2, local_size=8, host_cpus=2) == 1
+
+
+@pytest.mark.parametrize(("local_size", "threads"), [(1, 2), (2, 1), (8, 1)])
+def test_the_ranks_of_a_host_have_no_more_threads_than_it_has_cpus(local_size: int, threads: int) -> None:
+    """A scheduler may be configured with more CPUs than there are, as that of tests/cluster is."""
+    pretended = {"OMP_NUM_THREADS": "8"}
+    assert placement.threads_per_rank(pretended, cpus=2, local_size=local_size, host_cpus=2) == threads
 
 
 def test_world_size_as_asked_passes() -> None:

@@ -13,6 +13,7 @@ from hpclaunch.runs import Run
 from hpclaunch.schedulers import ClusterIdentity, Estimate, Search, Status
 
 if TYPE_CHECKING:
+    from hpclaunch.config.site import Site
     from hpclaunch.guidelines.queue import Past
     from hpclaunch.sites.describe.draft import Described, Here
 
@@ -26,6 +27,11 @@ def cluster() -> ClusterIdentity:
     return ClusterIdentity()
 
 
+def cluster_name() -> None:
+    """Return None: qstat is not asked for its server."""
+    return
+
+
 def objections(spec: JobSpec) -> list[Fault]:
     """Return nothing: qsub itself refuses."""
     return []
@@ -33,6 +39,11 @@ def objections(spec: JobSpec) -> list[Fault]:
 
 def longest_walltime(partition: str) -> None:
     """Return None: PBS itself refuses a longer job."""
+    return
+
+
+def largest_array() -> None:
+    """Return None: hpclaunch has no job arrays of PBS here."""
     return
 
 
@@ -123,3 +134,8 @@ def mpi_types() -> list[str]:
 def describe(here: Here) -> Described:
     """Raise SchedulerError: its answers are not read."""
     raise SchedulerError(Fault(what="a PBS cluster is not described by itself", next="write its site file"))
+
+
+def compare(site: Site) -> None:
+    """Return None: qstat is not asked for its nodes."""
+    return

@@ -1,0 +1,69 @@
+"""The runs that a submission waits for (--after, --after-any), from their records, or with their present states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpclaunch import runs
+from hpclaunch.actions.identity import obstacle, other_users
+from hpclaunch.core.spec import Predecessor, Request
+from hpclaunch.runs import Run
+
+if TYPE_CHECKING:
+    from hpclaunch.actions.system import System
+
+
+def recorded_predecessors(system: System, request: Request) -> tuple[Predecessor, ...]:
+    """Return the runs that the request names, as they were last recorded; asks no scheduler. Raises NotFound."""
+    return tuple(_predecessor_of(run, must, present=False) for run, must in _runs_of(system, request))
+
+
+def present_predecessors(system: System, request: Request) -> tuple[Predecessor, ...]:
+    """Return the runs that the request names, in their present states: the scheduler is asked. Raises NotFound."""
+    from hpclaunch.actions.states import refreshed
+
+    named = _runs_of(system, request)
+    present = refreshed([run for run, _ in named])
+    return tuple(_predecessor_of(run, must, present=True) for run, (_, must) in zip(present, named, strict=True))
+
+
+def _runs_of(system: System, request: Request) -> list[tuple[Run, bool]]:
+    """Return (run, whether it must have completed) for each run that the request names, once."""
+    names = [*((name, True) for name in request.after), *((name, False) for name in request.after_any)]
+    found = runs.find_all(system.index, [name for name, _ in names], system.run_folders)
+    chosen: dict[Path, tuple[Run, bool]] = {}
+    for run, (_, must) in zip(found, names, strict=True):
+        chosen.setdefault(run.path, (run, must))  # of both flags for one run, --after counts: it comes first
+    return list(chosen.values())
+
+
+def _predecessor_of(run: Run, must_complete: bool, present: bool) -> Predecessor:
+    parts = runs.tasks_of(run) if run.tasks else [run]
+    refusal, next_step = _refusal_of(run, present)
+    return Predecessor(
+        run=run.label,
+        must_complete=must_complete,
+        site=run.site,
+        state=run.state,
+        jobs=() if run.final else tuple(job.job_id for job in runs.jobs_of(run)),
+        has_failed=any(part.final and part.state != "COMPLETED" for part in parts),
+        refusal=refusal,
+        next=next_step,
+    )
+
+
+def _refusal_of(run: Run, present: bool) -> tuple[str, str]:
+    """Return why no run can wait for this one, and the next step; two empty texts if one can."""
+    fault = obstacle(run) if present else other_users(run)
+    if fault:
+        return fault.what, fault.next
+    if run.final:
+        return "", ""
+    if not run.job_id:
+        return f"{run.label} has no job: its state is {run.state}", f"hpclaunch status {run.label}"
+    restarts = run.spec().get("restarts")
+    if isinstance(restarts, dict) and restarts.get("most") and restarts.get("by") == "resubmit":
+        what = f"{run.label} may continue in another job, which the scheduler does not know yet"
+        return what, f"when it has ended (hpclaunch wait {run.label}), submit again"
+    return "", ""

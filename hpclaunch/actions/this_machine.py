@@ -1,0 +1,163 @@
+"""Whether this machine is the place of a run: its site's cluster, and not the head node of a cluster by accident.
+
+A script of one cluster must not reach the scheduler of another, and a program must not train on a head node because no
+site was detected. The scheduler of this machine is asked for no more than the name of its cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+
+from hpclaunch.actions.system import System
+from hpclaunch.config.site import Site
+from hpclaunch.core.errors import Fault, Refused
+from hpclaunch.core.scheduler_rows import OTHER_SCHEDULERS, SCHEDULERS, OtherScheduler, scheduler_row
+from hpclaunch.core.spec import Context, JobSpec
+from hpclaunch.resolve.case import Case
+from hpclaunch.schedulers import scheduler_of
+from hpclaunch.sites.detect import TYPED, UNDETECTED, cluster_name, detect_site, is_other_cluster, machine
+
+
+def is_foreign(site_status: str, other_site: str) -> bool:
+    """Whether the scheduler on this machine is not the site's: this is another site, or the site is retired."""
+    return bool(other_site) or site_status == "retired"
+
+
+def misplaced(case: Case, spec: JobSpec) -> list[Fault]:
+    """Return why this machine is not the place of the run; then its scheduler must not be asked about the run."""
+    context, row = case.context, case.site.scheduler_row
+    if is_foreign(spec.site_status, context.other_site):
+        return _known_faults(spec, context.other_site)
+    if not row.has_queue:
+        return _head_node_faults(context) if context.site_origin == UNDETECTED else []
+    if context.at_site or not _has_program(context.environment, row.start_command):
+        return []
+    return _other_cluster_faults(case.site, context)
+
+
+def _known_faults(spec: JobSpec, other_site: str) -> list[Fault]:
+    if spec.site_status == "retired":
+        what = f"the site {spec.site} is retired: scripts can be rendered for it, but not submitted"
+        return [Fault(what=what, next="add --dry-run to see the script; hpclaunch sites list shows other sites")]
+    program = scheduler_row(spec.scheduler).start_command
+    what = f"this machine belongs to {other_site}: its {program} cannot submit to {spec.site}"
+    return [Fault(what=what, next=f"log in at {spec.site}, or add --dry-run to see the script")]
+
+
+# --- The script of another cluster
+
+
+def _other_cluster_faults(site: Site, context: Context) -> list[Fault]:
+    """Return why the scheduler here is not the site's, by the name of its cluster.
+
+    Nothing is known of a user's own site file without a ClusterName: it may describe this machine.
+    """
+    own_file = context.own_site
+    if own_file and (site.detect is None or site.detect.cluster_name is None):
+        return []
+    name = cluster_name(context.environment) or scheduler_of(site.scheduler).cluster_name()
+    if name is None or (name and not is_other_cluster(site, name, own=own_file)):
+        return []
+    row = site.scheduler_row
+    if name:
+        what = (
+            f"{row.title} on this machine is the cluster {name}: its {row.start_command} cannot submit to {site.name}"
+        )
+    else:
+        what = (
+            f"this machine is not known to be one of {site.name}'s: {row.title} here does not tell its cluster's name"
+        )
+    if own_file:
+        mend = f"correct detect.cluster_name in the site file {site.name}"
+    else:
+        mend = f"keep its site file as your own: hpclaunch sites show {site.name} --yaml (docs/site-files.md)"
+    next_step = f"log in at {site.name}, or add --dry-run to see the script; if this is {site.name}, {mend}"
+    return [Fault(what=what, next=next_step, subject="scheduler")]
+
+
+# --- A head node
+
+
+def _head_node_faults(context: Context) -> list[Fault]:
+    """Return why nothing starts here without a site: this is the head node of a cluster that was not detected."""
+    queued = _cluster_here(context.environment)
+    if queued:
+        title, name = queued
+        what = f"this machine is a head node of the {title} cluster {name}, for which there is no site file"
+        next_step = f"hpclaunch sites detect --name {name} writes one; to run on this machine: --site local"
+        return [Fault(what=what, next=next_step, subject="scheduler")]
+    other = _other_scheduler(context.environment)
+    if other is None:
+        return []
+    what = (
+        f"no site is named, and this machine has {other.program} ({other.title}): a head node is no place to train, "
+        f"and hpclaunch does not submit to {other.title}"
+    )
+    next_step = f"in a job of {other.title}: --site local {other.hosts}; to run on this machine: --site local"
+    return [Fault(what=what, next=next_step, subject="scheduler")]
+
+
+_answered: set[str] = set()
+"""What was asked before: a command such as ``profile`` starts several runs."""
+
+
+def confirm_head_node(system: System, case: Case) -> None:
+    """Ask before a run that --site starts on what looks like a head node. Raises Refused if the answer is no.
+
+    Settings and HPCLAUNCH_SITE are a decision that was made before: they are not questioned. Without a terminal nobody
+    can be asked: what was typed holds, and a warning is given.
+    """
+    context = case.context
+    if case.site.scheduler_row.has_queue or context.site_origin != TYPED:
+        return
+    looks = _head_node_words(context.environment)
+    if not looks or looks in _answered:
+        return
+    _answered.add(looks)
+    answer = system.confirm(f"{looks}. Start the run on it? [y/N]")
+    if answer is None:
+        system.warn(f"{looks}; the run starts on it, as --site {case.site.name} was typed")
+    elif not answer:
+        next_step = (
+            f"submit to a cluster with --site NAME; to be asked no more: site: {case.site.name} in your settings"
+        )
+        raise Refused(Fault(what="nothing was started", next=next_step))
+
+
+def _head_node_words(environment: Mapping[str, str]) -> str:
+    """Return why this machine looks like a head node; empty if it does not, or if this is a job."""
+    rows = [row for row in SCHEDULERS.values() if row.has_queue]
+    variables = [row.inside_job for row in rows] + [name for other in OTHER_SCHEDULERS for name in other.inside_job]
+    if any(environment.get(name) for name in variables if name):
+        return ""
+    site = detect_site(machine(environment, os.uname().nodename))
+    if site and _has_program(environment, *(row.start_command for row in rows)):
+        return f"this machine looks like a head node of {site}"
+    queued = _cluster_here(environment)
+    if queued:
+        return f"this machine looks like a head node of the {queued[0]} cluster {queued[1]}"
+    other = _other_scheduler(environment)
+    return f"this machine looks like a head node: it has {other.program} ({other.title})" if other else ""
+
+
+def _cluster_here(environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the scheduler whose programs are here, and the name of its cluster; None if no cluster answers."""
+    for scheduler, row in SCHEDULERS.items():
+        if row.has_queue and _has_program(environment, row.start_command):
+            name = cluster_name(environment) or scheduler_of(scheduler).cluster_name()
+            if name:
+                return row.title, name
+    return None
+
+
+def _other_scheduler(environment: Mapping[str, str]) -> OtherScheduler | None:
+    known = {row.start_command for row in SCHEDULERS.values()}
+    found = (other for other in OTHER_SCHEDULERS if other.program not in known)
+    return next((other for other in found if _has_program(environment, other.program)), None)
+
+
+def _has_program(environment: Mapping[str, str], *programs: str) -> bool:
+    path = environment.get("PATH", os.defpath)
+    return any(shutil.which(program, path=path) for program in programs)

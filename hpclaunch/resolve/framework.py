@@ -1,0 +1,66 @@
+"""The framework of a run's program, which chooses the site's software and the launchers that can start its ranks."""
+
+from __future__ import annotations
+
+from hpclaunch.core.errors import did_you_mean
+from hpclaunch.core.spec import FRAMEWORKS, JAX, MPI, NO_FRAMEWORK, PYTORCH, TENSORFLOW, Layout
+from hpclaunch.launchers import LAUNCHERS
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+
+_IMPORTED = {
+    "tensorflow": TENSORFLOW,
+    "horovod": TENSORFLOW,
+    "torch": PYTORCH,
+    "lightning": PYTORCH,
+    "pytorch_lightning": PYTORCH,
+    "jax": JAX,
+    "flax": JAX,
+    "mpi4py": MPI,
+}
+"""Python modules -> the framework of a script that imports them."""
+
+
+def stated_framework(case: Case) -> tuple[str, str | None]:
+    """Return (origin, framework): the typed one, that of the job, or that of the modules which a script imports."""
+    imported = {_IMPORTED[name] for name in case.job.imports if name in _IMPORTED}
+    imported = imported - {MPI} or imported  # mpi4py is also what other frameworks use beside their own
+    by_import = imported.pop() if len(imported) == 1 else None
+    modules = ", ".join(name for name in case.job.imports if _IMPORTED.get(name) == by_import)
+    offers = (("--framework", case.request.framework), ("job", case.job.framework), (f"imports {modules}", by_import))
+    return next(((origin, value) for origin, value in offers if value is not None), ("", None))
+
+
+def framework_of(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> str:
+    """Return the framework's name; a fault where its ranks cannot find each other under the launcher.
+
+    Where nothing states it: that of the launcher, none for a program or a shell script of one's own, else TensorFlow.
+    """
+    row, own_program = LAUNCHERS[launcher], case.job.source_only and not case.job.script
+    origin, framework = stated_framework(case)
+    if framework is None and row.usual_framework:
+        origin, framework = launcher, row.usual_framework
+    if framework is None and own_program:
+        origin, framework = "a program of your own", NO_FRAMEWORK
+    if framework is None:
+        return TENSORFLOW
+    if framework not in FRAMEWORKS:
+        near = did_you_mean(framework, FRAMEWORKS)
+        decisions.fault(f"no framework is called {framework!r}{near}", where=origin, allowed=", ".join(FRAMEWORKS))
+        return NO_FRAMEWORK
+    if framework != TENSORFLOW or origin == "--framework":
+        decisions.pick("framework", (origin, framework))
+    if layout.world_size > 1 and framework in row.refuses:
+        _refuse(case, launcher, framework, decisions)
+    return framework
+
+
+def _refuse(case: Case, launcher: str, framework: str, decisions: Decisions) -> None:
+    offered = case.site.launchers.options if case.site.launchers else (case.site.scheduler_row.usual_launcher,)
+    fit = [name for name in offered if framework not in LAUNCHERS[name].refuses]
+    other = f"--launcher {fit[0]}; or " if fit else ""
+    decisions.fault(
+        f"{launcher} cannot start ranks of {framework}: {LAUNCHERS[launcher].refuses[framework]}",
+        next=f"{other}--framework none, if the ranks need not find each other",
+        subject="MPI",
+    )

@@ -1,0 +1,126 @@
+"""A site file beside what Slurm shows of the cluster: where they differ. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from hpclaunch.core.errors import did_you_mean
+from hpclaunch.core.records import record
+from hpclaunch.core.units import count
+from hpclaunch.sites.describe.answers import Node, nodes_of, nodes_of_sinfo, records
+from hpclaunch.sites.describe.draft import Answers
+
+if TYPE_CHECKING:
+    from hpclaunch.config.site import NodeType, Site
+
+_SAME_MEMORY = 1.1
+"""Memory that differs by less than this factor is the same: the firmware's share, and 1000 or 1024 MB per GB."""
+_FEATURE = re.compile(r"[A-Za-z0-9_.=-]+(&[A-Za-z0-9_.=-]+)*")
+
+
+@record
+class Difference:
+    """A value of the site file that Slurm contradicts. ``what`` names both values. ``wrong``: it can make runs fail."""
+
+    key: str
+    what: str
+    wrong: bool = True
+
+
+@record
+class Comparison:
+    """Where a site file differs from the cluster; ``nodes`` and ``partitions``: how many Slurm shows."""
+
+    differences: tuple[Difference, ...]
+    nodes: int
+    partitions: int
+
+
+def compare(site: Site, answers: Answers) -> Comparison | None:
+    """Return where the site file differs from the cluster; None if Slurm shows neither partitions nor nodes."""
+    known = [fields["PartitionName"] for fields in records(answers.partitions, "PartitionName")]
+    nodes = nodes_of(answers.nodes) or nodes_of_sinfo(answers.sinfo)
+    if not known or not nodes:
+        return None
+    differences = [*_partition_differences(site, known)]
+    for name, node_type in site.node_types.items():
+        differences += _node_differences(f"node_types.{name}", node_type, _nodes_of_type(site, name, known, nodes))
+    return Comparison(differences=tuple(differences), nodes=len(nodes), partitions=len(known))
+
+
+def _partition_differences(site: Site, known: Sequence[str]) -> Iterable[Difference]:
+    named = {f"partitions.{name}": name for name in site.partitions}
+    named |= {"defaults.partition": site.defaults.partition or ""}
+    named |= {f"node_types.{key}.partition": node_type.partition or "" for key, node_type in site.node_types.items()}
+    missing: dict[str, list[str]] = {}
+    for key, text in named.items():
+        for name in filter(None, text.split(",")):
+            if name not in known:
+                missing.setdefault(name, []).append(key)
+    for name, keys in missing.items():
+        what = f"Slurm has no partition {name}{did_you_mean(name, known)}; it has {', '.join(known)}"
+        yield Difference(key=", ".join(keys), what=what)
+
+
+def _nodes_of_type(site: Site, name: str, known: Sequence[str], nodes: Sequence[Node]) -> list[Node]:
+    """Return Slurm's nodes of a node type: those of its partitions, with its feature.
+
+    Its partitions are its own, else the default one, else all that may have such nodes.
+    """
+    node_type = site.node_types[name]
+    listed = [key for key, limits in site.partitions.items() if not limits.node_types or name in limits.node_types]
+    offers = [(node_type.partition or "").split(","), (site.defaults.partition or "").split(","), listed]
+    offers = offers if name == site.defaults.node_type else [offers[0], listed]
+    places = next((found for offer in offers if (found := set(offer) & set(known))), set(known))
+    features = set((node_type.constraint or "").split("&")) - {""}
+    if not _FEATURE.fullmatch(node_type.constraint or ""):
+        features = set()  # an expression, which only Slurm evaluates
+    return [node for node in nodes if places & set(node.partitions) and features <= node.features]
+
+
+def _node_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> Iterable[Difference]:
+    if not nodes:
+        what = "Slurm shows no such node in its partitions" + (
+            f" with the feature {node_type.constraint}" if node_type.constraint else ""
+        )
+        yield Difference(key=key, what=what)
+        return
+    alike = [node for node in nodes if bool(_gpus(node, node_type.gpu_type)) is bool(node_type.gpus_per_node)]
+    if node_type.gpu_type and not alike:
+        has = sorted({gpu_type or "GPUs without a type" for node in nodes for gpu_type, _ in node.gpus})
+        what = f"Slurm has {', '.join(has) or 'no GPUs'}, the file says {node_type.gpu_type}"
+        yield Difference(key=f"{key}.gpu_type", what=what)
+        return
+    matching = alike or nodes
+    gpus = sorted({_gpus(node, node_type.gpu_type) for node in matching})
+    if node_type.gpus_per_node not in gpus:
+        what = f"Slurm has {_either(gpus)} GPUs in such a node, the file says {node_type.gpus_per_node}"
+        yield Difference(key=f"{key}.gpus_per_node", what=what, wrong=node_type.gpus_per_node > gpus[-1])
+    yield from _size_differences(key, node_type, matching)
+
+
+def _size_differences(key: str, node_type: NodeType, nodes: Sequence[Node]) -> Iterable[Difference]:
+    """Yield the differences in memory, cores and the number of nodes."""
+    memory = sorted({node.memory // 1024 for node in nodes})
+    said = node_type.memory_gb
+    if said and not any(said <= gb * _SAME_MEMORY and gb <= said * _SAME_MEMORY for gb in memory):
+        what = f"Slurm has {_either(memory)} GB in such a node, the file says {said}"
+        yield Difference(key=f"{key}.memory_gb", what=what, wrong=said > memory[-1])
+    cores = sorted({node.cores for node in nodes})
+    if node_type.cores_per_node and node_type.cores_per_node not in cores:
+        what = f"Slurm has {_either(cores)} cores in such a node, the file says {node_type.cores_per_node}"
+        yield Difference(key=f"{key}.cores_per_node", what=what, wrong=node_type.cores_per_node > cores[-1])
+    if node_type.nodes and node_type.nodes > len(nodes):
+        what = f"Slurm has {count(len(nodes), 'such node')}, the file says {node_type.nodes}"
+        yield Difference(key=f"{key}.nodes", what=what, wrong=False)
+
+
+def _gpus(node: Node, gpu_type: str | None) -> int:
+    """Return the GPUs of a node, of the type if one is given."""
+    return sum(number for name, number in node.gpus if gpu_type in (None, name))
+
+
+def _either(values: Sequence[int]) -> str:
+    return " or ".join(map(str, values))

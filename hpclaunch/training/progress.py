@@ -1,0 +1,67 @@
+"""Times the steps of an epoch, and reports the epoch on rank 0; it needs no framework."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Sequence
+
+import numpy as np
+
+from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.rank.world import World
+
+FEWEST_STEPS = 10  # steps of an epoch that are needed to measure how much they vary
+
+
+def step_times(lengths: Sequence[float]) -> dict[str, float]:
+    """Median of the steps (step_s, seconds) and their relative standard deviation; empty if there are too few steps.
+
+    The deviation comes from the median absolute deviation, so that single slow steps (a check of the weights, a
+    checkpoint) count little. Ranks wait for each other, so a step takes as long as on its slowest rank.
+    """
+    if len(lengths) < FEWEST_STEPS:
+        return {}
+    middle = float(np.median(lengths))
+    spread = 1.4826 * float(np.median(np.abs(np.array(lengths) - middle))) / middle  # 1.4826: of a normal variable
+    return {"step_s": round(middle, 6), "step_spread": round(spread, 5)}
+
+
+class Epoch:
+    """The progress of one epoch (from 0) of `steps` steps over `samples` samples of all ranks.
+
+    first: the step at which it begins, above 0 if an earlier attempt made the others.
+    """
+
+    def __init__(self, epoch: int, steps: int, samples: int, first: int = 0) -> None:
+        self._epoch, self._samples = epoch, samples * (steps - first) / steps
+        self._ends = [time.perf_counter()]
+
+    def step_ended(self) -> None:
+        """Note that a step has ended; on a GPU, when its loss is known."""
+        self._ends.append(time.perf_counter())
+
+    def report(self, world: World, log: MetricsLog, losses: Sequence[float]) -> None:
+        """Write the line of the epoch to metrics.jsonl, and print it. losses: this rank's, by step. A collective."""
+        seconds = time.perf_counter() - self._ends[0]
+        loss = sum(world.gather(sum(losses) / len(losses))) / world.size
+        rate = self._samples / seconds
+        lengths = [end - begin for begin, end in zip(self._ends[1:], self._ends[2:])]  # the first step may compile
+        line = {"images_per_s": round(rate, 1), "seconds": round(seconds, 3), **step_times(lengths)}
+        log.write("epoch", epoch=self._epoch + 1, loss=loss, **line)
+        if world.is_root:
+            print(
+                "epoch {} {:.1f} s  loss {:.4f}  {:.0f} images/s".format(self._epoch + 1, seconds, loss, rate),
+                flush=True,
+            )
+
+
+def report_test(world: World, log: MetricsLog, epochs: int, right: Sequence[Any]) -> None:
+    """Log and print the accuracy on the test images of all ranks. A collective.
+
+    right: whether each of this rank's images is classified right, an array of booleans for every batch.
+    """
+    counts = world.gather((sum(int(batch.sum()) for batch in right), sum(len(batch) for batch in right)))
+    hits, seen = (sum(numbers) for numbers in zip(*counts))
+    log.write("end", epochs=epochs, test_accuracy=hits / seen, test_samples=seen)
+    if world.is_root:
+        print("test accuracy {:.4f} on {} images".format(hits / seen, seen), flush=True)

@@ -1,0 +1,114 @@
+"""Ranks of JAX: their start with jax.distributed, how they agree on a value, and their checkpoint."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from hpclaunch.training.checkpoints import one_file
+from hpclaunch.training.rank import own_place, stopping
+from hpclaunch.training.rank.failure import TrainingError
+from hpclaunch.training.rank.world import World
+
+CHECKPOINT = "state.npz"
+_ONE_GPU = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
+
+@dataclass(frozen=True)
+class JaxWorld(World):
+    """The place of a rank among those of jax.distributed."""
+
+    def gather(self, value: Any) -> list[Any]:
+        """One picklable value of every rank, by rank, on every rank. A collective."""
+        if self.size == 1:
+            return [value]
+        from jax.experimental.multihost_utils import process_allgather
+
+        text = np.frombuffer(pickle.dumps(value), np.uint8)
+        lengths = np.asarray(process_allgather(np.array([len(text)], np.int32))).ravel()
+        room = 1 << int(lengths.max()).bit_length()  # few lengths, as each is compiled once
+        padded = np.zeros(room, np.uint8)
+        padded[: len(text)] = text
+        rows = np.asarray(process_allgather(padded)).reshape(self.size, room)
+        return [pickle.loads(row[:length].tobytes()) for row, length in zip(rows, lengths)]
+
+
+def start(job: str) -> JaxWorld:
+    """Start this rank, with one device of its own, and with several ranks jax.distributed.
+
+    JAX takes the device of the rank's local number, or the only one where the launcher has bound the rank to it.
+    Raises TrainingError if a promised GPU is missing, or JAX counts other ranks than the script.
+    """
+    stopping.watch()
+    place = own_place.place(os.environ, job)
+    if place["size"] > 1:
+        bound = any(os.environ.get(name, "").isdigit() for name in _ONE_GPU)
+        jax.distributed.initialize(local_device_ids=0 if bound else None)
+    if (jax.process_index(), jax.process_count()) != (place["rank"], place["size"]):
+        raise TrainingError(
+            "JAX takes this process for rank {} of {}, but it is rank {} of {}: start it with srun or mpirun".format(
+                jax.process_index(), jax.process_count(), place["rank"], place["size"]
+            )
+        )
+    (device, *_) = jax.local_devices()
+    own_place.check_gpus(os.environ, int(device.platform != "cpu"), "JAX")
+    world = JaxWorld(**place, device="{} {}".format(device.platform.upper(), device.id))
+    world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
+    return world
+
+
+def joined(world: World, batch: Any) -> Any:
+    """The arrays of all ranks' batches as one array each, of which every rank holds its own part."""
+    return _put_on_devices(world, batch, jax.sharding.PartitionSpec("ranks"))
+
+
+def on_all(world: World, state: Any) -> Any:
+    """A tree of arrays that are equal on all ranks, as arrays of which every rank holds a copy."""
+    return _put_on_devices(world, state, jax.sharding.PartitionSpec())
+
+
+def _put_on_devices(world: World, tree: Any, parts: jax.sharding.PartitionSpec) -> Any:
+    first_of = {device.process_index: device for device in reversed(jax.devices())}
+    mesh = jax.sharding.Mesh(np.array([first_of[rank] for rank in range(world.size)]), ("ranks",))
+    sharding = jax.sharding.NamedSharding(mesh, parts)
+
+    def place(leaf: Any) -> Any:
+        leaf = np.asarray(leaf)
+        leaf = leaf.astype(jax.dtypes.canonicalize_dtype(leaf.dtype))  # int64 is int32 in JAX, unless it is told
+        return jax.make_array_from_process_local_data(sharding, leaf)
+
+    return jax.tree_util.tree_map(place, tree)
+
+
+def own_copy(state: Any) -> Any:
+    """This rank's copy of a tree that all ranks hold, as NumPy arrays."""
+    return jax.tree_util.tree_map(lambda leaf: np.asarray(leaf.addressable_data(0)), state)
+
+
+def save(world: World, state: Any, step: int, steps: int) -> None:
+    """Save a tree of arrays and the place in the training: `step` of all, `steps` in an epoch. A collective."""
+    leaves = jax.tree_util.tree_leaves(own_copy(state))
+
+    def write(path: str) -> None:
+        with open(path, "wb") as file:
+            np.savez(file, np.array([step, steps]), *leaves)
+
+    one_file.save(world, CHECKPOINT, write)
+
+
+def restore(world: World, state: Any, steps: int) -> tuple[Any, int]:
+    """The tree that `save` saved, and the step at which the training continues; `state` and 0 without a checkpoint.
+
+    In a world of another size, whose epochs have other steps, it continues at the same part of the epoch.
+    """
+    path = one_file.found(world, CHECKPOINT)
+    if not path:
+        return state, 0
+    with np.load(path, allow_pickle=False) as saved:
+        (step, before), *leaves = [saved["arr_{}".format(number)] for number in range(len(saved.files))]
+    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(state), leaves), int(step * steps // before)

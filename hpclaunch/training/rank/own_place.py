@@ -1,0 +1,58 @@
+"""What a rank knows from its script (docs/contract.md): its place without Horovod, threads, folder; starts nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any, Mapping
+
+from hpclaunch.training.rank import placement
+from hpclaunch.training.rank.failure import TrainingError
+
+
+def place(environ: Mapping[str, str], job: str) -> dict[str, Any]:
+    """The fields of a World by RANK, WORLD_SIZE and their like; a process without them is alone.
+
+    job: the name of the output folder of a run without a launcher. Raises TrainingError if a number is wrong.
+    """
+    local_size = _number(environ, "LOCAL_WORLD_SIZE", 1)
+    return {
+        "rank": _number(environ, "RANK", 0),
+        "size": _number(environ, "WORLD_SIZE", 1),
+        "local_rank": _number(environ, "LOCAL_RANK", 0),
+        "local_size": local_size,
+        "host": socket.gethostname(),
+        "threads": threads(environ, local_size),
+        "run_dir": run_dir(environ, job),
+    }
+
+
+def threads(environ: Mapping[str, str], local_size: int) -> int:
+    """The threads of a rank's operations on this host (placement.threads_per_rank)."""
+    return placement.threads_per_rank(environ, len(os.sched_getaffinity(0)), local_size, os.cpu_count() or 1)
+
+
+def run_dir(environ: Mapping[str, str], job: str) -> str:
+    """The run directory; without a launcher a folder of the job's name in the working folder."""
+    return environ.get("HPCLAUNCH_RUN_DIR") or os.path.join(os.getcwd(), job + "-output")
+
+
+def check_gpus(environ: Mapping[str, str], gpus: int, framework: str, version: str = "") -> None:
+    """Raise TrainingError if the site promises GPUs, and the framework sees none."""
+    if not gpus and environ.get("HPCLAUNCH_EXPECT_GPU") == "1":
+        raise TrainingError(
+            "the site promises GPUs, but {} on {} sees none (CUDA_VISIBLE_DEVICES={}). Check that the job requests "
+            "GPUs, that this {} is a GPU build, and that its CUDA libraries are loaded.".format(
+                " ".join(filter(None, (framework, version))),
+                socket.gethostname(),
+                environ.get("CUDA_VISIBLE_DEVICES", "(unset)"),
+                framework,
+            )
+        )
+
+
+def _number(environ: Mapping[str, str], name: str, alone: int) -> int:
+    text = environ.get(name, str(alone))
+    if not text.isdigit():
+        raise TrainingError("{}={!r} is no whole number; start this program with hpclaunch".format(name, text))
+    return int(text)

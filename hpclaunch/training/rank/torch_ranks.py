@@ -1,0 +1,73 @@
+"""Ranks of PyTorch: their start with torch.distributed, how they agree on a value, and their checkpoint."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from hpclaunch.training.checkpoints import one_file
+from hpclaunch.training.rank import own_place, placement, stopping
+from hpclaunch.training.rank.world import World
+
+CHECKPOINT = "state.pt"
+
+
+@dataclass(frozen=True)
+class TorchWorld(World):
+    """The place of a rank among those of torch.distributed."""
+
+    def gather(self, value: Any) -> list[Any]:
+        """One picklable value of every rank, by rank, on every rank. A collective."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+
+def start(job: str, seed: int) -> tuple[TorchWorld, torch.device]:
+    """Start this rank: its threads, its GPU or the CPU, and the process group (NCCL between GPUs, else Gloo).
+
+    Raises TrainingError if a promised GPU is missing, or ranks would share one.
+    """
+    stopping.watch()
+    place = own_place.place(os.environ, job)
+    torch.set_num_threads(place["threads"])
+    gpus = torch.cuda.device_count()
+    own_place.check_gpus(os.environ, gpus, "PyTorch")
+    choice = placement.choose_gpu(gpus, place["local_rank"], place["local_size"])
+    device = torch.device("cpu") if choice.index is None else torch.device("cuda", choice.index)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    world = TorchWorld(**place, device=choice.why)
+    if world.size > 1:
+        dist.init_process_group("gloo" if choice.index is None else "nccl", init_method="env://")
+    torch.manual_seed(seed)
+    world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
+    return world, device
+
+
+def save(world: World, model: Any, optimizer: Any, step: int, steps: int) -> None:
+    """Save weights, optimizer and the place in the training: `step` of all, `steps` in an epoch. A collective."""
+    # Without the optimizer's settings, which the program itself sets: only tensors and whole numbers are saved.
+    moments = optimizer.state_dict()["state"]
+    state = {"model": model.state_dict(), "optimizer": moments, "step": step, "steps": steps}
+    one_file.save(world, CHECKPOINT, lambda path: torch.save(state, path))
+
+
+def restore(world: World, model: Any, optimizer: Any, steps: int) -> int:
+    """Restore what `save` saved; the step at which the training continues, 0 without a checkpoint. A collective.
+
+    In a world of another size, whose epochs have other steps, it continues at the same part of the epoch.
+    """
+    path = one_file.found(world, CHECKPOINT)
+    if not path:
+        return 0
+    state = world.together(lambda: torch.load(path, map_location="cpu", weights_only=True))
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state["optimizer"]})
+    return int(state["step"] * steps // state["steps"])

@@ -1,0 +1,204 @@
+"""Not on this machine, not on that cluster: nothing reaches another cluster's Slurm or trains on a head node."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Desk, Done
+
+SLURM = ("sacct", "sacctmgr", "salloc", "sbatch", "scancel", "sinfo", "squeue", "srun", "sshare")
+RECORDING = "#!/bin/bash\necho {name} $* >> {spool}/calls\n"
+SCONTROL = RECORDING + "[ -z '{cluster}' ] || printf 'ClusterName             = {cluster}\\n'\n[ -n '{cluster}' ]\n"
+PERLMUTTER = ("--site", "perlmutter", "--account", "m1", "--nodes", "1")
+
+
+@pytest.fixture
+def lab(desk: Desk) -> Desk:
+    """A login node of the Slurm cluster ``lab``, of which there is no site file; its slurm.conf can be read."""
+    answering(desk, "lab")
+    (desk.root / "slurm.conf").write_text("ClusterName=lab\n")
+    desk.write("train.py", "print('trained')\n")
+    return desk
+
+
+def answering(desk: Desk, cluster: str) -> None:
+    """Put Slurm's programs on PATH, which record their calls; scontrol knows the cluster's name."""
+    for name in SLURM:
+        desk.program(name, RECORDING.format(name=name, spool=desk.spool))
+    desk.program("scontrol", SCONTROL.format(name="scontrol", spool=desk.spool, cluster=cluster))
+
+
+def calls(desk: Desk) -> list[str]:
+    record = desk.spool / "calls"
+    return record.read_text().splitlines() if record.exists() else []
+
+
+def nothing_started(desk: Desk) -> bool:
+    return not (desk.project / "runs").exists()
+
+
+@pytest.mark.parametrize("words", [("submit", "cifar", "--synthetic"), ("submit", "./train.py"), ("doctor",)])
+@pytest.mark.parametrize("more", [(), ("--test-only",), ("--walltime", "100:00:00")])
+def test_a_script_for_perlmutter_never_reaches_the_slurm_of_another_cluster(
+    lab: Desk, words: tuple[str, ...], more: tuple[str, ...]
+) -> None:
+    if words == ("doctor",) and more == ("--test-only",):
+        more = ()
+    done = lab.type(*words, *PERLMUTTER, *more)
+    assert done.code == 1
+    assert "is the cluster lab: its sbatch cannot submit to perlmutter" in done.out + done.err
+    assert (calls(lab), nothing_started(lab)) == ([], True)
+
+
+def test_without_a_readable_slurm_conf_one_call_asks_for_the_name(lab: Desk) -> None:
+    (lab.root / "slurm.conf").unlink()
+    done = lab.type("submit", "cifar", "--synthetic", *PERLMUTTER)
+    assert (done.code, "is the cluster lab" in done.err) == (1, True), done.err
+    assert (calls(lab), nothing_started(lab)) == (["scontrol show config"], True)
+
+
+def test_a_slurm_that_tells_no_name_gets_no_script_for_another_site(lab: Desk) -> None:
+    (lab.root / "slurm.conf").unlink()
+    answering(lab, "")
+    done = lab.type("submit", "cifar", "--synthetic", *PERLMUTTER)
+    assert (done.code, "does not tell its cluster's name" in done.err) == (1, True), done.err
+    assert (calls(lab), nothing_started(lab)) == (["scontrol show config"], True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("submit", "cifar", "--synthetic", "--dry-run", "--runs-dir", "/shared", *PERLMUTTER),
+        ("render", "cifar", "--synthetic", "--runs-dir", "/shared", *PERLMUTTER),
+        ("plan", "cifar", "--site", "perlmutter"),
+    ],
+)
+def test_what_only_shows_asks_the_slurm_here_nothing(lab: Desk, words: tuple[str, ...]) -> None:
+    (lab.root / "slurm.conf").unlink()
+    done = lab.type(*words)
+    assert (done.code, calls(lab)) == (0, []), done.err
+
+
+@pytest.mark.parametrize("name", ["perlmutter", "Perlmutter"])
+def test_a_cluster_of_the_sites_name_gets_its_script(lab: Desk, name: str) -> None:
+    (lab.root / "slurm.conf").unlink()
+    answering(lab, name)
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:  # Perlmutter's nodes have a /tmp of their own
+        lab.type("submit", "cifar", "--synthetic", *PERLMUTTER, "--runs-dir", folder, SCRATCH="/scratch")
+    assert [call for call in calls(lab) if call.startswith("sbatch ")]
+
+
+OWN = """
+title: mine
+scheduler: slurm
+defaults: {node_type: cpu, partition: batch, walltime: "00:10:00"}
+node_types: {cpu: {title: x, nodes: 8, cores_per_node: 8}}
+partitions: {batch: {max_nodes: 4}}
+launchers: {default: srun, options: {srun: {}}}
+environment: {python: current}
+"""
+
+
+@pytest.mark.parametrize(
+    ("detect", "accepted"),
+    [
+        ("", True),
+        ("detect: {hostname: 'login[0-9]+'}\n", True),
+        ("detect: {cluster_name: Lab}\n", True),
+        ("detect: {cluster_name: other}\n", False),
+    ],
+)
+def test_a_site_file_of_ones_own_is_refused_only_where_it_names_another_cluster(
+    lab: Desk, detect: str, accepted: bool
+) -> None:
+    lab.write("site_configs/mine.yaml", OWN + detect)
+    done = lab.type("submit", "./train.py", "--site", "mine")
+    called = any(call.startswith("sbatch ") for call in calls(lab))
+    assert called is accepted
+    assert ("correct detect.cluster_name" in done.err) is not accepted
+
+
+def test_without_a_site_a_slurm_cluster_gets_no_training_on_its_login_node(lab: Desk) -> None:
+    done = lab.type("submit", "./train.py")
+    assert (done.code, nothing_started(lab), calls(lab)) == (1, True, [])
+    assert "hpclaunch sites detect --name lab" in done.err
+
+
+@pytest.mark.parametrize(("program", "title"), [("qsub", "PBS"), ("bsub", "LSF"), ("flux", "Flux")])
+@pytest.mark.parametrize("words", [("submit", "./train.py"), ("submit", "cifar", "--synthetic"), ("doctor",)])
+def test_on_the_head_node_of_another_batch_system_nothing_starts(
+    desk: Desk, program: str, title: str, words: tuple[str, ...]
+) -> None:
+    desk.write("train.py", "print('trained')\n")
+    desk.program(program, RECORDING.format(name=program, spool=desk.spool))
+    done = desk.type(*words)
+    assert (done.code, nothing_started(desk), calls(desk)) == (1, True, [])
+    assert f"this machine has {program} ({title}" in done.out + done.err
+    assert "--site local" in done.out + done.err
+    shown = desk.type(*words, "--dry-run") if words[0] == "submit" else desk.type("render", "./train.py")
+    assert (shown.code, calls(desk)) == (0, []), shown.err
+
+
+def test_a_detected_slurm_goes_before_its_wrapper_for_pbs(lab: Desk) -> None:
+    lab.program("qsub", RECORDING.format(name="qsub", spool=lab.spool))
+    lab.write("site_configs/lab.yaml", OWN + "detect: {cluster_name: lab}\n")
+    lab.type("submit", "./train.py")
+    assert [call for call in calls(lab) if call.startswith("sbatch ")]
+    assert not [call for call in calls(lab) if call.startswith("qsub")]
+
+
+def typed_at_a_terminal(desk: Desk, answer: str, *words: str, **variables: str) -> Done:
+    """Type with a terminal as stdin, and answer a question."""
+    ours, theirs = pty.openpty()
+    os.write(ours, answer.encode())
+    command = [sys.executable, "-m", "hpclaunch", *words]
+    environment = {**desk.environment, **variables}
+    done = subprocess.run(command, cwd=desk.project, env=environment, stdin=theirs, capture_output=True, text=True)
+    os.close(ours)
+    os.close(theirs)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("program", "looks"),
+    [("sbatch", "a head node of the Slurm cluster lab"), ("qsub", "a head node: it has qsub (PBS or Grid Engine)")],
+)
+def test_site_local_on_a_head_node_asks_at_a_terminal(desk: Desk, program: str, looks: str) -> None:
+    desk.write("train.py", "print('trained')\n")
+    desk.program(program, "#!/bin/bash\nexit 1\n")
+    if program == "sbatch":
+        (desk.root / "slurm.conf").write_text("ClusterName=lab\n")
+    refused = typed_at_a_terminal(desk, "n\n", "submit", "./train.py", "--site", "local", "--wait")
+    assert (refused.code, nothing_started(desk)) == (1, True)
+    assert f"this machine looks like {looks}. Start the run on it? [y/N]" in refused.err
+    accepted = typed_at_a_terminal(desk, "y\n", "submit", "./train.py", "--site", "local", "--wait")
+    assert accepted.code == 0, accepted.err
+
+
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [(("--site", "local"), {"PBS_JOBID": "1.head"}), ((), {"HPCLAUNCH_SITE": "local"})],
+)
+def test_a_job_and_a_lasting_choice_are_not_questioned(
+    desk: Desk, words: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    desk.write("train.py", "print('trained')\n")
+    desk.program("qsub", "#!/bin/bash\n")
+    done = typed_at_a_terminal(desk, "n\n", "submit", "./train.py", "--wait", *words, **variables)
+    assert (done.code, "[y/N]" in done.err) == (0, False), done.err
+
+
+def test_without_a_terminal_what_was_typed_holds_with_a_warning(desk: Desk) -> None:
+    desk.write("train.py", "print('trained')\n")
+    desk.program("qsub", "#!/bin/bash\n")
+    done = desk.type("submit", "./train.py", "--site", "local", "--wait")
+    assert done.code == 0, done.err
+    assert "looks like a head node: it has qsub (PBS or Grid Engine); the run starts on it" in done.err
+    assert len(list(Path(desk.project, "runs").iterdir())) == 1

@@ -1,0 +1,131 @@
+"""The bundled jobs of PyTorch and JAX, on real ones: they train, share the data, and continue where they stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.frameworks.environments import ROOT, jax_environment, torch_environment
+
+pytestmark = pytest.mark.timeout(900)
+MAKERS = {"ddp": torch_environment, "jax": jax_environment}
+SMALL = ("--synthetic=true", "--synthetic-samples=640", "--batch-size-per-rank=64")
+PORT = "29871"
+
+
+@dataclass(frozen=True)
+class Started:
+    """The ranks of a job that run at the same time, and their run directory."""
+
+    processes: tuple[subprocess.Popen[str], ...]
+    run_dir: Path
+
+    def ended(self) -> tuple[list[int], str]:
+        """Wait: the exit codes by rank, and what all have said."""
+        texts = [process.communicate(timeout=600)[0] for process in self.processes]
+        return [process.returncode for process in self.processes], "".join(texts)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        path = self.run_dir / "metrics.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [line for line in lines if line["event"] == kind]
+
+
+def start(job: str, run_dir: Path, *arguments: str, size: int = 1) -> Started:
+    """Start the ranks as the script of a run does; those of PyTorch need nothing but the variables of the contract."""
+    python = MAKERS[job]() / "bin" / "python"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HPCLAUNCH_", "SLURM_", "OMPI_"))}
+    processes = []
+    for rank in range(size):
+        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "NODE_RANK": 0}
+        told = {
+            **{name: str(number) for name, number in place.items()},
+            "MASTER_ADDR": "localhost",
+            "MASTER_PORT": PORT,
+        }
+        own = {"HPCLAUNCH_RUN_DIR": str(run_dir), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        processes.append(
+            subprocess.Popen(
+                [str(python), str(ROOT / "jobs" / job / "train.py"), *SMALL, *arguments],
+                env={**kept, **told, **own},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    return Started(tuple(processes), run_dir)
+
+
+@pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])
+def test_a_job_trains_and_every_rank_reads_its_own_images(job: str, size: int, tmp_path: Path) -> None:
+    run = start(job, tmp_path, "--epochs=3", size=size)
+    codes, text = run.ended()
+    assert codes == [0] * size, text
+    (begun,) = run.events("start")
+    assert (begun["job"], begun["world_size"], begun["global_batch_size"]) == (job, size, 64 * size)
+    (told,) = run.events("shards")
+    assert sum(row["samples"] for row in told["shards"]) == 640
+    assert len({row["sha256"] for row in told["shards"]}) == size
+    losses = [line["loss"] for line in run.events("epoch")]
+    assert len(losses) == 3 and losses[-1] < losses[0]
+    (end,) = run.events("end")
+    assert end["test_samples"] == 160 and end["test_accuracy"] > 0.2
+
+
+@pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])
+def test_a_job_that_is_asked_to_stop_saves_and_continues_like_one_that_was_not(
+    job: str, size: int, tmp_path: Path
+) -> None:
+    whole = start(job, tmp_path / "whole", "--epochs=12", size=size)
+    assert whole.ended()[0] == [0] * size
+    run = start(job, tmp_path / "parts", "--epochs=12", size=size)
+    while not run.events("epoch"):
+        assert run.processes[0].poll() is None, run.ended()
+        time.sleep(0.02)
+    run.processes[-1].send_signal(signal.SIGTERM)  # one rank is enough: they agree
+    codes, text = run.ended()
+    assert set(codes) == {75} and text.count("asked to stop; saved") == 1, text
+    before = len(run.events("epoch"))
+    assert before < 12
+    codes, text = start(job, tmp_path / "parts", "--epochs=12", size=size).ended()
+    assert set(codes) == {0} and text.count("resuming from") == 1, text
+    losses = {line["epoch"]: line["loss"] for line in run.events("epoch")}
+    assert sorted(losses) == list(range(1, 13))
+    # The order of the images, the weights and the optimizer are those of the run that was never asked.
+    expected = {line["epoch"]: line["loss"] for line in whole.events("epoch")}
+    later = [epoch for epoch in losses if epoch > before + 1]  # the resumed epoch reports the rest of its steps
+    assert [losses[epoch] for epoch in later] == pytest.approx([expected[epoch] for epoch in later], rel=1e-3)
+
+
+def test_the_figures_of_ddp_are_those_of_its_model() -> None:
+    figures = yaml.safe_load((ROOT / "jobs" / "ddp" / "job.yaml").read_text())["training"]["figures"]
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1]); from train import mini_resnet; model = mini_resnet(); "
+        "buffers = [b for b in model.buffers() if b.is_floating_point()]; "
+        "print(json.dumps([sum(p.numel() for p in model.parameters()), sum(b.numel() for b in buffers), "
+        "max(sum(p.numel() for p in m.parameters(recurse=False)) for m in model.modules())]))"
+    )
+    python = torch_environment() / "bin" / "python"
+    done = subprocess.run(
+        [str(python), "-c", code, str(ROOT / "jobs" / "ddp")],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = ("parameters", "fixed_parameters", "largest_layer")
+    assert json.loads(done.stdout) == [figures[name] for name in names]
+
+
+def test_each_job_is_at_most_80_lines() -> None:
+    for job in MAKERS:
+        assert len((ROOT / "jobs" / job / "train.py").read_text().splitlines()) <= 80

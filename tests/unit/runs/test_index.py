@@ -1,0 +1,114 @@
+"""The list of runs, and finding a run in it by parts of its name."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hpclaunch import runs
+from hpclaunch.core.errors import NotFound
+from hpclaunch.runs import Run
+from tests.builders import a_run
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "state/runs.txt"
+
+
+def listed(folder: Path, index: Path, name: str) -> Run:
+    path = folder / name
+    path.mkdir()
+    runs.remember(index, path)
+    return runs.save(replace(a_run(folder), path=path, created=f"2026-01-01T00:00:{len(runs.indexed(index)):02}Z"))
+
+
+def test_of_many_runs_that_a_part_names_the_newest_five_are_shown(tmp_path: Path, index: Path) -> None:
+    for number in range(1, 6):
+        listed(tmp_path, index, f"train-{number}")
+    with pytest.raises(NotFound) as caught:
+        runs.find(index, "train")
+    fault = caught.value.faults[0]
+    assert fault.what == "'train' matches 5 runs"
+    assert fault.allowed == "train-5, train-4, train-3, train-2, train-1"
+    listed(tmp_path, index, "train-6")
+    with pytest.raises(NotFound) as caught:
+        runs.find(index, "train")
+    assert caught.value.faults[0].allowed == "train-6, train-5, train-4, train-3, train-2, ..."
+
+
+def test_the_only_run_of_which_a_whole_part_or_the_first_letters_are_typed_is_found(
+    tmp_path: Path, index: Path
+) -> None:
+    run, _ = listed(tmp_path, index, "train-7"), listed(tmp_path, index, "plot-8")
+    assert runs.find(index, "train") == runs.find(index, "7") == runs.find(index, "trai") == run
+    with pytest.raises(NotFound, match="no run is called 'rain'; did you mean 'train-7'"):
+        runs.find(index, "rain")
+
+
+def test_a_list_of_more_than_64_mib_is_not_read(tmp_path: Path, index: Path) -> None:
+    run = listed(tmp_path, index, "train-1")
+    os.truncate(index, 64 * 2**20)
+    assert runs.known(index).runs == (run,)
+    os.truncate(index, 64 * 2**20 + 1)
+    assert (runs.known(index).runs, runs.known(index).unreadable) == ((), (index,))
+    assert runs.indexed(index) == []
+
+
+def test_damaged_folders_hide_no_run_after_them(tmp_path: Path, index: Path) -> None:
+    first, damaged, newer, last = (listed(tmp_path, index, name) for name in ("a", "b", "c", "d"))
+    (damaged.path / "run.json").write_text("{")
+    (newer.path / "run.json").write_text('{"format": 3}')
+    found = runs.known(index)
+    assert found.runs == (last, first)
+    assert (found.unreadable, found.newer, found.not_permitted) == ((damaged.path,), (newer.path,), ())
+
+
+def test_a_task_is_found_by_its_job_id_and_a_task_too_many_is_named(tmp_path: Path, index: Path) -> None:
+    array = runs.save(replace(listed(tmp_path, index, "sweep-1"), tasks=12, job_id="4711"))
+    assert runs.find(index, "4711_11") == runs.find(index, "4711_000000011") == runs.task_of(array, 11)
+    with pytest.raises(NotFound) as caught:
+        runs.find(index, "4711_12")
+    fault = caught.value.faults[0]
+    assert (fault.what, fault.allowed) == ("array 4711 has no task 12", "0 to 11")
+    with pytest.raises(NotFound, match="array 4711 has no task 123456789"):
+        runs.find(index, f"4711_123456789{'0' * 5000}")
+
+
+def test_of_two_runs_with_one_job_id_the_own_one_is_found_and_else_the_newer(tmp_path: Path, index: Path) -> None:
+    older, newer = (listed(tmp_path, index, name) for name in ("train-1", "plot-2"))
+    older, newer = (runs.change(run, job_id="7", token=token * 32) for run, token in ((older, "a"), (newer, "b")))
+    assert runs.find(index, "7") == newer
+    runs.list_own(index.parent, older)
+    assert runs.find(index, "7") == older
+    runs.unlist_own(index.parent, [older])
+    runs.list_own(index.parent, newer)
+    assert runs.find(index, "7") == newer
+
+
+def test_a_run_is_forgotten_unless_the_list_cannot_be_written(tmp_path: Path, index: Path) -> None:
+    gone, kept = (listed(tmp_path, index, name) for name in ("train-1", "train-2"))
+    runs.forget(index, [gone.path])
+    assert runs.indexed(index) == [kept.path]
+    runs.forget(index / "below-a-file" / "runs.txt", [kept.path])
+    assert runs.indexed(index) == [kept.path]
+
+
+def test_a_folder_that_can_be_read_at_the_second_time_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network file system may fail once; one that fails twice may hold runs, and the folder itself is returned."""
+    run = runs.save(a_run(tmp_path, "1"))
+    failures, scandir = [1], os.scandir
+
+    def scan(folder: Path) -> object:
+        if failures and failures.pop():
+            raise OSError(5, "Input/output error")
+        return scandir(folder)
+
+    monkeypatch.setattr("os.scandir", scan)
+    assert runs.inside(tmp_path) == [run.path]
+    failures += [1, 1]
+    assert runs.inside(tmp_path) == [tmp_path]
+    assert runs.inside(tmp_path / "nowhere") == []

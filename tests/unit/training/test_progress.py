@@ -1,0 +1,44 @@
+"""The lines of metrics.jsonl that a job without TensorFlow writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from hpclaunch.training import progress
+from hpclaunch.training.metrics import metrics_log
+from hpclaunch.training.rank.world import World
+
+ALONE = World(rank=0, size=1, local_rank=0, local_size=1, host="n1", device="CPU", threads=1, run_dir="")
+
+
+def lines(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_single_slow_steps_do_not_count_as_variation() -> None:
+    assert progress.step_times([0.1] * 9) == {}
+    assert progress.step_times([0.1] * 20 + [5.0]) == {"step_s": 0.1, "step_spread": 0.0}
+    assert progress.step_times([0.09, 0.1, 0.11] * 5)["step_spread"] > 0.1
+
+
+def test_an_epoch_reports_the_samples_of_all_ranks_and_the_mean_loss(tmp_path: Path) -> None:
+    log = metrics_log(str(tmp_path), True, synthetic=True)
+    epoch = progress.Epoch(2, steps=4, samples=400)
+    for _ in range(4):
+        epoch.step_ended()
+    epoch.report(ALONE, log, [1.0, 2.0, 3.0, 2.0])
+    (line,) = lines(tmp_path)
+    assert (line["event"], line["epoch"], line["loss"]) == ("epoch", 3, 2.0)
+    assert line["images_per_s"] > 0 and line["seconds"] >= 0
+    resumed = progress.Epoch(0, steps=4, samples=400, first=3)
+    assert resumed._samples == 100
+
+
+def test_the_accuracy_is_that_of_all_test_images(tmp_path: Path) -> None:
+    log = metrics_log(str(tmp_path), True, synthetic=False)
+    progress.report_test(ALONE, log, 12, [np.array([True, False, True]), np.array([True])])
+    (line,) = lines(tmp_path)
+    assert (line["test_accuracy"], line["test_samples"], line["epochs"]) == (0.75, 4, 12)
