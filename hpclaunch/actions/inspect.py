@@ -23,7 +23,13 @@ def everything(run: Run) -> dict[str, Any]:
     """Return everything that a run's directory holds, as plain values."""
     codes = run.exit_codes()
     starts = [
-        {"attempt": name, "started": _first_line(run, name), "exit_code": codes.get(name)} for name in run.attempts()
+        {
+            "attempt": name,
+            "started": _first_line(run, name, "started"),
+            "exit_code": codes.get(name),
+            "broadcast": _first_line(run, name, "broadcast"),
+        }
+        for name in run.attempts()
     ]
     return {
         **run.to_json(),
@@ -39,8 +45,9 @@ def everything(run: Run) -> dict[str, Any]:
     }
 
 
-def _first_line(run: Run, attempt: str) -> str:
-    return (read_text(run.path / "attempts" / attempt / "started").split("\n") or [""])[0].strip()
+def _first_line(run: Run, attempt: str, marker: str) -> str:
+    """Return the first line of a file that the script of a start has written; empty if there is none."""
+    return (read_text(run.path / "attempts" / attempt / marker).split("\n") or [""])[0].strip()
 
 
 def checkpoints(run: Run) -> list[Path]:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hpclaunch.actions.node_copies import not_copied, too_large
 from hpclaunch.actions.programs import missing_program, missing_python, unseen_program
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.actions.this_machine import misplaced
@@ -71,8 +72,10 @@ def _first_part(prepared: Prepared, largest_array: Callable[[], int | None]) -> 
 
 def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run needs and this machine lacks."""
-    found = missing_here(prepared.spec, prepared.case.context.environment)
-    return [*missing_code(prepared.spec), *missing_program(prepared.case), *missing_python(prepared.case), *found]
+    spec, case = prepared.spec, prepared.case
+    found = [*missing_code(spec), *missing_program(case), *missing_python(case)]
+    found += too_large(prepared) if spec.broadcast and spec.broadcast.required else []
+    return [*found, *missing_here(spec, case.context.environment)]
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:
@@ -86,7 +89,7 @@ def missing_here(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
 
 
 def remarks(prepared: Prepared) -> list[str]:
-    """Return notices about secrets that may not reach the job, and about code that is not copied."""
+    """Return notices about secrets that may not reach the job, and about what is not copied."""
     spec, environment = prepared.spec, prepared.case.context.environment
     notices = [
         f"{name} is set in this shell, but the job gets it only if your login profile sets it too; "
@@ -97,6 +100,9 @@ def remarks(prepared: Prepared) -> list[str]:
     unseen = unseen_program(prepared.case)
     if unseen:
         notices.append(f"{unseen} is not on PATH here: the nodes must have it, for example from a module")
+    if spec.broadcast and not spec.broadcast.required:
+        notices += [f"not broadcast: {fault}" for fault in too_large(prepared)]
+    notices += filter(None, [not_copied(spec)])
     found, _ = examine(spec.code)
     closed = found.closed if found else ()
     if closed:

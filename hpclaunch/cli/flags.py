@@ -113,6 +113,19 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
+class TypedCode(TypedDict):
+    """What the flags of the code say, by the names of the fields of a request."""
+
+    include: tuple[str, ...]
+    code_in_place: bool
+    broadcast: bool | None
+
+
+def code_of(include: Sequence[str], code_in_place: bool, broadcast: bool | None) -> TypedCode:
+    """Return which code is taken along, and whether the job copies it to its nodes."""
+    return TypedCode(include=tuple(include), code_in_place=code_in_place, broadcast=broadcast)
+
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
@@ -227,6 +240,15 @@ Include = Annotated[
 ]
 CodeInPlace = Annotated[
     bool, typer.Option("--code-in-place", help="Copy no code: run what is there when the run begins.")
+]
+
+Broadcast = Annotated[
+    bool | None,
+    typer.Option(
+        "--broadcast/--no-broadcast",
+        help="Copy the environment and the code to each node before the ranks start, so that they do not burden the "
+        "shared file system. [default: from 64 nodes, at sites that allow it]",
+    ),
 ]
 
 # The run in the queue.

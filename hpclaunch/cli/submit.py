@@ -52,6 +52,7 @@ def submit(
     env: flags.Env = [],  # noqa: B006
     include: flags.Include = [],  # noqa: B006
     code_in_place: flags.CodeInPlace = False,
+    broadcast: flags.Broadcast = None,
     recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
     sweep: flags.Sweep = [],  # noqa: B006
@@ -106,8 +107,7 @@ def submit(
         restarts=restarts,
         signal=signal,
         **flags.software_of(python, venv, conda, module, env),
-        include=tuple(include),
-        code_in_place=code_in_place,
+        **flags.code_of(include, code_in_place, broadcast),
         recipe=recipe,
         settings=flags.settings_of(set_),
         sweep=flags.axes_of(sweep),
@@ -161,6 +161,7 @@ def render(
     env: flags.Env = [],  # noqa: B006
     include: flags.Include = [],  # noqa: B006
     code_in_place: flags.CodeInPlace = False,
+    broadcast: flags.Broadcast = None,
     recipe: flags.Recipe = None,
     set_: flags.Set = [],  # noqa: B006
     sweep: flags.Sweep = [],  # noqa: B006
@@ -212,8 +213,7 @@ def render(
         restarts=restarts,
         signal=signal,
         **flags.software_of(python, venv, conda, module, env),
-        include=tuple(include),
-        code_in_place=code_in_place,
+        **flags.code_of(include, code_in_place, broadcast),
         recipe=recipe,
         settings=flags.settings_of(set_),
         sweep=flags.axes_of(sweep),
@@ -252,6 +252,7 @@ def _warn_of_strays(system: System, prepared: Prepared, start_command: str) -> N
 def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared:
     """Prepare the submission, and show its choices with their origins."""
     from hpclaunch.actions import preflight
+    from hpclaunch.actions.node_copies import copied_bytes
     from hpclaunch.actions.submit import prepare
     from hpclaunch.cli.show import submission
 
@@ -259,6 +260,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared
     notices = [*prepared.notices, *preflight.remarks(prepared)]
     submission.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     submission.show_code(preflight.code_of(prepared))
+    submission.show_broadcast(prepared.spec, copied_bytes(prepared.spec))
     submission.show_advice(prepared.case.advice.why)
     submission.show_recipe(prepared.spec.recipe)
     return prepared

@@ -244,6 +244,17 @@ class Folders:
 
 
 @record
+class NodeCopies:
+    """The folder in each node's memory, or on its disk, for copies of a run's environment, image and code.
+
+    Jobs of ``from_nodes`` nodes or more make them without being asked.
+    """
+
+    to: Line = field(metadata=shown("to {}"))
+    from_nodes: PositiveInt = field(default=64, metadata=shown("from {}", noun="node"))
+
+
+@record
 class Site:
     """A cluster as one YAML file describes it.
 
@@ -297,6 +308,7 @@ class Site:
         default=(), metadata=shown("{}", section="Environment", row="provides")
     )
     folders: Folders = field(default_factory=Folders, metadata=shown(section="Folders") | ALWAYS_USED)
+    broadcast: NodeCopies | None = field(default=None, metadata=shown(section="Folders", row="copies on nodes"))
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}", section=_EVERY_SCRIPT) | ALWAYS_USED)
     refuses: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))
     remove: tuple[Line, ...] = field(default=(), metadata=shown("{}", section=_EVERY_SCRIPT))

@@ -101,13 +101,16 @@ class RuntimeRow:
     """The option of srun that selects an image: then every rank must be a task of a Slurm step. Else empty."""
     splits_paths: bool = True
     """Its option for folders separates paths by commas or colons."""
+    runs_files: bool = False
+    """The path of an image stands in the rank's command, so that each node can use a copy of its own. Other runtimes
+    bring images to the nodes themselves."""
 
 
 RUNTIMES: dict[str, RuntimeRow] = {
     "shifter": RuntimeRow(command=_shifter, program="shifter", splits_paths=False),
     "podman-hpc": RuntimeRow(command=_podman_hpc, program="podman-hpc"),
     "pyxis": RuntimeRow(command=_pyxis, step_option="--container-image"),
-    "apptainer": RuntimeRow(command=_apptainer, program="apptainer"),
-    "singularity": RuntimeRow(command=_apptainer, program="singularity"),
+    "apptainer": RuntimeRow(command=_apptainer, program="apptainer", runs_files=True),
+    "singularity": RuntimeRow(command=_apptainer, program="singularity", runs_files=True),
 }
 """``sites detect`` writes the first of them that a machine has."""

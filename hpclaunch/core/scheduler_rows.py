@@ -45,6 +45,8 @@ class SchedulerRow:
     """How the directive of the log spells the job ID: of a job, and of an array's task."""
     log_escapes: tuple[tuple[str, str], ...] = ()
     """(text, its spelling in the directive of the log, which the scheduler would else read as a pattern)."""
+    broadcasts: bool = False
+    """Whether its scripts can copy a file to every node of a job."""
     array_index: str = ""
     """The variable with the index of an array's task; empty if it has no job arrays."""
     array_option: str = ""
@@ -140,6 +142,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         log="slurm-{}.out",
         log_ids=("%j", "%A_%a"),
         log_escapes=(("%", "%%"),),  # Slurm 22.05 does so in --chdir's path too
+        broadcasts=True,
         array_index="SLURM_ARRAY_TASK_ID",
         array_option="--array={}",
         exclude_option="--exclude={}",

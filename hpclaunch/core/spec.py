@@ -8,6 +8,7 @@ from dataclasses import asdict, field
 from types import MappingProxyType
 from typing import Any
 
+from hpclaunch.core.broadcast import Broadcast
 from hpclaunch.core.records import record
 
 Pairs = tuple[tuple[str, str], ...]
@@ -54,6 +55,7 @@ class Request:
     signal: str | None = None
     include: tuple[str, ...] = ()
     code_in_place: bool = False
+    broadcast: bool | None = field(default=None, metadata=WITH_QUEUE)
     python: str | None = None
     venv: str | None = None
     conda: str | None = None
@@ -329,7 +331,7 @@ class JobSpec:
     with their values; ``command`` has only those that differ from the program's defaults, or were typed.
     ``recipe``: None for a job without ``training`` and without recipes of its own.
     ``calibration_key``: the key under which a later plan finds this run's measurements; empty if no plan would use it.
-    ``after``: the runs for which the job waits.
+    ``after``: the runs for which the job waits. ``broadcast``: None if nothing is copied to the nodes.
     """
 
     name: str
@@ -375,6 +377,7 @@ class JobSpec:
     recipe: RunRecipe | None = field(default=None, metadata=OWN)
     calibration_key: str = field(default="", metadata=OWN)
     after: tuple[str, ...] = field(default=(), metadata=OWN)
+    broadcast: Broadcast | None = None
     choices: tuple[Choice, ...] = field(default=(), metadata=OWN)
     declined: tuple[Declined, ...] = field(default=(), metadata=OWN)
     warnings: tuple[str, ...] = field(default=(), metadata=OWN)

@@ -102,6 +102,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         recipe=case.advice.recipe,
         calibration_key=_calibration_key(case),
         after=tuple(run.run for run in context.predecessors),
+        broadcast=parts.broadcast,
     )
 
 

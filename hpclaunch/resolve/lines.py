@@ -5,6 +5,7 @@ from __future__ import annotations
 from hpclaunch.core.records import record
 from hpclaunch.core.runtime_rows import ContainerRequest
 from hpclaunch.core.spec import Pairs
+from hpclaunch.resolve.broadcast import call_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.command import command_of, parameters_of
 from hpclaunch.resolve.containers import container_of, container_request
@@ -57,7 +58,10 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         rank_identity=rank_identity_of(sizing.layout, launcher),
         rank_setup=(*rank_setup_of(case, sizing, launcher, software.variables), *python_path_of(case)),
         command=(*container.prefix, *program),
-        before_launch=before_launch_of(case, sizing.layout, launcher, parts.strategy),
+        before_launch=(
+            *([call_of(parts.broadcast)] if parts.broadcast else []),
+            *before_launch_of(case, sizing.layout, launcher, parts.strategy),
+        ),
         launch=launch_of(case, sizing, launcher, container, exported),
         parameters=parameters.values,
     )
@@ -96,5 +100,8 @@ def _container_request(case: Case, parts: Parts, exported: tuple[str, ...]) -> C
         return None
     context, folder = case.context, parts.data.folder if parts.data else ""
     start = context.cwd if case.job.source_only else context.run_dir
-    seen = (context.run_dir, *([folder] if folder else []), *([case.job.folder] if case.job.script_in_place else []))
-    return container_request(parts.software.image, seen, case.node(parts.sizing.node_type), start, exported)
+    seen = [context.run_dir, folder, case.job.folder if case.job.script_in_place else ""]
+    seen += [parts.broadcast.folder if parts.broadcast else ""]
+    return container_request(
+        parts.software.image, tuple(filter(None, seen)), case.node(parts.sizing.node_type), start, exported
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hpclaunch.core.broadcast import Broadcast
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import DataNeed, Restarts, Sweep
+from hpclaunch.resolve.broadcast import broadcast_of
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import data_need, private_faults
@@ -29,6 +31,7 @@ class Parts:
     sweep: Sweep | None
     strategy: str
     restarts: Restarts
+    broadcast: Broadcast | None
 
 
 def parts_of(case: Case, decisions: Decisions) -> Parts:
@@ -54,4 +57,5 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
         sweep=sweep,
         strategy=strategy,
         restarts=with_signals(restarts, launcher, sizing.layout),
+        broadcast=broadcast_of(case, sizing.layout, software, decisions),
     )

@@ -8,8 +8,19 @@ from posixpath import join, normpath
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.site import Site
+from hpclaunch.core.broadcast import CONDA_PREFIX
 from hpclaunch.core.records import record
-from hpclaunch.core.spec import JAX, MPI, NO_FRAMEWORK, PYTORCH, TENSORFLOW, Context, Layout, Request, Step
+from hpclaunch.core.spec import (
+    JAX,
+    MPI,
+    NO_FRAMEWORK,
+    PYTORCH,
+    TENSORFLOW,
+    Context,
+    Layout,
+    Request,
+    Step,
+)
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
@@ -23,7 +34,8 @@ _STRAYS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_PRELOAD", "OMP_PLACE
 class Software:
     """``python`` is the first word of a Python job's command; ``image`` is that of the container, if there is one.
 
-    ``framework``: one of ``core.spec.FRAMEWORKS``, for which the site's software was chosen.
+    ``framework``: one of ``core.spec.FRAMEWORKS``, for which the site's software was chosen. ``folder``: that of the
+    venv or conda environment, or of a named interpreter (CONDA_PREFIX: only the job knows it; empty: none is known).
     """
 
     python: str
@@ -32,6 +44,7 @@ class Software:
     unset: tuple[str, ...]
     image: str | None = None
     framework: str = TENSORFLOW
+    folder: str = ""
 
 
 def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions) -> Software:
@@ -69,7 +82,21 @@ def software_of(case: Case, sizing: Sizing, framework: str, decisions: Decisions
         unset=_unset(case.site, variables),
         image=_image(merged.container, case.context),
         framework=framework,
+        folder=_folder_of(merged, python, case.context),
     )
+
+
+def _folder_of(merged: Environment, python: str, context: Context) -> str:
+    """Return the folder of the environment whose Python the ranks run, above its ``bin``; empty if none is known."""
+    if merged.container:
+        return ""
+    if merged.venv:
+        return expanded(merged.venv, context)
+    if merged.conda:
+        conda = expanded(merged.conda, context)
+        return conda if "/" in conda else CONDA_PREFIX
+    path = PurePosixPath(python)
+    return str(path.parent.parent) if path.is_absolute() and path.parent.name == "bin" else ""
 
 
 def _python_of(merged: Environment, context: Context) -> str:

@@ -28,6 +28,7 @@ FOR_ALL, OF_EACH = LIBRARY_TEXT.split("# --- What differs between schedulers")
 CALLED = set(re.findall(r"\$\{scheduler\}_(\w+)", FOR_ALL))
 """The functions of a scheduler that a script calls by its name."""
 WITH_QUEUE = {"requeue", "resubmit"}
+TO_BROADCAST = {"send", "on_nodes", "memory"}
 
 
 def test_no_other_module_and_no_template_names_a_scheduler_a_launcher_or_a_runtime() -> None:
@@ -66,7 +67,7 @@ def test_a_scheduler_has_the_functions_that_its_scripts_call(name: str) -> None:
     row = SCHEDULERS[name]
     template = (bundled("templates") / row.template).read_text(encoding="utf-8")
     defined = set(re.findall(rf"^{name}_(\w+)\(\)", OF_EACH + template, flags=re.MULTILINE))
-    assert defined == CALLED - (set() if row.has_queue else WITH_QUEUE)
+    assert defined == CALLED - (set() if row.has_queue else WITH_QUEUE) - (set() if row.broadcasts else TO_BROADCAST)
 
 
 def test_what_all_scripts_share_knows_no_scheduler_and_the_library_lists_what_each_defines() -> None:
@@ -74,7 +75,7 @@ def test_what_all_scripts_share_knows_no_scheduler_and_the_library_lists_what_ea
     names = "|".join(SCHEDULERS)
     known = rf"\b({names})_|= *({names})\b|SLURM_|\b(sbatch|squeue|scontrol|sacct|srun)\b"
     assert [line for line in code if re.search(known, line.partition(" # ")[0])] == []
-    assert set(re.findall(r"NAME_(\w+)", OF_EACH)) == CALLED > WITH_QUEUE
+    assert set(re.findall(r"NAME_(\w+)", OF_EACH)) == CALLED > WITH_QUEUE | TO_BROADCAST
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)

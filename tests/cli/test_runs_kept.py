@@ -54,6 +54,7 @@ def test_a_run_directory_tells_everything(cluster: Desk) -> None:
     (run / "attempts/7.0").mkdir()
     (run / "attempts/7.0/started").write_text("2026-01-02T03:04:05Z\n")
     (run / "attempts/7.0/exit-code").write_text("0\n")
+    (run / "attempts/7.0/broadcast").write_text("/sw/venv, 12.3 MB, copied to /dev/shm/x on every node in 4 s\n")
     (run / "checkpoints/step-10").mkdir()
     result(run, accuracy=0.75)
     ended(cluster, j7="COMPLETED|0:0|node1")
@@ -65,12 +66,14 @@ def test_a_run_directory_tells_everything(cluster: Desk) -> None:
         "PENDING",
         "COMPLETED",
     ]
-    assert told["attempts"] == [{"attempt": "7.0", "started": "2026-01-02T03:04:05Z", "exit_code": 0}]
+    copied = "/sw/venv, 12.3 MB, copied to /dev/shm/x on every node in 4 s"
+    start = {"attempt": "7.0", "started": "2026-01-02T03:04:05Z", "exit_code": 0, "broadcast": copied}
+    assert told["attempts"] == [start]
     assert (told["nodes"], told["final"]["accuracy"]) == ("node1", 0.75)
     assert told["checkpoints"] == [str(run / "checkpoints/step-10")]
     assert told["spec"]["name"] == "train" and told["environment"]["folder"] == str(cluster.project)
     text = cluster.type("runs", "show").out
-    for word in ("COMPLETED", "exit code 0", "step-10", "accuracy", "slurm-7.out"):
+    for word in ("COMPLETED", "exit code 0", "step-10", "accuracy", "slurm-7.out", "12.3 MB"):
         assert word in text
 
 

@@ -27,7 +27,7 @@ from cluster_config import HERE, ClusterError, Options, checkout_below_tmp, conf
 
 PACKAGES = (
     *("slurm-wlm", "slurmctld", "slurmd", "slurm-client", "slurmdbd", "munge", "mariadb-server"),
-    *("openmpi-bin", "libopenmpi-dev", "gcc", "libc6-dev", "iproute2", "bubblewrap"),
+    *("openmpi-bin", "libopenmpi-dev", "gcc", "libc6-dev", "iproute2", "bubblewrap", "strace"),
 )
 ETC_SLURM = Path("/etc/slurm")
 LOCK = Path("/run/hpclaunch-cluster.lock")

@@ -69,6 +69,7 @@ def _examples() -> Cases:
             yield site_name, f"{job}-1", {"target": job, "nodes": 1}
     for runtime in RUNTIMES:
         yield "perlmutter", f"cifar-4-in-{runtime}", {"target": "cifar", "nodes": 4, "runtime": runtime}
+    yield "perlmutter", "script-64", {"target": SCRIPT, "nodes": 64, "venv": "/global/homes/a/ada/torch"}
     for site_name in ("local", "perlmutter"):
         yield site_name, "cifar-1-secret", {"target": "cifar", "nodes": 1, "secret": "WANDB_API_KEY"}
 

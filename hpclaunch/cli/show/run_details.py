@@ -34,6 +34,8 @@ def show_everything(run: Run, as_json: bool) -> None:
     for start in values["attempts"]:
         code = "no exit code yet" if start["exit_code"] is None else f"exit code {start['exit_code']}"
         fact(f"start {start['attempt']}", f"{start['started']}, {code}")
+        if start["broadcast"]:
+            fact("broadcast", start["broadcast"])
     for name in ("logs", "checkpoints"):
         _show_files(name, values[name])
     for name, value in {**swept(run), **numbers(run)}.items():

@@ -59,6 +59,16 @@ def show_code(found: Snapshot | None) -> None:
     say(f"  {'code':<15} {what:<24} ({why})")
 
 
+def show_broadcast(spec: JobSpec, size: int | None) -> None:
+    """Show what the job copies to its nodes, and who chose that; ``size`` is that of the environment, if known."""
+    if spec.broadcast is None:
+        return
+    what = " and ".join(filter(None, [spec.broadcast.source, "" if spec.code.in_place else "the code"]))
+    amount = f"{show_bytes(size)} to" if size is not None else "to"
+    origin = next(choice.origin for choice in spec.choices if choice.key == "broadcast")
+    say(f"  {'broadcast':<15} {f'{amount} {spec.broadcast.folder}':<24} ({what}, on every node; {origin})")
+
+
 def _show_array(sweep: Sweep) -> None:
     axes = " x ".join(f"{len(values)} {name}" for name, values in sweep.axes)
     limit = f"at most {sweep.at_once} at a time" if sweep.at_once else "no limit at a time"

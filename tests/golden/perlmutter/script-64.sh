@@ -1,0 +1,59 @@
+#!/bin/bash -l
+# my-train-date at perlmutter (gpu40): 64 nodes x 4 tasks = 256 ranks
+# Rendered by hpclaunch 1.2.3 at 2026-01-02T03:04:05Z for the run directory
+#   /home/ada/project/runs/train-20260102-030405-abcd
+# Found only in users' files, not on the centre's own pages: qos.regular.max_walltime, folders.runs, folders.data
+# Submit it by hand with: sbatch FILE
+#SBATCH --job-name=my-train-date
+#SBATCH --account=m1234
+#SBATCH --qos=regular
+#SBATCH --constraint=gpu
+#SBATCH --nodes=64
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --gpus-per-node=4
+#SBATCH --time=00:30:00
+#SBATCH --chdir=/home/ada/project/runs/train-20260102-030405-abcd
+#SBATCH --output=/home/ada/project/runs/train-20260102-030405-abcd/logs/slurm-%j.out
+#SBATCH --open-mode=append
+#SBATCH --no-requeue
+#SBATCH --export=NONE
+
+# --- The functions (say, check, need, begin, launch, ...), the same for every script of this version
+library=/home/ada/project/runs/train-20260102-030405-abcd/hpclaunch.sh
+sha256=0000000000000000000000000000000000000000000000000000000000000000
+[ "$(sha256sum 2> /dev/null < "$library")" = "$sha256  -" ] ||
+  { echo "hpclaunch: the library $library is missing, or its SHA-256 is not $sha256" >&2; exit 78; }
+# shellcheck source=/dev/null
+source "$library"
+export HPCLAUNCH_RUN_DIR=/home/ada/project/runs/train-20260102-030405-abcd
+begin slurm
+
+# --- Environment
+export SLURM_EXPORT_ENV=ALL # else --export=NONE would keep this script's variables from the ranks, too
+module load tensorflow/2.9.0
+check 'module load tensorflow/2.9.0'
+# shellcheck source=/dev/null
+source /global/homes/a/ada/torch/bin/activate
+check 'activating the venv /global/homes/a/ada/torch'
+export PYTHONUNBUFFERED=1
+export OMP_NUM_THREADS=16
+export HDF5_USE_FILE_LOCKING=FALSE
+export FI_MR_CACHE_MONITOR=userfaultfd
+export HPCLAUNCH_WORLD_SIZE=256
+export HPCLAUNCH_EXPECT_GPU=1
+enter /home/ada/project
+need python srun
+
+rank() { # what every rank runs
+  set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
+  rank_log "${SLURM_PROCID-}"
+  export CUDA_VISIBLE_DEVICES=3,2,1,0
+  # shellcheck disable=SC2016 # typed text, not code
+  python '/home/ada/project/runs/train-20260102-030405-abcd/code/my train $(date).py'
+}
+
+broadcast optional /dev/shm /global/homes/a/ada/torch
+launch srun --nodes=64 --ntasks=256 --ntasks-per-node=4 --cpus-per-task=32 --cpu-bind=cores --gpu-bind=none \
+  --kill-on-bad-exit=1 --wait=60
+finish

@@ -1,0 +1,240 @@
+"""The copies of environment, image and code on the nodes, as the library makes, uses and removes them.
+
+srun and sbcast are stand-ins here that do their work on this machine, the only node; tests/slurm has the real ones.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.builders import with_library
+
+SRUN = '#!/bin/bash\nwhile [[ "$1" == --* ]]; do shift; done\nexec "$@"\n'
+SBCAST = '#!/bin/bash\nset -o noclobber\ncat -- "${@: -2:1}" > "${@: -1}"\n'
+MAIN = """
+import os, sys
+import helper, inside
+for where in (sys.prefix, __file__, helper.__file__, inside.__file__, os.environ["HPCLAUNCH_BROADCAST"]):
+    print(where)
+"""
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A run directory, a venv on the "shared" file system, and the folder of the only node."""
+
+    root: Path
+
+    @property
+    def run(self) -> Path:
+        return self.root / "runs/my run"
+
+    @property
+    def venv(self) -> Path:
+        return self.root / "venv"
+
+    @property
+    def node(self) -> Path:
+        return self.root / "node"
+
+    @property
+    def copy(self) -> str:
+        return f"{self.node}/hpclaunch-{os.getuid()}-7.0"
+
+    def program(self, name: str, text: str) -> None:
+        path = self.root / "programs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def job(self, command: str, how: str = "required", before: str = "") -> subprocess.CompletedProcess[str]:
+        """The script of a run whose only rank runs ``command``."""
+        return with_library(
+            f"export HPCLAUNCH_RUN_DIR='{self.run}'\n"
+            "begin slurm signal_to=group\n"
+            f"source {self.venv}/bin/activate\n{before}\n"
+            f"rank() {{\n  set_rank 1 0\n  {command}\n}}\n"
+            f"broadcast {how} {self.node} {self.venv}\n"
+            "launch\nfinish\n",
+            PATH=f"{self.root}/programs:/usr/bin:/bin",
+            SLURM_JOB_ID="7",
+            SLURM_JOB_NUM_NODES="1",
+            HOME=str(self.root),
+        )
+
+    def left(self) -> list[str]:
+        """What is on the node."""
+        return sorted(path.name for path in self.node.iterdir())
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Bed:
+    made = Bed(tmp_path)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made.venv)], check=True)
+    (library,) = made.venv.glob("lib/python3*/site-packages")
+    (library / "inside.py").write_text("")
+    (made.run / "code").mkdir(parents=True)
+    (made.run / "code/main.py").write_text(MAIN)
+    (made.run / "code/helper.py").write_text("")
+    made.node.mkdir(mode=0o700)
+    made.program("srun", SRUN)
+    made.program("sbcast", SBCAST)
+    return made
+
+
+def test_the_rank_runs_the_copies_and_the_end_of_the_job_removes_them(bed: Bed) -> None:
+    done = bed.job(f"python '{bed.run}/code/main.py' '--data={bed.venv}2/data'")
+    prefix, script, helper, inside, told = done.stdout.splitlines()
+    assert (done.returncode, prefix, told) == (0, f"{bed.copy}/env", bed.copy), done.stderr
+    assert (script, helper) == (f"{bed.copy}/code/main.py", f"{bed.copy}/code/helper.py")
+    assert inside.startswith(f"{bed.copy}/env/lib/")
+    assert bed.left() == []
+    (record,) = bed.run.glob("attempts/7.0/broadcast")
+    assert f"{bed.venv} and {bed.run}/code, " in record.read_text()
+    assert f"MB, copied to {bed.copy} on every node in " in done.stderr
+
+
+def test_an_environment_is_packed_once_until_it_changes(bed: Bed) -> None:
+    told = []
+    for change in (False, False, True):
+        if change:
+            next(bed.venv.glob("lib/python3*/site-packages")).joinpath("more.py").write_text("")
+        done = bed.job("python -c ''")
+        assert done.returncode == 0, done.stderr
+        told.append(f"packing {bed.venv} for the nodes" in done.stderr)
+        for name in ("claims", "attempts"):
+            subprocess.run(["rm", "-r", str(bed.run / name)], check=True)
+    assert told == [True, False, True]
+    kept = bed.run.parent / f".broadcast-{os.getuid()}"
+    assert kept.stat().st_mode & 0o077 == 0
+    assert [path.stat().st_mode & 0o077 for path in kept.iterdir()] == [0, 0]
+
+
+def test_the_standard_library_is_copied_if_it_is_on_a_shared_file_system_too(bed: Bed) -> None:
+    code = "import json, os, ssl, sys; print(os.__file__, json.__file__, sys.base_prefix, sys.prefix)"
+    done = bed.job(f'python -c "{code}"', before="is_local() { false; }")
+    assert done.returncode == 0, done.stderr
+    assert all(path.startswith(f"{bed.copy}/env") for path in done.stdout.split()), done.stdout
+    assert bed.left() == []
+
+
+def test_a_program_of_the_environment_starts_the_python_of_the_copy(bed: Bed) -> None:
+    tool = bed.venv / "bin/tool"
+    tool.write_text(f"#!{bed.venv}/bin/python\nimport sys; print(sys.prefix)\n")
+    tool.chmod(0o755)
+    done = bed.job("tool; echo $VIRTUAL_ENV")
+    assert done.stdout.splitlines() == [f"{bed.copy}/env"] * 2, done.stderr
+    assert str(bed.venv) in tool.read_text()
+
+
+@pytest.mark.parametrize("broken", ["sbcast", "srun"])
+@pytest.mark.parametrize("how", ["optional", "required"])
+def test_a_failure_is_a_warning_unless_the_broadcast_was_asked_for(bed: Bed, broken: str, how: str) -> None:
+    only_removes = SRUN.replace("exec", '[[ "$*" != *unpack_copies* ]] || exit 1\nexec')
+    bed.program(broken, "#!/bin/bash\nexit 1\n" if broken == "sbcast" else only_removes)
+    done = bed.job("python -c 'import sys; print(sys.prefix)'", how)
+    assert "hpclaunch: " in done.stderr and "the broadcast failed: " in done.stderr
+    if how == "required":
+        assert (done.returncode, done.stdout) == (78, "")
+        assert "nothing was started" in done.stderr and "--no-broadcast" in done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, f"{bed.venv}\n")
+        assert "The ranks use the files on the shared file system" in done.stderr
+    assert bed.left() == []
+
+
+def test_a_folder_that_others_may_change_is_not_used(bed: Bed) -> None:
+    bed.node.chmod(0o777)
+    done = bed.job("true")
+    assert (done.returncode, "other users can change what this job writes" in done.stderr) == (78, True)
+    bed.node.chmod(0o1777)  # as /tmp and /dev/shm
+    assert bed.job("true", before=f"rm -rf '{bed.run}/claims'").returncode == 0
+
+
+def test_a_job_that_is_ended_leaves_nothing_on_its_nodes(bed: Bed) -> None:
+    """The scheduler starts no more steps then: the last rank of a node cleans up."""
+    wait = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(3)); open('up', 'w'); signal.pause()"
+    kill = "(until [ -e up ]; do sleep 0.05; done; kill -s TERM $$) &"
+    done = bed.job(f'cd {bed.root}; python -c "{wait}"', before=f"cd {bed.root}; {kill}\nremove_copies() {{ :; }}")
+    assert (done.returncode, bed.left()) == (3, []), done.stderr
+
+
+def test_what_a_killed_job_has_left_is_removed_by_the_next_one(bed: Bed) -> None:
+    long_ago = time.time() - 2 * 3600
+    for name, is_old in (("1.0", True), ("2.0", False)):
+        left = bed.node / f"hpclaunch-{os.getuid()}-{name}"
+        (left / "env").mkdir(parents=True)
+        if is_old:
+            os.utime(left, (long_ago, long_ago))
+    (bed.node / "mine").mkdir()
+    os.utime(bed.node / "mine", (long_ago, long_ago))
+    assert bed.job("true").returncode == 0
+    assert bed.left() == [f"hpclaunch-{os.getuid()}-2.0", "mine"]
+
+
+def test_the_image_of_a_container_is_copied_as_it_is(bed: Bed) -> None:
+    image = bed.root / "my.sif"
+    image.write_text("an image\n")
+    bed.program("runtime", '#!/bin/bash\ncat -- "$2"; echo "$@"\n')
+    done = with_library(
+        f"export HPCLAUNCH_RUN_DIR='{bed.run}'\nbegin slurm\n"
+        f"rank() {{\n  runtime exec {image} python '{bed.run}/code/main.py'\n}}\n"
+        f"broadcast required {bed.node} {image}\nlaunch\nfinish\n",
+        PATH=f"{bed.root}/programs:/usr/bin:/bin",
+        SLURM_JOB_ID="7",
+        SLURM_JOB_NUM_NODES="1",
+    )
+    assert done.stdout == f"an image\nexec {bed.copy}/my.sif python {bed.copy}/code/main.py\n", done.stderr
+    assert bed.left() == []
+
+
+def test_other_environments_in_a_conda_installation_stay_where_they_are(bed: Bed) -> None:
+    conda = bed.root / "conda"
+    for name in ("conda-meta", "pkgs/x", "envs/y", "lib/pkgs"):
+        (conda / name).mkdir(parents=True)
+    done = with_library(
+        f"export HPCLAUNCH_RUN_DIR='{bed.run}' CONDA_PREFIX={conda}\nbegin slurm\n"
+        "rank() {\n  ls $CONDA_PREFIX $CONDA_PREFIX/lib\n}\n"
+        f'broadcast required {bed.node} "$CONDA_PREFIX"\nlaunch\nfinish\n',
+        PATH=f"{bed.root}/programs:/usr/bin:/bin",
+        SLURM_JOB_ID="7",
+        SLURM_JOB_NUM_NODES="1",
+    )
+    copy = f"{bed.copy}/env"
+    assert done.stdout.split() == [f"{copy}:", "conda-meta", "lib", f"{copy}/lib:", "pkgs"], done.stderr
+
+
+def test_a_job_without_room_for_the_copies_in_its_memory_says_so() -> None:
+    text = "scheduler=slurm; size=600000; has_room /dev/shm || echo $problem"
+    done = with_library(text, SLURM_MEM_PER_NODE="1", HOSTNAME="n1")
+    assert done.stdout.startswith("/dev/shm of each node needs 1.3 MB, which is more than half of the memory"), done
+    assert with_library(text, SLURM_MEM_PER_NODE="10").stdout == ""
+    assert with_library(text, SLURM_MEM_PER_CPU="1", SLURM_CPUS_ON_NODE="8").stdout == ""
+    many = with_library(text.replace("600000", "600000000000000"))
+    assert "MB, and has " in many.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("/a/my venv", "/n/env"),
+        ("/a/my venv/bin:/usr/bin", "/n/env/bin:/usr/bin"),
+        ("/x:/a/my venv:/a/my venv/lib", "/x:/n/env:/n/env/lib"),
+        ("'/a/my venv/bin/python' --x=/r/code/y", "'/n/env/bin/python' --x=/n/code/y"),
+        ("/b/a/my venv/x", "/b/a/my venv/x"),
+        ("/a/my venv2/x", "/a/my venv2/x"),
+        ("/a/my venv+cuda", "/a/my venv+cuda"),
+        ("/rxcode/y", "/rxcode/y"),
+        ("two\n/r/code\nlines", "two\n/n/code\nlines"),
+    ],
+)
+def test_only_whole_paths_are_those_of_the_copies(text: str, changed: str) -> None:
+    done = with_library('copies=("/a/my venv" /n/env /r/code /n/code); in_copies "$TEXT"', TEXT=text)
+    assert (done.stdout, done.stderr) == (changed, "")
