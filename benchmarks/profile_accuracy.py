@@ -1,6 +1,7 @@
-"""How well `profile` on one and two nodes predicts four: images/s of `cifar` on the test cluster, against a run of it.
+"""How well `profile` on one and two nodes predicts four: images/s of a job on the test cluster, against a run of it.
 
     python benchmarks/profile_accuracy.py --data-dir DIR [--share 0.45] [--batch 64] [--steps 30] [--smoke] [--json]
+    python benchmarks/profile_accuracy.py --data-dir DIR --job ddp --cpus 1 --python /usr/bin/python3  # one with torch
 
 As root. The four nodes of the test cluster are one machine. So that none borrows another's time, each node's slurmd,
 and with it all that it starts, is held to the same share of a CPU by a cgroup's quota (version 1 or 2), which is taken
@@ -123,13 +124,15 @@ def no_run_left(folder: Path) -> Iterator[None]:
 
 def compare(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Profile, predict, run: images/s of each."""
-    common = ["--tasks-per-node", "1", "--set", f"batch_size_per_rank={options.batch}"]
+    job, common = options.job, ["--tasks-per-node", "1", "--set", f"batch_size_per_rank={options.batch}"]
     alone = ["--sbatch", "--exclusive", "--data-dir", options.data_dir]  # the cluster would put two jobs on one node
-    profiled = typed(folder, "profile", "cifar", *common, *alone, "--steps", str(options.steps))
-    planned = typed(folder, "plan", "cifar", "--nodes", "4", *common)
+    alone += ["--python", options.python] if options.python else []
+    common += ["--cpus-per-task", str(options.cpus)] if options.cpus else []
+    profiled = typed(folder, "profile", job, *common, *alone, "--steps", str(options.steps))
+    planned = typed(folder, "plan", job, "--nodes", "4", *common)
     row = next(row for row in planned["rows"] if row["nodes"] == 4)
     samples = ["--set", f"train_samples={4 * options.batch * options.steps}", "--set", "epochs=4"]
-    run = typed(folder, "submit", "cifar", "--nodes", "4", *common, *alone, *samples, "--wait")
+    run = typed(folder, "submit", job, "--nodes", "4", *common, *alone, *samples, "--wait")
     lines = [json.loads(line) for line in (Path(run["run_dir"]) / "metrics.jsonl").read_text().splitlines()]
     rates = [line["images_per_s"] for line in lines if line["event"] == "epoch"]
     predicted, measured = row["throughput"]["samples_per_s"], statistics.median(rates[1:])
@@ -145,6 +148,9 @@ def compare(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", required=True, help="the folder that holds cifar10/")
+    parser.add_argument("--job", default="cifar", help="one that trains on cifar10: cifar, ddp or jax")
+    parser.add_argument("--python", help="the Python of the ranks, if this one does not have the job's framework")
+    parser.add_argument("--cpus", type=int, help="CPUs of a rank; 1 for PyTorch, whose idle threads use up a quota")
     parser.add_argument("--share", type=float, default=0.45, help="of a CPU, for each node")
     parser.add_argument("--batch", type=int, default=64, help="images in a step of a rank")
     parser.add_argument("--steps", type=int, default=30, help="steps of an epoch")

@@ -42,7 +42,7 @@ def submit_array(array: Run, text: str, indices: Sequence[int], **news: Unpack[R
         after = busy if part.after is None else [jobs[part.after]]
         try:
             script = _script_of_part(text, row, array, part)
-            options = _keep_waits(_options(array, part, after, row), text, row)
+            options = _keep_waits(_wait_options(after, row), text, row)
             changes: RecordChange = {**news, **_new_start(array, part)}
             # Without reading the record again: if another process has submitted runs of it meanwhile, this one stops.
             array = hand_over(array, script, walltime, options, **changes)
@@ -75,7 +75,9 @@ def _busy_jobs(array: Run) -> list[str]:
 
 
 def _script_of_part(text: str, row: SchedulerRow, array: Run, part: ArrayPart) -> str:
-    """Return the script, which tells the library of functions the run of task 0. Raises Refused."""
+    """Return the script that starts the tasks of a part, and tells the library the run of task 0. Raises Refused."""
+    if len(part.indices) < array.tasks or part.offset:
+        text = row.with_tasks(text, part.tasks)
     if part.offset == 0:
         return text
     line = f"\narray_task {digits_of(array.tasks)} {row.array_index}"
@@ -85,14 +87,8 @@ def _script_of_part(text: str, row: SchedulerRow, array: Run, part: ArrayPart) -
     return text.replace(f"{line}\n", f"{line} {part.offset}\n")
 
 
-def _options(array: Run, part: ArrayPart, after: Sequence[str], row: SchedulerRow) -> list[str]:
-    """Return the options of a part; none for all runs at once, which the script itself names."""
-    options = []
-    if len(part.indices) < array.tasks or part.offset:
-        options.append(row.array_option.format(part.tasks))
-    if after and row.wait_option:
-        options.append(row.wait_option.format(row.wait_any.format(":".join(after))))
-    return options
+def _wait_options(after: Sequence[str], row: SchedulerRow) -> list[str]:
+    return [row.wait_option.format(row.wait_any.format(":".join(after)))] if after and row.wait_option else []
 
 
 def _keep_waits(options: list[str], text: str, row: SchedulerRow) -> list[str]:
@@ -108,10 +104,17 @@ def _new_start(array: Run, part: ArrayPart) -> RecordChange:
     if not before and not covered:
         return {}
     changes: RecordChange = {"parts": (*_entries_of(array.parts, before, ""), covered)}
+    if sum(map(len, changes["parts"])) > runs.MOST_IN_PARTS:
+        raise _full_record_error(array, before)
     changes["earlier"] = (*array.earlier, array.job_id) if array.job_id else array.earlier
     if part.offset or array.offsets:
         changes["offsets"] = (*_entries_of(array.offsets, before, 0), part.offset)
     return changes
+
+
+def _full_record_error(array: Run, starts: int) -> Refused:
+    what = f"the record of {array.label} has no room for a further start: {starts} starts have listed their runs in it"
+    return Refused(Fault(where=str(array.path), what=what, next="sweep the values that are left in a new submission"))
 
 
 def _entries_of(values: tuple[_Entry, ...], number: int, usual: _Entry) -> tuple[_Entry, ...]:

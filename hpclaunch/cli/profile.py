@@ -28,11 +28,17 @@ def profile(
     cpus_per_task: flags.CpusPerTask = None,
     gpus_per_node: flags.GpusPerNode = None,
     launcher: flags.Launcher = None,
+    framework: flags.Framework = None,
     account: flags.Account = None,
     partition: flags.Partition = None,
     qos: flags.Qos = None,
     walltime: flags.Walltime = None,
     memory: flags.Memory = None,
+    python: flags.Python = None,
+    venv: flags.Venv = None,
+    conda: flags.Conda = None,
+    module: flags.Module = [],  # noqa: B006
+    env: flags.Env = [],  # noqa: B006
     set_: flags.Set = [],  # noqa: B006
     sbatch: flags.Sbatch = [],  # noqa: B006
     data_dir: flags.DataDir = None,
@@ -71,6 +77,7 @@ def profile(
         cpus_per_task=cpus_per_task,
         gpus_per_node=gpus_per_node,
         launcher=launcher,
+        framework=framework,
         account=account,
         partition=partition,
         qos=qos,
@@ -79,6 +86,7 @@ def profile(
         data_dir=data_dir,
         synthetic=synthetic,
         hosts_file=hosts,
+        **flags.software_of(python, venv, conda, module, env),
         settings=flags.settings_of(set_),
         sbatch=tuple(sbatch),
         accept_unverified=accept_unverified,

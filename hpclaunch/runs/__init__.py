@@ -23,12 +23,25 @@ from hpclaunch.runs.create import Submission, create
 from hpclaunch.runs.git import git_state
 from hpclaunch.runs.index import Rebuilt, find, find_all, forget, index_file, indexed, inside, known, rebuild, remember
 from hpclaunch.runs.ownership import adopt, is_own, list_own, newest_own, unlist_own
-from hpclaunch.runs.record import FINAL, HISTORY, JOB_ID, RECORD, RecordChange, Run, change, claim, load, save
+from hpclaunch.runs.record import (
+    FINAL,
+    HISTORY,
+    JOB_ID,
+    MOST_IN_PARTS,
+    RECORD,
+    RecordChange,
+    Run,
+    change,
+    claim,
+    load,
+    save,
+)
 
 __all__ = [
     "FINAL",
     "HISTORY",
     "JOB_ID",
+    "MOST_IN_PARTS",
     "RECORD",
     "STATES",
     "Rebuilt",

@@ -9,6 +9,7 @@ import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import MISSING, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -41,8 +42,10 @@ STATE = re.compile("[A-Z_]{1,40}")
 _LONGEST_REASON = 4000
 """The most characters of a reason, which may be a program's whole output: a record has a limit when it is read."""
 _PART = re.compile("[0-9,-]*")
-_LARGEST_RECORD, _LARGEST_SPEC = 2**20, 6 * 2**20
-"""Bytes of run.json and of spec.json; JSON takes 24 times its size in memory at most."""
+_LARGEST_RECORD = 6 * 2**20
+"""Bytes of run.json or of spec.json; JSON takes 24 times its size in memory at most."""
+MOST_IN_PARTS = 4 * 2**20
+"""Characters in all ``parts`` of an array, so that its record can be read again."""
 _LARGEST_EDITION = 2**53
 _FROM_SCHEDULER = {"from_scheduler": True}
 """Marks fields that a scheduler reports, again and again: a line of the history is enough to record them."""
@@ -139,8 +142,16 @@ class Run:
         return json_lines(self.path / METRICS)
 
     def spec(self) -> dict[str, Any]:
-        """Return the spec that the script was rendered from, as plain values; empty if it cannot be read."""
-        return json_object(read_text(self.home / "spec.json", _LARGEST_SPEC))
+        """Return the spec that the script was rendered from, as plain values; empty if it cannot be read.
+
+        Nobody may change it: the runs of an array share it, and it is read once for all of them.
+        """
+        file = f"{self.home}/spec.json"
+        try:
+            about = os.stat(file)
+        except OSError:
+            return {}
+        return _spec_in(file, about.st_ino, about.st_mtime_ns)
 
     def parameters(self) -> dict[str, str]:
         """Return the values of the job's parameters by name, without those of a sweep (see ``swept``)."""
@@ -211,6 +222,12 @@ class RecordChange(TypedDict, total=False):
 _TEXTS = tuple(attribute.name for attribute in fields(Run) if attribute.type == "str")
 _MUST = tuple(attribute.name for attribute in fields(Run) if attribute.name in _TEXTS and attribute.default is MISSING)
 _SCHEDULER_FIELDS = tuple(attribute.name for attribute in fields(Run) if attribute.metadata == _FROM_SCHEDULER)
+
+
+@lru_cache(maxsize=1)
+def _spec_in(file: str, _number: int, _changed: int) -> dict[str, Any]:
+    """Return the object in a file, which is another one when its number or the time of its change is."""
+    return json_object(read_text(file, _LARGEST_RECORD))
 
 
 def load(path: Path) -> Run:

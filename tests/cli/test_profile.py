@@ -163,6 +163,14 @@ def test_a_dry_run_tells_the_runs_and_the_most_they_cost(site: Desk) -> None:
     assert submitted(site) == [] and site.listing() == before
 
 
+def test_the_ranks_get_the_python_and_the_variables_that_are_typed(site: Desk) -> None:
+    software = ("--python", "/usr/bin/python3", "--env", "FLAVOUR=plain")
+    assert site.type("profile", "mine", *software).code == 0
+    scripts = [path.read_text() for path in (site.project / "runs").glob("*/job.sh")]
+    assert len(scripts) == 3
+    assert all("need /usr/bin/python3" in script and "export FLAVOUR=plain\n" in script for script in scripts)
+
+
 def test_a_run_that_tells_nothing_leaves_nothing_kept_and_the_others_can_be_read(site: Desk) -> None:
     (site.spool / "short").touch()
     done = site.type("profile", "mine")

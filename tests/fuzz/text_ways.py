@@ -403,6 +403,7 @@ def feed_answers(scene: Scene, first: Any, second: Any) -> None:
         for module in (configuration, describe, history, programs, scheduler, states, submit):
             patch.setattr(module, "ask", ask)
         patch.setattr(limits, "_ask_all", lambda *commands, **_: [ask().text for _ in commands])
+        patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
         with scene.met(place / "project/runs"):
             configuration.configuration()
             scheduler.cluster()
@@ -465,6 +466,7 @@ def read_everything(scene: Scene, path: Path) -> None:
         for module in (configuration, programs, scheduler, states, submit):
             patch.setattr(module, "ask", lambda *_, **__: Answer(ok=True))
         patch.setattr(limits, "_ask_all", lambda *commands, **_: ["" for _ in commands])
+        patch.setattr(programs, "_answers", {})  # each input is asked for, however recent the last one is
         patch.setattr(scheduler, "submit", lambda *_: "4")
         with scene.met(place / "project/runs", place / "home/.local"):
             found = tracking.all_runs(world)

@@ -146,14 +146,14 @@ def test_row_06_exit_code_7_ends_the_run_at_once(desk: Desk, launcher: str) -> N
 def test_row_06_a_killed_rank_ends_the_run_at_once(desk: Desk, jobs: Jobs, launcher: str) -> None:
     desk.wait(jobs.killed[launcher])
     assert "First task exited" not in jobs.killed[launcher].log()
-    assert desk.ended(jobs.killed[launcher]) == "FAILED 9:0"  # sacct takes 128 away
+    assert desk.ended(jobs.killed[launcher]) == "FAILED 9:0", jobs.killed[launcher].log()  # sacct takes 128 away
     assert desk.field(jobs.killed[launcher], "ExitCode") == "137:0"
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_row_06_the_code_is_that_of_the_rank_that_the_others_follow(desk: Desk, jobs: Jobs, launcher: str) -> None:
     desk.wait(jobs.followed[launcher])
-    assert desk.ended(jobs.followed[launcher]) == "FAILED 7:0"
+    assert desk.ended(jobs.followed[launcher]) == "FAILED 7:0", jobs.followed[launcher].log()
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -188,14 +188,14 @@ def test_row_28_a_promised_gpu_that_is_not_there_stops_all_ranks(desk: Desk) -> 
         "./contract.py", "--site", "realgpus", "--nodes", "2", "--tasks-per-node", "1", "--cpus-per-task", "1"
     )
     desk.wait(run)
-    assert desk.ended(run) == "FAILED 1:0"
+    assert desk.ended(run) == "FAILED 1:0", run.log()
     assert run.log().count("the site promises GPUs") == 1, run.log()
     assert "nobody stopped it" not in run.log()
 
 
 def test_row_18_the_programs_exit_code_is_the_jobs(desk: Desk, jobs: Jobs) -> None:
     desk.wait(jobs.three)
-    assert desk.ended(jobs.three) == "FAILED 3:0"
+    assert desk.ended(jobs.three) == "FAILED 3:0", jobs.three.log()
 
 
 def test_row_18_what_waits_for_success_does_not_run(desk: Desk, jobs: Jobs) -> None:
@@ -206,19 +206,19 @@ def test_row_18_what_waits_for_success_does_not_run(desk: Desk, jobs: Jobs) -> N
 
 def test_row_20_a_missing_module_stops_the_job_and_is_named(desk: Desk, jobs: Jobs) -> None:
     desk.wait(jobs.no_module)
-    assert desk.ended(jobs.no_module) == "FAILED 78:0"
+    assert desk.ended(jobs.no_module) == "FAILED 78:0", jobs.no_module.log()
     assert "hpclaunch: module load tensorflow/2.9.0: failed" in jobs.no_module.log()
     assert not (jobs.no_module.path / "seen").exists()
 
 
 def test_row_20_a_missing_interpreter_stops_the_job_and_is_named(desk: Desk, jobs: Jobs) -> None:
     desk.wait(jobs.no_python)
-    assert desk.ended(jobs.no_python) == "FAILED 78:0"
+    assert desk.ended(jobs.no_python) == "FAILED 78:0", jobs.no_python.log()
     assert "hpclaunch: there is no program /no/such/python on node" in jobs.no_python.log()
 
 
 def test_row_20_a_line_of_setup_that_fails_stops_the_job(desk: Desk, jobs: Jobs) -> None:
     desk.wait(jobs.bad_setup)
-    assert desk.ended(jobs.bad_setup) == "FAILED 78:0"
+    assert desk.ended(jobs.bad_setup) == "FAILED 78:0", jobs.bad_setup.log()
     assert "hpclaunch: mkdir /proc/nowhere: failed" in jobs.bad_setup.log()
     assert not (jobs.bad_setup.path / "went-on").exists()

@@ -22,7 +22,7 @@ from hpclaunch.core.spec import JobSpec
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
-from hpclaunch.schedulers.slurm.programs import down_controllers
+from hpclaunch.schedulers.slurm.programs import down_controllers, keep_answer, recent_answer
 from hpclaunch.sites.detect import cluster_name
 
 _SECONDS = 15
@@ -47,14 +47,14 @@ def objections(spec: JobSpec) -> list[Fault]:
     """
     if down_controllers():
         return []  # at once: the programs below would try again for MessageTimeout
-    user = user_name()
-    commands: list[Sequence[str]] = [_PARTITIONS]
+    user, known = user_name(), recent_answer("partitions")
+    commands: list[Sequence[str]] = [_PARTITIONS] if known is None else []
     if spec.account:
         commands.append(_shares_command(user))
     if spec.qos:
         commands.append(_associations_command(user))
     answers = dict(zip((command[0] for command in commands), _ask_all(*commands), strict=True))
-    partitions = _partitions(answers["scontrol"])
+    partitions = _partitions(answers.get("scontrol", known or ""))
     allowed = _associations(answers.get("sacctmgr", "")) or _shares(answers.get("sshare", ""), user)
     if spec.account and not spec.qos and not allowed:
         # sshare showed no account, and accounting has not been asked yet.
@@ -69,7 +69,9 @@ def longest_walltime(partition: str) -> int | None:
     """
     if down_controllers():
         return None
-    known = {one["PartitionName"]: one for one in _partitions(_ask_all(_PARTITIONS)[0])}
+    text = _ask_all(_PARTITIONS)[0]
+    keep_answer("partitions", text)  # objections() asks next
+    known = {one["PartitionName"]: one for one in _partitions(text)}
     names = [name for name in _names(partition, known) if name in known]
     longest = [limits_of(known[name]).max_walltime for name in names]
     return max((seconds for seconds in longest if seconds), default=None) if all(longest) else None

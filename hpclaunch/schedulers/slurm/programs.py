@@ -14,12 +14,12 @@ from hpclaunch.core.records import record
 
 _SECONDS = 60
 _PING_SECONDS = 4
-_FRESH_SECONDS = 5
-"""How long a controller counts as reached: the steps of one submission ask in turn."""
+_RECENT_SECONDS = 5
+"""How long an answer counts as the present one: the steps of one submission ask the same in turn."""
 _CHOOSING = ("PATH", "SLURM_CONF", "SLURM_CLUSTERS")
 """The variables that decide which cluster Slurm's programs ask."""
-_reached: dict[tuple[str | None, ...], float] = {}
-"""When a controller was not down, for each cluster that was asked (seconds of the monotonic clock)."""
+_answers: dict[tuple[str | None, ...], tuple[float, str]] = {}
+"""Recent answers: (question, cluster) -> time (seconds of the monotonic clock), text."""
 _PING = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (\w+)$", re.MULTILINE)
 _LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
@@ -90,20 +90,31 @@ def cluster_key() -> tuple[str | None, ...]:
     return tuple(os.environ.get(name) for name in _CHOOSING)
 
 
+def recent_answer(question: str) -> str | None:
+    """Return the answer that ``keep_answer`` kept for this cluster at most five seconds ago; else None."""
+    when, text = _answers.get((question, *cluster_key()), (-math.inf, ""))
+    return text if time.monotonic() - when < _RECENT_SECONDS else None
+
+
+def keep_answer(question: str, text: str) -> None:
+    """Keep an answer of this cluster for ``recent_answer``."""
+    key = (question, *cluster_key())
+    _answers[key] = (time.monotonic(), text)
+
+
 def down_controllers() -> str:
     """Return the controllers' host names if Slurm itself reports that all of them are down; else an empty text.
 
     ``scontrol ping`` says so in milliseconds, where other programs try again for MessageTimeout (10 to 100 s). If it
     is silent or missing, nothing is known, and the answer is empty. Such an answer counts for five seconds.
     """
-    cluster = cluster_key()
-    if time.monotonic() - _reached.get(cluster, -math.inf) < _FRESH_SECONDS:
+    if recent_answer("ping") is not None:
         return ""
     answer = ask(["scontrol", "ping"], seconds=_PING_SECONDS)
     states = _PING.findall(answer.text)
     if {state for _, state in states} == {"DOWN"}:
         return ", ".join(host for host, _ in states)
-    _reached[cluster] = time.monotonic()
+    keep_answer("ping", "not down")
     return ""
 
 
