@@ -202,6 +202,9 @@ class LauncherRow:
     """What to do if its program is missing on this machine."""
     binding_hint: str = "check the launcher's options in the site file"
     """What to do if it binds ranks to the wrong CPUs."""
+    numa_binding: str = ""
+    """What to do for CPUs near the GPUs, with ``{nodes}`` for the NUMA nodes of a node's ranks, in order (empty: the
+    same)."""
 
     @property
     def rank_number(self) -> str:
@@ -243,6 +246,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         ranks_are_tasks=True,
         needs_mpi=True,
         binding_hint="set cpu_bind: cores under launchers.options.srun in the site file",
+        numa_binding="set cpu_bind: map_ldom:{nodes} under launchers.options.srun in the site file",
     ),
     "mpirun": LauncherRow(
         argv=mpirun,

@@ -1,4 +1,7 @@
-"""``doctor``: runs a short probe job through the site's scheduler and judges what its ranks report."""
+"""``doctor``: runs a short probe job through the site's scheduler and judges what its ranks report.
+
+It also shows the nodes, and keeps the measured all-reduces for later plans.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,10 @@ from typing import Any
 
 from hpclaunch import __version__
 from hpclaunch.actions.diagnosis import diagnose
+from hpclaunch.actions.diagnosis.all_reduce import AllReduceReport, all_reduce_report
 from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence, Verdict
 from hpclaunch.actions.diagnosis.refusals import refusals
+from hpclaunch.actions.diagnosis.topology import NodeTopology, topologies
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
@@ -27,9 +32,10 @@ from hpclaunch.core.files import json_object, read_end, read_text
 from hpclaunch.core.folders import PACKAGE
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import Request
+from hpclaunch.core.spec import PYTORCH, TENSORFLOW, Request
 from hpclaunch.core.units import count
 from hpclaunch.launchers import launcher_row
+from hpclaunch.planner.measured.all_reduce_file import AllReduceTimes, SizeRow, all_reduce_place, keep_times
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import scheduler_of
 
@@ -39,6 +45,8 @@ FOLDER = PACKAGE / "training" / "doctor"
 SCRIPT = "rank_probe.py"
 PROBE = str(FOLDER / SCRIPT)
 """The target in the request of a probe."""
+FRAMEWORKS = (TENSORFLOW, PYTORCH)
+"""What a probe can be made for."""
 WALLTIME = 10 * 60
 NODES = 2
 _FILE_DELAY_S = 15
@@ -48,11 +56,18 @@ _LONGEST_LOG = 200_000
 
 @record
 class Report:
-    """The checks of a site, and the run of the probe if there is one."""
+    """The checks of a site, and the run of the probe if there is one.
+
+    ``nodes``: those that its ranks saw; of several that are alike the first. ``all_reduce``: the measured times, if
+    there are several ranks; ``kept``: the file in which a plan finds them, or why it will not.
+    """
 
     site: str
     checks: tuple[Check, ...]
     run: Run | None = None
+    nodes: tuple[NodeTopology, ...] = ()
+    all_reduce: AllReduceReport | None = None
+    kept: str = ""
 
     @property
     def passed(self) -> bool:
@@ -67,6 +82,9 @@ class Report:
             "passed": self.passed,
             "checks": [asdict(check) for check in self.checks],
             "run": run,
+            "nodes": [asdict(node) for node in self.nodes],
+            "all_reduce": self.all_reduce.to_json() if self.all_reduce else None,
+            "kept": self.kept,
         }
 
 
@@ -94,7 +112,8 @@ def examine(system: System, request: Request, runs_dir: str | None = None) -> Re
         return Report(site=prepared.spec.site, checks=(*first_checks, *_refusal_checks(prepared, error)), run=run)
     finally:
         del os.environ[MARKER]
-    return Report(site=prepared.spec.site, checks=(*first_checks, *findings(run)), run=run)
+    found = _report_of_ranks(system, run)
+    return replace(found, checks=(*first_checks, *found.checks))
 
 
 def probe_job() -> Job:
@@ -204,8 +223,8 @@ def _interruption(run: Run | None) -> Interrupted:
     )
 
 
-def report_of(run: Run) -> Report:
-    """Return the checks of a probe that was submitted earlier. Raises HpclaunchError if the run is not a probe."""
+def report_of(system: System, run: Run) -> Report:
+    """Return the report of a probe that was submitted earlier. Raises HpclaunchError if the run is not a probe."""
     if run.name != "doctor" or not run.spec():
         raise HpclaunchError(
             Fault(where=run.path.name, what="is not a probe of hpclaunch doctor", next="hpclaunch runs list")
@@ -214,32 +233,67 @@ def report_of(run: Run) -> Report:
         raise HpclaunchError(
             Fault(where=run.path.name, what=f"has not ended ({run.state})", next=f"hpclaunch wait {run.path.name}")
         )
+    return _report_of_ranks(system, run)
+
+
+def _report_of_ranks(system: System, run: Run) -> Report:
+    """Return the report of an ended probe, and keep its all-reduces. Raises HpclaunchError if its files are damaged."""
     try:
-        checks = tuple(findings(run))
+        evidence = _evidence_of(run)
+        report = Report(
+            site=run.site,
+            checks=tuple(diagnose(evidence)),
+            run=run,
+            nodes=topologies(evidence.ranks),
+            all_reduce=all_reduce_report(evidence),
+        )
+        return replace(report, kept=_keep_times(system, report, evidence))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         what = "the spec of this probe, or what its ranks reported, is damaged"
         raise HpclaunchError(Fault(where=str(run.path), what=what, next="hpclaunch doctor runs a new one")) from None
-    return Report(site=run.site, checks=checks, run=run)
 
 
-def findings(run: Run) -> list[Check]:
-    """Return the checks from what the ranks and the script wrote into the run directory."""
+def _keep_times(system: System, report: Report, evidence: ProbeEvidence) -> str:
+    """Keep the measured all-reduces for later plans; return the file, or why they are not kept."""
+    found, run = report.all_reduce, report.run
+    if found is None or run is None:
+        return ""
+    if any(choice["key"] == "launcher" and choice["origin"] == "--launcher" for choice in evidence.spec["choices"]):
+        return "not kept for plan: --launcher was typed, and a plan is made for the site's own launcher"
+    place = all_reduce_place(system.environment, run.site, str(evidence.spec["node_type"]))
+    times = AllReduceTimes(
+        library=found.library,
+        through=found.through,
+        on_gpus=found.on_gpus,
+        nodes=found.group.nodes,
+        ranks_per_node=found.group.per_node,
+        rows=tuple(SizeRow(bytes=timed.size, seconds=timed.seconds) for timed in found.times),
+        run=run.path.name,
+        when=str(evidence.spec["created"]),
+    )
+    try:
+        keep_times(place, times)
+    except OSError as error:
+        return f"not kept for plan: {place} cannot be written ({error.strerror})"
+    return str(place)
+
+
+def _evidence_of(run: Run) -> ProbeEvidence:
+    """Return what the ranks and the script wrote into the run directory."""
     spec = run.spec()
     layout = spec["layout"]
     ranks = _read_ranks(run, int(layout["nodes"]) * int(layout["tasks_per_node"]))
     logs = sorted((run.path / "logs").glob("*.out"))  # the job's, and the ranks' own where they have any
     log = "".join(read_end(path, _LONGEST_LOG).decode("utf-8", errors="replace") for path in logs) if logs else None
-    return diagnose(
-        ProbeEvidence(
-            spec=spec,
-            state=run.state,
-            exit_code=run.exit_code,
-            reason=run.reason,
-            log=log,
-            ranks=ranks,
-            mark=MARKER,
-            mpi_types=_mpi_types(spec),
-        )
+    return ProbeEvidence(
+        spec=spec,
+        state=run.state,
+        exit_code=run.exit_code,
+        reason=run.reason,
+        log=log,
+        ranks=ranks,
+        mark=MARKER,
+        mpi_types=_mpi_types(spec),
     )
 
 

@@ -37,7 +37,7 @@ def plan_job(
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.calibration_file import read_evidence
     from hpclaunch.planner.measured.calibrations import with_key
-    from hpclaunch.planner.measured.finished_runs import evidence_for
+    from hpclaunch.planner.measured.finished_runs import evidence_for, with_links
     from hpclaunch.planner.question import Question
     from hpclaunch.planner.workload import divided_batch
 
@@ -48,7 +48,7 @@ def plan_job(
         case=case,
         figures=figures,
         unknown=unknown,
-        evidence=read_evidence(calibration) if calibration else evidence_for(case),
+        evidence=with_links(read_evidence(calibration), case) if calibration else evidence_for(case),
         objective=objective,
         global_batch=global_batch or divided_batch(case.job, request),
     )

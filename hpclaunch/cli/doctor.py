@@ -23,6 +23,10 @@ def doctor(
     tasks_per_node: flags.TasksPerNode = None,
     gpus_per_node: flags.GpusPerNode = None,
     launcher: flags.Launcher = None,
+    framework: Annotated[
+        str | None,
+        typer.Option("--framework", metavar="NAME", help="The libraries to check: tensorflow (with Horovod), pytorch."),
+    ] = None,
     account: flags.Account = None,
     partition: flags.Partition = None,
     qos: flags.Qos = None,
@@ -38,8 +42,8 @@ def doctor(
 ) -> None:
     """Check a site with a short probe job.
 
-    The job shows whether ranks, GPUs, CPUs, MPI and folders are as the site file promises. The exit code is 0 if no
-    check failed.
+    The job shows whether ranks, GPUs, CPUs, MPI and folders are as the site file promises, shows the topology of the
+    nodes, and measures all-reduces for later plans. The exit code is 0 if no check failed.
     """
     from hpclaunch import runs
     from hpclaunch.actions import doctor as doctor_actions
@@ -49,6 +53,10 @@ def doctor(
 
     if local and site not in (None, THIS_MACHINE):
         raise InvalidRequest(Fault(where="--local and --site", what="exclude each other", next="leave one of them out"))
+    if framework not in (None, *doctor_actions.FRAMEWORKS):
+        allowed = ", ".join(doctor_actions.FRAMEWORKS)
+        what, hint = f"doctor has no probe for {framework!r}", "leave it out, or name one of these"
+        raise InvalidRequest(Fault(where="--framework", what=what, allowed=allowed, next=hint))
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
     request = Request(
         target=doctor_actions.PROBE,
@@ -58,6 +66,7 @@ def doctor(
         tasks_per_node=tasks_per_node,
         gpus_per_node=gpus_per_node,
         launcher=launcher,
+        framework=framework,
         account=account,
         partition=partition,
         qos=qos,
@@ -70,7 +79,7 @@ def doctor(
             what = "submits nothing, so no other option applies"
             raise InvalidRequest(Fault(where="--from", what=what, next="leave out --from or the other options"))
         (run,) = states.refreshed([runs.find(system.index, from_, system.run_folders)])
-        report = doctor_actions.report_of(run)
+        report = doctor_actions.report_of(system, run)
     else:
         report = doctor_actions.examine(system, request, runs_dir)
     doctor_report.show_report(report, json)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.records import record
+from hpclaunch.guidelines.communication import MeasuredLink
 from hpclaunch.guidelines.hardware import Compute
 from hpclaunch.guidelines.intervals import Z90, deviation
 from hpclaunch.guidelines.least_squares import Fit, least_squares
@@ -100,8 +101,8 @@ def _prior_timing(prior: Prior, machine: Machine, per_sample_s: float) -> Timing
         "per_sample_s": sample,
         "fixed_s": prior.fixed_spread,
         "joining_s": FACTOR_2,
-        "inside": BANDWIDTH_SPREAD if links.gpu_gbytes_per_s is not None else UNKNOWN_SPREAD,
-        "between": BANDWIDTH_SPREAD if links.node_known else UNKNOWN_SPREAD,
+        "inside": _bandwidth_spread(links.inside, known=links.gpu_gbytes_per_s is not None),
+        "between": _bandwidth_spread(links.between, known=links.node_known),
         "slowdown": SLOWDOWN_SPREAD,
         "straggling": FACTOR_2,
         "reading": FACTOR_2,
@@ -120,6 +121,13 @@ def _prior_timing(prior: Prior, machine: Machine, per_sample_s: float) -> Timing
         origin="default",
         reasons=((prior.compute.reason,) if prior.compute else ()) + prior.reasons,
     )
+
+
+def _bandwidth_spread(measured: MeasuredLink | None, *, known: bool) -> float:
+    """Return the standard deviation of the logarithm of a bandwidth: measured, from a known link, or assumed."""
+    if measured is not None:
+        return measured.spread
+    return BANDWIDTH_SPREAD if known else UNKNOWN_SPREAD
 
 
 def calibrate(points: Sequence[Measured], work: Work, machine: Machine, prior: Prior = NOTHING) -> Timing:

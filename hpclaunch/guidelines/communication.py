@@ -35,34 +35,6 @@ CYCLE_S, NO_CYCLE_S = 1.126e-3, 0.037e-3
 
 
 @record
-class Links:
-    """Nominal bandwidths in GB/s, one direction: all links of one GPU (None: not known), all network cards of a node.
-
-    ``nvlink``: the GPUs' links are faster than PCIe (NVLink, xGMI). ``node_known``: the site file gives the bandwidth
-    of the network cards; otherwise it is assumed.
-    """
-
-    gpu_gbytes_per_s: float | None
-    node_gbytes_per_s: float
-    nvlink: bool = True
-    node_known: bool = True
-
-    def __post_init__(self) -> None:
-        positive(node_gbytes_per_s=self.node_gbytes_per_s)
-
-    @property
-    def inside_bytes_per_s(self) -> float:
-        """Bytes/s of an all-reduce among the GPUs of a node."""
-        return ACHIEVED_INSIDE * (self.gpu_gbytes_per_s or PCIE_GBYTES_PER_S) * GIGA
-
-    @property
-    def between_bytes_per_s(self) -> float:
-        """Bytes/s of an all-reduce among nodes."""
-        through_host = max(ACHIEVED_BETWEEN * self.node_gbytes_per_s, HOST_GBYTES_PER_S)
-        return min(WIRE * self.node_gbytes_per_s, through_host) * GIGA
-
-
-@record
 class Group:
     """The ranks that reduce a gradient: nodes x ranks per node."""
 
@@ -76,6 +48,73 @@ class Group:
     def ranks(self) -> int:
         """The number of ranks."""
         return self.nodes * self.per_node
+
+
+@record
+class MeasuredLink:
+    """Measured all-reduces of a group: latency (s), and the bandwidth that a ring of them needs (bytes/s).
+
+    ``spread``: standard deviation of the logarithm of the bandwidth that a training reaches. ``on_gpus``: the values
+    were in the memory of GPUs. ``origin``: which run measured it, in words.
+    """
+
+    group: Group
+    latency_s: float
+    bytes_per_s: float
+    spread: float
+    on_gpus: bool = False
+    origin: str = ""
+
+    def __post_init__(self) -> None:
+        positive(bytes_per_s=self.bytes_per_s)
+
+
+@record
+class Links:
+    """Nominal bandwidths in GB/s, one direction: all links of one GPU (None: not known), all network cards of a node.
+
+    ``nvlink``: the GPUs' links are faster than PCIe (NVLink, xGMI). ``node_known``: the site file gives the bandwidth
+    of the network cards; otherwise it is assumed. ``inside`` and ``between``: what was measured of an all-reduce in a
+    node and among nodes; it replaces the nominal bandwidth.
+    """
+
+    gpu_gbytes_per_s: float | None
+    node_gbytes_per_s: float
+    nvlink: bool = True
+    node_known: bool = True
+    inside: MeasuredLink | None = None
+    between: MeasuredLink | None = None
+
+    def __post_init__(self) -> None:
+        positive(node_gbytes_per_s=self.node_gbytes_per_s)
+
+    @property
+    def inside_bytes_per_s(self) -> float:
+        """Bytes/s of an all-reduce among the GPUs of a node."""
+        if self.inside is not None:
+            return self.inside.bytes_per_s
+        return ACHIEVED_INSIDE * (self.gpu_gbytes_per_s or PCIE_GBYTES_PER_S) * GIGA
+
+    @property
+    def between_bytes_per_s(self) -> float:
+        """Bytes/s of an all-reduce among nodes."""
+        if self.between is not None:
+            return self.between.bytes_per_s
+        through_host = max(ACHIEVED_BETWEEN * self.node_gbytes_per_s, HOST_GBYTES_PER_S)
+        return min(WIRE * self.node_gbytes_per_s, through_host) * GIGA
+
+    def latency_s(self, group: Group, size: float) -> float:
+        """Return the latency in seconds of reducing ``size`` bytes: the measured one, else that of NCCL's model.
+
+        For another group than the measured one, the model's difference between the two is added. So what the model does
+        not know (Horovod's cycle, a slower network) is the same for any number of ranks.
+        """
+        model = latency_s(group, size, nvlink=self.nvlink)
+        known = self.inside if group.nodes == 1 else self.between
+        if known is None:
+            return model
+        more = known.latency_s - latency_s(known.group, 1, nvlink=self.nvlink)
+        return max(0.0, model + math.ceil(size / FUSION_BYTES) * more)
 
 
 @record

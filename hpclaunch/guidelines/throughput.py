@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.communication import Group, Links, latency_s, ring_bytes
+from hpclaunch.guidelines.communication import Group, Links, ring_bytes
 from hpclaunch.guidelines.intervals import Z90, Interval, spread
 from hpclaunch.guidelines.reasoning import Number, Origin, Reason, positive
 from hpclaunch.guidelines.timing import QUANTITIES, Timing
@@ -83,7 +83,7 @@ def network_s(shape: Shape, work: Work, machine: Machine, timing: Timing) -> flo
     if group.ranks == 1:
         return 0.0
     bandwidth = timing.inside if group.nodes == 1 else timing.between
-    latency = latency_s(group, work.gradient_bytes, nvlink=machine.links.nvlink)
+    latency = machine.links.latency_s(group, work.gradient_bytes)
     return latency + ring_bytes(work.gradient_bytes, group.ranks) / bandwidth
 
 

@@ -16,7 +16,7 @@ from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
 from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.headlines import headlines_of, trust_of
-from hpclaunch.planner.machine import node_of
+from hpclaunch.planner.machine import links_in_words, node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
 from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trials_of
@@ -44,7 +44,8 @@ def _plan(question: Question) -> Forecast:
     if question.case.job.training is None or question.figures is None:
         return _plan_without_model(question, trials, first)
     work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
-    node = node_of(question.case.site.node_types[first.sizing.node_type], first.sizing.layout)
+    kind, layout = question.case.site.node_types[first.sizing.node_type], first.sizing.layout
+    node = node_of(kind, layout, question.evidence.links)
     try:
         strategy = strategy_of(work, node.room, question.figures)
     except Refused as refusal:
@@ -191,6 +192,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         precision=outcome.formats.name,
         precision_words=outcome.formats.suggestion,
         measured=question.evidence.origin,
+        links=links_in_words(predictor.node.links),
         queue=question.queue.words,
         assumed=assumed_of(predictor, row, doubts),
         warnings=tuple(dict.fromkeys(warnings)),

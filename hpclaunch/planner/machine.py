@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from hpclaunch.config.site import NodeType
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Layout
-from hpclaunch.guidelines.communication import HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links
+from hpclaunch.core.units import count
+from hpclaunch.guidelines.communication import GIGA, HOST_GBYTES_PER_S, PCIE_GBYTES_PER_S, WIRE, Links, MeasuredLink
 from hpclaunch.guidelines.devices import cpu_named, gpu_named
 from hpclaunch.guidelines.hardware import Device, device_of_cpu, device_of_gpu
 from hpclaunch.guidelines.parallelism import Room
+from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.room import computes_on_gpus, room_of, unknown_memory
 
 
@@ -31,8 +36,12 @@ class NodeModel:
     assumed: tuple[str, ...]
 
 
-def node_of(node: NodeType, layout: Layout) -> NodeModel:
-    """Return the node for the ranks of a layout: each has one GPU, or a share of the node's CPUs and memory."""
+def node_of(node: NodeType, layout: Layout, measured: Sequence[MeasuredLink] = ()) -> NodeModel:
+    """Return the node for the ranks of a layout: each has one GPU, or a share of the node's CPUs and memory.
+
+    ``measured``: the all-reduces that were measured on such nodes. Those of as many ranks per node replace the nominal
+    bandwidth of the links; of several node counts, the largest does.
+    """
     assumed: list[str] = []
     on_gpus = computes_on_gpus(layout)
     model = (node.gpu_model or "a GPU") if on_gpus else (node.cpu or "CPUs")
@@ -42,7 +51,7 @@ def node_of(node: NodeType, layout: Layout) -> NodeModel:
         speed=_device_of(node, layout, on_gpus),
         device=model,
         cores=node.cores,
-        links=_links(node, on_gpus, assumed),
+        links=_links(node, on_gpus, assumed, _measured_here(measured, layout, on_gpus)),
         room=room_of(node, layout),
         assumed=(*assumed, *unknown_memory(node, layout)),
     )
@@ -57,18 +66,77 @@ def _device_of(node: NodeType, layout: Layout, on_gpus: bool) -> Device | None:
     return device_of_cpu(cpu, cores, node.sockets or 1, layout.tasks_per_node) if cpu and cores else None
 
 
-def _links(node: NodeType, on_gpus: bool, assumed: list[str]) -> Links:
-    links = node.gpu_links
+def _measured_here(
+    measured: Sequence[MeasuredLink], layout: Layout, on_gpus: bool
+) -> tuple[MeasuredLink | None, MeasuredLink | None]:
+    """Return what was measured of such ranks in a node, and among the most nodes."""
+    ranks = layout.tasks_per_node
+    alike = sorted(
+        (link for link in measured if link.group.per_node == ranks and link.on_gpus == on_gpus),
+        key=lambda link: link.group.nodes,
+    )
+    inside = [link for link in alike if link.group.nodes == 1]
+    between = [link for link in alike if link.group.nodes > 1]
+    return (inside[-1] if inside else None), (between[-1] if between else None)
+
+
+def _links(
+    node: NodeType, on_gpus: bool, assumed: list[str], measured: tuple[MeasuredLink | None, MeasuredLink | None]
+) -> Links:
+    links, (measured_inside, measured_between) = node.gpu_links, measured
     inside = links.gpu_gbytes_per_s or links.pair_gbytes_per_s if links else None
     nvlink = links is not None and not links.type.startswith("PCI")
-    if on_gpus and node.gpus_per_node > 1 and not inside:
+    if on_gpus and node.gpus_per_node > 1 and not inside and measured_inside is None:
         assumed.append(f"links of the GPUs: not known; {PCIE_GBYTES_PER_S} GB/s, as PCIe 3.0 x16")
     network = _network_of(node, assumed)
     known = network is not None
     if network is None:
         network = HOST_GBYTES_PER_S / WIRE
-        assumed.append(f"network of a node: not known; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
-    return Links(gpu_gbytes_per_s=inside or None, node_gbytes_per_s=network, nvlink=nvlink, node_known=known)
+        if measured_between is None:
+            nothing = "not known (hpclaunch doctor measures it)"
+            assumed.append(f"network of a node: {nothing}; an all-reduce at {HOST_GBYTES_PER_S:g} GB/s")
+    return Links(
+        gpu_gbytes_per_s=inside or None,
+        node_gbytes_per_s=network,
+        nvlink=nvlink,
+        node_known=known,
+        inside=measured_inside,
+        between=measured_between,
+    )
+
+
+def links_in_words(links: Links) -> tuple[str, ...]:
+    """Return a line for every measured all-reduce, with its mark of trust."""
+    marks = ((links.inside, "one node measured"), (links.between, "measured at scale"))
+    return tuple(f"all-reduce of {_in_words(link)} ({link.origin}; {mark})" for link, mark in marks if link)
+
+
+def _in_words(link: MeasuredLink) -> str:
+    ranks = f"{count(link.group.nodes, 'node')} x {count(link.group.per_node, 'rank')}"
+    return f"{ranks}: {link.bytes_per_s / GIGA:.3g} GB/s, latency {link.latency_s * 1e6:.3g} us"
+
+
+def link_reasons(links: Links) -> list[Reason]:
+    """Return why the measured all-reduces count instead of the site file's links."""
+    nominal = replace(links, inside=None, between=None)
+    pairs = (
+        ("inside a node", links.inside, nominal.inside_bytes_per_s),
+        ("between nodes", links.between, nominal.between_bytes_per_s),
+    )
+    return [
+        Reason(
+            rule="an all-reduce takes its latency + 2 (p - 1) / p x bytes / bandwidth, both as measured",
+            numbers=(
+                Number(name="ranks", value=link.group.ranks, origin="profile"),
+                Number(name="latency", value=link.latency_s * 1e6, unit="us", origin="profile"),
+                Number(name=f"bandwidth {where}", value=link.bytes_per_s / GIGA, unit="GB/s", origin="profile"),
+            ),
+            verdict=f"{link.bytes_per_s / GIGA:.3g} GB/s {where}, instead of {expected / GIGA:.3g}",
+            source=f"hpclaunch doctor: {link.origin}; nccl-tests PERFORMANCE.md",
+        )
+        for where, link, expected in pairs
+        if link
+    ]
 
 
 def _network_of(node: NodeType, assumed: list[str]) -> float | None:

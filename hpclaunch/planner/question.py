@@ -11,6 +11,7 @@ from hpclaunch.guidelines.batch import MOST_NODES
 from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.candidates import Bill
 from hpclaunch.guidelines.choice import Objective
+from hpclaunch.guidelines.communication import MeasuredLink
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.reasoning import Reason
@@ -26,6 +27,7 @@ class Evidence:
     """Measurements of a job on a node type: throughputs, noise scale, seconds of a run outside its steps.
 
     ``origin``: where they come from, in words. ``sources``: every figure with its runs, and the runs not used.
+    ``links``: all-reduces that were measured on the node type; they hold for every job.
     """
 
     points: tuple[Measured, ...] = ()
@@ -33,6 +35,7 @@ class Evidence:
     overhead_s: float | None = None
     origin: str = ""
     sources: tuple[str, ...] = ()
+    links: tuple[MeasuredLink, ...] = ()
 
 
 @record

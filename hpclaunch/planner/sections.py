@@ -18,6 +18,7 @@ from hpclaunch.guidelines.reasoning import Reason
 from hpclaunch.planner.decision import PlanDecision
 from hpclaunch.planner.epochs import epochs_model_of
 from hpclaunch.planner.fit import UNLIMITED
+from hpclaunch.planner.machine import link_reasons
 from hpclaunch.planner.prediction import SMALLEST, Predictor
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.recipe import Recipe
@@ -47,7 +48,7 @@ def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
     question = outcome.predictor.question
     return (
         _model_section(outcome),
-        *_measurement_sections(question),
+        *_measurement_sections(outcome.predictor),
         _dataset_section(outcome),
         framework_section(question),
         _batch_section(outcome),
@@ -89,17 +90,17 @@ def _largest_batch_remarks(predictor: Predictor) -> list[str]:
     return [] if largest == UNLIMITED else [f"the largest batch of a replica in memory: {count(largest, 'sample')}"]
 
 
-def _measurement_sections(question: Question) -> list[PlanSection]:
+def _measurement_sections(predictor: Predictor) -> list[PlanSection]:
     """Return what was measured and in which runs, and which runs were not used."""
-    evidence = question.evidence
-    if not evidence.sources:
-        return []
-    reason = Reason(
-        rule="use the measurements of every successful run of this job, code, settings and node type",
-        verdict=evidence.origin or "no usable measurements",
-        source="hpclaunch's own (docs/planning.md)",
-    )
-    return [PlanSection(title="measurements", reasons=(reason,), remarks=evidence.sources)]
+    evidence, reasons = predictor.question.evidence, link_reasons(predictor.node.links)
+    if evidence.sources:
+        reason = Reason(
+            rule="use the measurements of every successful run of this job, code, settings and node type",
+            verdict=evidence.origin or "no usable measurements",
+            source="hpclaunch's own (docs/planning.md)",
+        )
+        reasons.insert(0, reason)
+    return [PlanSection(title="measurements", reasons=tuple(reasons), remarks=evidence.sources)] if reasons else []
 
 
 def _dataset_section(outcome: Outcome) -> PlanSection:

@@ -113,7 +113,8 @@ class Forecast:
     if not, the count follows the guidelines' cap alone. ``settings``: parameters to set, as in the ``recipe``.
     ``measuring``: the command that measures the job first, if nothing was measured. ``jobs``: the jobs of a chain, 1 if
     a single job is enough. ``precision``: the recommended number format; ``precision_words``: one line if the job uses
-    another. ``measured``: the measurements it is based on; ``queue``: the queue wait, if known. ``refusals``: why the
+    another. ``measured``: the measurements it is based on; ``links``: the measured all-reduces among
+    them; ``queue``: the queue wait, if known. ``refusals``: why the
     request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: the GPUs of a node that compute; 0
     where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and
     cost.
@@ -140,6 +141,7 @@ class Forecast:
     precision: str = ""
     precision_words: str = ""
     measured: str = ""
+    links: tuple[str, ...] = ()
     queue: str = ""
     assumed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -76,7 +76,7 @@ def _time_of(question: Question, sizing: Sizing, training: PlannedTraining) -> I
     """Return the predicted time of one training in seconds; None if the speed is not known, or a replica is split."""
     figures, work, noise = question.figures, training.work, question.evidence.noise
     assert figures is not None
-    node = node_of(question.case.node(sizing.node_type), sizing.layout)
+    node = node_of(question.case.node(sizing.node_type), sizing.layout, question.evidence.links)
     timing, critical = timing_of(question, work, node, figures), critical_batch_of(work, noise)
     predictor = Predictor(
         question=question,

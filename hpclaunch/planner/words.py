@@ -64,7 +64,8 @@ def _action_lines(plan: Forecast) -> list[str]:
 
 def _remarks(plan: Forecast) -> Iterator[tuple[str, str]]:
     """Yield (label, text) of what the plan rests on, and how it is run."""
-    for label, text in (("precision", plan.precision_words), ("measured", plan.measured), ("queue", plan.queue)):
+    measured = [("measured", text) for text in (plan.measured, *plan.links)]
+    for label, text in (("precision", plan.precision_words), *measured, ("queue", plan.queue)):
         if text:
             yield label, text
     for text in plan.assumed:

@@ -122,6 +122,13 @@ def test_local_and_another_site_exclude_each_other(cluster: Desk) -> None:
     assert done.code == 2 and "exclude each other" in done.err
 
 
+def test_a_framework_without_a_probe_is_refused_before_anything_is_queued(cluster: Desk) -> None:
+    done = cluster.type("doctor", "--framework", "jax")
+    assert done.code == 2
+    assert "--framework: doctor has no probe for 'jax'" in done.err and "tensorflow, pytorch" in done.err
+    assert not (cluster.project / "runs").exists()
+
+
 TEXTS = """#!/bin/bash
 case "$1 $2" in
   'show node') cat {texts}/nodes.txt ;;

@@ -1,4 +1,4 @@
-"""Without a cluster: doctor runs its probe on this machine, with two real ranks."""
+"""Without a cluster: doctor runs its probe on this machine, with two real ranks, and a plan takes what it measured."""
 
 from __future__ import annotations
 
@@ -12,16 +12,41 @@ from pathlib import Path
 import pytest
 
 
-def test_the_local_installation_passes(tmp_path: Path) -> None:
+def hpclaunch(folder: Path, environment: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hpclaunch", *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_local_installation_passes_and_its_all_reduces_are_measured(tmp_path: Path) -> None:
     if importlib.util.find_spec("horovod") is None:
         pytest.skip("group horovod: needs TensorFlow and Horovod (the extra train)")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("HPCLAUNCH", "SLURM"))}
-    environment |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "hpclaunch", "doctor", "--local", "--json"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    environment |= {f"XDG_{kind}_HOME": str(tmp_path) for kind in ("CONFIG", "STATE", "DATA", "CACHE")}
+    environment["HOME"] = str(tmp_path)
+    done = hpclaunch(tmp_path, environment, "doctor", "--local", "--json")
     report = json.loads(done.stdout)
     told = {check["name"]: (check["verdict"], check["what"]) for check in report["checks"]}
     assert done.returncode == 0, told
     assert told["ranks"] == ("PASS", f"2 on 1 node x 2 tasks, as requested: {os.uname().nodename} 2")
     assert told["MPI"][0] == told["TensorFlow"][0] == told["Horovod"][0] == "PASS"
     assert told["shared paths"][0] == "PASS"
+
+    (node,), times = report["nodes"], report["all_reduce"]
+    assert [place["rank"] for place in node["ranks"]] == [0, 1]
+    assert (times["library"], times["nodes"], times["ranks_per_node"], times["on_gpus"]) == ("Horovod", 1, 2, False)
+    assert [row["bytes"] for row in times["rows"][:3]] == [1024, 4096, 16384]
+    assert all(row["bus_bytes_per_s"] == pytest.approx(row["bytes"] / row["seconds"]) for row in times["rows"])
+    assert times["bandwidth_bytes_per_s"] > 0 and told["all-reduce"][0] == "PASS"
+    (kept,) = json.loads(Path(report["kept"]).read_text())["measurements"]
+    assert [row["seconds"] for row in kept["rows"]] == [row["seconds"] for row in times["rows"]]
+
+    plan = hpclaunch(tmp_path, environment, "plan", "cifar", "--site", "local", "--tasks-per-node", "2", "--json")
+    assert plan.returncode == 0, plan.stderr
+    (line,) = json.loads(plan.stdout)["links"]
+    assert line.startswith("all-reduce of 1 node x 2 ranks: ") and line.endswith("; one node measured)")
+
+    name = Path(report["run"]["run_dir"]).name
+    again = hpclaunch(tmp_path, environment, "doctor", "--from", name)
+    assert again.returncode == 0, again.stderr
+    assert "bus GB/s" in again.stdout and "1 KiB" in again.stdout
+    assert f"rank 1  CPUs {node['ranks'][1]['cpus']}" in again.stdout

@@ -102,6 +102,10 @@ def test_the_known_cluster_is_recognized_and_described_anew_it_works_unedited(de
     told = {check["name"]: check["what"] for check in report["checks"]}
     assert told["MPI"].startswith("2 ranks in one job under srun --mpi=pmix (libmpi")
     assert told["GPUs"].startswith("every rank sees 1; 1 per node requested")
+    assert (report["all_reduce"]["nodes"], report["all_reduce"]["rows"][0]["bytes"]) == (2, 1024)
+    plan = json.loads(desk.run("plan", "cifar", "--tasks-per-node", "1", "--json").stdout)
+    (line,) = plan["links"]
+    assert line.startswith("all-reduce of 2 nodes x 1 rank: ") and line.endswith("; measured at scale)")
 
 
 def ranks_of(log: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -156,6 +157,18 @@ def test_an_unedited_example_of_ddp_runs_on_eight_ranks(desk: Desk, torch_venv: 
     assert desk.ended(run) == "COMPLETED 0:0", run.log()
     for rank in range(8):
         assert f"ddp rank {rank} of 8 local {rank % (8 if launcher == 'horovodrun' else 4)}" in run.log()
+
+
+def test_doctor_checks_pytorch_and_measures_its_all_reduces(desk: Desk, torch_venv: Path) -> None:
+    use(desk, torch_venv)
+    asked = ("--nodes", "2", "--tasks-per-node", "1", "--gpus-per-node", "0")
+    report = json.loads(desk.run("doctor", "--framework", "pytorch", "--json", *asked, seconds=600).stdout)
+    checks = {check["name"]: check["verdict"] for check in report["checks"]}
+    assert (checks["PyTorch"], checks["MPI"], checks["all-reduce"]) == ("PASS", "PASS", "PASS"), report
+    assert not {"TensorFlow", "Horovod"} & set(checks)
+    times = report["all_reduce"]
+    assert (times["library"], times["through"], times["nodes"]) == ("torch.distributed", "Gloo", 2)
+    assert times["library"] in Path(report["kept"]).read_text()
 
 
 @pytest.mark.parametrize("launcher", ("srun", "mpirun") if LONG else ("mpirun",))

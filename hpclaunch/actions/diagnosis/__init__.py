@@ -6,13 +6,15 @@ the first rank, host or value that is not as promised.
 
 from __future__ import annotations
 
+from hpclaunch.actions.diagnosis.all_reduce import all_reduce_check
 from hpclaunch.actions.diagnosis.cpus import cpu_checks
 from hpclaunch.actions.diagnosis.environment import environment_check
 from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence
 from hpclaunch.actions.diagnosis.gpus import gpu_check
-from hpclaunch.actions.diagnosis.libraries import horovod_check, tensorflow_check
+from hpclaunch.actions.diagnosis.libraries import library_checks
 from hpclaunch.actions.diagnosis.mpi import mpi_check, refused_mpi_check
 from hpclaunch.actions.diagnosis.ranks import path_check, rank_check
+from hpclaunch.actions.diagnosis.topology import affinity_check
 
 
 def diagnose(evidence: ProbeEvidence) -> list[Check]:
@@ -31,14 +33,19 @@ def diagnose(evidence: ProbeEvidence) -> list[Check]:
         mpi_check(evidence),
         gpu_check(evidence),
         *cpu_checks(evidence),
+        *_known_check(affinity_check(evidence)),
         environment_check(evidence),
-        tensorflow_check(evidence),
-        horovod_check(evidence),
+        *library_checks(evidence),
+        *_known_check(all_reduce_check(evidence)),
     ]
     explained = any(check.verdict == "FAIL" for check in checks)
     if evidence.state == "COMPLETED" or explained:
         return checks
     return [*checks, _end_check(evidence)]
+
+
+def _known_check(check: Check | None) -> list[Check]:
+    return [] if check is None else [check]
 
 
 def _has_not_begun(evidence: ProbeEvidence) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import SchedulerRow, scheduler_row
+from hpclaunch.core.spec import PYTORCH
 from hpclaunch.launchers import LauncherRow, launcher_row
 from hpclaunch.schedulers import UNOPENED_LOG
 
@@ -55,6 +56,13 @@ class ProbeEvidence:
         return scheduler_row(self.spec["scheduler"])
 
     @property
+    def is_of_pytorch(self) -> bool:
+        """Whether the probe was made for PyTorch; otherwise it is for TensorFlow and Horovod."""
+        return any(
+            choice["key"] == "framework" and choice["value"] == PYTORCH for choice in self.spec.get("choices", ())
+        )
+
+    @property
     def has_no_log(self) -> bool:
         """Whether the scheduler could not open the job's log."""
         return self.reason == UNOPENED_LOG
@@ -82,6 +90,12 @@ class ProbeEvidence:
         """Return the first problem that a rank reported in a step; empty if none did."""
         problems = (rank["problem"] for rank in self.ranks if rank.get("problem") and rank["step"] == step)
         return next(problems, "")
+
+
+def framework_build(rank: Facts) -> Facts:
+    """Return the build of the framework that a rank loaded, TensorFlow's or PyTorch's; nothing if it loaded none."""
+    found: Facts = rank.get("tensorflow") or rank.get("pytorch") or {}
+    return found
 
 
 GPUS: Literal["GPUs"] = "GPUs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hpclaunch.actions.diagnosis.evidence import GPUS, Check, Facts, ProbeEvidence, hint_of
+from hpclaunch.actions.diagnosis.evidence import GPUS, Check, Facts, ProbeEvidence, framework_build, hint_of
 from hpclaunch.core.units import count
 
 _GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
@@ -24,25 +24,30 @@ def gpu_check(evidence: ProbeEvidence) -> Check:
         if problem:
             return problem
     first = evidence.ranks[0]
-    # Where no variable lists a rank's GPUs, TensorFlow has counted them.
-    each = len(_visible_gpus(first) or []) or first.get("tensorflow", {}).get("gpus", 0)
-    note = "stand-ins, which compute nothing" if stand_in else "as TensorFlow sees them"
+    # Where no variable lists a rank's GPUs, the framework has counted them.
+    each = len(_visible_gpus(first) or []) or framework_build(first).get("gpus", 0)
+    note = "stand-ins, which compute nothing" if stand_in else f"as {_framework_title(evidence)} sees them"
     return Check(name=GPUS, verdict="PASS", what=f"every rank sees {each}; {requested} per node requested ({note})")
 
 
 def _blind_rank_check(evidence: ProbeEvidence, blind: Sequence[Facts]) -> Check:
     """Return the failed check of ranks that see no GPU."""
     has_devices = bool(_visible_gpus(blind[0]))
-    cause = "TensorFlow sees none" if has_devices else f"{evidence.scheduler.title} gave none"
+    cause = f"{_framework_title(evidence)} sees none" if has_devices else f"{evidence.scheduler.title} gave none"
     first = f"rank {blind[0]['rank']} on {blind[0]['host']}: {cause}"
     requested = evidence.spec["layout"]["gpus_per_node"]
     what = f"{len(blind)} of {len(evidence.ranks)} ranks have no GPU ({first}); {requested} per node were requested"
-    builds = [rank["tensorflow"] for rank in blind if "tensorflow" in rank]
+    builds = [framework_build(rank) for rank in blind if framework_build(rank)]
     built_for_cpus = bool(builds) and not (builds[0]["cuda"] or builds[0]["rocm"])
     hint = hint_of(GPUS, evidence.scheduler)
     if has_devices and built_for_cpus:
-        hint = "this TensorFlow is built for CPUs: name another module, venv or container under 'environment:'"
+        built = f"this {_framework_title(evidence)} is built for CPUs"
+        hint = f"{built}: name another module, venv or container under 'environment:'"
     return Check(name=GPUS, verdict="FAIL", what=what, next=hint)
+
+
+def _framework_title(evidence: ProbeEvidence) -> str:
+    return "PyTorch" if evidence.is_of_pytorch else "TensorFlow"
 
 
 def _host_gpu_check(evidence: ProbeEvidence, host: str) -> Check | None:
@@ -69,8 +74,8 @@ def _count_gpus_on_host(ranks: Sequence[Facts]) -> int:
 
 
 def _has_gpu(rank: Facts, stand_in: bool) -> bool:
-    """Whether a rank has a GPU: TensorFlow decides where it was loaded; for stand-ins the scheduler's variables do."""
-    seen = rank.get("tensorflow", {}).get("gpus")
+    """Whether a rank has a GPU: a framework that was loaded decides; for stand-ins the scheduler's variables do."""
+    seen = framework_build(rank).get("gpus")
     if stand_in or seen is None:
         return bool(_visible_gpus(rank))
     return bool(seen > 0)

@@ -1,13 +1,43 @@
-"""The TensorFlow and the Horovod that a probe job's ranks loaded. Pure."""
+"""The TensorFlow and the Horovod, or the PyTorch, that a probe job's ranks loaded. Pure."""
 
 from __future__ import annotations
 
 import re
 
-from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence
+from hpclaunch.actions.diagnosis.evidence import Check, Facts, ProbeEvidence, Verdict
 
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 15)
 """TensorFlow versions that Horovod 0.28.1 works with (see training/rank/placement.py)."""
+
+
+_OF_PYTORCH = "hpclaunch doctor --framework pytorch checks PyTorch instead"
+
+
+def library_checks(evidence: ProbeEvidence) -> list[Check]:
+    """Return the checks of the libraries that the probe was made for."""
+    if evidence.is_of_pytorch:
+        return [pytorch_check(evidence)]
+    return [tensorflow_check(evidence), horovod_check(evidence)]
+
+
+def pytorch_check(evidence: ProbeEvidence) -> Check:
+    """Return the check of PyTorch: all ranks load the same version, one that is built for the GPUs that compute."""
+    name, builds, layout = "PyTorch", evidence.values_of("pytorch"), evidence.spec["layout"]
+    hint = "name one under 'environment:' in the settings or the job, or under frameworks.pytorch in the site file"
+    versions = sorted({build["version"] for build in builds})
+    if not builds:
+        problem = evidence.problem_in("pytorch") or "no rank has loaded it"
+        return Check(name=name, verdict="FAIL", what=f"{evidence.ranks[0]['python']}: {problem}", next=hint)
+    if len(versions) > 1:
+        return Check(name=name, verdict="FAIL", what=f"ranks have different versions: {', '.join(versions)}", next=hint)
+    target = _build_target(builds[0])
+    has_real_gpus = layout["gpus_per_node"] and not layout["stand_in_gpus"]
+    verdict: Verdict = "FAIL" if has_real_gpus and target == "for CPUs" else "PASS"
+    return Check(name=name, verdict=verdict, what=f"{versions[0]}, built {target}", next=hint)
+
+
+def _build_target(build: Facts) -> str:
+    return "for CUDA" if build["cuda"] else "for ROCm" if build["rocm"] else "for CPUs"
 
 
 def tensorflow_check(evidence: ProbeEvidence) -> Check:
@@ -17,11 +47,11 @@ def tensorflow_check(evidence: ProbeEvidence) -> Check:
     hint = "name one with TensorFlow 2.9 to 2.15 under 'environment:' in the settings, the job or the site file"
     if not builds:
         problem = evidence.problem_in("tensorflow") or "no rank has loaded it"
-        return Check(name=name, verdict="FAIL", what=f"{evidence.ranks[0]['python']}: {problem}", next=hint)
+        what = f"{evidence.ranks[0]['python']}: {problem}"
+        return Check(name=name, verdict="FAIL", what=what, next=f"{hint}; {_OF_PYTORCH}")
     if len(versions) > 1:
         return Check(name=name, verdict="FAIL", what=f"ranks have different versions: {', '.join(versions)}", next=hint)
-    target = "for CUDA" if builds[0]["cuda"] else "for ROCm" if builds[0]["rocm"] else "for CPUs"
-    what = f"{versions[0]}, built {target}"
+    what = f"{versions[0]}, built {_build_target(builds[0])}"
     number = tuple(map(int, re.findall(r"\d+", versions[0])[:2]))
     if _OLDEST_TENSORFLOW <= number <= _NEWEST_TENSORFLOW:
         return Check(name=name, verdict="PASS", what=what)
@@ -37,6 +67,7 @@ def horovod_check(evidence: ProbeEvidence) -> Check:
         if evidence.values_of("tensorflow"):
             hint = "build it with this TensorFlow: HOROVOD_WITH_TENSORFLOW=1"
             hint += ", and HOROVOD_WITH_MPI=1 for this launcher" if evidence.launcher.needs_mpi else ""
+            hint += f"; {_OF_PYTORCH}"
         return Check(name=name, verdict="FAIL", what=problem, next=hint)
     build, layout = builds[0], evidence.spec["layout"]
     parts = [word for word, key in (("MPI", "mpi"), ("Gloo", "gloo"), ("NCCL", "nccl")) if build[key]]

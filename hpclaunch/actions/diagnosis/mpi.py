@@ -61,9 +61,11 @@ def _missing_world_check(evidence: ProbeEvidence, launch: str) -> Check:
     reached_mpi = any(rank["step"] == "world" for rank in evidence.ranks)
     if not reached_mpi:
         what = f"it is unknown whether {launch} joins the ranks: no rank got as far as MPI"
-        return Check(name="MPI", verdict="FAIL", what=what, next="correct TensorFlow and Horovod first (below)")
+        libraries = "PyTorch" if evidence.is_of_pytorch else "TensorFlow and Horovod"
+        return Check(name="MPI", verdict="FAIL", what=what, next=f"correct {libraries} first (below)")
     error = evidence.problem_in("world") or _mpi_error_line(evidence)
-    what = f"Horovod started on no rank under {launch}" + (f": {error[:_LONGEST_ERROR]}" if error else "")
+    library = "torch.distributed" if evidence.is_of_pytorch else "Horovod"
+    what = f"{library} started on no rank under {launch}" + (f": {error[:_LONGEST_ERROR]}" if error else "")
     return Check(name="MPI", verdict="FAIL", what=what, next=_mpi_hint(evidence))
 
 

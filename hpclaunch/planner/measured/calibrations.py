@@ -24,6 +24,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.sizing import sizing_of
 from hpclaunch.runs.snapshot import fingerprint
 
+ALL_REDUCE = "all-reduce.json"
 CHOSEN_ROLES: tuple[Role, ...] = (
     *("epochs", "batch_size_per_rank", "accumulation", "learning_rate", "scale_learning_rate", "warmup_epochs"),
     *("decay", "decay_power", "optimizer", "momentum", "train_samples"),
@@ -65,15 +66,22 @@ def place_of(environment: Mapping[str, str], key: str) -> Path:
     return data_folder(environment) / "calibrations" / f"{key}.json"
 
 
+def all_reduce_file_of(place: Path) -> Path:
+    """Return the file with the measured all-reduces of the node type; it lies beside its calibration files."""
+    return place.with_name(ALL_REDUCE)
+
+
 def run_list_of(place: Path) -> Path:
     """Return the file that lists the runs for a plan to read; it lies beside the calibration file."""
     return place.with_suffix(".runs")
 
 
 def has_measurements(environment: Mapping[str, str], key: str) -> bool:
-    """Whether ``profile`` or a submitted run may have left measurements under a key; it opens no file."""
-    place = place_of(environment, key) if key else None
-    return place is not None and (os.path.isfile(place) or os.path.isfile(run_list_of(place)))
+    """Whether ``profile``, ``doctor`` or a submitted run may have left measurements for a key; it opens no file."""
+    if not key:
+        return False
+    place = place_of(environment, key)
+    return any(map(os.path.isfile, (place, run_list_of(place), all_reduce_file_of(place))))
 
 
 def expect(environment: Mapping[str, str], key: str, run_dir: str) -> None:

@@ -21,11 +21,13 @@ from hpclaunch.core.errors import Fault, HpclaunchError, NotFound, Refused
 from hpclaunch.core.files import json_object, read_text, write_text
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
+from hpclaunch.planner.measured.all_reduce_file import measured_links
 from hpclaunch.planner.measured.calibration_file import Calibration, Noise, Point, evidence_of, read_calibration
-from hpclaunch.planner.measured.calibrations import place_of, run_list_of
+from hpclaunch.planner.measured.calibrations import all_reduce_file_of, place_of, run_list_of
 from hpclaunch.planner.measured.measurement import STEADY, WARM_UP, measured
 from hpclaunch.planner.question import Evidence
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.framework import stated_framework
 from hpclaunch.runs import Run, load
 
 LOOKED_AT = 64
@@ -61,14 +63,22 @@ class Taken:
 
 
 def evidence_for(case: Case) -> Evidence:
-    """Return what ``profile`` and finished runs of this job measured; empty evidence if they measured nothing."""
+    """Return what ``profile``, finished runs of this job and ``doctor`` measured; empty evidence if that is nothing."""
     if not case.calibration_key:
         return Evidence()
     place = place_of(case.context.environment, case.calibration_key)
     profiled = None
     with contextlib.suppress(HpclaunchError):
         profiled = read_calibration(place) if os.path.isfile(place) else None
-    return _combine(profiled, taken_in(place, case.job))
+    return with_links(_combine(profiled, taken_in(place, case.job)), case)
+
+
+def with_links(evidence: Evidence, case: Case) -> Evidence:
+    """Return the evidence with the all-reduces that ``doctor`` measured on the case's node type."""
+    if not case.calibration_key:
+        return evidence
+    file = all_reduce_file_of(place_of(case.context.environment, case.calibration_key))
+    return replace(evidence, links=measured_links(file, stated_framework(case)[1]))
 
 
 def taken_in(place: Path, job: Job) -> Taken:

@@ -1,4 +1,4 @@
-"""Reports one rank's place, CPUs, GPUs, variables, TensorFlow and Horovod's world to RUN/doctor/rank-N.json.
+"""Reports one rank's place, node, libraries, world and all-reduce times to RUN/doctor/rank-N.json.
 
 It judges nothing: hpclaunch doctor does that on the machine that submitted the job. Every step is written before the
 next begins, so that the file shows where a rank ended in an abort of MPI, or hung.
@@ -10,11 +10,15 @@ import json
 import os
 import platform
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 import traceback
-from typing import Any, Mapping, NoReturn, Sequence
+from typing import Any, Callable, Mapping, NoReturn, Sequence
+
+from hpclaunch.training.doctor import all_reduce, topology
 
 RANK = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK", "RANK")
 """A rank's number, as launchers name it. torchrun starts one task per node: there SLURM_PROCID is a node's number."""
@@ -25,6 +29,9 @@ STRAYS = ("PYTHONPATH", "PYTHONHOME", "LD_PRELOAD", "HPCLAUNCH_DOCTOR_MARK")
 """Variables that no rank should see; the last one is only set in the submitting shell."""
 PATIENCE_S = 240
 """Seconds after which a hanging rank reports its step: TensorFlow may load slowly from a shared file system."""
+NVIDIA_SMI_S = 30
+"""Seconds for an answer of nvidia-smi; a driver that is not kept loaded starts slowly."""
+PYTORCH = "pytorch"
 
 
 class Teller:
@@ -70,6 +77,49 @@ def place(environ: Mapping[str, str], promised: Sequence[str]) -> dict[str, Any]
     }
 
 
+def node_facts(
+    root: str, environ: Mapping[str, str], local_rank: int | None, ask: Callable[..., str]
+) -> dict[str, Any]:
+    """The topology of this node, with the PCI address of the rank's own GPU (None: not known); it never fails.
+
+    ask: the answer of nvidia-smi to some arguments.
+    """
+    try:
+        found = topology.gpus(root)
+        usable = [(address, "") for address in topology.amd_gpus(root).values()]
+        links = topology.amd_links(root)
+        if any(gpu["vendor"] == "NVIDIA" for gpu in found):
+            listing = ask("--query-gpu=pci.bus_id,uuid", "--format=csv,noheader")
+            usable = topology.nvidia_gpus(listing) or [(gpu["address"], "") for gpu in found]
+            # The same on every rank of a node, and slow.
+            matrix = ask("topo", "-m") if not local_rank else ""
+            links = topology.nvidia_links(matrix, [address for address, _ in usable])
+        vendor = found[0]["vendor"] if found else ""
+        return {
+            "numa": topology.numa_nodes(root),
+            "gpus": found,
+            "links": links,
+            "cards": topology.network_cards(root),
+            "gpu": topology.gpu_of_rank(usable, vendor, environ, local_rank),
+        }
+    except (OSError, ValueError, LookupError) as error:
+        return {"problem": "{}: {}".format(type(error).__name__, error)}
+
+
+def nvidia_smi(*arguments: str) -> str:
+    """The answer of nvidia-smi; empty if there is none."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=NVIDIA_SMI_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode("utf-8", errors="replace") if done.returncode == 0 else ""
+
+
 def tensorflow_facts() -> dict[str, Any]:
     """Version and build of TensorFlow, and the GPUs that it sees; it allocates none of their memory."""
     import tensorflow as tf
@@ -98,6 +148,7 @@ def world_facts() -> dict[str, Any]:
     import tensorflow as tf
 
     hvd.init()
+    pin_gpu(tf, hvd.local_rank())
     total = hvd.allreduce(tf.constant(1.0), op=hvd.Sum)
     return {
         "size": hvd.size(),
@@ -107,6 +158,74 @@ def world_facts() -> dict[str, Any]:
         "sum": float(total),
         "libraries": mpi_libraries(),
     }
+
+
+def pin_gpu(tf: Any, local_rank: int) -> None:
+    """Let this rank use one GPU, as training/rank does: NCCL refuses two ranks on one GPU."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        own = gpus[local_rank % len(gpus)]
+        tf.config.set_visible_devices(own, "GPU")
+        tf.config.experimental.set_memory_growth(own, True)
+
+
+def all_reduce_facts() -> dict[str, Any]:
+    """The times of Horovod's all-reduces, if there are several ranks. A collective."""
+    import horovod.tensorflow as hvd
+    import tensorflow as tf
+
+    return all_reduce.by_horovod(tf, hvd) if hvd.size() > 1 else {}
+
+
+def pytorch_facts() -> dict[str, Any]:
+    """Version and build of PyTorch, and the GPUs that it sees."""
+    import torch
+
+    version = torch.version
+    return {
+        "version": torch.__version__,
+        "cuda": version.cuda is not None,
+        "rocm": getattr(version, "hip", None) is not None,
+        "gpus": torch.cuda.device_count(),
+    }
+
+
+class TorchWorld:
+    """The ranks of torch.distributed, which are started once for two steps."""
+
+    device: Any = None
+
+    def facts(self) -> dict[str, Any]:
+        """The world as this rank sees it, and a sum over it. A collective."""
+        import torch
+        import torch.distributed as dist
+
+        from hpclaunch.training.rank import torch_ranks
+
+        world, self.device = torch_ranks.start("doctor", 0)
+        total = torch.ones(1, device=self.device)
+        if world.size > 1:
+            dist.all_reduce(total)
+        place = {name: getattr(world, name) for name in ("size", "rank", "local_rank", "local_size")}
+        return {**place, "sum": float(total[0]), "libraries": []}
+
+    def all_reduce_facts(self) -> dict[str, Any]:
+        """The times of all-reduces, if there are several ranks. A collective."""
+        import torch
+        import torch.distributed as dist
+
+        return all_reduce.by_torch(torch, dist, self.device) if dist.is_initialized() else {}
+
+
+def steps_of(spec: Mapping[str, Any]) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
+    """The steps that load the libraries and join the ranks: of PyTorch if the probe was typed for it, else Horovod."""
+    chosen = [choice["value"] for choice in spec.get("choices", ()) if choice["key"] == "framework"]
+    if PYTORCH in chosen:
+        world = TorchWorld()
+        return [(PYTORCH, pytorch_facts), ("world", world.facts), ("all_reduce", world.all_reduce_facts)]
+    libraries: list[tuple[str, Callable[[], dict[str, Any]]]]
+    libraries = [("tensorflow", tensorflow_facts), ("horovod", horovod_facts)]
+    return [*libraries, ("world", world_facts), ("all_reduce", all_reduce_facts)]
 
 
 def mpi_libraries() -> list[str]:
@@ -120,13 +239,13 @@ def main() -> int:
     """Report all facts step by step; return 1 if a step failed, so that other ranks do not wait for this one."""
     run = os.environ["HPCLAUNCH_RUN_DIR"]
     with open(os.path.join(run, "spec.json")) as file:
-        promised = [name for name, _ in json.load(file)["environment"]]
+        spec = json.load(file)
     folder = os.path.join(run, "doctor")
     os.makedirs(folder, exist_ok=True)
-    known = place(os.environ, promised)
+    known = place(os.environ, [name for name, _ in spec["environment"]])
     number = known["rank"] if known["rank"] is not None else 0
     teller = Teller(os.path.join(folder, "rank-{}.json".format(number)))
-    teller.tell("tensorflow", **known)
+    teller.tell("topology", **known)
     print("doctor: rank {} on {}".format(number, known["host"]), flush=True)
 
     def give_up(signum: int, frame: Any) -> NoReturn:
@@ -134,8 +253,10 @@ def main() -> int:
 
     signal.signal(signal.SIGALRM, give_up)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    steps = (("tensorflow", tensorflow_facts), ("horovod", horovod_facts), ("world", world_facts))
-    for (name, facts), after in zip(steps, ("horovod", "world", "done")):
+    steps = steps_of(spec)
+    following = [name for name, _ in steps[1:]] + ["done"]
+    teller.tell(steps[0][0], topology=node_facts("/", os.environ, known["local_rank"], nvidia_smi))
+    for (name, facts), after in zip(steps, following):
         signal.alarm(PATIENCE_S)
         try:
             teller.tell(after, **{name: facts()})

@@ -11,18 +11,32 @@ from typing import Any
 import pytest
 
 from hpclaunch.guidelines.choice import Objective
+from hpclaunch.guidelines.communication import Group, MeasuredLink
+from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.words import WIDTH, text_of
 from tests.builders import bundled_job
 from tests.unit.planner.questions import a_trained_job, plan_of
 
 HERE = Path(__file__).parent / "golden"
 LARGE = {"parameters": 7e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 4e9, "largest_layer": 1e6}
+SLOW_NETWORK = tuple(
+    MeasuredLink(
+        group=Group(nodes=nodes, per_node=4),
+        latency_s=latency,
+        bytes_per_s=rate,
+        spread=0.31,
+        on_gpus=True,
+        origin=f"Horovod over NCCL, doctor-{nodes}, 2026-11-23",
+    )
+    for nodes, latency, rate in ((1, 9e-4, 140e9), (2, 1.1e-3, 1.2e9))
+)
 CASES: dict[str, dict[str, Any]] = {
     "cifar-perlmutter": {"job": bundled_job("cifar")},
     "cifar-perlmutter-4": {"job": bundled_job("cifar"), "nodes": 4},
     "cifar-testcluster": {"job": bundled_job("cifar"), "site": "testcluster"},
     "mnist-lumi": {"job": bundled_job("mnist"), "site": "lumi"},
     "resnet-perlmutter": {},
+    "resnet-perlmutter-measured-links": {"evidence": Evidence(links=SLOW_NETWORK)},
     "resnet-lumi-hurried": {"site": "lumi", "objective": Objective(deadline_s=3600)},
     "large-perlmutter": {"job": a_trained_job(LARGE)},
     "unknown-leonardo": {"job": a_trained_job({}), "site": "leonardo_booster"},
