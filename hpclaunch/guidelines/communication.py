@@ -10,7 +10,7 @@ from hpclaunch.guidelines.reasoning import Number, Reason, positive
 
 Algorithm = Literal["none", "ring", "tree", "hierarchical"]
 
-GIGA = 1e9
+GIGA, MILLI, MICRO = 1e9, 1e-3, 1e-6
 PCIE_GBYTES_PER_S = 15.75
 """One direction of PCIe 3.0 x16 by its standard: the default where the GPUs' links are not known."""
 ACHIEVED_INSIDE = 0.8
@@ -67,6 +67,13 @@ class MeasuredLink:
 
     def __post_init__(self) -> None:
         positive(bytes_per_s=self.bytes_per_s)
+
+    @property
+    def words(self) -> str:
+        """Bandwidth and latency in words: ``17.3 GB/s, latency 61 us``."""
+        long = self.latency_s >= MILLI
+        latency = f"{self.latency_s / MILLI:.3g} ms" if long else f"{self.latency_s / MICRO:.3g} us"
+        return f"{self.bytes_per_s / GIGA:.3g} GB/s, latency {latency}"
 
 
 @record

@@ -40,7 +40,7 @@ def bus_bandwidth(timed: TimedSize, ranks: int) -> float:
 def fitted_link(times: Sequence[TimedSize], group: Group, *, on_gpus: bool = False, origin: str = "") -> MeasuredLink:
     """Return latency and bandwidth of an all-reduce: time = latency + 2 (p - 1) / p x size / bandwidth.
 
-    Relative least squares: every size counts the same. The latency is not below zero, and the bandwidth at most ten
+    Least squares, in which a size counts by its time. The latency is not below zero, and the bandwidth at most ten
     times the best of a single size: times that hardly grow with the size do not tell it. Raises ValueError for one
     rank, or fewer than two sizes. Source: the model of nccl-tests PERFORMANCE.md; the fit is hpclaunch's own.
     """
@@ -62,23 +62,26 @@ def fitted_link(times: Sequence[TimedSize], group: Group, *, on_gpus: bool = Fal
 
 
 def _fitted_line(sent: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
-    """Return the latency and the time of a byte (above zero) with the least squares of relative distances."""
-    ones = [1 / time for time in seconds]
-    rates = [bytes_ / time for bytes_, time in zip(sent, seconds, strict=True)]
-    largest = max(rates)
-    scaled = [rate / largest for rate in rates]  # so that the sums below are of one order
-    fixed = [one / max(ones) for one in ones]
-    a, b, c = _dot(fixed, fixed), _dot(fixed, scaled), _dot(scaled, scaled)
-    right, other = sum(fixed), sum(scaled)
+    """Return the latency and the time of a byte (above zero) with the least sum of (distance^2 / time).
+
+    So a size counts by its time: the large ones tell the bandwidth, the small ones the latency.
+    """
+    unit, largest = max(seconds), max(sent)  # so that the sums below are of one order
+    weights = [1 / math.sqrt(time / unit) for time in seconds]
+    scaled = [bytes_ / largest * weight for bytes_, weight in zip(sent, weights, strict=True)]
+    times = [time / unit * weight for time, weight in zip(seconds, weights, strict=True)]
+    a, b, c = _dot(weights, weights), _dot(weights, scaled), _dot(scaled, scaled)
+    right, other = _dot(weights, times), _dot(scaled, times)
     determinant = a * c - b * b
     latency = per_byte = 0.0
     if determinant > 0:
         latency, per_byte = (right * c - other * b) / determinant, (other * a - right * b) / determinant
+    fastest = min(time / bytes_ for time, bytes_ in zip(seconds, sent, strict=True)) * largest / unit / BEYOND
     if latency <= 0:
         latency, per_byte = 0.0, other / c
-    elif per_byte < 1 / BEYOND:
-        latency, per_byte = (right - b / BEYOND) / a, 1 / BEYOND
-    return latency / max(ones), per_byte / largest
+    elif per_byte < fastest:
+        latency, per_byte = max(0.0, (right - b * fastest) / a), fastest
+    return latency * unit, per_byte * unit / largest
 
 
 def _dot(one: Sequence[float], other: Sequence[float]) -> float:

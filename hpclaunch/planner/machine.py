@@ -108,12 +108,12 @@ def _links(
 def links_in_words(links: Links) -> tuple[str, ...]:
     """Return a line for every measured all-reduce, with its mark of trust."""
     marks = ((links.inside, "one node measured"), (links.between, "measured at scale"))
-    return tuple(f"all-reduce of {_in_words(link)} ({link.origin}; {mark})" for link, mark in marks if link)
+    return tuple(f"all-reduce of {_link_words(link)} ({link.origin}; {mark})" for link, mark in marks if link)
 
 
-def _in_words(link: MeasuredLink) -> str:
+def _link_words(link: MeasuredLink) -> str:
     ranks = f"{count(link.group.nodes, 'node')} x {count(link.group.per_node, 'rank')}"
-    return f"{ranks}: {link.bytes_per_s / GIGA:.3g} GB/s, latency {link.latency_s * 1e6:.3g} us"
+    return f"{ranks}: {link.words}"
 
 
 def link_reasons(links: Links) -> list[Reason]:

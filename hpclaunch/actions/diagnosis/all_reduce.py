@@ -8,7 +8,7 @@ from typing import Any
 from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.communication import GIGA, Group, MeasuredLink
+from hpclaunch.guidelines.communication import Group, MeasuredLink
 from hpclaunch.guidelines.measured_link import TimedSize, bus_bandwidth, fitted_link
 
 ALL_REDUCE = "all-reduce"
@@ -89,9 +89,8 @@ def all_reduce_check(evidence: ProbeEvidence) -> Check | None:
         hint = f"read its log: hpclaunch logs {evidence.spec['run_dir'].rpartition('/')[2]}"
         return Check(name=ALL_REDUCE, verdict="FAIL", what=problem, next=hint)
     if found is not None:
-        link, way = found.link, f"{found.library} over {found.through}"
-        speed = f"{link.bytes_per_s / GIGA:.3g} GB/s, latency {link.latency_s * 1e6:.3g} us"
-        return Check(name=ALL_REDUCE, verdict="PASS", what=f"{found.ranks} with {way}: {speed}")
+        what = f"{found.ranks} with {found.library} over {found.through}: {found.link.words}"
+        return Check(name=ALL_REDUCE, verdict="PASS", what=what)
     if any(rank.get(_STEP) for rank in evidence.ranks):
         what = "it is too slow to be measured: two sizes took more than a minute"
         return Check(name=ALL_REDUCE, verdict="WARN", what=what, next="check the network, and the site file's launcher")

@@ -70,7 +70,7 @@ def all_reduce_lines(found: AllReduceReport) -> list[str]:
     lines.append(_row(("size", "time", "GB/s", "bus GB/s")))
     for timed in found.times:
         speeds = (timed.size / timed.seconds, bus_bandwidth(timed, found.group.ranks))
-        cells = (_in_unit(timed.size, _SIZES), _in_unit(timed.seconds, _TIMES))
+        cells = (_amount(timed.size, _SIZES), _amount(timed.seconds, _TIMES))
         lines.append(_row((*cells, *(f"{speed / GIGA:.3g}" for speed in speeds))))
     lines.append("  bus GB/s = size / time x 2 (p - 1) / p for p ranks: the bandwidth that a link needs for it")
     return lines
@@ -80,7 +80,7 @@ def _row(cells: Sequence[str]) -> str:
     return "  " + "".join(cell.rjust(12) for cell in cells)
 
 
-def _in_unit(value: float, units: Sequence[tuple[float, str]]) -> str:
+def _amount(value: float, units: Sequence[tuple[float, str]]) -> str:
     """Return a value with three digits, in the largest unit of which there is at least one."""
     size, name = next((pair for pair in units if value >= pair[0]), units[-1])
     return f"{value / size:.3g} {name}"

@@ -66,7 +66,7 @@ def by_horovod(tf: Any, hvd: Any) -> dict[str, Any]:
         return int(hvd.broadcast(tf.constant(number), 0, name="doctor.repeats"))
 
     through = "NCCL" if on_gpu and hvd.nccl_built() else "MPI" if hvd.mpi_enabled() else "Gloo"
-    return {"library": "Horovod", "through": through, "on_gpu": on_gpu, "rows": measure(prepare, agree)}
+    return {"library": "Horovod", "through": through, "on_gpus": on_gpu, "rows": measure(prepare, agree)}
 
 
 def by_torch(torch: Any, dist: Any, device: Any) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def by_torch(torch: Any, dist: Any, device: Any) -> dict[str, Any]:
 
     through = {"nccl": "NCCL", "gloo": "Gloo"}.get(dist.get_backend(), dist.get_backend())
     rows = measure(prepare, agree)
-    return {"library": "torch.distributed", "through": through, "on_gpu": device.type == "cuda", "rows": rows}
+    return {"library": "torch.distributed", "through": through, "on_gpus": device.type == "cuda", "rows": rows}
 
 
 def check_sum(found: float, expected: int) -> None:

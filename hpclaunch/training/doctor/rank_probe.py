@@ -86,15 +86,15 @@ def node_facts(
     """
     try:
         found = topology.gpus(root)
-        usable = [(address, "") for address in topology.amd_gpus(root).values()]
+        vendor, usable = "AMD", [(address, "") for address in topology.amd_gpus(root).values()]
         links = topology.amd_links(root)
-        if any(gpu["vendor"] == "NVIDIA" for gpu in found):
+        of_nvidia = [(gpu["address"], "") for gpu in found if gpu["vendor"] == "NVIDIA"]
+        if of_nvidia:
             listing = ask("--query-gpu=pci.bus_id,uuid", "--format=csv,noheader")
-            usable = topology.nvidia_gpus(listing) or [(gpu["address"], "") for gpu in found]
+            vendor, usable = "NVIDIA", topology.nvidia_gpus(listing) or of_nvidia
             # The same on every rank of a node, and slow.
             matrix = ask("topo", "-m") if not local_rank else ""
             links = topology.nvidia_links(matrix, [address for address, _ in usable])
-        vendor = found[0]["vendor"] if found else ""
         return {
             "numa": topology.numa_nodes(root),
             "gpus": found,

@@ -13,6 +13,7 @@ from hpclaunch.guidelines.throughput import Machine, network_s
 from hpclaunch.guidelines.timing import QUANTITIES
 from tests.unit.guidelines.timings import MACHINE, WORK, shape, timing
 
+TWO = Group(nodes=1, per_node=2)
 FOUR = Group(nodes=2, per_node=2)
 SIZES = [4**power for power in range(5, 14)]
 
@@ -36,6 +37,14 @@ def test_exact_times_give_their_latency_and_bandwidth() -> None:
 def test_times_that_do_not_fit_are_less_certain() -> None:
     uneven = [replace(one, seconds=one.seconds * (2 if n % 2 else 1)) for n, one in enumerate(times(50e-6, 10e9))]
     assert fitted_link(uneven, FOUR).spread > 1.2 * SINGLE_SPREAD
+
+
+def test_large_sizes_tell_the_bandwidth_and_small_ones_the_latency() -> None:
+    # As two ranks on one machine took them with Gloo: 64 MiB are slower than the sizes between.
+    taken = (2.29e-3, 2.84e-3, 2.85e-3, 2.72e-3, 2.92e-3, 3.59e-3, 9.43e-3, 46.4e-3, 187e-3)
+    found = fitted_link([TimedSize(size=s, seconds=t) for s, t in zip(SIZES, taken, strict=True)], TWO)
+    assert found.bytes_per_s == pytest.approx(0.36e9, rel=0.05)
+    assert found.latency_s == pytest.approx(2.6e-3, rel=0.2)
 
 
 def test_times_that_do_not_grow_bound_the_bandwidth() -> None:
@@ -72,7 +81,8 @@ def test_a_step_takes_the_measured_latency() -> None:
     known, nominal = timing(between=2e9), timing()
     machine = Machine(links=LINKS)
     slow, fast = network_s(shape(2, 2), WORK, machine, known), network_s(shape(2, 2), WORK, MACHINE, nominal)
-    assert slow == pytest.approx(5e-3 + 1.5 * WORK.gradient_bytes / 2e9)
+    buffers = 8  # 1 GB of gradients in parts of 128 MiB
+    assert slow == pytest.approx(buffers * 5e-3 + 1.5 * WORK.gradient_bytes / 2e9)
     assert slow > 4 * fast
 
 

@@ -31,9 +31,9 @@ def rate(plan: Forecast) -> Interval:
 
 def test_a_slow_measured_network_makes_a_plan_slower_and_more_certain() -> None:
     before, after = plan_with(), plan_with(BETWEEN)
-    assert rate(after).middle < 0.7 * rate(before).middle
+    assert rate(after).middle < 0.8 * rate(before).middle
     assert rate(after).high / rate(after).low < rate(before).high / rate(before).low
-    assert after.links == ("all-reduce of 2 nodes x 4 ranks: 1 GB/s, latency 1e+03 us (doctor-1; measured at scale)",)
+    assert after.links == ("all-reduce of 2 nodes x 4 ranks: 1 GB/s, latency 1 ms (doctor-1; measured at scale)",)
 
 
 def test_fewer_nodes_are_chosen_where_the_network_is_slow() -> None:
