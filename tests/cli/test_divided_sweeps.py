@@ -120,7 +120,8 @@ def test_3000_runs_are_one_command_one_record_three_arrays_and_one_cancel(site: 
     assert (kept["parts"], kept["offsets"]) == (["0-1000", "1001-2001", "2002-2999"], [0, 1001, 2002])
     (site.spool / "calls").unlink()
     assert summary(site).startswith("3000 runs: 3000 PENDING (Priority)")
-    assert len(calls(site, "squeue")) == 1
+    assert "\t4001, 4002, 4003\t" in site.type("status").out.splitlines()[1]
+    assert len(calls(site, "squeue")) == 2
     each = site.type("status", "--json").json
     named = {one["run"][-4:]: (one["job_id"], one["values"]["seed"]) for one in each}
     assert (named["1000"], named["1001"], named["2999"]) == (

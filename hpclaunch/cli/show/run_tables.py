@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hpclaunch.actions.inspect import final_metrics, numbers
 from hpclaunch.actions.states import explanation
 from hpclaunch.cli.show.console import live_table, say, show_bytes, table, write, write_json
+from hpclaunch.cli.show.submission import jobs_words
 from hpclaunch.runs import Run, each, swept
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _run_values(run: Run) -> dict[str, Any]:
 def _row(run: Run) -> tuple[str, ...]:
     words = explanation(run)
     reason = f"{run.reason}: {words}" if words else run.reason
-    return (run.label, run.job_id or "-", run.site, run.state, run.exit_code or "-", run.created, reason)
+    return (run.label, jobs_words(run), run.site, run.state, run.exit_code or "-", run.created, reason)
 
 
 def show_differences(found: Sequence[Run], rows: Sequence[tuple[str, list[str]]], as_json: bool) -> None:

@@ -23,6 +23,9 @@ _SUBMISSION_CHOICES = (
 _UNITS_OF_CHOICES = {"walltime": format_walltime, "memory": format_memory}
 """How to show the choices that are numbers of seconds or megabytes."""
 
+_MOST_JOBS = 4
+"""As many job IDs of an array are shown."""
+
 
 def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
     """Show every choice with its origin, then the warnings."""
@@ -149,9 +152,15 @@ def show_submitted(run: Run, more: str = "") -> None:
 def _submission_message(run: Run) -> str:
     if not run.job_id:
         return str(run.path)
-    jobs = current_jobs(run) if run.offsets else [run.job_id]
-    noun = "job" if len(jobs) == 1 else "jobs"
-    return f"submitted {run.label} as {noun} {', '.join(jobs)} at {run.site}"
+    jobs = jobs_words(run) if run.offsets else run.job_id
+    noun = "jobs" if "," in jobs else "job"
+    return f"submitted {run.label} as {noun} {jobs} at {run.site}"
+
+
+def jobs_words(run: Run) -> str:
+    """Return the IDs of a run's jobs: several for an array that was divided or retried, but never a long list."""
+    jobs = current_jobs(run) if run.tasks and run.earlier else [run.job_id or "-"]
+    return ", ".join(jobs) if len(jobs) <= _MOST_JOBS else f"{jobs[0]}, {jobs[1]} … {jobs[-1]} ({len(jobs)} jobs)"
 
 
 def show_next(run: Run) -> None:
