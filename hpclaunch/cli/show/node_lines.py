@@ -10,6 +10,8 @@ from hpclaunch.core.units import count
 from hpclaunch.guidelines.communication import GIGA
 from hpclaunch.guidelines.measured_link import bus_bandwidth
 
+_MOST_RANKS = 16
+"""Ranks of a node that are shown."""
 _SIZES = ((2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
@@ -22,7 +24,9 @@ def node_lines(node: NodeTopology) -> list[str]:
     lines += [f"  GPU {number}   {_gpu_words(gpu)}" for number, gpu in enumerate(node.gpus)]
     lines += [f"  links   {text}" for text in _link_words(node)]
     lines += [f"  NIC     {_card_words(card)}" for card in node.cards]
-    return [*lines, *(f"  rank {place.rank}  {_place_words(node, place)}" for place in node.ranks)]
+    lines += [f"  rank {place.rank}  {_place_words(node, place)}" for place in node.ranks[:_MOST_RANKS]]
+    more = len(node.ranks) - _MOST_RANKS
+    return [*lines, f"  and {count(more, 'other rank')} (--json has all)"] if more > 0 else lines
 
 
 def _numa_words(one: NumaNode) -> str:

@@ -45,6 +45,14 @@ def test_nodes_that_are_alike_are_shown_once(tmp_path: Path) -> None:
     ]
 
 
+def test_of_many_ranks_the_first_are_shown(tmp_path: Path) -> None:
+    numa(tmp_path, ("0-31", 64))
+    ranks = [{**on(tmp_path, number, (number, number + 1)), "host": "n0"} for number in range(20)]
+    (node,) = topologies(ranks)
+    lines = node_lines(node)
+    assert lines[-2:] == ["  rank 15  CPUs 15 (NUMA 0)", "  and 4 other ranks (--json has all)"]
+
+
 def test_links_are_grouped_by_their_type(tmp_path: Path) -> None:
     root = amd_node(tmp_path)
     (node,) = topologies([on(root, 0, NEAR["0"])])
