@@ -21,6 +21,7 @@ from hpclaunch.actions.diagnosis.all_reduce import AllReduceReport, all_reduce_r
 from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence, Verdict
 from hpclaunch.actions.diagnosis.refusals import refusals
 from hpclaunch.actions.diagnosis.topology import NodeTopology, topologies
+from hpclaunch.actions.network_times import keep_network_times
 from hpclaunch.actions.start import start
 from hpclaunch.actions.submit import Prepared, prepare
 from hpclaunch.actions.system import System
@@ -35,7 +36,6 @@ from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import PYTORCH, TENSORFLOW, Request
 from hpclaunch.core.units import count
 from hpclaunch.launchers import launcher_row
-from hpclaunch.planner.measured.all_reduce_file import AllReduceTimes, SizeRow, all_reduce_place, keep_times
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import scheduler_of
 
@@ -240,42 +240,18 @@ def _report_of_ranks(system: System, run: Run) -> Report:
     """Return the report of an ended probe, and keep its all-reduces. Raises HpclaunchError if its files are damaged."""
     try:
         evidence = _evidence_of(run)
-        report = Report(
+        measured = all_reduce_report(evidence)
+        return Report(
             site=run.site,
             checks=tuple(diagnose(evidence)),
             run=run,
             nodes=topologies(evidence.ranks),
-            all_reduce=all_reduce_report(evidence),
+            all_reduce=measured,
+            kept=keep_network_times(system, run, evidence, measured),
         )
-        return replace(report, kept=_keep_times(system, report, evidence))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         what = "the spec of this probe, or what its ranks reported, is damaged"
         raise HpclaunchError(Fault(where=str(run.path), what=what, next="hpclaunch doctor runs a new one")) from None
-
-
-def _keep_times(system: System, report: Report, evidence: ProbeEvidence) -> str:
-    """Keep the measured all-reduces for later plans; return the file, or why they are not kept."""
-    found, run = report.all_reduce, report.run
-    if found is None or run is None:
-        return ""
-    if any(choice["key"] == "launcher" and choice["origin"] == "--launcher" for choice in evidence.spec["choices"]):
-        return "not kept for plan: --launcher was typed, and a plan is made for the site's own launcher"
-    place = all_reduce_place(system.environment, run.site, str(evidence.spec["node_type"]))
-    times = AllReduceTimes(
-        library=found.library,
-        through=found.through,
-        on_gpus=found.on_gpus,
-        nodes=found.group.nodes,
-        ranks_per_node=found.group.per_node,
-        rows=tuple(SizeRow(bytes=timed.size, seconds=timed.seconds) for timed in found.times),
-        run=run.path.name,
-        when=str(evidence.spec["created"]),
-    )
-    try:
-        keep_times(place, times)
-    except OSError as error:
-        return f"not kept for plan: {place} cannot be written ({error.strerror})"
-    return str(place)
 
 
 def _evidence_of(run: Run) -> ProbeEvidence:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Desk
+from tests.unit.actions.diagnosis.probes import a_rank
 from tests.unit.sites.describe.texts import FOLDER
 
 HERE = ("--tasks-per-node", "1")
@@ -127,6 +129,51 @@ def test_a_framework_without_a_probe_is_refused_before_anything_is_queued(cluste
     assert done.code == 2
     assert "--framework: doctor has no probe for 'jax'" in done.err and "tensorflow, pytorch" in done.err
     assert not (cluster.project / "runs").exists()
+
+
+def ended_probe(cluster: Desk, **changes: Any) -> Path:
+    """The directory of a probe of two ranks on one node that has ended, with what they reported."""
+    run = Path(cluster.type("submit", "./train.py", "--nodes", "1", "--tasks-per-node", "2", "--json").json["run_dir"])
+    rows = [{"bytes": 4**power, "seconds": 1e-3 + 4**power / 1e9, "n": 3} for power in range(5, 14)]
+    times = {"library": "Horovod", "through": "MPI", "on_gpus": False, "rows": rows}
+    (run / "doctor").mkdir()
+    for rank in range(2):
+        world = {"size": 2, "rank": rank, "local_rank": rank, "local_size": 2, "sum": 2.0, "libraries": []}
+        facts = a_rank(rank, host="n0", world=world, all_reduce=times)
+        (run / f"doctor/rank-{rank}.json").write_text(json.dumps(facts))
+    for file, more in (("run.json", {"name": "doctor", "state": "COMPLETED"}), ("spec.json", {})):
+        (run / file).write_text(json.dumps({**json.loads((run / file).read_text()), **more, **changes}))
+    (run / "states.jsonl").unlink(missing_ok=True)
+    return run
+
+
+def test_what_a_probe_measured_is_kept_for_plans(cluster: Desk) -> None:
+    run = ended_probe(cluster)
+    report = cluster.type("doctor", "--from", run.name, "--json").json
+    assert report["all_reduce"]["bandwidth_bytes_per_s"] == pytest.approx(1e9, rel=1e-3)
+    place = Path(report["kept"])
+    assert place.parts[-4:] == (
+        "calibrations",
+        "slurmsite",
+        json.loads((run / "spec.json").read_text())["node_type"],
+        "all-reduce.json",
+    )
+    assert json.loads(place.read_text())["measurements"][0]["run"] == run.name
+
+
+def test_nothing_is_kept_of_a_record_that_is_not_the_users(cluster: Desk) -> None:
+    run = ended_probe(cluster)
+    clone = cluster.project / "clone/runs" / run.name
+    shutil.copytree(run, clone)
+    report = cluster.type("doctor", "--from", str(clone), "--json").json
+    assert "is not known as a run of yours" in report["kept"]
+
+
+def test_no_name_leads_out_of_the_folder_of_measurements(cluster: Desk) -> None:
+    run = ended_probe(cluster, node_type="../../../../out")
+    report = cluster.type("doctor", "--from", run.name, "--json").json
+    assert report["kept"].startswith("not kept for plan: ") and "cannot be names of folders" in report["kept"]
+    assert not list(cluster.root.rglob("all-reduce.json"))
 
 
 TEXTS = """#!/bin/bash
