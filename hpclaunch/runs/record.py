@@ -13,12 +13,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from hpclaunch.core.errors import Fault, NewerFormat, NotFound, NotPermitted
-from hpclaunch.core.files import append_line, json_lines, json_object, read_bytes, read_text, write_text
+from hpclaunch.core.errors import Fault, NewerFormat
+from hpclaunch.core.files import append_line, json_lines, json_object, read_text, write_text
 from hpclaunch.core.locks import locked
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import MOST_RUNS
+from hpclaunch.runs.unreadable import damaged_record, missing_record
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -241,20 +242,20 @@ def load(path: Path) -> Run:
     _check_format(path, record.get("format", FORMAT))
     missing = [name for name in _MUST if name not in record]
     if missing:
-        raise _missing_record(path, file, missing)
+        raise missing_record(path, file, missing, _LARGEST_RECORD)
     texts: dict[str, Any] = {name: str(record[name]) for name in _TEXTS if name in record}
     earlier = _text_members(record.get("earlier"))
     tasks = record.get("tasks")
     numbers: dict[str, Any] = {"tasks": tasks} if isinstance(tasks, int) and 0 < tasks <= MOST_RUNS else {}
     parts = _text_members(record.get("parts")) if numbers else ()
     if not all(map(_PART.fullmatch, parts)):
-        raise _damaged_record(path, "it holds an invalid part of the array")
+        raise damaged_record(path / RECORD, "it holds an invalid part of the array")
     offsets = _offsets_in(record.get("offsets", ()), numbers.get("tasks", 0))
     if offsets is None:
-        raise _damaged_record(path, "it holds an invalid offset of the array")
+        raise damaged_record(path / RECORD, "it holds an invalid offset of the array")
     job_ids = [name for name in (texts.get("job_id", ""), *earlier) if name]
     if not all(map(JOB_ID.fullmatch, job_ids)) or not STATE.fullmatch(texts.get("state", "RENDERED")):
-        raise _damaged_record(path, "it holds an invalid job ID or state")
+        raise damaged_record(path / RECORD, "it holds an invalid job ID or state")
     edition = record.get("edition")
     if isinstance(edition, int) and abs(edition) < _LARGEST_EDITION:
         numbers["edition"] = edition
@@ -265,7 +266,7 @@ def load(path: Path) -> Run:
 def _check_format(path: Path, number: object) -> None:
     """Raise NewerFormat for the record of a newer hpclaunch, and NotFound for a number that is none."""
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise _damaged_record(path, "its format is not a number")
+        raise damaged_record(path / RECORD, "its format is not a number")
     if number > FORMAT:
         what = f"a newer hpclaunch wrote this record: it has format {number}"
         next_step = "install the version that wrote it, or a later one; this one changes nothing in the run directory"
@@ -297,42 +298,6 @@ def _latest_news(path: Path, edition: int) -> dict[str, str]:
                 return {}
             return {name: str(news.get(name, "")) for name in _SCHEDULER_FIELDS}
     return {}
-
-
-def _missing_record(path: Path, file: str, missing: list[str]) -> NotFound:
-    """Return why the record cannot be read: not a run directory, another user's, or damaged."""
-    try:
-        os.stat(file)
-        permitted = os.access(file, os.R_OK)
-    except PermissionError:
-        permitted = False
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        # A folder that this user may not list counts as another user's run.
-        if not os.path.isdir(path) or os.access(path, os.R_OK):
-            return NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
-        permitted = False
-    except OSError as error:
-        return _unreadable_record(file, error)
-    if not permitted:
-        what = "you may not read this: it belongs to another user, or its permissions exclude you"
-        place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
-        return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
-    try:
-        read_bytes(file, _LARGEST_RECORD)  # opens no pipe
-    except OSError as error:
-        return _unreadable_record(file, error)
-    return _damaged_record(path, f"it has no {', '.join(missing)}")
-
-
-def _damaged_record(path: Path, why: str) -> NotFound:
-    again = f"hpclaunch submit {shlex.quote(str(path / 'code'))}"
-    next_step = f"the run's other files are in {path}; to run its code again: {again}"
-    return NotFound(Fault(where=str(path / RECORD), what=f"the record cannot be read: {why}", next=next_step))
-
-
-def _unreadable_record(file: str, error: OSError) -> NotFound:
-    next_step = "try again; if it stays so, ask the site's staff about this file system"
-    return NotFound(Fault(where=file, what=f"the record cannot be read: {error.strerror}", next=next_step))
 
 
 def save(run: Run, durable: bool = True) -> Run:

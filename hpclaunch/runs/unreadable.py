@@ -1,0 +1,50 @@
+"""Why the record of a run cannot be read, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from hpclaunch.core.errors import Fault, NotFound, NotPermitted
+from hpclaunch.core.files import read_bytes
+
+
+def missing_record(path: Path, file: str, missing: list[str], largest: int) -> NotFound:
+    """Return why the record in a run directory cannot be read: no such directory, another user's, or damaged.
+
+    ``missing``: the fields that were not found; ``largest``: the most bytes that a record has.
+    """
+    try:
+        os.stat(file)
+        permitted = os.access(file, os.R_OK)
+    except PermissionError:
+        permitted = False
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        # A folder that this user may not list counts as another user's run.
+        if not os.path.isdir(path) or os.access(path, os.R_OK):
+            return NotFound(Fault(where=str(path), what="is not a run directory", next="hpclaunch runs list"))
+        permitted = False
+    except OSError as error:
+        return _unreadable_file(file, error)
+    if not permitted:
+        what = "you may not read this: it belongs to another user, or its permissions exclude you"
+        place = file if os.access(path, os.R_OK | os.X_OK) else str(path)
+        return NotPermitted(Fault(where=place, what=what, next=f"ls -ld {shlex.quote(place)} names its owner"))
+    try:
+        read_bytes(file, largest)  # opens no pipe
+    except OSError as error:
+        return _unreadable_file(file, error)
+    return damaged_record(Path(file), f"it has no {', '.join(missing)}")
+
+
+def damaged_record(file: Path, why: str) -> NotFound:
+    """Return the error for a record that was read, and is not valid."""
+    again = f"hpclaunch submit {shlex.quote(str(file.parent / 'code'))}"
+    next_step = f"the run's other files are in {file.parent}; to run its code again: {again}"
+    return NotFound(Fault(where=str(file), what=f"the record cannot be read: {why}", next=next_step))
+
+
+def _unreadable_file(file: str, error: OSError) -> NotFound:
+    next_step = "try again; if it stays so, ask the site's staff about this file system"
+    return NotFound(Fault(where=file, what=f"the record cannot be read: {error.strerror}", next=next_step))
