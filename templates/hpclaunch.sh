@@ -757,7 +757,7 @@ slurm_send() { # no --force: sbcast then writes over no file that another user h
 
 slurm_on_nodes() { # --mem=0: the memory of the whole job, for what is written to a folder in memory counts
   srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --mem=0 --mpi=none \
-    --cpu-bind=none "$@" < /dev/null
+    "$@" < /dev/null
 }
 
 slurm_memory() {

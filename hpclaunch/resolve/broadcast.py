@@ -36,7 +36,7 @@ def broadcast_of(case: Case, layout: Layout, software: Software, decisions: Deci
         if typed:
             decisions.fault(reason, where="--broadcast", next="leave --broadcast out")
         return None
-    if not source:
+    if not source and typed:
         what = "only the code is broadcast: the Python of this run comes from a module or from the system"
         decisions.warnings.append(what)
     folder = _folder_of(case, copies, decisions)

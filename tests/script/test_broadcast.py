@@ -195,6 +195,22 @@ def test_the_image_of_a_container_is_copied_as_it_is(bed: Bed) -> None:
     assert bed.left() == []
 
 
+def test_a_run_of_an_array_uses_the_code_of_the_array(bed: Bed) -> None:
+    array = bed.run.parent
+    (bed.run / "code").rename(array / "code")
+    done = with_library(
+        f"export HPCLAUNCH_ARRAY_DIR='{array}' HPCLAUNCH_RUN_DIR='{bed.run}'\nbegin slurm\n"
+        f"rank() {{\n  ls '{array}/code'\n  echo '{array}/code'/x\n}}\nbroadcast required {bed.node}\nlaunch\nfinish\n",
+        PATH=f"{bed.root}/programs:/usr/bin:/bin",
+        SLURM_ARRAY_JOB_ID="7",
+        SLURM_ARRAY_TASK_ID="3",
+        SLURM_JOB_NUM_NODES="1",
+    )
+    copy = f"{bed.node}/hpclaunch-{os.getuid()}-7_3.0/code"
+    assert done.stdout.split() == ["helper.py", "main.py", f"{copy}/x"], done.stderr
+    assert bed.left() == []
+
+
 def test_other_environments_in_a_conda_installation_stay_where_they_are(bed: Bed) -> None:
     conda = bed.root / "conda"
     for name in ("conda-meta", "pkgs/x", "envs/y", "lib/pkgs"):

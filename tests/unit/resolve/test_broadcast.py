@@ -66,6 +66,9 @@ def test_without_an_environment_only_the_code_is_copied(python: str) -> None:
     spec = planned(wide(), broadcast=True, python=python, context=a_context(environment={"USER": "ada"}))
     assert spec.before_launch[0] == "broadcast required /local/ada"
     assert any("only the code is broadcast" in warning for warning in spec.warnings)
+    spec = planned(wide(), nodes=64, python=python, context=a_context(environment={"USER": "ada"}))
+    assert spec.before_launch[0] == "broadcast optional /local/ada"
+    assert not any("broadcast" in warning for warning in spec.warnings)
 
 
 def test_a_command_without_code_and_environment_has_nothing_to_copy() -> None:
