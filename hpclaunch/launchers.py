@@ -21,7 +21,7 @@ class Launch:
     ``exported``: names of variables that mpirun passes to all nodes. ``gpus_by``: the option with which srun requests
     the GPUs again (``gpus-per-node`` or ``gpus-per-task``). ``tcp``: MPI communicates over TCP only. ``exit_wait``: how
     long (seconds) the other tasks may continue after one has ended. ``hosts_file``: the list of hosts, if the launcher
-    needs one.
+    needs one. ``further``: the same for the further node types of a heterogeneous job.
     """
 
     layout: Layout
@@ -34,6 +34,7 @@ class Launch:
     tcp: bool = False
     exit_wait: int = 60
     hosts_file: str = ""
+    further: tuple[Launch, ...] = ()
 
 
 def direct(launch: Launch) -> tuple[str, ...]:
@@ -42,12 +43,21 @@ def direct(launch: Launch) -> tuple[str, ...]:
 
 
 def srun(launch: Launch) -> tuple[str, ...]:
-    """Return the command of Slurm's launcher.
+    """Return the command of Slurm's launcher; the components of a heterogeneous job form one step, joined by colons.
 
     ``--cpus-per-task`` is always written: since Slurm 22.05 srun ignores that of sbatch (srun manual).
     """
-    layout = launch.layout
-    return _srun(launch, layout.tasks_per_node, layout.cpus_per_task)
+    all_options = [_options_of_srun(one) for one in (launch, *launch.further)]
+    if not launch.further:
+        return ("srun", *all_options[0])
+    words = ["srun"]
+    for number, options in enumerate(all_options):
+        words += [*([":"] if number else []), f"--het-group={number}", *options]
+    return tuple(words)
+
+
+def _options_of_srun(launch: Launch) -> tuple[str, ...]:
+    return _srun(launch, launch.layout.tasks_per_node, launch.layout.cpus_per_task)[1:]
 
 
 def torchrun(launch: Launch) -> tuple[str, ...]:
@@ -196,6 +206,8 @@ class LauncherRow:
     """The framework of a program of which nothing says it; empty: the launcher tells nothing about that."""
     refuses: Mapping[str, str] = field(default_factory=dict)
     """Framework -> why its ranks cannot find each other under this launcher."""
+    one_node_type: str = ""
+    """Why it cannot start ranks on nodes of several types, the components of a heterogeneous job; empty: it can."""
     needs_mpi: bool = False
     """Under it, the ranks of Horovod find each other through MPI."""
     install_hint: str = "install it"
@@ -253,6 +265,8 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         programs=("mpirun",),
         rank_variables=("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"),
         local_rank_variables=("OMPI_COMM_WORLD_LOCAL_RANK",),
+        # Seen with 4.1.4; it also starts its daemons without --het-group (orte/mca/plm/slurm/plm_slurm_module.c).
+        one_node_type="it finds the nodes of the first type alone",
         names_variables=True,
         needs_mpi=True,
     ),
@@ -267,6 +281,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         # (horovod/runner/common/util/safe_shell_exec.py).
         signal_to="ranks",
         over_ssh=True,
+        one_node_type="its list of hosts gives each host the same number of ranks",
         refuses={JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
         install_hint="make setup in a checkout builds Horovod (README)",
     ),
@@ -277,6 +292,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         rank_variables=("PMI_RANK", "MV2_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"),
         scheduler="slurm",
         places_ranks=True,
+        one_node_type="it reads the nodes from Slurm's variables, which name those of the first type alone",
         command_is_text=True,
         refuses={JAX: _NO_PLACE_FOR_JAX},
         needs_mpi=True,
@@ -293,6 +309,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
         is_step=True,
         mpi_option=_MPI_OF_SRUN,
         has_rendezvous=True,
+        one_node_type="it numbers ranks by the order in which nodes arrive, and starts as many on each",
         usual_framework=PYTORCH,
         refuses={TENSORFLOW: _NO_PLACE_FOR_TENSORFLOW, JAX: _NO_PLACE_FOR_JAX, MPI: _NO_MPI},
     ),

@@ -214,7 +214,7 @@ processes_with() { # processes_with NAME VALUE: print the processes on this node
 rank_program() { # print the text that the shell of every rank runs
   in_copies "$(declare -f rank)"
   echo
-  declare -f run_rank set_rank rank_log end_rank_log own_words mark_rank leave_copies
+  declare -f run_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies
   [ ${#copies[@]} -eq 0 ] || declare -p HPCLAUNCH_BROADCAST
   [ "$signal_to" != ranks ] || echo mark_rank
   echo run_rank
@@ -248,6 +248,21 @@ set_rank() { # set_rank TASKS_PER_NODE NUMBER [LOCAL [NODE]]: export who this ra
   export RANK=$2 WORLD_SIZE="${HPCLAUNCH_WORLD_SIZE:-1}" LOCAL_WORLD_SIZE=$1
   export LOCAL_RANK="${3:-$(($2 % $1))}" NODE_RANK="${4:-$(($2 / $1))}" # the ranks of a node are consecutive
   export JAX_COORDINATOR_ADDRESS="${MASTER_ADDR-}:${MASTER_PORT-}"
+}
+
+set_rank_of_component() { # set_rank_of_component "NODESxTASKS..." NUMBER [LOCAL [NODE]]: the same in a heterogeneous
+  # job. Ranks and nodes are numbered component by component, as Slurm does.
+  local shape tasks=1 node=0 rest=$2
+  export HPCLAUNCH_COMPONENT=-1
+  [ -n "$2" ] || return 0
+  for shape in $1; do
+    tasks=${shape#*x}
+    HPCLAUNCH_COMPONENT=$((HPCLAUNCH_COMPONENT + 1))
+    [ "$rest" -ge $((${shape%x*} * tasks)) ] || break
+    rest=$((rest - ${shape%x*} * tasks))
+    node=$((node + ${shape%x*}))
+  done
+  set_rank "$tasks" "$2" "${3:-$((rest % tasks))}" "${4:-$((node + rest / tasks))}"
 }
 
 rank_log() { # rank_log NUMBER: write the output of this rank to the job's log and to a file of its own
@@ -740,7 +755,15 @@ squeue_state() { # call squeue once; a job that it no longer knows ended some mi
 }
 
 slurm_hosts() {
-  scontrol show hostnames "$SLURM_JOB_NODELIST" || stop 'scontrol did not list the hosts of this job'
+  local hosts=${SLURM_JOB_NODELIST-} component name
+  if [ "${SLURM_HET_SIZE:-1}" -gt 1 ]; then # each component of a heterogeneous job has a list of its own
+    hosts=
+    for ((component = 0; component < SLURM_HET_SIZE; component++)); do
+      name="SLURM_JOB_NODELIST_HET_GROUP_$component"
+      hosts+="${hosts:+,}${!name}"
+    done
+  fi
+  scontrol show hostnames "$hosts" || stop 'scontrol did not list the hosts of this job'
 }
 
 slurm_ports() { # SrunPortRange of slurm.conf, which a firewall between nodes lets pass; 0-0 is none
@@ -777,7 +800,7 @@ slurm_requeue() {
 }
 
 slurm_resubmit() ( # the successor must not get this job's variables
-  exclude=$(scontrol --oneliner show job "$job" 2> /dev/null | sed -n 's/.* ExcNodeList=\([^ (]*\).*/\1/p')
+  exclude=$(scontrol --oneliner show job "$job" 2> /dev/null | sed -n '1s/.* ExcNodeList=\([^ (]*\).*/\1/p')
   for name in "${!SLURM_@}" "${!SBATCH_@}" "${!SRUN_@}" "${!PMI@}" "${!OMPI_@}"; do
     [ "$name" = SLURM_CONF ] || unset "$name"
   done

@@ -10,6 +10,7 @@ from typing import Any
 
 from hpclaunch import runs
 from hpclaunch.core.files import json_object, read_end, read_text
+from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import OWN, JobSpec
 from hpclaunch.runs import Run
 from hpclaunch.runs.record import METRICS
@@ -116,11 +117,13 @@ def _directives(spec: dict[str, Any], run: Run) -> dict[str, str]:
     """Return the options of sbatch; what a damaged spec holds in their place is left out."""
     directives = spec.get("directives", [])
     pairs = directives if isinstance(directives, list) else []
-    return {
-        f"--{pair[0]}": _as_text(pair[1]).replace(str(run.home), "RUN")
-        for pair in pairs
-        if isinstance(pair, list) and len(pair) == 2
-    }
+    separator, component = scheduler_row(run.scheduler).component_directive, 0
+    found: dict[str, str] = {}
+    for name, value in (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2):
+        component += name == separator
+        place = f" (component {component})" if component else ""
+        found[f"--{name}{place}"] = _as_text(value).replace(str(run.home), "RUN")
+    return found
 
 
 def _options(command: list[Any], run: Run) -> dict[str, str]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hpclaunch import runs
 from hpclaunch.actions.identity import obstacle, other_users
-from hpclaunch.core.spec import Predecessor, Request
+from hpclaunch.core.predecessor import Predecessor
+from hpclaunch.core.spec import Request
 from hpclaunch.runs import Run
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import LIBRARY, Request
 from hpclaunch.runs import Run
+from hpclaunch.runs.recorded_layout import ranks_of
 from hpclaunch.runs.request_file import read_request
 
 
@@ -111,6 +112,10 @@ def _refuse_unended(run: Run) -> None:
 def _prepare_resumed(system: System, run: Run, changes: Changes) -> tuple[Prepared, list[str]]:
     """Plan and render the run's recorded request again, with the changes; returns remarks on the batch, too."""
     typed, folder = read_request(run.path)
+    if changes.nodes is not None and typed.further_nodes:
+        what = f"{run.label} has nodes of several types, and --nodes does not say which of them to count"
+        next_step = "resume it without --nodes; for other numbers of nodes: hpclaunch submit --node-type NAME:NODES,…"
+        raise Refused(Fault(what=what, where="--nodes", next=next_step))
     request = replace(typed, site=run.site, after=(), after_any=())  # what it waited for is over
     # The same node count as before, unless another is typed: the planner might choose another one now.
     nodes, walltime = changes.nodes or _nodes_before(run) or request.nodes, changes.walltime or request.walltime
@@ -187,11 +192,8 @@ def _write(run: Run, prepared: Prepared, number: int) -> None:
 
 def _other_world(run: Run, prepared: Prepared) -> list[str]:
     """Return a remark on another number of ranks, for a job whose batch hpclaunch does not know."""
-    before, layout = run.spec().get("layout"), prepared.spec.layout
-    if not isinstance(before, dict):
-        return []
-    ranks = int(before.get("nodes", 0)) * int(before.get("tasks_per_node", 0))
-    if ranks == layout.world_size:
+    ranks, layout = ranks_of(run.spec()), prepared.spec.layout
+    if ranks in (0, layout.world_size):
         return []
     what = (
         f"world size {layout.world_size} instead of {ranks}: the batch size of every rank stays as its program has it"

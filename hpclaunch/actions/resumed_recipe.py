@@ -82,4 +82,6 @@ def _layout_of(recorded: Any, usual: Layout) -> Layout:
     """Return the layout in the run's record; ``usual`` where there is none."""
     names = {field.name for field in fields(Layout)}
     known = {key: value for key, value in recorded.items() if key in names} if isinstance(recorded, dict) else {}
-    return replace(usual, **known)
+    further = known.pop("further", ())
+    layouts = zip(further, usual.further, strict=False) if isinstance(further, list) else ()
+    return replace(usual, **known, further=tuple(_layout_of(one, layout) for one, layout in layouts))

@@ -20,6 +20,7 @@ from hpclaunch.runs import Run
 from hpclaunch.runs.logs import end_of_log
 from hpclaunch.runs.markers import last_start
 from hpclaunch.runs.node_lists import names_in
+from hpclaunch.runs.recorded_layout import further_layouts
 from hpclaunch.runs.retry_policy import Ending, decide, merged
 from hpclaunch.schedulers import scheduler_of
 
@@ -181,7 +182,10 @@ def submission_options(run: Run) -> tuple[dict[str, str], int]:
     spec = run.spec()
     pairs, walltime = spec.get("directives", []), spec.get("walltime", 0)
     valid = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
-    return {str(name): str(value) for name, value in valid}, walltime if isinstance(walltime, int) else 0
+    options: dict[str, str] = {}
+    for name, value in valid:  # of a heterogeneous job those of its first component
+        options.setdefault(str(name), str(value))
+    return options, walltime if isinstance(walltime, int) else 0
 
 
 def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
@@ -209,11 +213,12 @@ def _start_time(run: Run, start: str) -> float | None:
 
 
 def _tasks_per_node(run: Run) -> int:
-    """Return how many consecutive tasks each node has; 0 if that is not known, or typed options distribute them."""
+    """Return how many consecutive tasks each node has; 0 if that differs, is not known, or typed options decide it."""
     spec = run.spec()
     layout, launch = spec.get("layout"), spec.get("launch")
     tasks = layout.get("tasks_per_node") if isinstance(layout, dict) else None
     words = [str(word) for word in launch] if isinstance(launch, list) else []
     distributed = [word for word in words if word.startswith(("-m", "--distribution"))]
     options, _ = submission_options(run)
-    return tasks if isinstance(tasks, int) and not distributed and "distribution" not in options else 0
+    is_known = not distributed and "distribution" not in options and not further_layouts(spec)
+    return tasks if isinstance(tasks, int) and is_known else 0

@@ -83,7 +83,8 @@ def follow_live_limit(system: System, prepared: Prepared) -> Prepared:
     spec, context = prepared.spec, prepared.case.context
     if prepared.faults or not spec.restarts.most or not spec.walltime or misplaced(prepared.case, spec):
         return prepared
-    longest = scheduler_of(spec.scheduler).longest_walltime(spec.partition)
+    limits = [scheduler_of(spec.scheduler).longest_walltime(one.partition) for one in spec.components]
+    longest = min((limit for limit in limits if limit is not None), default=None)
     if longest is None or longest >= spec.walltime:
         return prepared
     followed = prepare_case(system, replace(prepared.case, context=replace(context, longest_job=longest)))

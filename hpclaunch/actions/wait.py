@@ -6,9 +6,8 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from hpclaunch.actions.identity import obstacle, require_permission
 from hpclaunch.actions.retry import retry
@@ -16,6 +15,7 @@ from hpclaunch.actions.states import NEVER_QUEUED, is_lost, refreshed
 from hpclaunch.core.errors import Fault, Refused, SchedulerError
 from hpclaunch.core.scheduler_rows import longest_pause, scheduler_row
 from hpclaunch.runs import Run
+from hpclaunch.runs.recorded_layout import ranks_of
 
 _PATIENCE = 6
 """After so many UNKNOWN states in a row a run is no longer followed."""
@@ -145,7 +145,7 @@ def own_log(run: Run, rank: int | None) -> int | None:
     if rank is None or run.logs(rank):
         return rank
     spec = run.spec()
-    ranks = _ranks(spec)
+    ranks = ranks_of(spec)
     if rank >= ranks > 0:
         known_ranks = f"has ranks 0 to {ranks - 1}" if ranks > 1 else "has one rank, 0"
         raise Refused(Fault(what=f"{run.label} {known_ranks}, and no rank {rank}", next=_job_log_command(run)))
@@ -171,12 +171,6 @@ def missing_log_fault(run: Run, rank: int) -> Fault:
 
 def _job_log_command(run: Run) -> str:
     return f"hpclaunch logs {run.label} shows the log of all ranks"
-
-
-def _ranks(spec: Mapping[str, Any]) -> int:
-    layout = spec.get("layout")
-    nodes, tasks = (layout.get("nodes"), layout.get("tasks_per_node")) if isinstance(layout, dict) else (0, 0)
-    return nodes * tasks if isinstance(nodes, int) and isinstance(tasks, int) else 0
 
 
 _BLOCK = 2**20

@@ -49,6 +49,33 @@ def _pair(flag: str, text: str, form: str) -> tuple[str, str]:
     return key, value
 
 
+class TypedNodes(TypedDict):
+    """Node types and their node counts, by the names of the fields of a request."""
+
+    node_type: str | None
+    nodes: int | None
+    further_nodes: tuple[tuple[str, str], ...]
+
+
+_NODES_OF_A_TYPE = re.compile(r"([^:,]+):([1-9][0-9]{0,6})")
+
+
+def nodes_of(node_type: str | None, nodes: int | None) -> TypedNodes:
+    """Return the node types of ``--node-type NAME`` or ``NAME:NODES,NAME:NODES``. Raises InvalidRequest."""
+    if node_type is None or not set(":,") & set(node_type):
+        return TypedNodes(node_type=node_type, nodes=nodes, further_nodes=())
+    found = [_NODES_OF_A_TYPE.fullmatch(part) for part in node_type.split(",")]
+    counted = [(match[1], match[2]) for match in found if match is not None]
+    if len(counted) < len(found):
+        what, allowed = f"{node_type!r} does not say how many nodes of each type", "NAME, or NAME:NODES,NAME:NODES"
+        raise InvalidRequest(Fault(where="--node-type", what=what, allowed=allowed))
+    if nodes is not None:
+        what = "--node-type already says how many nodes of each type"
+        raise InvalidRequest(Fault(where="--nodes", what=what, next="leave --nodes out"))
+    (first, count), *further = counted
+    return TypedNodes(node_type=first, nodes=int(count), further_nodes=tuple(further))
+
+
 class TypedProgram(TypedDict):
     """What to run, by the names of the fields of a request."""
 
@@ -181,6 +208,14 @@ Site = Annotated[
     str | None, typer.Option(autocompletion=complete.sites, help="The cluster [default: detected]. See: sites list.")
 ]
 NodeType = Annotated[str | None, typer.Option(help="The node type, by its name in the site file. See: sites show.")]
+NodeTypes = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME|NAME:NODES,...",
+        help="The node type, by its name in the site file; or several in one job, each with its number of nodes: "
+        "cpu:1,gpu:4. See: sites show.",
+    ),
+]
 Nodes = Annotated[int | None, typer.Option(min=1, help="The number of nodes.")]
 TasksPerNode = Annotated[int | None, typer.Option(min=1, help="Ranks per node [default: one per GPU].")]
 CpusPerTask = Annotated[int | None, typer.Option(min=1, help="CPUs (hardware threads) per rank.")]

@@ -262,7 +262,8 @@ class Site:
     ``restart``: how a job that has saved its state is restarted: it requeues itself (``scontrol requeue``), submits a
     successor, or neither; ``signal`` asks it to save. ``secret_env`` names variables whose values only a job sees.
     ``environment`` is that of every run, ``frameworks`` what a program of one framework gets as well. ``provides``: the
-    software that TensorFlow's has. ``refuses``: options (``--mem``) with which the site accepts no job.
+    software that TensorFlow's has. ``heterogeneous_jobs``: whether the nodes of a job may be of several types (None:
+    Slurm is asked). ``refuses``: options (``--mem``) with which the site accepts no job.
     ``origins`` gives for dotted keys (and all keys below them) their ``sources``. ``third_party`` values were found
     only in users' files, ``derived`` ones were computed (how), ``unverified`` ones are left out (why).
     """
@@ -299,6 +300,10 @@ class Site:
         default=("ntasks-per-node", "cpus-per-task"),
         metadata=shown("{}", none="no directives: only the launcher sets them", section=_REQUESTS, row="tasks")
         | ALWAYS_USED,
+    )
+    heterogeneous_jobs: bool | None = field(
+        default=None,
+        metadata=shown(yes="several in one job", no="one per job", section=_REQUESTS, row="node types"),
     )
     launchers: Launchers | None = field(default=None, metadata=shown(section="Launchers"))
     container: Container | None = field(default=None, metadata=shown(section="Containers"))

@@ -51,6 +51,8 @@ class SchedulerRow:
     """The variable with the index of an array's task; empty if it has no job arrays."""
     array_option: str = ""
     """The option that submits some tasks of an array, with ``{}`` for their indices (``0,5-9%4``: four at once)."""
+    component_directive: str = ""
+    """The directive between the components of a heterogeneous job; empty if all nodes of a job are of one type."""
     exclude_option: str = ""
     """The option that excludes nodes from a job, with ``{}`` for their list; empty if there is none."""
     wait_option: str = ""
@@ -121,7 +123,10 @@ class SchedulerRow:
         lines = text.split("\n")
         head = next((number for number, line in enumerate(lines) if line and not line.startswith("#")), len(lines))
         kept = [line for line in lines[:head] if not line.startswith(earlier)]
-        last = max((number for number, line in enumerate(kept) if line.startswith(prefix)), default=0)
+        separator = self.directive.format(self.component_directive)
+        # Slurm takes them from the first component for the others, too.
+        first = kept[: kept.index(separator)] if self.component_directive and separator in kept else kept
+        last = max((number for number, line in enumerate(first) if line.startswith(prefix)), default=0)
         added = [self.directive.format(option) for option in options]
         return "\n".join([*kept[: last + 1], *added, *kept[last + 1 :], *lines[head:]])
 
@@ -152,6 +157,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         broadcasts=True,
         array_index="SLURM_ARRAY_TASK_ID",
         array_option="--array={}",
+        component_directive="hetjob",
         exclude_option="--exclude={}",
         wait_option="--dependency={}",
         wait_ok="afterok:{}",

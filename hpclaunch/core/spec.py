@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from types import MappingProxyType
 from typing import Any
 
 from hpclaunch.core.broadcast import Broadcast
+from hpclaunch.core.component import Component
+from hpclaunch.core.predecessor import Predecessor
 from hpclaunch.core.records import record
 
 Pairs = tuple[tuple[str, str], ...]
@@ -29,6 +31,7 @@ class Request:
     """What a person typed, and nothing else; None means that job and settings decide.
 
     ``is_command``: the target is a command, typed after ``--``, and not a job, a script or a program to look for.
+    ``further_nodes``: (node type, node count) of the second and further node types; ``nodes`` counts the first's.
     Walltime is in seconds, memory in MB per node.
     """
 
@@ -37,6 +40,7 @@ class Request:
     site: str | None = None
     node_type: str | None = None
     nodes: int | None = None
+    further_nodes: Pairs = ()
     tasks_per_node: int | None = None
     cpus_per_task: int | None = None
     gpus_per_node: int | None = None
@@ -71,24 +75,6 @@ class Request:
     sbatch: tuple[str, ...] = field(default=(), metadata=WITH_QUEUE)
     arguments: tuple[str, ...] = ()
     accept_unverified: bool = False
-
-
-@record
-class Predecessor:
-    """A run that another one waits for: that it has completed (``must_complete``), or that it has ended.
-
-    ``jobs``: the IDs of its jobs that have not ended. ``has_failed``: it, or a run of the array, has ended without
-    completing. ``refusal`` and ``next``: why no run can wait for it, and what to do instead (empty: it can).
-    """
-
-    run: str
-    must_complete: bool
-    site: str
-    state: str
-    jobs: tuple[str, ...] = ()
-    has_failed: bool = False
-    refusal: str = ""
-    next: str = ""
 
 
 @record
@@ -128,7 +114,7 @@ class Layout:
     """Nodes, tasks, CPUs and GPUs of a run. ``gpus_per_node`` are the requested ones, ``node_gpus`` those of the node.
 
     ``cpus_per_core``: Slurm's CPUs per core. ``whole_nodes``: no other job runs on these nodes. ``stand_in_gpus``: the
-    GPUs are scheduled, but cannot compute.
+    GPUs are scheduled, but cannot compute. ``further``: the layouts of the job's further node types.
     """
 
     nodes: int
@@ -139,11 +125,17 @@ class Layout:
     node_gpus: int = 0
     whole_nodes: bool = False
     stand_in_gpus: bool = False
+    further: tuple[Layout, ...] = ()
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks on nodes of this type: nodes x tasks per node."""
+        return self.nodes * self.tasks_per_node
 
     @property
     def world_size(self) -> int:
-        """The number of ranks: nodes x tasks per node (= ``hvd.size()``)."""
-        return self.nodes * self.tasks_per_node
+        """The number of all ranks (= ``hvd.size()``)."""
+        return self.ranks + sum(one.world_size for one in self.further)
 
     @property
     def cores_per_task(self) -> int:
@@ -332,6 +324,7 @@ class JobSpec:
     ``recipe``: None for a job without ``training`` and without recipes of its own.
     ``calibration_key``: the key under which a later plan finds this run's measurements; empty if no plan would use it.
     ``after``: the runs for which the job waits. ``broadcast``: None if nothing is copied to the nodes.
+    ``further``: the further node types of a heterogeneous job.
     """
 
     name: str
@@ -381,6 +374,14 @@ class JobSpec:
     choices: tuple[Choice, ...] = field(default=(), metadata=OWN)
     declined: tuple[Declined, ...] = field(default=(), metadata=OWN)
     warnings: tuple[str, ...] = field(default=(), metadata=OWN)
+    further: tuple[Component, ...] = ()
+
+    @property
+    def components(self) -> tuple[JobSpec, ...]:
+        """The components of a heterogeneous job, each as a job of its own; of any other job the spec itself."""
+        first = replace(self, layout=replace(self.layout, further=()), further=()) if self.further else self
+        pairs = zip(self.further, self.layout.further, strict=True)
+        return (first, *(replace(first, layout=layout, **asdict(one)) for one, layout in pairs))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and numbers."""

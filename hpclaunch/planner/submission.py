@@ -14,6 +14,7 @@ from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import HOROVOD, Pairs, RunRecipe
 from hpclaunch.guidelines.figures import ModelFigures
+from hpclaunch.guidelines.parallelism import Room
 from hpclaunch.planner.measured.calibrations import has_measurements
 from hpclaunch.planner.room import room_of
 from hpclaunch.planner.run_recipe import Applied, RunQuestion, apply_recipe
@@ -86,10 +87,17 @@ def _question(run: _SizedRun) -> RunQuestion:
         typed=request.settings,
         axes=axes_of(case.job, request),
         replicas=replicas_of(request, sizing.layout),
-        room=room_of(case.node(sizing.node_type), sizing.layout),
+        room=_room_of_every_rank(case, sizing),
         figures=run.figures,
         noise=run.evidence.noise if run.evidence else None,
     )
+
+
+def _room_of_every_rank(case: Case, sizing: Sizing) -> Room | None:
+    """Return the memory that every rank has, on nodes of all types; None if it is not known."""
+    rooms = [room_of(case.node(one.node_type), one.layout) for one in sizing.components]
+    known = [room for room in rooms if room is not None]
+    return min(known, key=lambda room: room.gpu_bytes) if len(known) == len(rooms) else None
 
 
 def _add_recipe(advice: Advice, run: _SizedRun, question: RunQuestion) -> tuple[Advice, Pairs]:
@@ -104,7 +112,8 @@ def _add_recipe(advice: Advice, run: _SizedRun, question: RunQuestion) -> tuple[
 def _walltime_warnings(run: _SizedRun, question: RunQuestion, found: Applied) -> tuple[str, ...]:
     """Return the warning about a walltime that may be too short, if the time of the run can be predicted."""
     horovod = run.case.request.strategy in (None, HOROVOD)
-    if run.figures is None or not question.fits_one_gpu or not horovod or is_synthetic(run.case):
+    of_one_type = not run.sizing.further  # the slowest nodes set the pace, and nothing says by how much
+    if run.figures is None or not question.fits_one_gpu or not horovod or is_synthetic(run.case) or not of_one_type:
         return ()
     from hpclaunch.planner.question import Evidence
     from hpclaunch.planner.walltime import PlannedTraining, walltime_warning

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.config.job import Job
+from hpclaunch.core.component import Component
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.spec import HOROVOD, Choice, Code, JobSpec, Sweep
 from hpclaunch.resolve.batch import check_batch
@@ -16,6 +17,7 @@ from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.resolve.lines import Lines, lines_of, secrets_of
 from hpclaunch.resolve.parts import Parts, parts_of
 from hpclaunch.resolve.remove import remove_lines, unwanted_lines
+from hpclaunch.resolve.sizing import Sizing
 
 
 def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
@@ -37,6 +39,7 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
         check_batch(case, spec.layout, spec.sweep, decisions)
     spec = replace(
         spec,
+        further=_further_components(parts.sizing),
         choices=(*decisions.choices, *_choices_of_the_recipe(spec)),
         declined=tuple(decisions.declined),
         warnings=(*decisions.warnings, *case.advice.warnings),
@@ -53,7 +56,7 @@ def spec_of(case: Case) -> JobSpec:
 
 
 def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
-    """Assemble the spec from its parts and lines; ``resolve`` adds the choices, declined places and warnings."""
+    """Assemble the spec from its parts and lines; ``resolve`` adds components, choices, declined places, warnings."""
     site, job, context = case.site, case.job, case.context
     layout, placement, sweep = parts.sizing.layout, parts.sizing.placement, parts.sweep
     secrets = secrets_of(case)
@@ -106,6 +109,13 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
     )
 
 
+def _further_components(sizing: Sizing) -> tuple[Component, ...]:
+    return tuple(
+        Component(node_type=one.node_type, partition=one.placement.partition, qos=one.placement.qos)
+        for one in sizing.further
+    )
+
+
 def _code_of(case: Case) -> Code:
     """Return the code of the run; that of a typed command is whatever is in the folder where it was typed."""
     job, entry = case.job, _entry(case.job)
@@ -139,7 +149,8 @@ def _choices_of_the_recipe(spec: JobSpec) -> list[Choice]:
 def _calibration_key(case: Case) -> str:
     """Return the key under which a later plan finds this run's measurements; empty where no plan would choose the run.
 
-    A plan knows no arguments, sbatch options, launchers, strategies other than Horovod, sweeps or synthetic samples.
+    A plan knows no arguments, sbatch options, launchers, strategies other than Horovod, sweeps, synthetic samples or
+    nodes of several types.
     """
     request = case.request
     unknown = (
@@ -149,6 +160,7 @@ def _calibration_key(case: Case) -> str:
         or request.framework
         or is_synthetic(case)
         or request.sweep
+        or request.further_nodes
     )
     return "" if unknown or request.strategy not in (None, HOROVOD) else case.calibration_key
 

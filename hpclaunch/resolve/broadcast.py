@@ -32,6 +32,8 @@ def broadcast_of(case: Case, layout: Layout, software: Software, decisions: Deci
         _refuse_without_folder(case, decisions)
         return None
     source, reason = _source_of(case, software)
+    if layout.further:
+        reason = "the step that unpacks a broadcast reaches the nodes of one type alone"
     if reason:
         if typed:
             decisions.fault(reason, where="--broadcast", next="leave --broadcast out")

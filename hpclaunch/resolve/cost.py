@@ -56,15 +56,18 @@ def price_of(site: Site, sizing: Sizing) -> Price | None:
 def cost_of(site: Site, sizing: Sizing, runs: int = 1) -> Cost | None:
     """Return the highest cost of all ``runs``: each is charged until it ends, at the latest at its walltime.
 
-    None without a scheduler or a walltime, and where the site's charging is not known. Source: ``price_of``.
+    None without a scheduler or a walltime, where the site's charging is not known, and where it counts the components
+    of a heterogeneous job in different units. Source: ``price_of``.
     """
-    price, walltime = price_of(site, sizing), sizing.placement.walltime
-    if price is None or not walltime:
+    prices, walltime = [price_of(site, one) for one in sizing.components], sizing.placement.walltime
+    known = [price for price in prices if price is not None]
+    if not walltime or len(known) < len(prices) or len({price.unit for price in known}) > 1:
         return None
+    notes = dict.fromkeys(note for price in known for note in price.notes)
     return Cost(
-        amount=round(runs * price.amount(walltime), 4),
-        unit=price.unit,
-        note="; ".join([_runs_in_words(sizing, runs), *price.notes]),
+        amount=round(runs * sum(price.amount(walltime) for price in known), 4),
+        unit=known[0].unit,
+        note="; ".join([_runs_in_words(sizing, runs), *notes]),
     )
 
 
@@ -75,8 +78,8 @@ def _is_plain_hour(charging: Charging, site: Site) -> bool:
 
 
 def _runs_in_words(sizing: Sizing, runs: int) -> str:
-    many = f"{runs} runs x " if runs > 1 else ""
-    return f"{many}{count(sizing.layout.nodes, 'node')} x {format_walltime(sizing.placement.walltime)}"
+    many, nodes = f"{runs} runs x " if runs > 1 else "", sum(one.layout.nodes for one in sizing.components)
+    return f"{many}{count(nodes, 'node')} x {format_walltime(sizing.placement.walltime)}"
 
 
 def _left_out(site: Site, charging: Charging, placement: Placement) -> list[str]:

@@ -9,6 +9,17 @@ from hpclaunch.core.errors import Fault, Subject
 from hpclaunch.core.spec import Choice, Declined
 
 T = TypeVar("T", str, int)
+_OF_A_COMPONENT = (
+    "node type",
+    "nodes",
+    "tasks per node",
+    "cpus per task",
+    "gpus per node",
+    "partition",
+    "qos",
+    "memory",
+)
+"""The choices that differ between the components of a heterogeneous job."""
 
 
 @dataclass(slots=True)
@@ -27,6 +38,16 @@ class Decisions:
                 self.choices.append(Choice(key=key, value=str(value), origin=origin))
                 return value
         return None
+
+    def add(self, other: Decisions) -> None:
+        """Add the decisions about a further component of the job; faults and warnings that are known already are not.
+
+        A partition that only has other nodes is of no interest here: another component may use it.
+        """
+        self.choices += [one for one in other.choices if one.key in _OF_A_COMPONENT]
+        self.declined += [one for one in other.declined if not one.for_other_nodes and one not in self.declined]
+        self.faults += [one for one in other.faults if one not in self.faults]
+        self.warnings += [one for one in other.warnings if one not in self.warnings]
 
     def origin_of(self, key: str) -> str:
         """Return the origin of the last choice under a key; empty if there is none."""

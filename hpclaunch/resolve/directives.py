@@ -72,7 +72,25 @@ def directives_of(case: Case, parts: Parts, container: ContainerCommand, decisio
         if f"--{name}" in site.refuses:
             what = f"{site.name} accepts no job with --{name}"
             decisions.fault(what, next=f"leave {OWNED.get(name) or f'--{name}'} out")
-    return (*kept, *typed.items())
+    further = (pair for one in sizing.further for pair in _further_directives(case, one, container, decisions))
+    return (*kept, *typed.items(), *further)
+
+
+def _further_directives(
+    case: Case, sizing: Sizing, container: ContainerCommand, decisions: Decisions
+) -> list[tuple[str, str]]:
+    """Return the separator and the directives of a further component.
+
+    Slurm takes job name, account, walltime, log, waiting, requeueing and environment from the first one.
+    """
+    node, placement = case.node(sizing.node_type), sizing.placement
+    typed = _typed_options(case, placement, Decisions())  # their faults are those of the first component
+    pairs = [("partition", placement.partition), ("qos", placement.qos), ("constraint", node.constraint or "")]
+    pairs += [*_tasks(case.site, sizing.layout), *_gpus(case.site, node, sizing.layout)]
+    pairs += [("mem", _memory(case, sizing, decisions)), *container.directives]
+    kept = [(name, value) for name, value in pairs if value and name not in typed]
+    own = [(name, value) for name, value in typed.items() if name != "signal"]
+    return [(case.site.scheduler_row.component_directive, ""), *kept, *own]
 
 
 def _typed_options(case: Case, placement: Placement, decisions: Decisions) -> dict[str, str]:
@@ -98,7 +116,7 @@ def _place(node: NodeType, run_name: str, placement: Placement) -> list[tuple[st
 def _tasks(site: Site, layout: Layout) -> list[tuple[str, str]]:
     """Return the directives of nodes and tasks, as far as the site admits them (ARCHER2 rejects those of tasks)."""
     numbers = {
-        "ntasks": layout.world_size,
+        "ntasks": layout.ranks,
         "ntasks-per-node": layout.tasks_per_node,
         "cpus-per-task": layout.cpus_per_task,
     }

@@ -102,6 +102,6 @@ def _container_request(case: Case, parts: Parts, exported: tuple[str, ...]) -> C
     start = context.cwd if case.job.source_only else context.run_dir
     seen = [context.run_dir, folder, case.job.folder if case.job.script_in_place else ""]
     seen += [parts.broadcast.folder if parts.broadcast else ""]
-    return container_request(
-        parts.software.image, tuple(filter(None, seen)), case.node(parts.sizing.node_type), start, exported
-    )
+    nodes = [case.node(one.node_type) for one in parts.sizing.components]
+    node = next((one for one in nodes if one.gpus_per_node), nodes[0])  # its options for GPUs do no harm elsewhere
+    return container_request(parts.software.image, tuple(filter(None, seen)), node, start, exported)

@@ -7,6 +7,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.spec import DataNeed, Restarts, Sweep
 from hpclaunch.resolve.broadcast import broadcast_of
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.components import check_components
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import data_need, private_faults
 from hpclaunch.resolve.framework import framework_of
@@ -37,6 +38,7 @@ class Parts:
 def parts_of(case: Case, decisions: Decisions) -> Parts:
     """Return the parts; every reason to refuse the request becomes a fault in the decisions."""
     sizing = sizing_of(case, decisions)
+    check_components(case, sizing, decisions)
     launcher = launcher_of(case, sizing.layout, decisions)
     framework = framework_of(case, sizing.layout, launcher, decisions)
     software = software_of(case, sizing, framework, decisions)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hpclaunch.config.site import LauncherOptions, NodeType, Site
 from hpclaunch.core.runtime_rows import ContainerCommand
@@ -41,7 +42,7 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
         ("job", case.job.launcher),
         case.settings.offer("launcher", site.name),
         ("one rank needs none", NO_LAUNCHER if alone else None),
-        _default_launcher(case),
+        _default_launcher(case, layout),
         ("not verified", usual),
     )
     launcher = launcher or usual
@@ -59,16 +60,21 @@ def launcher_of(case: Case, layout: Layout, decisions: Decisions) -> str:
     return launcher
 
 
-def _default_launcher(case: Case) -> tuple[str, str | None]:
-    """Return (origin, launcher): the site's default, or the first that can start ranks of the stated framework."""
+def _default_launcher(case: Case, layout: Layout) -> tuple[str, str | None]:
+    """Return (origin, launcher): the site's default, or the first that can start ranks of the stated framework.
+
+    It must also reach all nodes, if these are of several types.
+    """
     origin, known = f"site {case.site.name}", case.site.launchers
     if known is None:
         return origin, None
     framework = stated_framework(case)[1]
     fit = [name for name in (known.default, *known.options) if framework not in LAUNCHERS[name].refuses]
+    if layout.further:
+        fit = [name for name in fit if not LAUNCHERS[name].one_node_type]
     if not fit or fit[0] == known.default:
         return origin, known.default
-    return f"{origin}, for {framework}", fit[0]
+    return f"{origin}, for {'several node types' if layout.further else framework}", fit[0]
 
 
 def _is_offered(launcher: str, offered: Sequence[str]) -> bool:
@@ -116,6 +122,13 @@ def _check_reach(site: Site, launcher: str, layout: Layout, decisions: Decisions
             next=f"--launcher {others[0]}" if others else "--nodes 1",
             subject="MPI",
         )
+    if layout.further and row.one_node_type:
+        reaching = [name for name, other in LAUNCHERS.items() if not other.one_node_type and other.scheduler]
+        decisions.fault(
+            f"{launcher} cannot start the ranks of several node types: {row.one_node_type}",
+            next=f"--launcher {reaching[0]}",
+            subject="MPI",
+        )
     if row.scheduler not in ("", site.scheduler):
         needed = SCHEDULERS[row.scheduler].title
         decisions.fault(f"{launcher} needs a {needed} site", next="choose one of: hpclaunch sites list", subject="MPI")
@@ -160,8 +173,29 @@ def rank_setup_of(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, s
     """Return the lines that every rank runs first; they set no variable that site, settings or job have ``chosen``.
 
     The site's own lines give each rank one GPU, so they are left out where a task uses several. The order of the GPUs
-    is set by each rank because srun sets CUDA_VISIBLE_DEVICES again for every task (decision 8).
+    is set by each rank because srun sets CUDA_VISIBLE_DEVICES again for every task (decision 8). What differs between
+    the components of a heterogeneous job is set by component.
     """
+    if not sizing.further:
+        return _setup_of_component(case, sizing, launcher, chosen)
+    lines = [
+        (*_own_variables(one.layout, chosen), *_setup_of_component(case, one, launcher, chosen))
+        for one in sizing.components
+    ]
+    cases = (
+        line for number, own in enumerate(lines) for line in (f"  {number})", *(f"    {one}" for one in own), "    ;;")
+    )
+    return ("case $HPCLAUNCH_COMPONENT in", *cases, "esac")
+
+
+def _own_variables(layout: Layout, chosen: dict[str, str]) -> tuple[str, ...]:
+    """Return the lines for those of the script's variables that depend on the node type, unless they are chosen."""
+    has_gpus = layout.gpus_per_node > 0 and not layout.stand_in_gpus
+    values = {"OMP_NUM_THREADS": layout.cores_per_task, "HPCLAUNCH_EXPECT_GPU": int(has_gpus)}
+    return tuple(f"export {name}={value}" for name, value in values.items() if name not in chosen)
+
+
+def _setup_of_component(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, str]) -> tuple[str, ...]:
     node, layout = case.node(sizing.node_type), sizing.layout
     if not layout.gpus_per_node or not case.site.scheduler_row.assigns_gpus:
         return ()
@@ -213,7 +247,16 @@ def launch_of(
         exit_wait=case.job.resources.exit_wait,
         hosts_file=_hosts_file_of(case, layout, row),
     )
-    return row.argv(launch)
+    further = (
+        replace(
+            launch,
+            layout=one.layout,
+            cpu_bind=_cpu_bind_of(case.node(one.node_type), one.layout, options),
+            gpu_bind=_gpu_bind_of(case.request, one.layout, options),
+        )
+        for one in sizing.further
+    )
+    return row.argv(replace(launch, further=tuple(further)))
 
 
 def _mpi_of(site: Site, options: LauncherOptions, container: ContainerCommand) -> str:

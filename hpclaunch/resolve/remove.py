@@ -45,8 +45,12 @@ def _remove_line(spec: JobSpec, item: str) -> JobSpec:
         launch=_remove_words(spec.launch, item),
         environment=tuple(pair for pair in spec.environment if pair[0] != item),
         steps=tuple(step for step in spec.steps if step.line != item),
-        rank_setup=tuple(line for line in spec.rank_setup if line != item and not line.startswith(f"export {item}=")),
+        rank_setup=tuple(line for line in spec.rank_setup if not _is_line(line.strip(), item)),
     )
+
+
+def _is_line(line: str, item: str) -> bool:
+    return line == item or line.startswith(f"export {item}=")
 
 
 def _remove_words(launch: tuple[str, ...], item: str) -> tuple[str, ...]:

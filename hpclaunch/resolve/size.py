@@ -44,7 +44,9 @@ def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str
     )
     if chosen not in site.node_types:
         near = did_you_mean(str(chosen), site.node_types)
-        decisions.fault(f"{site.name} has no node type {chosen!r}{near}", allowed=", ".join(site.node_types))
+        several = "only submit and render take several node types" if "," in str(chosen) else ""
+        what = f"{site.name} has no node type {chosen!r}{near}"
+        decisions.fault(what, allowed=", ".join(site.node_types), next=several)
         return site.defaults.node_type
     return str(chosen)
 

@@ -53,12 +53,13 @@ def unverified_of(case: Case, layout: Layout, decisions: Decisions) -> list[str]
 
 def third_party_of(site: Site, sizing: Sizing, launcher: str, software: Software) -> list[str]:
     """Return a remark that names the values of this script that come from third parties; empty without any."""
-    placement = sizing.placement
     used = [one.name for one in fields(Site) if ALWAYS_USED.items() <= one.metadata.items()]
-    used += [f"node_types.{sizing.node_type}", "launchers.default", f"launchers.options.{launcher}"]
+    used += ["launchers.default", f"launchers.options.{launcher}"]
     used += [f"launchers.options.{starter}"] if (starter := LAUNCHERS[launcher].started_by) else []
-    used += [f"partitions.{placement.partition}"] if placement.partition else []
-    used += [f"qos.{placement.qos}"] if placement.qos else []
+    for one in sizing.components:
+        used += [f"node_types.{one.node_type}"]
+        used += [f"partitions.{one.placement.partition}"] if one.placement.partition else []
+        used += [f"qos.{one.placement.qos}"] if one.placement.qos else []
     used += ["container"] if software.image else []
     used += [f"frameworks.{software.framework}", f"node_types.{sizing.node_type}.frameworks.{software.framework}"]
     relevant = [key for key in site.third_party if longest(key, used) or any(longest(one, [key]) for one in used)]

@@ -50,7 +50,7 @@ while IFS=: read -r record id; do
 done < <(grep -rosE --include=run.json '(job_id": |earlier": \\[|^  )"[0-9]+"' PROJECT)
 while IFS= read -r line || [ -n "$line" ]; do
   id=${line%%|*}
-  key=${id%%_*}
+  key=${id%%[_+]*}
   folder=
   [[ ! $key =~ ^[0-9]+$ ]] || folder=${home[$key]-}
   bars=${line//[^|]/}

@@ -72,6 +72,8 @@ def _examples() -> Cases:
     yield "perlmutter", "script-64", {"target": SCRIPT, "nodes": 64, "venv": "/global/homes/a/ada/torch"}
     for site_name in ("local", "perlmutter"):
         yield site_name, "cifar-1-secret", {"target": "cifar", "nodes": 1, "secret": "WANDB_API_KEY"}
+    two_types = {"node_type": "cpu", "nodes": 1, "further_nodes": (("gpu40", "4"),)}
+    yield "perlmutter", "cifar-cpu-1-gpu40-4", {"target": "cifar", **two_types}
 
 
 def _layouts(site: Site) -> Iterator[tuple[str, dict[str, Any]]]:

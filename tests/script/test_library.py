@@ -62,3 +62,29 @@ def test_a_secret_is_read_from_a_file_that_nobody_else_can_read(tmp_path: Path, 
     else:
         assert (done.returncode, done.stdout) == (0, "TOKEN=hunter2 \\ x\n")
     assert with_library(f'secret {tmp_path}/OTHER; echo "$OTHER"', OTHER="set").stdout == "set\n"
+
+
+SHOW = 'echo "$HPCLAUNCH_COMPONENT: $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $NODE_RANK"'
+
+
+@pytest.mark.parametrize("places", [False, True])
+def test_the_ranks_of_several_node_types_are_numbered_through(places: bool) -> None:
+    """One node with one rank, two with three each; the launcher tells the place, or nothing of it."""
+    seen = []
+    for rank in range(7):
+        local, node = (0, 0) if rank == 0 else ((rank - 1) % 3, 1 + (rank - 1) // 3)
+        told = f"{local} {node}" if places else ""
+        done = with_library(f"set_rank_of_component '1x1 2x3' {rank} {told}; {SHOW}", HPCLAUNCH_WORLD_SIZE="7")
+        seen.append(done.stdout.strip())
+    assert seen == [
+        "0: 0/7 0/1 0",
+        *("1: 1/7 0/3 1", "1: 2/7 1/3 1", "1: 3/7 2/3 1"),
+        *("1: 4/7 0/3 2", "1: 5/7 1/3 2", "1: 6/7 2/3 2"),
+    ]
+
+
+def test_the_hosts_of_a_heterogeneous_job_are_those_of_all_its_components() -> None:
+    lists = {"SLURM_HET_SIZE": "2", "SLURM_JOB_NODELIST_HET_GROUP_0": "n[1-2]", "SLURM_JOB_NODELIST_HET_GROUP_1": "m7"}
+    shown = with_library('scontrol() { echo "$3"; }; slurm_hosts', SLURM_JOB_NODELIST="n[1-2]", **lists)
+    assert shown.stdout == "n[1-2],m7\n"
+    assert with_library('scontrol() { echo "$3"; }; slurm_hosts', SLURM_JOB_NODELIST="n[1-2]").stdout == "n[1-2]\n"

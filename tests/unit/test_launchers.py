@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hpclaunch.core.errors import NotFound
@@ -36,6 +38,14 @@ END = "--kill-on-bad-exit=1 --wait=60"
 )
 def test_srun(launch: Launch, command: str) -> None:
     assert srun(launch) == tuple(command.split())
+
+
+def test_srun_joins_the_components_of_a_heterogeneous_job_into_one_step() -> None:
+    one = Launch(layout=Layout(nodes=1, tasks_per_node=1, cpus_per_task=2), cpu_bind="cores", mpi="pmix")
+    first = "--het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=2 --cpu-bind=cores --mpi=pmix"
+    further = f"--het-group=1 {SRUN.removeprefix('srun ')} --mpi=pmix {END}"
+    command = srun(replace(one, further=(Launch(layout=TWO_BY_FOUR, mpi="pmix"),)))
+    assert command == tuple(f"srun {first} {END} : {further}".split())
 
 
 def test_srun_binds_no_gpu_where_none_is_asked_for() -> None:

@@ -12,6 +12,7 @@ from hpclaunch.actions.inspect import everything, numbers
 from hpclaunch.cli.show.console import fact, show_bytes, write_json
 from hpclaunch.core.spec import parameter_word
 from hpclaunch.runs import Run, swept
+from hpclaunch.runs.recorded_layout import further_layouts
 
 _FACTS = ("run", "run_dir", "name", "site", "state", "job_id", "exit_code", "reason", "nodes", "excluded", "git")
 _LAST_STATES = 12
@@ -45,8 +46,9 @@ def show_everything(run: Run, as_json: bool) -> None:
 
 def _show_request(run: Run, spec: dict[str, Any]) -> None:
     layout = spec.get("layout", {})
-    if isinstance(layout, dict) and layout:
-        fact("requested", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items() if value))
+    for one in (layout, *further_layouts(spec)) if isinstance(layout, dict) and layout else ():
+        numbers_of = {key: value for key, value in one.items() if value and key != "further"}
+        fact("requested", ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in numbers_of.items()))
     fact("command", " ".join(_command(run, spec)))
     parameters = run.parameters()
     if parameters:

@@ -29,13 +29,12 @@ _MOST_JOBS = 4
 
 def show_choices(spec: JobSpec, site_origin: str, notices: Iterable[str]) -> None:
     """Show every choice with its origin, then the warnings."""
-    layout = spec.layout
-    nodes, tasks, ranks = (
-        count(layout.nodes, "node"),
-        count(layout.tasks_per_node, "task"),
-        count(layout.world_size, "rank"),
-    )
-    say(f"{spec.name}: {nodes} x {tasks} = {ranks}")
+    shapes = [
+        f"{count(one.layout.nodes, f'{one.node_type} node' if spec.further else 'node')} x "
+        f"{count(one.layout.tasks_per_node, 'task')}"
+        for one in spec.components
+    ]
+    say(f"{spec.name}: {' + '.join(shapes)} = {count(spec.layout.world_size, 'rank')}")
     if spec.sweep:
         _show_array(spec.sweep)
     rows = [("site", spec.site, site_origin)]

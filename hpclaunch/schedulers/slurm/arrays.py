@@ -10,6 +10,7 @@ from hpclaunch.core.errors import Fault
 from hpclaunch.core.spec import MOST_RUNS, JobSpec
 from hpclaunch.runs import Run, numbers
 from hpclaunch.schedulers import NEVER_BEGUN, Status
+from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.configuration import configuration
 
 _MANY = re.compile(r"([0-9]{1,18})_\[([0-9,:%-]+)\]")
@@ -29,10 +30,10 @@ def whole_arrays(job_ids: Iterable[str]) -> list[str]:
 
 
 def ids_in(text: str) -> Iterator[str]:
-    """Yield the job IDs in a first column: ``4711``, ``4711_7``, or each of ``4711_[3,5-9%4]``."""
+    """Yield the job IDs in a first column: ``4711``, ``4711_7``, or each of ``4711_[3,5-9%4]``; ``4711+0`` is 4711."""
     many = _MANY.fullmatch(text)
     if many is None:
-        yield text
+        yield job_of(text)
         return
     for index in numbers(many[2], MOST_RUNS):
         yield f"{many[1]}_{index}"

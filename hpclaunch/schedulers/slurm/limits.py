@@ -51,7 +51,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     commands: list[Sequence[str]] = [_PARTITIONS] if known is None else []
     if spec.account:
         commands.append(_shares_command(user))
-    if spec.qos:
+    if any(one.qos for one in spec.components):
         commands.append(_associations_command(user))
     answers = dict(zip((command[0] for command in commands), _ask_all(*commands), strict=True))
     partitions = _partitions(answers.get("scontrol", known or ""))
@@ -59,7 +59,8 @@ def objections(spec: JobSpec) -> list[Fault]:
     if spec.account and not spec.qos and not allowed:
         # sshare showed no account, and accounting has not been asked yet.
         allowed = _associations(_ask_all(_associations_command(user))[0])
-    return [*_partition_faults(spec, partitions), *_accounting_faults(spec, allowed)]
+    faults = [_partition_faults(one, partitions) + _accounting_faults(one, allowed) for one in spec.components]
+    return list(dict.fromkeys(fault for found in faults for fault in found))
 
 
 def longest_walltime(partition: str) -> int | None:

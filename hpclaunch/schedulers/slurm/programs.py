@@ -18,6 +18,8 @@ _RECENT_SECONDS = 5
 """How long an answer counts as the present one: the steps of one submission ask the same in turn."""
 _CHOOSING = ("PATH", "SLURM_CONF", "SLURM_CLUSTERS")
 """The variables that decide which cluster Slurm's programs ask."""
+NO_NODES = ("", "None assigned")
+"""The nodes of a job that has none, as squeue and sacct print them."""
 _answers: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """Recent answers: (question, cluster) -> time (seconds of the monotonic clock), text."""
 _PING = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (\w+)$", re.MULTILINE)

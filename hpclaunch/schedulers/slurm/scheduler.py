@@ -13,6 +13,7 @@ from hpclaunch.runs import Run, current_jobs
 from hpclaunch.schedulers import Estimate, Status
 from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
+from hpclaunch.schedulers.slurm.components import objections as component_objections
 from hpclaunch.schedulers.slurm.configuration import cluster, cluster_name
 from hpclaunch.schedulers.slurm.programs import ask, down_controllers, leaking
 from hpclaunch.schedulers.slurm.reasons import explain
@@ -51,7 +52,7 @@ def objections(spec: JobSpec) -> list[Fault]:
     """Return why Slurm would never start this job; nothing if Slurm does not answer."""
     from hpclaunch.schedulers.slurm.limits import objections as limit_objections
 
-    return [*limit_objections(spec), *array_objections(spec)]
+    return [*limit_objections(spec), *array_objections(spec), *component_objections(spec)]
 
 
 def longest_walltime(partition: str) -> int | None:

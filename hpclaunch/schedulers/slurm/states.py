@@ -19,8 +19,9 @@ from hpclaunch.core.records import record
 from hpclaunch.runs import FINAL, Run
 from hpclaunch.schedulers import UNOPENED_LOG, Status
 from hpclaunch.schedulers.slurm.arrays import cancelled_while_waiting, ids_in, ids_to_query, whole_arrays
+from hpclaunch.schedulers.slurm.components import FurtherNodes, further_nodes, job_of
 from hpclaunch.schedulers.slurm.markers import status_by_markers
-from hpclaunch.schedulers.slurm.programs import ask
+from hpclaunch.schedulers.slurm.programs import NO_NODES, ask
 
 _STATE = re.compile("[A-Z_]+")
 _REPEATABLE = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REQUEUED"})
@@ -138,17 +139,20 @@ def _squeue(job_ids: list[str], asked: Mapping[str, Run]) -> _Queue:
     options = ["--noheader", "--array", "--states=all", "--format=%i|%T|%r|%N|%Z"]
     answer = ask(["squeue", *options, f"--jobs={','.join(job_ids)}"])
     found: dict[str, Status] = {}
+    further: list[FurtherNodes] = []
     strangers: dict[str, str] = {}
     for line in answer.text.split("\n"):
         named, state, reason, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
         waiting = state == "PENDING" and reason not in ("None", "")
         if _STATE.fullmatch(state):
             status = Status(state=state, reason=reason if waiting else "", nodes=nodes)
+            further += further_nodes(named, nodes)
             for job_id in ids_in(named):
                 if job_id in asked and is_own_folder(asked[job_id], folder):
                     found[job_id] = status
                 elif job_id in asked:
                     strangers[job_id] = folder or "unknown"
+    _add_nodes(found, further)
     refused = not answer.ok and "Invalid job id" not in answer.messages
     return _Queue(known=found, silence=f"squeue: {answer.words}" if refused else "", strangers=strangers)
 
@@ -167,13 +171,23 @@ def _sacct(job_ids: list[str], ended: Sequence[Run]) -> dict[str, Status]:
     # One run of each array is enough: all tasks have the folder of the array, also those that were not asked for.
     of_base = {run.job_id.partition("_")[0]: run for run in ended}
     found: dict[str, Status] = {}
+    further: list[FurtherNodes] = []
     for line in answer.text.split("\n"):
         named, state, code, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
         word = state.split(" ")[0].rstrip("+")
-        run = of_base.get(named.partition("_")[0])
+        run = of_base.get(job_of(named).partition("_")[0])
+        further += further_nodes(named, nodes)
         if _STATE.fullmatch(word) and run is not None and is_own_folder(run, folder):
             found.update(dict.fromkeys(ids_in(named), _status_of_line(word, code, nodes)))
+    _add_nodes(found, further)
     return found
+
+
+def _add_nodes(found: dict[str, Status], further: Sequence[FurtherNodes]) -> None:
+    """Add the nodes of further components to the status of their job; squeue lists components in any order."""
+    for one in sorted(further, key=lambda one: one.number):
+        if one.job_id in found:
+            found[one.job_id] = replace(found[one.job_id], nodes=f"{found[one.job_id].nodes},{one.nodes}")
 
 
 def _status_of_line(state: str, code: str, nodes: str) -> Status:
@@ -183,7 +197,7 @@ def _status_of_line(state: str, code: str, nodes: str) -> Status:
     return Status(
         state=state,
         exit_code=code,
-        nodes="" if nodes == "None assigned" else nodes,
+        nodes="" if nodes in NO_NODES else nodes,
         reason=UNOPENED_LOG if code == _UNOPENED_CODE else "",
     )
 

@@ -18,7 +18,8 @@ from hpclaunch.core.errors import Fault, Refused, SchedulerError, Unanswered
 from hpclaunch.runs import JOB_ID, Run, leases, write_text
 from hpclaunch.runs.markers import successor_of
 from hpclaunch.schedulers import Search
-from hpclaunch.schedulers.slurm.programs import ask, down_controllers, leaking
+from hpclaunch.schedulers.slurm.components import job_of
+from hpclaunch.schedulers.slurm.programs import NO_NODES, ask, down_controllers, leaking
 from hpclaunch.schedulers.slurm.reasons import subject_of
 from hpclaunch.schedulers.slurm.refusals import SbatchAnswer, read_answer
 
@@ -30,8 +31,6 @@ _PAUSES = (1.0, 2.0, 4.0)
 _SBATCH_SECONDS = 120
 """The longest time for a call of sbatch, which itself waits for MessageTimeout (10 to 100 s at most sites)."""
 _SECONDS_TO_END = 30
-_NO_NODES = ("", "None assigned")
-"""The nodes of a job that has none, as squeue and sacct print them."""
 
 
 def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> str:
@@ -176,9 +175,9 @@ def search(runs: Sequence[Run]) -> Search:
     jobs: dict[Path, list[str]] = {}
     for line in (queue.text + past.text).split("\n"):  # splitlines would divide some names of folders
         named, state, _, nodes, folder = [*line.split("|", 4), "", "", "", ""][:5]
-        if state == "FAILED" and nodes in _NO_NODES:
+        if state == "FAILED" and nodes in NO_NODES:
             continue
-        job_id = named.partition("_")[0]  # all tasks of an array have the same folder
+        job_id = job_of(named).partition("_")[0]  # all tasks of an array have the same folder
         if folder in wanted and JOB_ID.fullmatch(job_id):
             jobs.setdefault(wanted[folder], []).append(job_id)
     ordered = {path: tuple(sorted(dict.fromkeys(ids), key=_number)) for path, ids in jobs.items()}

@@ -41,3 +41,11 @@ def test_an_earlier_directive_is_replaced() -> None:
 def test_without_nodes_or_directives_a_script_stays_as_it_is() -> None:
     assert scheduler_row("slurm").without_nodes(SCRIPT, "") == SCRIPT
     assert scheduler_row("local").without_nodes(SCRIPT, "node3") == SCRIPT
+
+
+def test_nodes_are_excluded_from_all_components_of_a_heterogeneous_job() -> None:
+    slurm = scheduler_row("slurm")
+    script = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH hetjob\n#SBATCH --nodes=2\n#SBATCH --exclude=node1\n\necho\n"
+    assert slurm.without_nodes(script, "node1,node2") == (
+        "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --exclude=node1,node2\n#SBATCH hetjob\n#SBATCH --nodes=2\n\necho\n"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def fake(folder: Path, name: str, answer: str, code: int = 0) -> None:
     """Put a program on PATH that answers so; each job has the folder of its run (``a_run``) as its working folder."""
     lines = [line + "|" * (3 - line.count("|")) for line in answer.splitlines()]
-    answer = "\n".join(f"{line}|{folder.parent}/run-{line.partition('|')[0].partition('_')[0]}" for line in lines)
+    answer = "\n".join(f"{line}|{folder.parent}/run-{re.split('[|_+]', line)[0]}" for line in lines)
     (folder / name).write_text(
         f"#!/bin/bash\nwhile read -r x; do echo \"$x\"; done <<'EOF'\n{answer}\nEOF\nexit {code}\n"
     )
@@ -165,3 +166,24 @@ def test_row_12_programs_that_are_not_there_are_no_traceback(tmp_path: Path, pro
         scheduler.cancel([a_run(tmp_path, "1")])
     with pytest.raises(SchedulerError, match="there is no sbatch on this machine"):
         scheduler.submit(a_run(tmp_path), "", 0)
+
+
+def test_a_heterogeneous_job_is_its_first_component_with_the_nodes_of_all(tmp_path: Path, program: Path) -> None:
+    lines = "7+1|RUNNING|None|node[3-4]\n7+0|RUNNING|None|node1\n9+0|PENDING|Resources|\n9+1|PENDING|Resources|"
+    fake(program, "squeue", f"{lines}\n8+0|COMPLETED|None|node1\n8+1|COMPLETED|None|node2")
+    fake(program, "sacct", "8+0|FAILED|7:0|node1\n8+1|FAILED|0:9|node2")
+    assert states.states([a_run(tmp_path, "7"), a_run(tmp_path, "8"), a_run(tmp_path, "9")]) == {
+        "7": Status(state="RUNNING", nodes="node1,node[3-4]"),
+        "8": Status(state="FAILED", exit_code="7:0", nodes="node1,node2"),
+        "9": Status(state="PENDING", reason="Resources"),
+    }
+
+
+def test_a_heterogeneous_job_is_cancelled_and_found_by_its_own_number(tmp_path: Path, program: Path) -> None:
+    run = a_run(tmp_path, "7")
+    (program / "squeue").write_text(f"#!/bin/bash\necho '7+0|{run.path}'; echo '7+1|{run.path}'\n")
+    (program / "squeue").chmod(0o755)
+    assert states.own_jobs([run]) == ["7"]
+    fake(program, "squeue", "7+0|RUNNING|None|node1\n7+1|RUNNING|None|node2")
+    fake(program, "sacct", "7+0|RUNNING|0:0|node1\n7+1|RUNNING|0:0|node2")
+    assert scheduler.search([run]).jobs == {run.path: ("7",)}

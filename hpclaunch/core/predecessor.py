@@ -1,0 +1,23 @@
+"""A run that another run waits for, as resolving sees it."""
+
+from __future__ import annotations
+
+from hpclaunch.core.records import record
+
+
+@record
+class Predecessor:
+    """A run that another one waits for: that it has completed (``must_complete``), or that it has ended.
+
+    ``jobs``: the IDs of its jobs that have not ended. ``has_failed``: it, or a run of the array, has ended without
+    completing. ``refusal`` and ``next``: why no run can wait for it, and what to do instead (empty: it can).
+    """
+
+    run: str
+    must_complete: bool
+    site: str
+    state: str
+    jobs: tuple[str, ...] = ()
+    has_failed: bool = False
+    refusal: str = ""
+    next: str = ""

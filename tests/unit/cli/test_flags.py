@@ -1,0 +1,34 @@
+"""How texts of flags are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpclaunch.cli.flags import nodes_of
+from hpclaunch.core.errors import InvalidRequest
+
+
+@pytest.mark.parametrize(
+    ("node_type", "nodes", "read"),
+    [
+        (None, None, (None, None, ())),
+        ("gpu", 4, ("gpu", 4, ())),
+        ("gpu:4", None, ("gpu", 4, ())),
+        ("cpu:1,gpu:4,large mem:2", None, ("cpu", 1, (("gpu", "4"), ("large mem", "2")))),
+    ],
+)
+def test_the_node_types_of_a_run(node_type: str | None, nodes: int | None, read: tuple[object, ...]) -> None:
+    assert tuple(nodes_of(node_type, nodes).values()) == read
+
+
+@pytest.mark.parametrize(
+    "text", ["cpu,gpu", "cpu:1,gpu", "cpu:0,gpu:1", "cpu:1,", ":1", "cpu:1:2", "cpu:-1", "cpu:x", "a:٣"]
+)
+def test_node_types_without_their_numbers_of_nodes_are_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="does not say how many nodes of each type"):
+        nodes_of(text, None)
+
+
+def test_the_number_of_nodes_is_typed_once() -> None:
+    with pytest.raises(InvalidRequest, match="already says how many nodes"):
+        nodes_of("cpu:1,gpu:4", 2)
