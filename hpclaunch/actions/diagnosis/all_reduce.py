@@ -92,6 +92,6 @@ def all_reduce_check(evidence: ProbeEvidence) -> Check | None:
         what = f"{found.ranks} with {found.library} over {found.through}: {found.link.words}"
         return Check(name=ALL_REDUCE, verdict="PASS", what=what)
     if any(rank.get(_STEP) for rank in evidence.ranks):
-        what = "it is too slow to be measured: two sizes took more than a minute"
+        what = "it is too slow to be measured: two sizes took more than half a minute"
         return Check(name=ALL_REDUCE, verdict="WARN", what=what, next="check the network, and the site file's launcher")
     return None

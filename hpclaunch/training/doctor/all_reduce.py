@@ -10,7 +10,7 @@ SIZES = tuple(4**power for power in range(5, 14))
 """Bytes: 1 KiB, 4 KiB, … 64 MiB."""
 FEWEST, MOST = 3, 20
 """The least and the greatest number of measured repeats of one size."""
-SHARE_S, BUDGET_S = 1.0, 60.0
+SHARE_S, BUDGET_S = 0.5, 30.0
 """Seconds for the repeats of one size, if these are at least the fewest; and for all: larger sizes are left out."""
 FLOAT_BYTES = 4
 
