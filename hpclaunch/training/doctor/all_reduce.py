@@ -6,8 +6,11 @@ import time
 from statistics import median
 from typing import Any, Callable
 
-SIZES = tuple(4**power for power in range(5, 14))
-"""Bytes: 1 KiB, 4 KiB, … 64 MiB."""
+GROWTH = 4
+SIZES = tuple(GROWTH**power for power in range(5, 14))
+"""Bytes: 1 KiB, 4 KiB, … 64 MiB. A size takes at most four times as long as the one before."""
+WARM_UP = 2
+"""Repeats of each size that do not count."""
 FEWEST, MOST = 3, 20
 """The least and the greatest number of measured repeats of one size."""
 SHARE_S, BUDGET_S = 0.5, 30.0
@@ -26,14 +29,19 @@ def measure(
     agree: the number of rank 0, on every rank; the ranks must repeat equally often.
     """
     began, rows = clock(), []
+    first = prepare(SIZES[0])
+    first()  # connects the ranks
+    estimate = _seconds(first, clock)
     for size in SIZES:
-        once = prepare(size)
-        once()  # connects the ranks, and allocates the buffers of this size
-        warm = _seconds(once, clock)
-        repeats = agree(repeats_of(warm, BUDGET_S - (clock() - began)))
+        repeats = agree(repeats_of(estimate, BUDGET_S - (clock() - began)))
         if not repeats:
             break
-        rows.append({"bytes": size, "seconds": median(_seconds(once, clock) for _ in range(repeats)), "n": repeats})
+        once = prepare(size)
+        for _ in range(WARM_UP):
+            once()  # allocates the buffers of this size
+        found = median(_seconds(once, clock) for _ in range(repeats))
+        rows.append({"bytes": size, "seconds": found, "n": repeats})
+        estimate = GROWTH * found
     return rows
 
 
@@ -43,10 +51,10 @@ def _seconds(once: Reduce, clock: Callable[[], float]) -> float:
     return clock() - began
 
 
-def repeats_of(warm_s: float, left_s: float) -> int:
-    """The number of repeats, given the time of one and the time that is left; 0 if the fewest take longer."""
-    wanted = max(FEWEST, min(MOST, int(SHARE_S / max(warm_s, 1e-9))))
-    return wanted if wanted * warm_s <= left_s else 0
+def repeats_of(one_s: float, left_s: float) -> int:
+    """The number of repeats, given the time of one (at most) and what is left; 0 if the fewest would take longer."""
+    wanted = max(FEWEST, min(MOST, int(SHARE_S / max(one_s, 1e-9))))
+    return wanted if (WARM_UP + wanted) * one_s <= left_s else 0
 
 
 def by_horovod(tf: Any, hvd: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def test_a_slow_network_leaves_out_the_largest_sizes() -> None:
     clock = Clock()
     rows = measure(clock.prepare(1e6), lambda number: number, clock)
     assert 2 <= len(rows) < len(SIZES)
-    assert clock.now < 2 * BUDGET_S
+    assert clock.now <= BUDGET_S
 
 
 def test_all_ranks_repeat_as_often_as_the_first() -> None:
@@ -63,7 +63,7 @@ def test_all_ranks_repeat_as_often_as_the_first() -> None:
 
 @pytest.mark.parametrize(
     ("warm_s", "left_s", "repeats"),
-    [(1e-6, 60, MOST), (0.05, 60, 10), (2.0, 60, FEWEST), (2.0, 5.9, 0), (0.0, 60, MOST), (1.0, -1, 0)],
+    [(1e-6, 60, MOST), (0.05, 60, 10), (2.0, 60, FEWEST), (2.0, 9.9, 0), (0.0, 60, MOST), (1.0, -1, 0)],
 )
 def test_repeats_fit_the_time(warm_s: float, left_s: float, repeats: int) -> None:
     assert repeats_of(warm_s, left_s) == repeats
