@@ -205,7 +205,8 @@ class Desk:
         def known() -> bool:
             nonlocal told
             told = self.slurm(*command).strip().replace("|", " ")
-            return told.split(" ")[0] not in ("", "RUNNING", "PENDING", "COMPLETING")
+            # slurmdbd may learn of a job's start when it has ended: with the state FAILED, and no exit code yet.
+            return told.split(" ")[0] not in ("", "RUNNING", "PENDING", "COMPLETING") and told != "FAILED 0:0"
 
         until(known, f"job {run.job_id} in sacct")
         return told
