@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ _LARGEST_EXPONENT = 64
 _LARGEST_FILE = 256 * 1024
 """Bytes of a template, or of the library."""
 
+SHELL = "shell.sh.j2"
+"""The template of the file that an interactive shell reads."""
 Roots = Sequence[tuple[str, Path]]
 
 
@@ -55,6 +57,19 @@ class _Library:
     sha256: str
 
 
+@record
+class ShellParts:
+    """What a shell's file has besides the script's environment.
+
+    ``container``: the words before a command that runs in the job's image; none without one. ``program``: the path of
+    hpclaunch itself. ``login_shell``: whether the shell begins with what a login shell reads, as a job does.
+    """
+
+    container: tuple[str, ...] = ()
+    program: str = ""
+    login_shell: bool = True
+
+
 def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | None = None) -> str:
     """Return the script. ``roots`` are the template folders (origin, folder), highest precedence first, bundled last.
 
@@ -62,25 +77,53 @@ def render(spec: JobSpec, roots: Roots, standalone: bool = False, cache: Path | 
     the folder ``cache``, if that is given and can be used.
     Raises InvalidFile, with the template and the line, if a person's own template has an error.
     """
-    environment = _environment(roots, cache)
     text = library(roots)
     inside = text.removeprefix("# shellcheck shell=bash\n")  # allowed only at the beginning of a file
     about = _Library(text=inside, path=f"{spec.run_dir}/{LIBRARY}", sha256=hashlib.sha256(text.encode()).hexdigest())
-    launcher, scheduler = LAUNCHERS[spec.launcher], SCHEDULERS[spec.scheduler]
-    values = {"spec": spec, "launcher": launcher, "scheduler": scheduler, "library": about, "standalone": standalone}
+    values = {"spec": spec, "library": about, "standalone": standalone}
+    return _render_template(spec.template, values, roots, cache)
+
+
+def render_shell(spec: JobSpec, parts: ShellParts, roots: Roots, cache: Path | None = None) -> str:
+    """Return the file that an interactive shell reads: the environment of the spec's script, from the same template.
+
+    Raises InvalidFile, as ``render`` does.
+    """
+    _, _, rest = library(roots).partition("# --- Messages and checks\n")
+    before, _, after = rest.partition("# --- The start of a run\n")[0].strip().partition("stop() {")
+    checks = before + after.partition("\n}\n\n")[2]  # a shell has its own stop
+    values = {
+        "spec": spec,
+        "checks": checks,
+        "container": parts.container,
+        "program": parts.program,
+        "login_shell": parts.login_shell,
+        "job_id": f"${SCHEDULERS[spec.scheduler].inside_job}",
+    }
+    text = _render_template(SHELL, values, roots, cache)
+    if not text.startswith("# The environment of a job"):
+        what = "it has no block script, which a shell's file replaces"
+        raise InvalidFile(Fault(where=f"template {spec.template}", what=what, next='extend "bundled/base.sh.j2"'))
+    return text
+
+
+def _render_template(name: str, values: Mapping[str, Any], roots: Roots, cache: Path | None) -> str:
+    spec = values["spec"]
+    environment = _environment(roots, cache)
+    facts = {"launcher": LAUNCHERS[spec.launcher], "scheduler": SCHEDULERS[spec.scheduler]}
     try:
         # A template is a program: one of a project could compute for ever.
         with bounded() if override_of(spec, roots) else contextlib.nullcontext():
-            return environment.get_template(spec.template).render(values)
+            return environment.get_template(name).render({**values, **facts})
     except TooMuch as error:
-        raise InvalidFile(Fault(where=f"template {spec.template}", what=str(error))) from None
+        raise InvalidFile(Fault(where=f"template {name}", what=str(error))) from None
     except RecursionError:
-        what = f'extends itself; to build on the bundled one, extend "bundled/{spec.template}"'
-        raise InvalidFile(Fault(where=f"template {spec.template}", what=what)) from None
+        what = f'extends itself; to build on the bundled one, extend "bundled/{name}"'
+        raise InvalidFile(Fault(where=f"template {name}", what=what)) from None
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        name = getattr(error, "name", None) or spec.template
+        named = getattr(error, "name", None) or name
         line = getattr(error, "lineno", None)
-        where = f"template {name}" + (f", line {line}" if line else "")
+        where = f"template {named}" + (f", line {line}" if line else "")
         raise InvalidFile(Fault(where=where, what=str(error) or type(error).__name__)) from None
 
 

@@ -10,8 +10,10 @@ restart_lead=0     # seconds between the signal that asks the ranks to save and 
 pass_on=           # the signal that the script passes on, whichever it gets; empty: the signal that it got
 signal_to=launcher # its receiver: launcher, group (all processes of the launch), ranks (each rank, if all are here)
 walltime=0         # seconds after which the script ends its ranks, if no scheduler does; 0: never
+signal_by=         # a function that signals the ranks instead, if the launcher would not pass the signal on
 asked=             # when the first signal came, in seconds since the script began
 lead_ends=         # until when to repeat a failed call of the scheduler, in such seconds; empty: for a minute
+stepped=           # the signal that the launcher's step got last
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
 unset HPCLAUNCH_BROADCAST # that of a job in which this one was submitted
@@ -612,6 +614,7 @@ pass_signal() { # pass a signal on to the ranks: at once, or as soon as they are
 
 signal_ranks() { # signal_ranks SIGNAL
   local processes=("$launcher")
+  [ -z "$signal_by" ] || ! "$signal_by" "$1" || return 0
   if [ "$signal_to" = group ]; then
     processes=("-$launcher")
   elif [ "$signal_to" = ranks ]; then
@@ -727,7 +730,11 @@ start_again() { # start_again saved|preempted: restart the job, unless it was ca
 
 slurm_job() {
   restart=${SLURM_RESTART_COUNT:-0}
-  if [ -n "${HPCLAUNCH_ARRAY_DIR-}" ]; then # not SLURM_JOB_ID: for one of the runs that is the ID of the whole array
+  if [ -n "${HPCLAUNCH_ALLOCATION-}" ]; then # hpclaunch submit --here: the allocation may have other runs as well
+    job=by-hand-$$
+    signal_by=signal_step
+    unset HPCLAUNCH_ALLOCATION
+  elif [ -n "${HPCLAUNCH_ARRAY_DIR-}" ]; then # not SLURM_JOB_ID: for one of the runs that is the ID of the whole array
     job="${SLURM_ARRAY_JOB_ID-}_${SLURM_ARRAY_TASK_ID-}"
   else
     job="${SLURM_JOB_ID:-by-hand-$$}"
@@ -770,8 +777,16 @@ slurm_ports() { # SrunPortRange of slurm.conf, which a firewall between nodes le
   scontrol show config 2> /dev/null | sed -n 's/^SrunPortRange *= *\([1-9][0-9]*-[1-9][0-9]*\)$/\1/p'
 }
 
-slurm_finish() { # Slurm itself ends all processes of a job
-  :
+slurm_finish() { # Slurm itself ends all processes of a job, but those of a run in an allocation only with that
+  [[ "$job" != by-hand-* ]] || local_finish
+}
+
+signal_step() { # signal_step SIGNAL: signal the tasks of the launcher's step; false if it has none, or the second time.
+  # srun does not pass SIGTERM on: it kills the tasks.
+  local step
+  step=$(scontrol --oneliner show step "$SLURM_JOB_ID" 2> /dev/null |
+    sed -n "s/^StepId=\([^ ]*\) .* SrunHost:Pid=[^ ]*:$launcher .*/\1/p")
+  [ -n "$step" ] && [ "$1" != "$stepped" ] && stepped=$1 && scancel --signal="$1" "$step" 2> /dev/null
 }
 
 slurm_send() { # no --force: sbcast then writes over no file that another user has made

@@ -28,7 +28,7 @@ def advised(case: Case) -> Case:
 
     if not case.calibration_key:  # profile has computed it for all of its runs
         case = replace(case, calibration_key=with_key(as_typed(case)).calibration_key)
-    given = case.request.nodes is not None or case.job.resources.nodes != "auto"
+    given = case.request.nodes is not None or case.job.resources.nodes != "auto" or case.context.allocation is not None
     decided = (given and not training.large) or case.request.strategy not in (None, HOROVOD)
     if recipe_name_of(case) == AS_WRITTEN and decided:
         return _take_advice(case, Advice(recipe=RunRecipe(name=AS_WRITTEN)), ())

@@ -86,6 +86,7 @@ def _take_over(run: Run, write: Callable[[], None] | None, news: RecordChange) -
         raise _busy_error(run)
     cluster = scheduler_of(run.scheduler).cluster()
     claimed: RecordChange = {**news, "state": "SUBMITTING", "job_id": "", "exit_code": "", "reason": "", "nodes": ""}
+    claimed["allocation"] = ""
     controller = next(iter(cluster.controllers), "")
     claimed.update({"host": os.uname().nodename, "cluster": cluster.name, "controller": controller})
     started = None

@@ -31,7 +31,8 @@ def check(prepared: Prepared) -> None:
     faults = [*wrong_place, *prepared.faults, *missing(prepared)]
     if not wrong_place:
         known = {(fault.what, fault.allowed) for fault in faults}
-        faults += [fault for fault in _objections(spec) if (fault.what, fault.allowed) not in known]
+        objections = _objections(spec) if prepared.case.context.allocation is None else []
+        faults += [fault for fault in objections if (fault.what, fault.allowed) not in known]
     if faults:
         raise Refused(faults)
 
@@ -75,7 +76,10 @@ def missing(prepared: Prepared) -> list[Fault]:
     spec, case = prepared.spec, prepared.case
     found = [*missing_code(spec), *missing_program(case), *missing_python(case)]
     found += too_large(prepared) if spec.broadcast and spec.broadcast.required else []
-    return [*found, *missing_here(spec, case.context.environment)]
+    environment = case.context.environment
+    if case.context.allocation:  # nothing is submitted
+        return [*found, *_data(spec), *_secrets(spec, environment)]
+    return [*found, *missing_here(spec, environment)]
 
 
 def missing_code(spec: JobSpec) -> list[Fault]:

@@ -58,7 +58,7 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
         return _resume_in_array(run, changes), []
     _refuse_unended(run)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
-    if changes.none:
+    if changes.none and not run.allocation:  # the script of a run in an allocation has the options of that
         text = script_of(run)
         try:
             os.utime(run.script)  # the script counts its restarts from here

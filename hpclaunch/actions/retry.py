@@ -36,6 +36,10 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     if run.tasks or run.index >= 0:
         return retry_in_array(run, tell)
     require_own_site(run)
+    if run.allocation and run.final:
+        raise _retry_refusal(
+            run, f"it ran inside the allocation {run.allocation}, and has no job that could be repeated"
+        )
     decision = decide(ending_of(run))
     if not decision.again:
         raise _retry_refusal(run, decision.reason)

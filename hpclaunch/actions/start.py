@@ -46,11 +46,12 @@ def follow_present(system: System, prepared: Prepared) -> Prepared:
 
 def refuse_untrusted(system: System, prepared: Prepared) -> None:
     """Raise Refused if the run would start programs of the project here that the user neither named nor trusts."""
-    if prepared.case.site.scheduler_row.has_queue:
+    case = prepared.case
+    if case.site.scheduler_row.has_queue and case.context.allocation is None:
         return
     from hpclaunch.actions.trust import run_refusal
 
-    refused = run_refusal(system, prepared.case)
+    refused = run_refusal(system, case)
     if refused:
         next_step = "hpclaunch trust, or the same command in another folder"
         raise Refused(Fault(what=f"nothing was started: {refused}", next=next_step))

@@ -124,7 +124,7 @@ def _render(system: System, spec: JobSpec) -> tuple[Script, list[str]]:
     roots = system.catalog.roots("templates")
     override = override_of(spec, roots)
     notices = [f"the template {override} replaces the bundled one"] if override else []
-    return Script(text=render(spec, roots, cache=_template_cache(system)), library=library(roots)), notices
+    return Script(text=render(spec, roots, cache=template_cache(system)), library=library(roots)), notices
 
 
 def standalone(system: System, prepared: Prepared) -> Prepared:
@@ -133,9 +133,10 @@ def standalone(system: System, prepared: Prepared) -> Prepared:
 
     if not prepared.text:
         return prepared
-    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True, cache=_template_cache(system))
+    text = render(prepared.spec, system.catalog.roots("templates"), standalone=True, cache=template_cache(system))
     return replace(prepared, script=replace(prepared.script, text=text))
 
 
-def _template_cache(system: System) -> Path:
+def template_cache(system: System) -> Path:
+    """Return the folder of compiled templates."""
     return cache_folder(system.environment) / "templates"

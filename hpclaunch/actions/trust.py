@@ -110,13 +110,14 @@ def model_refusal(system: System, case: Case) -> str:
 
 
 def run_refusal(system: System, case: Case) -> str:
-    """Return why a run without a scheduler may not start; empty if it may. Asks the user if nothing was decided.
+    """Return why a run that starts at once on this machine may not; empty if it may.
 
+    Asks the user if nothing was decided.
     A job or a script of the project that the user named is what the user wants to run. The question is about what the
     user did not name: what the project adds to a job from elsewhere, and a job that hides another one of that name.
     """
     job = case.job
-    if case.site.scheduler_row.has_queue:
+    if case.site.scheduler_row.has_queue and case.context.allocation is None:
         return ""
     if _is_of_project(system, job):
         return _refusal(system, _job_programs(system, job, "the program")) if _hides_another(system, job) else ""

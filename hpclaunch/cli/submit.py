@@ -72,6 +72,9 @@ def submit(
         bool, typer.Option("--test-only", help="Validate with Slurm and estimate the start time; submit nothing.")
     ] = False,
     wait: flags.Wait = False,
+    here: Annotated[
+        bool, typer.Option("--here", help="Run at once in the allocation that this shell is in; submit no job.")
+    ] = False,
     json: flags.Json = False,
 ) -> None:
     """Submit a job, your own script, or any command, as a multi-node run.
@@ -83,8 +86,7 @@ def submit(
     from hpclaunch.actions.system import System
     from hpclaunch.cli.show import console, submission
 
-    if full and not dry_run:
-        raise InvalidRequest(Fault(where="--full", what="works only with --dry-run", next="--dry-run --full"))
+    _refuse_contradictions(full and not dry_run, here and test_only)
     request = Request(
         **flags.program_of(target, context.obj),
         site=site,
@@ -117,8 +119,10 @@ def submit(
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)
-    prepared = _prepare(system, request, runs_dir)
-    if test_only:
+    prepared = _prepare(system, request, runs_dir, here)
+    if here and not dry_run:
+        _run_here(system, prepared, json)
+    elif test_only:
         prepared = follow_present(system, prepared)
         submission.show_estimate(prepared.spec, preflight.estimate(prepared), json)
     elif dry_run:
@@ -235,6 +239,15 @@ def render(
     submission.show_run(run, json, prepared.spec.recipe)
 
 
+def _refuse_contradictions(full_alone: bool, estimate_here: bool) -> None:
+    """Raise InvalidRequest for --full without --dry-run, and for --test-only with --here."""
+    if full_alone:
+        raise InvalidRequest(Fault(where="--full", what="works only with --dry-run", next="--dry-run --full"))
+    if estimate_here:
+        what = "--test-only estimates the start of a job in the queue, and --here submits none"
+        raise InvalidRequest(Fault(where="--test-only", what=what, next="leave one of them out"))
+
+
 def _warn_of_strays(system: System, prepared: Prepared, start_command: str) -> None:
     """Name the variables of this shell that would override the script if it is submitted by hand."""
     from hpclaunch.actions import script_file
@@ -247,14 +260,19 @@ def _warn_of_strays(system: System, prepared: Prepared, start_command: str) -> N
         )
 
 
-def _prepare(system: System, request: Request, runs_dir: str | None) -> Prepared:
-    """Prepare the submission, and show its choices with their origins."""
+def _prepare(system: System, request: Request, runs_dir: str | None, here: bool = False) -> Prepared:
+    """Prepare the submission, or the start in this shell's allocation, and show its choices with their origins."""
     from hpclaunch.actions import preflight
     from hpclaunch.actions.node_copies import copied_bytes
     from hpclaunch.actions.submit import prepare
     from hpclaunch.cli.show import submission
 
-    prepared = prepare(system, request, runs_dir)
+    if here:
+        from hpclaunch.actions.here import prepare_here
+
+        prepared = prepare_here(system, request, runs_dir)
+    else:
+        prepared = prepare(system, request, runs_dir)
     notices = [*prepared.notices, *preflight.remarks(prepared)]
     submission.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     submission.show_code(preflight.code_of(prepared))
@@ -286,6 +304,16 @@ def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
         submission.show_next(run)
         return
     watch_submitted(run, json)
+
+
+def _run_here(system: System, prepared: Prepared, json: bool) -> None:
+    """Run in this shell's allocation, show the log and the end, and exit with the script's exit code."""
+    from hpclaunch.actions.here import start_here
+    from hpclaunch.cli.show import console, submission
+
+    run, code = start_here(system, prepared, console.say_log)
+    submission.show_end(run, json)
+    raise typer.Exit(code)
 
 
 def _show_script(prepared: Prepared, json: bool) -> None:

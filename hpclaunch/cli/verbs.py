@@ -13,6 +13,7 @@ import typer.main
 VERBS = {
     "submit": ("submit", "Submit a job, your own script, or any command, as a multi-node run."),
     "render": ("submit", "Print the script that submit would submit."),
+    "shell": ("shell", "Open a shell in an allocation, with the environment of a job."),
     "plan": ("plan", "Recommend a node count and training settings for a job."),
     "profile": ("profile", "Measure a job in short runs, so that plans use measurements."),
     "status": ("runs", "Show the state of runs, newest first."),

@@ -30,9 +30,10 @@ class Override:
 class Limits:
     """Limits of a partition or a QOS; walltime in seconds.
 
-    ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``implicit``: it applies
-    without a directive. ``whole_nodes``: if it differs from that of the node type. ``charge_factor`` multiplies the
-    cost. ``sbatch`` options are added with it. ``max_jobs`` and ``max_running`` are per user.
+    ``only_if_asked``: used only if a person names it (interactive, preemptible, restricted). ``interactive``: for
+    interactive work, so ``hpclaunch shell`` prefers it. ``implicit``: it applies without a directive. ``whole_nodes``:
+    if it differs from that of the node type. ``charge_factor`` multiplies the cost. ``sbatch`` options are added with
+    it. ``max_jobs`` and ``max_running`` are per user.
     """
 
     min_nodes: PositiveInt | None = field(default=None, metadata=shown("at least {}", noun="node"))
@@ -46,6 +47,7 @@ class Limits:
     node_types: tuple[str, ...] = field(default=(), metadata=shown("for {}"))
     whole_nodes: bool | None = field(default=None, metadata=shown(**WHOLE_NODES))
     only_if_asked: bool = field(default=False, metadata=shown(yes="only if named", no="may be chosen for you"))
+    interactive: bool = field(default=False, metadata=shown(yes="for hpclaunch shell", no="not for interactive work"))
     implicit: bool = field(default=False, metadata=shown(yes="applies without a directive", no="needs its directive"))
     charge_factor: NotNegative | None = field(default=None, metadata=shown("costs x {}"))
     sbatch: tuple[Line, ...] = field(default=(), metadata=shown("with {}"))

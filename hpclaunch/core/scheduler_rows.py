@@ -83,6 +83,14 @@ class SchedulerRow:
     """(key of the settings, shell variable that sets the same value)."""
     inside_job: str = ""
     """A variable that every job has. Inside a job the scheduler itself sets ``shell_choices``, to that job's values."""
+    host_variable: str = ""
+    """A variable of the processes that it starts: its own name of their host."""
+    variables: tuple[str, ...] = ()
+    """The beginnings of the names of the variables that it sets itself."""
+    enter_allocation: str = ""
+    """The command that opens a shell on the first node of the allocation that one is in."""
+    allocation_programs: tuple[str, ...] = ()
+    """The programs that open a shell in a new allocation."""
     path_faults: tuple[tuple[str, str], ...] = ()
     """(character that the path of a run directory may not contain, the reason)."""
     first_pause_s: float
@@ -172,6 +180,10 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         remembers_cancelled=True,
         shell_choices=(("account", "SBATCH_ACCOUNT"), ("partition", "SBATCH_PARTITION"), ("qos", "SBATCH_QOS")),
         inside_job="SLURM_JOB_ID",
+        host_variable="SLURMD_NODENAME",
+        variables=("SLURM_", "SLURMD_"),
+        enter_allocation="srun --interactive --preserve-env --pty bash",
+        allocation_programs=("salloc", "srun"),
         path_faults=(("\\", "a backslash, which makes Slurm leave %j in the log's name as it is"),),
         first_pause_s=1.0,
         longest_pause_s=15.0,

@@ -8,6 +8,7 @@ from dataclasses import asdict, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.broadcast import Broadcast
 from hpclaunch.core.component import Component
 from hpclaunch.core.predecessor import Predecessor
@@ -87,7 +88,8 @@ class Context:
     site file is the user's or the project's. ``notices``: remarks for the user on the files that were read.
     ``longest_job``: the longest walltime (seconds) that the scheduler accepts now; 0: not asked, or no limit.
     ``predecessors``: the runs that the request names with --after. ``active``: the environment that is active in the
-    submitting shell, in words, if the request has it from there.
+    submitting shell, in words, if the request has it from there. ``allocation``: the one in which the run begins at
+    once (None: it is submitted).
     """
 
     now: str
@@ -106,6 +108,7 @@ class Context:
     longest_job: int = 0
     predecessors: tuple[Predecessor, ...] = ()
     active: str = ""
+    allocation: Allocation | None = None
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 

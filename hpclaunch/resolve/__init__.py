@@ -75,7 +75,7 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         partition=placement.partition,
         qos=placement.qos,
         walltime=placement.walltime,
-        cost=cost_of(site, parts.sizing, sweep.count if sweep else 1),
+        cost=None if context.allocation else cost_of(site, parts.sizing, sweep.count if sweep else 1),
         run_dir=context.run_dir,
         created=context.now,
         version=context.version,

@@ -27,11 +27,15 @@ class Family:
 
 @record
 class Wanted:
-    """A request at a site; ``named``: account, partition and QOS as far as a person named them."""
+    """A request at a site; ``named``: account, partition and QOS as far as a person named them.
+
+    ``interactive``: it is for a shell, in which a person works.
+    """
 
     site: Site
     ask: Ask
     named: Mapping[str, str]
+    interactive: bool = False
 
     @property
     def node(self) -> NodeType:

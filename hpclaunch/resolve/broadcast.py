@@ -24,6 +24,8 @@ def broadcast_of(case: Case, layout: Layout, software: Software, decisions: Deci
 
     A large job copies where the site has a folder for that. If it was typed, whatever prevents it becomes a fault.
     """
+    if case.context.allocation or case.interactive:  # the end of an allocation may leave no time to remove the copies
+        return None
     typed, copies = case.request.broadcast, case.site.broadcast
     is_large = copies is not None and layout.nodes >= copies.from_nodes
     if typed is False or not (typed or is_large) or not case.site.scheduler_row.has_queue:

@@ -35,7 +35,8 @@ class Case:
     """One request at one site. Every function of ``resolve`` reads it; none changes it.
 
     ``needs_account``: whether a missing account is a fault where the site requires one. It is False for commands
-    that submit nothing, such as ``plan``. ``advice`` is empty where the planner was not asked.
+    that submit nothing, such as ``plan``. ``interactive``: a person waits for a shell, so that partitions and QOS for
+    interactive work come first. ``advice`` is empty where the planner was not asked.
     """
 
     site: Site
@@ -44,6 +45,7 @@ class Case:
     settings: Settings
     context: Context
     needs_account: bool = True
+    interactive: bool = False
     advice: Advice = field(default_factory=Advice)
     calibration_key: str = ""
 

@@ -15,6 +15,7 @@ from hpclaunch.config.site import NodeType
 from hpclaunch.core.errors import Subject, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import WITH_QUEUE, Declined, Request
+from hpclaunch.resolve.allocation import places_of
 from hpclaunch.resolve.alternatives import Family, Wanted, alternative
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -48,6 +49,8 @@ def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
     if not case.site.scheduler_row.has_queue:
         _refuse_flags_of_a_queue(case, decisions)
         return {}
+    if case.context.allocation:
+        return places_of(case.context.allocation, case.request, decisions)
     request, variables = case.request, shell_choices(case.site.scheduler_row, case.context.environment)
     named = {}
     for key, typed in (("account", request.account), ("partition", request.partition), ("qos", request.qos)):
@@ -68,7 +71,7 @@ def placement_of(case: Case, ask: Ask, named: dict[str, str], decisions: Decisio
 
     With ``--accept-unverified``, a partition or QOS that is not in the site file is used without a check.
     """
-    site, wanted = case.site, Wanted(site=case.site, ask=ask, named=named)
+    site, wanted = case.site, Wanted(site=case.site, ask=ask, named=named, interactive=case.interactive)
     if not site.scheduler_row.has_queue:
         _check_available(wanted, decisions)
         return Placement(walltime=ask.walltime)
@@ -139,12 +142,13 @@ def _best_fitting(family: Family, wanted: Wanted, decisions: Decisions) -> str:
     Every other one is noted with the reason why it was declined. If none fits, that is a fault.
     """
     limits, preferred = family.limits, family.preferred
+    refusals = {name: violations(one, wanted.ask) for name, one in limits.items()}
+    fitting = [name for name in limits if limits[name].interactive and not refusals[name]] if wanted.interactive else []
     # Without limits nothing can be compared. Where the site neither prefers nor requires one, the scheduler's own
     # default is as good, so that none is written.
-    if not limits or (preferred is None and not family.required):
+    if not limits or (preferred is None and not family.required and not fitting):
         return decisions.pick(family.name, (_origin(family, preferred or "", wanted), preferred)) or ""
-    refusals = {name: violations(one, wanted.ask) for name, one in limits.items()}
-    fitting = [name for name in limits if not refusals[name] and not limits[name].only_if_asked]
+    fitting = fitting or [name for name in limits if not refusals[name] and not limits[name].only_if_asked]
     if not fitting:
         _refuse_all(family, wanted, decisions)
         return ""
@@ -185,6 +189,8 @@ def _price(limits: Limits, wanted: Wanted) -> float:
 def _why_not(family: Family, name: str, best: str, wanted: Wanted) -> str:
     """Return why a partition or QOS that would accept the request was not chosen."""
     limits = family.limits[name]
+    if wanted.interactive and family.limits[best].interactive and not limits.interactive:
+        return f"{best} is for interactive work"
     if limits.only_if_asked:
         return "only if named" + (f" ({limits.note})" if limits.note else "")
     costs_more = _price(limits, wanted) > _price(family.limits[best], wanted)

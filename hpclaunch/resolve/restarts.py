@@ -53,6 +53,8 @@ def _most_restarts(case: Case, decisions: Decisions) -> int:
         case.settings.offer("restarts", case.site.name),
         ("default", 0),
     )
+    if case.context.allocation:  # a requeue would end everything else in it
+        return 0
     if not case.site.scheduler_row.has_queue:
         if case.request.restarts:
             decisions.warnings.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import MIRRORED
+from hpclaunch.core.units import count
 from hpclaunch.resolve.alternatives import implied_node_type
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -60,14 +61,22 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
     site, request, wants = case.site, case.request, case.job.resources
     node = case.node(node_type)
     single = 1 if request.strategy == MIRRORED else None
-    auto = wants.nodes == "auto"
+    auto, allocation = wants.nodes == "auto", case.context.allocation
+    here = f"allocation {allocation.job_id}" if allocation else ""
     nodes = decisions.pick(
         "nodes",
         ("--nodes", request.nodes),
         ("mirrored", single),
+        (here, len(allocation.hosts) if allocation else None),
         ("planner", case.advice.nodes if auto else None),
         ("job" if not auto else "default of 'auto'", 1 if wants.nodes == "auto" else wants.nodes),
     )
+    if allocation and nodes and nodes > len(allocation.hosts):
+        most = len(allocation.hosts)
+        decisions.fault(
+            f"{nodes} nodes requested", where=here, allowed=f"at most {count(most, 'node')}", next=f"--nodes {most}"
+        )
+        nodes = most
     tasks = decisions.pick(
         "tasks per node",
         ("--tasks-per-node", request.tasks_per_node),
@@ -79,6 +88,7 @@ def size_of(case: Case, node_type: str, decisions: Decisions) -> Size:
     walltime = decisions.pick(
         "walltime",
         ("--walltime", request.walltime),
+        (here, allocation.walltime if allocation else None),
         ("job", wants.walltime),
         case.settings.offer("walltime", site.name),
         (f"site {site.name}", site.defaults.walltime),

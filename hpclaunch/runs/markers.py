@@ -1,7 +1,8 @@
 """The markers of a run's ends: what its script and ``hpclaunch cancel`` leave in the run directory.
 
 ``attempts/ID.N/terminated`` holds the seconds after which the script of that start got SIGTERM. ``cancelled/ID`` says
-when, and by whom, the job was cancelled; for a whole array it has the array's ID.
+when, and by whom, the job was cancelled; for a whole array it has the array's ID. ``cancelled/ID.asked`` asks the
+process that started a run in an allocation to end it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,18 @@ def mark_cancelled(run: Run, job_id: str) -> None:
     with contextlib.suppress(OSError):
         os.makedirs(folder, exist_ok=True)
         write_text(f"{folder}/{job_id}", f"{now} uid {os.getuid()} on {os.uname().nodename}\n")
+
+
+def ask_to_end(run: Run, job_id: str) -> None:
+    """Write that the process that started this job of the run, on another host, is to end it. Raises OSError."""
+    folder = f"{run.home}/{_CANCELLED}"
+    os.makedirs(folder, exist_ok=True)
+    write_text(f"{folder}/{job_id}.asked", "")
+
+
+def is_asked_to_end(run: Run) -> bool:
+    """Whether hpclaunch on another host has asked for the end of the run's present job."""
+    return os.path.isfile(f"{run.home}/{_CANCELLED}/{run.job_id}.asked")
 
 
 def was_cancelled(run: Run) -> bool:

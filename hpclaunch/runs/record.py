@@ -62,6 +62,7 @@ class Run:
     - ``host``, ``user``, ``uid``: where and by whom it was submitted (``uid``: the user's number, as text).
     - ``token``: by which the user's own list of runs knows the directory (``runs/ownership.py``).
     - ``cluster``, ``controller``: Slurm's ClusterName, and the host of its controller, where the job has its ID.
+    - ``allocation``: the job in which the run began (``submit --here``); its own ``job_id`` is that of a start by hand.
     - ``nodes``: those of the last start. ``excluded``: the nodes that a further start must avoid, and
       ``excluded_because`` the evidence against each.
     - ``earlier``: the job IDs of earlier starts.
@@ -90,6 +91,7 @@ class Run:
     controller: str = ""
     git: str = ""
     submission: str = ""
+    allocation: str = ""
     nodes: str = field(default="", metadata=_FROM_SCHEDULER)
     excluded: str = ""
     excluded_because: str = ""
@@ -215,6 +217,7 @@ class RecordChange(TypedDict, total=False):
     cluster: str
     controller: str
     submission: str
+    allocation: str
     earlier: tuple[str, ...]
     parts: tuple[str, ...]
     offsets: tuple[int, ...]

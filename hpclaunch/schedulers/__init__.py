@@ -8,10 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
-from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec import JobSpec, Layout
 from hpclaunch.runs import Run
 
 if TYPE_CHECKING:
@@ -135,6 +136,18 @@ class Scheduler(Protocol):
 
     def overriding(self, environment: Mapping[str, str]) -> list[str]:
         """Return the variables of a shell that would override the options of a script that is submitted from it."""
+
+    def allocation(self, environment: Mapping[str, str]) -> Allocation | None:
+        """Return the allocation of this user that the variables of a shell name; None if they name none.
+
+        Raises SchedulerError if it does not run, is another user's, or if the scheduler does not answer.
+        """
+
+    def variables_in(self, allocation: Allocation, layout: Layout, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a shell in an allocation as a job of this layout in its place would have them."""
+
+    def shell_command(self, spec: JobSpec, shell: Sequence[str]) -> tuple[str, ...]:
+        """Return the command that waits for the run's nodes and starts ``shell`` on the first; none without a queue."""
 
     def past_jobs(self, days: int) -> list[Past]:
         """Return the jobs that started within the last ``days`` days; none if it keeps no history."""

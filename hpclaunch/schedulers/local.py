@@ -11,10 +11,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.files import read_text, write_text
-from hpclaunch.core.spec import JobSpec
-from hpclaunch.runs import Run, began_by_hand
+from hpclaunch.core.spec import JobSpec, Layout
+from hpclaunch.runs import Run
+from hpclaunch.runs.processes import (
+    beginning_of,
+    command_lines,
+    is_of_start,
+    is_script_by_hand,
+    send,
+    variables_of,
+)
 from hpclaunch.schedulers import ClusterIdentity, Estimate, Search, Status
 
 if TYPE_CHECKING:
@@ -77,21 +86,8 @@ def submit(run: Run, text: str, walltime: int, options: Sequence[str] = ()) -> s
         raise SchedulerError(Fault(where="submitit", what=job_id or "the local executor did not start"))
     _await_command_line(job_id)
     with contextlib.suppress(OSError):
-        write_text(run.path / _PROCESS, f"{job_id} {_beginning_of(job_id)}\n")
+        write_text(run.path / _PROCESS, f"{job_id} {beginning_of(job_id)}\n")
     return job_id
-
-
-def _beginning_of(process: str) -> str:
-    """Return when a process began: the boot of this machine, and clock ticks since then; empty if it has ended.
-
-    No other process of this boot has the same number and beginning (proc(5): /proc/PID/stat, field 22).
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
-        return f"{boot} {int(fields[19])}"
-    except (OSError, ValueError, IndexError):
-        return ""
 
 
 def _await_command_line(process: str) -> None:
@@ -172,42 +168,25 @@ def _members(run: Run) -> list[int]:
     have the path of this run directory in their command line or environment.
     """
     found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            command = (folder / "cmdline").read_bytes().split(b"\0")
-            if not command[0]:
-                continue
-            is_member = folder.name == run.job_id and _is_controller(run, command)
-            is_member = is_member or _is_script_by_hand(run, folder.name, command)
-            if is_member or _is_of_script(run, command, (folder / "environ").read_bytes().split(b"\0")):
-                found.append(int(folder.name))
-        except OSError:
-            continue
+    for process, command in command_lines():
+        is_member = process == run.job_id and _is_controller(run, command)
+        is_member = is_member or is_script_by_hand(run, process, command)
+        if is_member or _is_of_script(run, command, variables_of(process)):
+            found.append(int(process))
     return found
 
 
 def _is_controller(run: Run, command: Sequence[bytes]) -> bool:
     """Whether the process with the run's number is still its controller; an older run does not know its beginning."""
     number, _, began = read_text(run.path / _PROCESS).strip().partition(" ")
-    if number == run.job_id and began and began != _beginning_of(number):
+    if number == run.job_id and began and began != beginning_of(number):
         return False
     return os.fsencode(run.path / "logs") in command
 
 
-def _is_script_by_hand(run: Run, process: str, command: Sequence[bytes]) -> bool:
-    """Whether a process is the run's script, started by hand; its claim of the run directory has its beginning."""
-    if run.job_id != f"by-hand-{process}" or b"bash" not in command[0]:
-        return False
-    began = began_by_hand(run)
-    return began == _beginning_of(process).partition(" ")[2] if began else os.fsencode(run.script) in command
-
-
 def _is_of_script(run: Run, command: Sequence[bytes], environment: Sequence[bytes]) -> bool:
     """Whether a process is the script of this start, which submitit began, or has the variables of its ranks."""
-    of_start = os.fsencode(f"HPCLAUNCH_EXIT_FILE={run.path}/attempts/{run.job_id}.")
-    if any(variable.startswith(of_start) for variable in environment):
+    if is_of_start(run, environment):
         return True
     script = os.fsencode(run.script)
     of_job = f"SUBMITIT_LOCAL_JOB_ID={run.job_id}".encode()
@@ -225,21 +204,13 @@ def cancel(runs: Sequence[Run]) -> list[str]:
             raise SchedulerError(Fault(what=what, next=f"cancel it there, not on {where}"))
     asked = {run.path: _members(run) for run in runs}
     for run in runs:
-        _signal(
-            [process for process in asked[run.path] if str(process) == run.job_id] or asked[run.path], signal.SIGTERM
-        )
+        send([process for process in asked[run.path] if str(process) == run.job_id] or asked[run.path], signal.SIGTERM)
     deadline = time.monotonic() + _SECONDS_TO_END
     while any(map(_is_alive, runs)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for run in runs:
-        _signal(_members(run), signal.SIGKILL)
+        send(_members(run), signal.SIGKILL)
     return [run.job_id for run in runs if asked[run.path]]
-
-
-def _signal(processes: list[int], number: signal.Signals) -> None:
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process, number)
 
 
 def cancel_command(run: Run) -> str:
@@ -260,6 +231,21 @@ def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
 def overriding(environment: Mapping[str, str]) -> list[str]:
     """Return nothing: the script itself unsets variables that would mislead it."""
     return []
+
+
+def allocation(environment: Mapping[str, str]) -> None:
+    """Return None: without a queue there are no allocations."""
+    return
+
+
+def variables_in(allocation: Allocation, layout: Layout, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables unchanged: without a queue there are no allocations."""
+    return dict(environment)
+
+
+def shell_command(spec: JobSpec, shell: Sequence[str]) -> tuple[str, ...]:
+    """Return nothing: a shell of this machine needs no allocation."""
+    return ()
 
 
 def past_jobs(days: int) -> list[Past]:

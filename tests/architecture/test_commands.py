@@ -56,7 +56,7 @@ def test_submit_and_render_take_the_same_flags() -> None:
         verb: {option for parameter in COMMANDS[f"hpclaunch {verb}"].params for option in parameter.opts}
         for verb in ("submit", "render")
     }
-    assert flags["submit"] - flags["render"] == {"--dry-run", "--full", "--test-only", "--wait"}
+    assert flags["submit"] - flags["render"] == {"--dry-run", "--full", "--here", "--test-only", "--wait"}
     assert flags["render"] - flags["submit"] == {"-o", "--output", "--standalone"}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,15 +19,17 @@ from typing import Any
 import pytest
 
 from hpclaunch.actions.advice import advised
+from hpclaunch.actions.shell import with_bash
 from hpclaunch.config.catalog import JOB, SITE
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import script_job
 from hpclaunch.config.site import Container, Site
 from hpclaunch.core.errors import Refused
 from hpclaunch.core.runtime_rows import RUNTIMES
-from hpclaunch.core.spec import LIBRARY
-from hpclaunch.render import library, render
+from hpclaunch.core.spec import LIBRARY, TENSORFLOW
+from hpclaunch.render import ShellParts, library, render, render_shell
 from hpclaunch.resolve import spec_of
+from hpclaunch.schedulers import scheduler_of
 from tests.builders import BUNDLED, CONTEXT, ROOTS, a_case, a_context, a_job, a_site, bundled_job, bundled_site, planned
 
 HERE = Path(__file__).parent
@@ -70,6 +73,7 @@ def _examples() -> Cases:
     for runtime in RUNTIMES:
         yield "perlmutter", f"cifar-4-in-{runtime}", {"target": "cifar", "nodes": 4, "runtime": runtime}
     yield "perlmutter", "script-64", {"target": SCRIPT, "nodes": 64, "venv": "/global/homes/a/ada/torch"}
+    yield "perlmutter", "shell", {"target": "cifar", "nodes": 2, "shell": True}
     for site_name in ("local", "perlmutter"):
         yield site_name, "cifar-1-secret", {"target": "cifar", "nodes": 1, "secret": "WANDB_API_KEY"}
     two_types = {"node_type": "cpu", "nodes": 1, "further_nodes": (("gpu40", "4"),)}
@@ -111,8 +115,13 @@ CASES = {f"{site}/{name}": (site, typed) for site, name, typed in cases()}
 
 
 def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
-    """The script for a fixed context (.sh); where the site takes no such request, the reasons (.txt)."""
+    """The script for a fixed context (.sh); where the site takes no such request, the reasons (.txt).
+
+    Of a shell: the command that opens it, and the file that it reads (.rc).
+    """
     site = bundled_site(site_name)
+    if typed.get("shell"):
+        return ".rc", shell_of(site, **{key: value for key, value in typed.items() if key != "shell"})
     is_script, runtime, secret = typed["target"] == SCRIPT, typed.get("runtime"), typed.get("secret")
     typed = {key: value for key, value in typed.items() if key not in ("runtime", "secret")}
     job = script_job(Path(CONTEXT.cwd, SCRIPT)) if is_script else bundled_job(typed["target"])
@@ -131,6 +140,15 @@ def rendered(site_name: str, typed: dict[str, Any]) -> tuple[str, str]:
         return ".sh", SUM.sub(f"sha256={'0' * 64}\n", render(spec, ROOTS))
     except Refused as refusal:
         return ".txt", f"{refusal}\n"
+
+
+def shell_of(site: Site, **typed: Any) -> str:
+    job = with_bash(bundled_job(typed["target"]), TENSORFLOW)
+    case = replace(a_case(site, job, account="m1234", name="shell", **typed), interactive=True)
+    spec = spec_of(replace(case, context=replace(case.context, run_dir=case.context.cwd)))
+    command = scheduler_of(site.scheduler).shell_command(spec, ["/bin/bash"])
+    file = render_shell(spec, ShellParts(program="/opt/hpc/bin/hpclaunch"), ROOTS)
+    return f"# {shlex.join(command)}\n{file}"
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,7 +14,10 @@ from hpclaunch.core.spec import parameter_word
 from hpclaunch.runs import Run, swept
 from hpclaunch.runs.recorded_layout import further_layouts
 
-_FACTS = ("run", "run_dir", "name", "site", "state", "job_id", "exit_code", "reason", "nodes", "excluded", "git")
+_FACTS = (
+    *("run", "run_dir", "name", "site", "state", "job_id", "allocation", "exit_code", "reason", "nodes", "excluded"),
+    "git",
+)
 _LAST_STATES = 12
 _MOST_FILES = 20
 

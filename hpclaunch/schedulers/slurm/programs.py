@@ -23,7 +23,7 @@ NO_NODES = ("", "None assigned")
 _answers: dict[tuple[str | None, ...], tuple[float, str]] = {}
 """Recent answers: (question, cluster) -> time (seconds of the monotonic clock), text."""
 _PING = re.compile(r"^Slurmctld\(\w+\) at (\S+) is (\w+)$", re.MULTILINE)
-_LEAKING = ("SLURM_", "SBATCH_", "SRUN_", "PMI", "OMPI_")
+_LEAKING = ("SLURM_", "SBATCH_", "SALLOC_", "SRUN_", "PMI", "OMPI_")
 _KEPT = frozenset({"SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"})
 _REFORMATTING = ("SQUEUE_", "SACCT_", "SINFO_", "SCANCEL_")
 

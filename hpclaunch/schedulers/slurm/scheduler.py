@@ -11,6 +11,7 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run, current_jobs
 from hpclaunch.schedulers import Estimate, Status
+from hpclaunch.schedulers.slurm.allocation import allocation, shell_command, variables_in
 from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
 from hpclaunch.schedulers.slurm.components import objections as component_objections
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from hpclaunch.sites.describe.draft import Described, Here
 
 __all__ = [
+    "allocation",
     "cancel",
     "cancel_command",
     "cluster",
@@ -42,9 +44,11 @@ __all__ = [
     "overriding",
     "past_jobs",
     "search",
+    "shell_command",
     "states",
     "submit",
     "unwell",
+    "variables_in",
 ]
 
 
@@ -81,14 +85,31 @@ def states(runs: Sequence[Run]) -> dict[str, Status]:
     """Return job ID -> status for all runs that have a job ID."""
     from hpclaunch.schedulers.slurm.states import states as of_runs  # a submission does without
 
-    return of_runs(runs)
+    inside = [run for run in runs if run.allocation]
+    if not inside:
+        return of_runs(runs)
+    from hpclaunch.schedulers.slurm.here import states as in_allocations
+
+    queued = [run for run in runs if not run.allocation]
+    return {**in_allocations(inside), **(of_runs(queued) if queued else {})}
 
 
 def cancel(runs: Sequence[Run]) -> list[str]:
     """Cancel the runs' own jobs with one call of scancel, and return their IDs.
 
-    A job is cancelled only if squeue confirms its working folder. Raises SchedulerError in Slurm's words.
+    A job is cancelled only if squeue confirms its working folder. Of a run that began in an allocation the processes
+    are ended, and not the allocation. Raises SchedulerError in Slurm's words.
     """
+    inside = [run for run in runs if run.allocation]
+    queued = _cancel_queued([run for run in runs if not run.allocation])
+    if not inside:
+        return queued
+    from hpclaunch.schedulers.slurm.here import cancel as in_allocations
+
+    return [*queued, *in_allocations(inside)]
+
+
+def _cancel_queued(runs: Sequence[Run]) -> list[str]:
     from hpclaunch.schedulers.slurm.states import own_jobs
 
     job_ids = own_jobs(runs)
@@ -104,6 +125,8 @@ def cancel(runs: Sequence[Run]) -> list[str]:
 
 def cancel_command(run: Run) -> str:
     """Return the command that cancels a run."""
+    if run.allocation:
+        return f"hpclaunch cancel {run.label}"
     jobs = current_jobs(run) if run.tasks else [run.job_id]
     return f"hpclaunch cancel {run.label} (or: scancel {' '.join(jobs)})"
 

@@ -12,7 +12,8 @@ from hpclaunch.config.limits import Limits, Override
 from hpclaunch.config.settings import Settings
 from hpclaunch.config.site import Defaults, NodeType, Site
 from hpclaunch.core.spec import JobSpec
-from tests.builders import HOUR, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
+from hpclaunch.resolve import spec_of
+from tests.builders import HOUR, a_case, a_context, a_job, a_site, bundled_site, origin_of, planned, refused
 
 ANY = Defaults(node_type="gpu", walltime=HOUR)
 
@@ -81,6 +82,27 @@ def test_one_that_is_only_for_those_who_ask_is_never_chosen_and_taken_when_named
     assert spec.partition == "usual"
     assert declined(spec) == {"preempt": "only if named (may be preempted)", "quiet": "only if named"}
     assert origin_of(planned(choosing(partitions), partition="preempt"), "partition") == ("preempt", "--partition")
+
+
+def test_for_a_shell_one_for_interactive_work_comes_first_if_it_accepts_the_request() -> None:
+    partitions = {
+        "usual": Limits(charge_factor=0.1),
+        "talk": Limits(only_if_asked=True, interactive=True, max_nodes=2),
+        "quiet": Limits(only_if_asked=True),
+    }
+    case = replace(a_case(choosing(partitions), nodes=2), interactive=True)
+    spec = spec_of(case)
+    assert spec.partition == "talk"
+    assert declined(spec) == {"usual": "talk is for interactive work", "quiet": "talk is for interactive work"}
+    assert spec_of(replace(case, request=replace(case.request, nodes=3))).partition == "usual"
+    assert spec_of(replace(case, request=replace(case.request, partition="quiet"))).partition == "quiet"
+    assert spec_of(replace(case, interactive=False)).partition == "usual"
+
+
+def test_for_a_shell_an_interactive_one_is_taken_also_where_the_site_prefers_none() -> None:
+    site = a_site(defaults=ANY, qos={"talk": Limits(only_if_asked=True, interactive=True)})
+    case = replace(a_case(site), interactive=True)
+    assert (spec_of(case).qos, spec_of(replace(case, interactive=False)).qos) == ("talk", "")
 
 
 def test_nothing_is_declined_where_a_person_chose() -> None:

@@ -7,8 +7,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from hpclaunch.core.allocation import Allocation
 from hpclaunch.core.errors import Fault, SchedulerError
-from hpclaunch.core.spec import JobSpec
+from hpclaunch.core.spec import JobSpec, Layout
 from hpclaunch.runs import Run
 from hpclaunch.schedulers import ClusterIdentity, Estimate, Search, Status
 
@@ -114,6 +115,21 @@ def unwell(nodes: str, since: float | None = None) -> dict[str, str]:
 def overriding(environment: Mapping[str, str]) -> list[str]:
     """Return nothing: qsub takes no options from variables that would override a script's."""
     return []
+
+
+def allocation(environment: Mapping[str, str]) -> None:
+    """Return None: hpclaunch starts nothing inside a job of PBS here."""
+    return
+
+
+def variables_in(allocation: Allocation, layout: Layout, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables unchanged."""
+    return dict(environment)
+
+
+def shell_command(spec: JobSpec, shell: Sequence[str]) -> tuple[str, ...]:
+    """Return nothing: hpclaunch opens no shell with PBS here."""
+    return ()
 
 
 def past_jobs(days: int) -> list[Past]:

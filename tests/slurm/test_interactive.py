@@ -1,0 +1,190 @@
+"""``shell`` and ``submit --here`` on a real cluster and a real terminal: whatever ends them, nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.slurm.desk import HPCLAUNCH, Desk, until
+
+pytestmark = pytest.mark.timeout(300)
+OPEN = "shell --nodes 2 --tasks-per-node 2 --gpus-per-node 2 --walltime 10m"
+TELLS = (
+    "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], os.uname().nodename, flush=True)\n"
+)
+WAITS = """
+import os, signal, sys, time
+def note(number, frame):
+    print("rank", os.environ["RANK"], "got", signal.Signals(number).name, flush=True)
+    sys.exit(9)
+signal.signal(signal.SIGTERM, note)
+print("rank", os.environ["RANK"], "is ready", flush=True)
+time.sleep(600)
+"""
+
+
+class Terminal:
+    """A shell at a terminal of its own; ``seen`` is what stood on it. Leaving it hangs up."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.seen = ""
+        self.process, self._keyboard = pty.fork()
+        if self.process == 0:
+            os.chdir(desk.folder)
+            os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], {**desk.shell(), "TERM": "dumb"})
+        self._is_left = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        """Read until the shell has ended, or this side leaves: nobody may wait in a read of what is to be closed."""
+        while not self._is_left:
+            if not select.select([self._keyboard], [], [], 0.1)[0]:
+                continue
+            try:
+                block = os.read(self._keyboard, 4096)
+            except OSError:
+                return
+            if not block:
+                return
+            self.seen += block.decode(errors="replace")
+
+    def type(self, text: str) -> None:
+        os.write(self._keyboard, text.encode())
+
+    def wait_for(self, form: str) -> re.Match[str]:
+        until(lambda: re.search(form, self.seen) is not None, f"{form!r} on the terminal, which shows:\n{self.seen}")
+        found = re.search(form, self.seen)
+        assert found
+        return found
+
+    def hang_up(self) -> None:
+        if not self._is_left:
+            self._is_left = True
+            self._reader.join()
+            os.close(self._keyboard)
+
+
+@pytest.fixture
+def terminal(desk: Desk) -> Iterator[Terminal]:
+    opened = Terminal(desk)
+    yield opened
+    opened.hang_up()
+    os.waitpid(opened.process, 0)
+
+
+def open_shell(desk: Desk, terminal: Terminal) -> str:
+    """Open a shell in an allocation, and return the job's ID."""
+    terminal.type(f"{HPCLAUNCH} {OPEN}\n")
+    job_id = terminal.wait_for(r"hpclaunch: this is job (\d+) on node\d")[1]
+    own = os.environ.get("PYTHONPATH")  # the code that is tested, where that is not the one that is installed
+    terminal.type(f"export PYTHONPATH={own}\n" if own else "true\n")
+    return job_id
+
+
+def start_waiting(desk: Desk, terminal: Terminal) -> dict[str, Any]:
+    """Start a run in the allocation whose four ranks wait; return its record."""
+    (desk.folder / "waits.py").write_text(WAITS)
+    terminal.seen = ""
+    terminal.type("hpclaunch submit ./waits.py --here --python /usr/bin/python3\n")
+    for rank in range(4):
+        terminal.wait_for(f"rank {rank} is ready")
+    (found, *_) = json.loads(desk.run("status", "--json").stdout)
+    assert found["state"] == "RUNNING"  # as seen from another host
+    return dict(found)
+
+
+def is_gone(desk: Desk, job_id: str) -> bool:
+    """Whether Slurm has no such job, and no process of this machine, which has all nodes, is of it."""
+    known = desk.slurm("squeue", "--noheader", "--format=%i").split()
+    return job_id not in known and not processes_with(f"SLURM_JOB_ID={job_id}")
+
+
+def processes_with(text: str) -> list[str]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if any(variable.startswith(text.encode()) for variable in variables):
+            found.append(folder.name)
+    return found
+
+
+def state_of(desk: Desk, run: dict[str, Any]) -> str:
+    (found,) = json.loads(desk.run("status", run["run"], "--json").stdout)
+    return str(found["state"])
+
+
+def test_a_shell_has_the_jobs_environment_runs_a_job_at_once_and_exit_leaves_nothing(
+    desk: Desk, terminal: Terminal
+) -> None:
+    (desk.folder / "tells.py").write_text(TELLS)
+    job_id = open_shell(desk, terminal)
+    terminal.type("echo world $HPCLAUNCH_WORLD_SIZE threads $OMP_NUM_THREADS on $HOSTNAME in $PWD.\n")
+    terminal.wait_for(rf"world 4 threads \d+ on node\d in {desk.folder}\.")
+    terminal.type("hpclaunch submit ./tells.py --here --python /usr/bin/python3; echo code $?.\n")
+    terminal.wait_for(r"code 0\.")
+    said = set(re.findall(r"rank (\d) of 4 (node\d)", terminal.seen))
+    assert {rank for rank, _ in said} == {"0", "1", "2", "3"} and len({node for _, node in said}) == 2
+    (run, *_) = json.loads(desk.run("status", "--json").stdout)
+    assert (run["state"], run["allocation"]) == ("COMPLETED", job_id)
+    terminal.type("exit\n")
+    until(lambda: is_gone(desk, job_id), f"the end of {job_id}")
+    terminal.type("echo still here.\n")
+    terminal.wait_for(r"still here\.\r\n")
+
+
+def test_ctrl_c_ends_the_ranks_of_a_run_and_neither_the_shell_nor_the_allocation(
+    desk: Desk, terminal: Terminal
+) -> None:
+    job_id = open_shell(desk, terminal)
+    run = start_waiting(desk, terminal)
+    terminal.type("\x03")
+    for rank in range(4):
+        terminal.wait_for(f"rank {rank} got SIGTERM")
+    terminal.type("echo code $?.\n")
+    terminal.wait_for(r"code 130\.")
+    assert state_of(desk, run) == "CANCELLED"
+    assert not processes_with(f"HPCLAUNCH_EXIT_FILE={run['run_dir']}/")
+    assert desk.slurm("squeue", "--noheader", f"--jobs={job_id}", "--format=%T").strip() == "RUNNING"
+    assert desk.slurm("squeue", "--noheader", "--steps", f"--jobs={job_id}", "--format=%i").count(f"{job_id}.0") == 0
+
+    again = start_waiting(desk, terminal)
+    cancelled = desk.run("cancel", again["run"])  # from another host
+    assert (cancelled.returncode, "CANCELLED" in cancelled.stdout) == (0, True), cancelled.stderr
+    assert desk.slurm("squeue", "--noheader", f"--jobs={job_id}", "--format=%T").strip() == "RUNNING"
+    terminal.type("exit\n")
+    until(lambda: is_gone(desk, job_id), f"the end of {job_id}")
+
+
+def test_a_lost_terminal_ends_the_run_the_shell_and_the_allocation(desk: Desk, terminal: Terminal) -> None:
+    job_id = open_shell(desk, terminal)
+    run = start_waiting(desk, terminal)
+    terminal.hang_up()
+    until(lambda: is_gone(desk, job_id), f"the end of {job_id}")
+    assert not processes_with(f"HPCLAUNCH_EXIT_FILE={run['run_dir']}/")
+    # Slurm asks the ranks to end, or kills all processes at once: whichever of salloc and srun hears of it first.
+    until(lambda: state_of(desk, run) == "CANCELLED", "the end of the run in its record")
+
+
+@pytest.mark.parametrize("way", ["Ctrl-C", "a lost terminal"])
+def test_a_shell_that_still_waits_for_its_nodes_leaves_no_job(desk: Desk, terminal: Terminal, way: str) -> None:
+    terminal.type(f"{HPCLAUNCH} {OPEN} --sbatch=--begin=now+1hour\n")
+    job_id = terminal.wait_for(r"job allocation (\d+)")[1]
+    assert job_id in desk.slurm("squeue", "--noheader", "--format=%i").split()
+    if way == "Ctrl-C":
+        terminal.type("\x03")
+    else:
+        terminal.hang_up()
+    until(lambda: is_gone(desk, job_id), f"the end of {job_id}")
