@@ -81,10 +81,13 @@ def require_permission(found: Sequence[Run]) -> None:
 def require_own_site(run: Run) -> None:
     """Raise Refused if the run's script must not be given to the scheduler of this machine: it is another site's.
 
-    Without the cluster of an earlier start, or with another controller, the site of this machine decides, if known.
+    Without the cluster of an earlier start, or with another controller, the site of this machine decides, if known. A
+    run without a queue that began on this host may begin here again, also on a machine that belongs to a cluster.
     """
     require_permission([run])
     if run.cluster and not controller_differs(run):
+        return
+    if not scheduler_row(run.scheduler).has_queue and run.host == os.uname().nodename:
         return
     here = _known_site()
     if here == run.site or not (here or run.cluster):

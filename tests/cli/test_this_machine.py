@@ -202,3 +202,16 @@ def test_without_a_terminal_what_was_typed_holds_with_a_warning(desk: Desk) -> N
     assert done.code == 0, done.err
     assert "looks like a head node: it has qsub (PBS or Grid Engine); the run starts on it" in done.err
     assert len(list(Path(desk.project, "runs").iterdir())) == 1
+
+
+def test_a_run_that_was_started_here_by_name_is_continued_here_though_the_machine_is_of_a_cluster(lab: Desk) -> None:
+    (lab.root / "slurm.conf").write_text("ClusterName=perlmutter\n")
+    lab.write("train.py", "raise SystemExit(3)\n")
+    done = lab.type("submit", "./train.py", "--site", "local", "--nodes", "1", "--tasks-per-node", "1", "--wait")
+    assert "FAILED (exit code 3:0)" in done.err
+    (run,) = (lab.project / "runs").iterdir()
+    lab.write("train.py", "print('trained')\n")
+    again = lab.type("resume", run.name, "--wait")
+    assert "belongs to" not in again.err
+    assert "FAILED (exit code 3:0)" in again.err  # it has the code that it took along
+    assert not [call for call in calls(lab) if call.startswith("sbatch")]

@@ -43,6 +43,7 @@ esac
 CODES = {"0": "0", "7": "7", "137": "137", "SEGV": "139"}
 DDP = """
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -59,7 +60,9 @@ for _ in range(3):
 weights = [torch.zeros(1, 4) for _ in range(dist.get_world_size())]
 dist.all_gather(weights, model.module.weight.data)
 assert all(torch.equal(one, weights[0]) for one in weights)
-print("ddp rank", dist.get_rank(), "of", dist.get_world_size(), "local", os.environ["LOCAL_RANK"], flush=True)
+# One write each, as the ranks of torchrun share a pipe.
+sys.stdout.write(f"ddp rank {dist.get_rank()} of {dist.get_world_size()} local {os.environ['LOCAL_RANK']}\\n")
+sys.stdout.flush()
 dist.barrier()
 """
 JAX = """
@@ -69,13 +72,14 @@ from jax.experimental.multihost_utils import process_allgather
 
 jax.distributed.initialize()
 ranks = process_allgather(np.array([jax.process_index()]))
-print("jax process", jax.process_index(), "of", jax.process_count(), "sum", int(ranks.sum()), flush=True)
+print(f"jax process {jax.process_index()} of {jax.process_count()} sum {int(ranks.sum())}\\n", end="", flush=True)
 """
 MPI = """
 from mpi4py import MPI
 
 world = MPI.COMM_WORLD
-print("mpi rank", world.Get_rank(), "of", world.Get_size(), "sum", world.allreduce(world.Get_rank()), flush=True)
+total = world.allreduce(world.Get_rank())
+print(f"mpi rank {world.Get_rank()} of {world.Get_size()} sum {total}\\n", end="", flush=True)
 """
 
 
