@@ -205,7 +205,7 @@ def test_without_a_terminal_what_was_typed_holds_with_a_warning(desk: Desk) -> N
 
 
 def test_a_run_that_was_started_here_by_name_is_continued_here_though_the_machine_is_of_a_cluster(lab: Desk) -> None:
-    (lab.root / "slurm.conf").write_text("ClusterName=perlmutter\n")
+    lab.write("site_configs/lab.yaml", OWN + "detect: {cluster_name: lab}\n")
     lab.write("train.py", "raise SystemExit(3)\n")
     done = lab.type("submit", "./train.py", "--site", "local", "--nodes", "1", "--tasks-per-node", "1", "--wait")
     assert "FAILED (exit code 3:0)" in done.err
