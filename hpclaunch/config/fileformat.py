@@ -109,6 +109,10 @@ ScalarLine = Annotated[str, Before(_scalar), _ONE_LINE]
 """Text or a number that fits on one line of a script."""
 VariableName = Annotated[str, Matching(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "letters, digits and _, no digit first")]
 """A name that a shell can export."""
+TypeName = Annotated[
+    str, Matching(re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*"), "letters, digits and _ . + -, a letter or digit first")
+]
+"""A name that can be a folder of measurements, and part of ``--node-type A:1,B:4``."""
 LauncherName = Annotated[str, OneOf(names=tuple(LAUNCHERS))]
 FrameworkName = Annotated[str, OneOf(names=FRAMEWORKS)]
 SchedulerName = Annotated[str, OneOf(names=tuple(SCHEDULERS))]

@@ -23,6 +23,7 @@ from hpclaunch.config.fileformat import (
     RuntimeName,
     ScalarLine,
     SchedulerName,
+    TypeName,
     VariableName,
     Walltime,
     read,
@@ -291,7 +292,7 @@ class Site:
             row="script",
         ),
     )
-    node_types: Annotated[dict[Line, NodeType], AtLeast(1)] = field(metadata=shown(section="Node types"))
+    node_types: Annotated[dict[TypeName, NodeType], AtLeast(1)] = field(metadata=shown(section="Node types"))
     partitions: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="Partitions"))
     qos: dict[Line, Limits] = field(default_factory=dict, metadata=shown(section="QOS"))
     charging: Charging | None = field(default=None, metadata=shown(section="Charging") | ALWAYS_USED)

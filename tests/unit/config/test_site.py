@@ -116,6 +116,8 @@ def test_a_small_site_file_is_enough(tmp_path: Path) -> None:
         ("title: mine", 'title: mine\nqos: {"a\\ntouch x": {}}', "is not allowed here"),
         ("{title: one,", '{title: one, whole_node: {variables: {A: "1\\nEND_OF_RANK"}},', "is not allowed here"),
         ("gpu: {", '"g\\ntouch x": {title: t}\n  gpu: {', "is not allowed here"),
+        ("gpu: {", "../../x: {title: t}\n  gpu: {", "allowed: letters, digits and _ . + -, a letter or digit first"),
+        ("gpu: {", '"a:1,b": {title: t}\n  gpu: {', "is not allowed here"),
     ],
 )
 def test_a_fault_names_file_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
