@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hpclaunch import runs
 from tests.cli.conftest import PATIENCE, Desk, wait_for
 
 HERE = os.uname().nodename
@@ -56,6 +57,7 @@ def the_run(desk: Desk) -> Path:
 
 
 def record(desk: Desk) -> dict[str, Any]:
+    """The record's file; a state that another process reported later is a line of the run's history."""
     return dict(json.loads((the_run(desk) / "run.json").read_text()))
 
 
@@ -125,7 +127,7 @@ def test_a_signal_ends_the_ranks_and_the_run_is_cancelled(held: Desk, number: si
     process.send_signal(number)
     assert ended(process) == code
     wait_for(lambda: not lives(rank), "the end of the rank")
-    assert record(held)["state"] == "CANCELLED"
+    assert runs.load(the_run(held)).state == "CANCELLED"
     assert "CANCELLED" in held.type("status").out
     assert not (held.spool / "scancel.args").exists()
 
@@ -135,7 +137,7 @@ def test_cancelling_from_another_shell_ends_the_run_and_not_the_allocation(held:
     done = held.type("cancel", the_run(held).name)
     assert (done.code, "CANCELLED" in done.out) == (0, True), done.err
     assert ended(process) == 137  # the script's
-    assert record(held)["state"] == "CANCELLED"
+    assert runs.load(the_run(held)).state == "CANCELLED"
     assert not (held.spool / "scancel.args").exists()
 
 
@@ -146,7 +148,7 @@ def test_a_request_of_another_host_ends_the_run(held: Desk) -> None:
     wait_for(lambda: record(held)["job_id"], "the record")
     (the_run(held) / "cancelled" / f"{record(held)['job_id']}.asked").touch()
     assert ended(process) == 143
-    assert record(held)["state"] == "CANCELLED"
+    assert runs.load(the_run(held)).state == "CANCELLED"
 
 
 def test_a_run_that_was_killed_with_all_around_it_does_not_say_running_for_ever(held: Desk) -> None:
