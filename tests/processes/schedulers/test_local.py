@@ -79,8 +79,12 @@ def starts() -> Iterator[Starts]:
 
     def begin(*words: str, **variables: str) -> subprocess.Popen[bytes]:
         command = ["bash", "-c", "while :; do sleep 0.1; done", *words]
-        made.append(subprocess.Popen(command, env={"PATH": os.environ["PATH"], **variables}))
-        return made[-1]
+        process = subprocess.Popen(command, env={"PATH": os.environ["PATH"], **variables})
+        made.append(process)
+        # Popen returns when the kernel begins to exchange the program; the variables are there a moment later.
+        while b"PATH=" not in Path(f"/proc/{process.pid}/environ").read_bytes():
+            time.sleep(0.01)
+        return process
 
     yield begin
     for process in made:
