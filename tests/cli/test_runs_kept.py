@@ -264,6 +264,16 @@ def test_retry_keeps_what_the_script_excludes_itself(cluster: Desk) -> None:
     assert "#SBATCH --exclude=node9\n" not in (cluster.spool / "script").read_text()
 
 
+def test_retry_does_not_exclude_a_node_that_the_job_requires(cluster: Desk) -> None:
+    """Slurm would refuse the job."""
+    submit(cluster, 1, "--sbatch=--nodelist=node[3-4]")
+    ended(cluster, j1="NODE_FAIL|1:0|node3")
+    done = cluster.type("retry", "1")
+    assert done.code == 0, done.err
+    assert "; node3 cannot be avoided: --nodelist names it" in done.err
+    assert "--exclude" not in (cluster.spool / "script").read_text()
+
+
 def test_cancel_takes_several_with_one_call_and_all_only_when_sure(cluster: Desk) -> None:
     submit(cluster, 1), submit(cluster, 2)
     cluster.fake("squeue", out="1|RUNNING|None|\n2|PENDING|None|\n")
