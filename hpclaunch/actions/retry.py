@@ -43,9 +43,10 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     decision = decide(ending_of(run))
     if not decision.again:
         raise _retry_refusal(run, decision.reason)
-    evidence, required = _divide_by_need(decision.exclude, run)
+    script = script_of(run)
+    evidence, required = _divide_by_need(decision.exclude, run, script)
     excluded, because = _nodes_to_exclude(evidence, run)
-    text = for_another_start(run, script_of(run), excluded)
+    text = for_another_start(run, script, excluded)
     _, walltime = submission_options(run)
     tell(f"{run.label}: {decision.reason}; starting it again" + _exclusion_words(excluded, evidence) + required)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
@@ -90,7 +91,7 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
         reasons = [decision.reason for decision in decisions.values()]
         raise _retry_refusal(run, reasons[0] if reasons else "none of its runs has failed")
     evidence = {node: why for decision in again.values() for node, why in decision.exclude.items()}
-    evidence, required = _divide_by_need(evidence, run)
+    evidence, required = _divide_by_need(evidence, run, script_of(runs.whole_of(run)))
     excluded, because = _nodes_to_exclude(evidence, run)
     subject = run.label if is_single else f"{count(len(again), 'run')} of {run.label}"
     reason = ", ".join(dict.fromkeys(decision.reason for decision in again.values()))
@@ -98,13 +99,12 @@ def retry_in_array(run: Run, tell: Callable[[str], None]) -> Run:
     return start_in_array(run, list(again), excluded, because)
 
 
-def _divide_by_need(evidence: Mapping[str, str], run: Run) -> tuple[dict[str, str], str]:
+def _divide_by_need(evidence: Mapping[str, str], run: Run, script: str) -> tuple[dict[str, str], str]:
     """Return the evidence against nodes that the job can do without, and words for the others.
 
     Slurm refuses a job that excludes a node of its own --nodelist ("Invalid node name specified", seen with 22.05).
     """
-    directives, _ = submission_options(run)
-    required = [node for node in names_in(directives.get("nodelist", "")) if node in evidence]
+    required = [node for node in names_in(scheduler_row(run.scheduler).required_in(script)) if node in evidence]
     words = f"; {', '.join(required)} cannot be avoided: --nodelist names it" if required else ""
     return {node: why for node, why in evidence.items() if node not in required}, words
 

@@ -55,6 +55,8 @@ class SchedulerRow:
     """The directive between the components of a heterogeneous job; empty if all nodes of a job are of one type."""
     exclude_option: str = ""
     """The option that excludes nodes from a job, with ``{}`` for their list; empty if there is none."""
+    require_option: str = ""
+    """The option that names nodes which a job must have, with ``{}`` for their list; empty if there is none."""
     wait_option: str = ""
     """The option with which a job waits for others, with ``{}`` for ``wait_ok`` and ``wait_any``; empty if there is
     none."""
@@ -115,9 +117,16 @@ class SchedulerRow:
 
     def waits_in(self, text: str) -> str:
         """Return what the job of a script waits for, as its directive says; empty if it waits for nothing."""
-        begin = self.directive.format(self.wait_option.format(""))
+        return self._value_in(text, self.wait_option)
+
+    def required_in(self, text: str) -> str:
+        """Return the nodes that the job of a script must have, as its directive names them; empty if it names none."""
+        return self._value_in(text, self.require_option)
+
+    def _value_in(self, text: str, option: str) -> str:
+        begin = self.directive.format(option.format(""))
         found = (line.removeprefix(begin) for line in text.split("\n") if line.startswith(begin))
-        return next(found, "") if self.wait_option else ""
+        return next(found, "") if option else ""
 
     def without_waiting(self, text: str) -> str:
         """Return a script without the directive with which its job waits for others."""
@@ -167,6 +176,7 @@ SCHEDULERS: dict[str, SchedulerRow] = {
         array_option="--array={}",
         component_directive="hetjob",
         exclude_option="--exclude={}",
+        require_option="--nodelist={}",
         wait_option="--dependency={}",
         wait_ok="afterok:{}",
         wait_any="afterany:{}",
