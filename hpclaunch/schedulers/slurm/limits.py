@@ -70,8 +70,10 @@ def longest_walltime(partition: str) -> int | None:
     """
     if down_controllers():
         return None
-    text = _ask_all(_PARTITIONS)[0]
-    keep_answer("partitions", text)  # objections() asks next
+    text = recent_answer("partitions")
+    if text is None:
+        text = _ask_all(_PARTITIONS)[0]
+        keep_answer("partitions", text)  # for objections(), and for the script's second reading in retry
     known = {one["PartitionName"]: one for one in _partitions(text)}
     names = [name for name in _names(partition, known) if name in known]
     longest = [limits_of(known[name]).max_walltime for name in names]
