@@ -13,10 +13,11 @@ walltime=0         # seconds after which the script ends its ranks, if no schedu
 signal_by=         # a function that signals the ranks instead, if the launcher would not pass the signal on
 asked=             # when the first signal came, in seconds since the script began
 lead_ends=         # until when to repeat a failed call of the scheduler, in such seconds; empty: for a minute
-stepped=           # the signal that the launcher's step got last
+stepped=no         # whether srun's step got SIGTERM
 has_master=no      # whether MASTER_ADDR and MASTER_PORT are those of this start
 copies=()          # what is broadcast: pairs of a path, and of its copy on every node
-unset HPCLAUNCH_BROADCAST # that of a job in which this one was submitted
+# Those of a job in which this one was submitted, where the submitting shell's variables reach a job.
+unset HPCLAUNCH_ARRAY_DIR HPCLAUNCH_BROADCAST HPCLAUNCH_COMPONENT HPCLAUNCH_SIGNAL HPCLAUNCH_SWEPT HPCLAUNCH_WORKERS
 
 # --- Messages and checks
 
@@ -217,7 +218,11 @@ rank_program() { # print the text that the shell of every rank runs
   in_copies "$(declare -f rank)"
   echo
   declare -f run_rank set_rank set_rank_of_component rank_log end_rank_log own_words mark_rank leave_copies
-  [ ${#copies[@]} -eq 0 ] || declare -p HPCLAUNCH_BROADCAST
+  if [ ${#copies[@]} -gt 0 ]; then
+    declare -p HPCLAUNCH_BROADCAST
+  else
+    echo 'unset HPCLAUNCH_BROADCAST' # a rank that is being ended removes this folder: never one that was not made here
+  fi
   [ "$signal_to" != ranks ] || echo mark_rank
   echo run_rank
 }
@@ -233,8 +238,10 @@ run_rank() { # run the rank; the first rank to fail writes its exit code, and ra
   [ "${HPCLAUNCH_WORLD_SIZE:-1}" -gt 1 ] || set_rank 1 0 # of several, the function rank says it
   rank
   code=$?
-  # Any Python exception gives 1, also one that the end of another rank causes: let that rank write its code first.
-  [ "$code" -ne 1 ] || [ "${HPCLAUNCH_WORLD_SIZE:-1}" -eq 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] || sleep 3
+  # The end of another rank may cause an exception of Python (1), or the end of Open MPI 5 (14, MPI_ERR_UNKNOWN): let
+  # that rank write its code first.
+  [[ "$code" != 1 && "$code" != 14 ]] || [ "${HPCLAUNCH_WORLD_SIZE:-1}" -eq 1 ] || [ -e "$HPCLAUNCH_EXIT_FILE" ] ||
+    sleep 3
   if [ "$code" -ne 0 ]; then
     (set -o noclobber && printf '%s\n' "$code" > "$HPCLAUNCH_EXIT_FILE") 2> /dev/null
   elif [ "${number:-0}" = 0 ]; then # without numbers any rank does it
@@ -300,7 +307,7 @@ broadcast() { # broadcast required|optional FOLDER [ENVIRONMENT|IMAGE]: copy it,
   local place="$2/hpclaunch-$UID-$start" problem='' base='' files=() size=0 began=$SECONDS text=''
   copies=()
   if has_safe_owner "$2" && pack_copies "${3-}" "$place" && has_room "$2" && send_copies "$place"; then
-    text="${copies[0]}${copies[2]:+ and ${copies[2]}}, $(in_megabytes "$size"), copied to $place on every node"
+    text+=", $(in_megabytes "$size"), copied to $place on every node"
     use_copies "$place"
     printf '%s\n' "$text in $((SECONDS - began)) s" > "$attempt/broadcast"
     say "$text in $((SECONDS - began)) s"
@@ -325,8 +332,8 @@ has_safe_owner() { # is this a folder in which no other user can change what is 
   [[ "$owner" == 0 || "$owner" == "$UID" ]] && ((!(8#$mode & 8#22) || (8#$mode & 8#1000)))
 }
 
-pack_copies() { # pack_copies ENVIRONMENT|IMAGE PLACE: set copies, files (what to send, each with its path on the nodes)
-  # and their size
+pack_copies() { # pack_copies ENVIRONMENT|IMAGE PLACE: set copies, files (what to send, each with its path on the nodes),
+  # their size, and the text that names the originals
   local code="${HPCLAUNCH_ARRAY_DIR:-$HPCLAUNCH_RUN_DIR}/code" file
   if [ -f "$1" ]; then
     files+=("$1" "$2.image")
@@ -348,6 +355,16 @@ pack_copies() { # pack_copies ENVIRONMENT|IMAGE PLACE: set copies, files (what t
   [ ${#files[@]} -gt 0 ] || return
   for ((file = 0; file < ${#files[@]}; file += 2)); do
     size=$((size + $(stat --dereference --format=%s "${files[file]}")))
+  done
+  text="${copies[0]}${copies[2]:+ and ${copies[2]}}"
+  [ "${copies[1]}" != "$2/env" ] || add_other_paths "$1" "$2/env"
+}
+
+add_other_paths() { # add_other_paths ENVIRONMENT COPY: add pairs to copies for other paths of the same folder. A venv's
+  # activate and programs name the path at which it was made, and a home folder often has two.
+  local path
+  for path in "${VIRTUAL_ENV-}" "${CONDA_PREFIX-}" "$(readlink --canonicalize "$1")"; do
+    [ "$path" = "$1" ] || [ ! "$path" -ef "$1" ] || copies+=("$path" "$2")
   done
 }
 
@@ -433,7 +450,7 @@ send_copies() { # send_copies PLACE: send the files to all nodes, and unpack the
   rm -f "$attempt/code.tar"
   problem="the copies were not unpacked on all nodes (see the lines above)"
   "${scheduler}_on_nodes" bash -c "$(declare -f unpack_copies remove_old relocate link_base processes_with)
-unpack_copies \"\$@\"" hpclaunch "$1" "${copies[@]:0:2}" "$base" || { remove_copies "$1" && return 1; }
+unpack_copies \"\$@\"" hpclaunch "$1" "$base" "${copies[@]}" || { remove_copies "$1" && return 1; }
 }
 
 remove_copies() { # remove_copies PLACE: remove the copies from all nodes
@@ -441,18 +458,18 @@ remove_copies() { # remove_copies PLACE: remove the copies from all nodes
   return 0
 }
 
-unpack_copies() { # unpack_copies PLACE FROM TO BASE: what each node does with the files that it got
+unpack_copies() { # unpack_copies PLACE BASE FROM TO [FROM TO]...: what each node does with the files that it got
   local name
   umask 077
   remove_old "${1%/*}"
   mkdir "$1" || return
-  [ ! -e "$1.image" ] || mv "$1.image" "$3" || return
+  [ ! -e "$1.image" ] || mv "$1.image" "$4" || return
   for name in env code; do
     [ -e "$1.$name.tar" ] || continue
     mkdir "$1/$name" && tar --extract --file="$1.$name.tar" --directory="$1/$name" || return
     rm -f "$1.$name.tar"
   done
-  [ ! -d "$1/env" ] || relocate "$2" "$1/env" "$4"
+  [ ! -d "$1/env" ] || relocate "$1/env" "${@:2}"
 }
 
 remove_old() { # remove what earlier jobs of this user, which were killed, have left in this folder
@@ -463,14 +480,20 @@ remove_old() { # remove what earlier jobs of this user, which were killed, have 
     done
 }
 
-relocate() { # relocate FROM TO BASE: let the programs of an environment's copy start the Python of the copy
-  local file text
-  while IFS= read -r -d '' file; do
-    IFS= read -r -d '' text < "$file"
-    text=${text//"$1/bin/"/$2/bin/}
-    [ -L "$file" ] || printf '%s' "$text" > "$file"
-  done < <(grep --files-with-matches --null --no-messages -I --fixed-strings "$1/bin/" "$2"/bin/*)
-  [ -z "$3" ] || link_base "$2" "${3%%$'\n'*}" "${3#*$'\n'}"
+relocate() { # relocate COPY BASE FROM TO [FROM TO]...: let the programs of an environment's copy start the Python of
+  # the copy
+  local copy=$1 base=$2 file text
+  shift 2
+  while [ $# -gt 0 ]; do
+    while IFS= read -r -d '' file; do
+      IFS= read -r -d '' text < "$file"
+      text=${text//"$1/bin/"/$copy/bin/}
+      [ -L "$file" ] || printf '%s' "$text" > "$file"
+    done < <([ "$2" != "$copy" ] ||
+      grep --files-with-matches --null --no-messages -I --fixed-strings "$1/bin/" "$copy"/bin/*)
+    shift 2
+  done
+  [ -z "$base" ] || link_base "$copy" "${base%%$'\n'*}" "${base#*$'\n'}"
 }
 
 link_base() { # link_base COPY LIBRARY PROGRAM: let a venv's copy use the copy of the standard library
@@ -730,9 +753,9 @@ start_again() { # start_again saved|preempted: restart the job, unless it was ca
 
 slurm_job() {
   restart=${SLURM_RESTART_COUNT:-0}
+  [ -z "${SLURM_JOB_ID-}" ] || signal_by=signal_step
   if [ -n "${HPCLAUNCH_ALLOCATION-}" ]; then # hpclaunch submit --here: the allocation may have other runs as well
     job=by-hand-$$
-    signal_by=signal_step
     unset HPCLAUNCH_ALLOCATION
   elif [ -n "${HPCLAUNCH_ARRAY_DIR-}" ]; then # not SLURM_JOB_ID: for one of the runs that is the ID of the whole array
     job="${SLURM_ARRAY_JOB_ID-}_${SLURM_ARRAY_TASK_ID-}"
@@ -781,12 +804,15 @@ slurm_finish() { # Slurm itself ends all processes of a job, but those of a run 
   [[ "$job" != by-hand-* ]] || local_finish
 }
 
-signal_step() { # signal_step SIGNAL: signal the tasks of the launcher's step; false if it has none, or the second time.
-  # srun does not pass SIGTERM on: it kills the tasks.
-  local step
-  step=$(scontrol --oneliner show step "$SLURM_JOB_ID" 2> /dev/null |
-    sed -n "s/^StepId=\([^ ]*\) .* SrunHost:Pid=[^ ]*:$launcher .*/\1/p")
-  [ -n "$step" ] && [ "$1" != "$stepped" ] && stepped=$1 && scancel --signal="$1" "$step" 2> /dev/null
+signal_step() { # signal_step SIGNAL: send SIGTERM to the tasks of srun's step; false for another signal or launcher, or
+  # the second time. srun passes other signals on, but at SIGTERM it kills the tasks.
+  local jobs=("${!SLURM_JOB_ID_HET_GROUP_@}") name steps
+  [ "$1" = TERM ] && [ "$stepped" = no ] && [ "$(text_of "/proc/$launcher/comm")" = srun ] || return
+  [ ${#jobs[@]} -gt 0 ] || jobs=(SLURM_JOB_ID)
+  mapfile -t steps < <(for name in "${jobs[@]}"; do # each component of a heterogeneous job has a step of its own
+    scontrol --oneliner show step "${!name}" 2> /dev/null
+  done | sed -n "s/^StepId=\([^ ]*\) .* SrunHost:Pid=[^ ]*:$launcher\( .*\)\{0,1\}$/\1/p")
+  [ ${#steps[@]} -gt 0 ] && stepped=yes && scancel --signal=TERM "${steps[@]}" 2> /dev/null
 }
 
 slurm_send() { # no --force: sbcast then writes over no file that another user has made

@@ -17,6 +17,7 @@ from hpclaunch.core.spec import digits_of
 from hpclaunch.core.units import count
 from hpclaunch.runs import Run
 from hpclaunch.runs.array_parts import ArrayPart, divide
+from hpclaunch.runs.recorded_layout import options_of, walltime_of
 from hpclaunch.schedulers import scheduler_of
 
 if TYPE_CHECKING:
@@ -61,11 +62,9 @@ def submit_array(array: Run, text: str, indices: Sequence[int], **news: Unpack[R
 def _walltime_and_limit(array: Run) -> tuple[int, int]:
     """Return the walltime in seconds, and how many runs may run at a time (0: no limit), as the script has them."""
     spec = array.spec()
-    walltime, pairs = spec.get("walltime", 0), spec.get("directives", [])
-    valid = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
-    limit = "".join(str(value).partition("%")[2] for name, value in valid if name == "array")
+    limit = options_of(spec).get("array", "").partition("%")[2]
     is_number = limit.isascii() and limit.isdigit() and len(limit) < 10
-    return walltime if isinstance(walltime, int) else 0, int(limit) if is_number else 0
+    return walltime_of(spec), int(limit) if is_number else 0
 
 
 def _busy_jobs(array: Run) -> list[str]:

@@ -64,7 +64,7 @@ def hand_over(
         what = f"interrupted while {run.label} was being submitted: it may be queued"
         raise Interrupted(Fault(what=what, next=next_step)) from None
     try:
-        if _decide(lease, started, job_id) != job_id:
+        if _decide(lease, started, job_id) != job_id and not _belongs_to_a_start(started, job_id):
             _cancel_second(started, job_id)
         return _record_job(started, job_id)
     except KeyboardInterrupt:
@@ -135,6 +135,15 @@ def _decide(lease: Lease, started: Run, job_id: str) -> str:
         if taken:  # else another process has taken the next lease at this moment
             outcome = leases.end(taken, job_id)
     return outcome
+
+
+def _belongs_to_a_start(started: Run, job_id: str) -> bool:
+    """Whether the record has this job: of an array that is submitted in parts, a later part may have it."""
+    try:
+        current = runs.load(started.path)
+    except (OSError, NotFound):
+        return False
+    return job_id in (current.job_id, *current.earlier)
 
 
 def _cancel_second(started: Run, job_id: str) -> None:

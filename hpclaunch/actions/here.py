@@ -155,13 +155,14 @@ def _record_start(run: Run, process: int, allocation: Allocation) -> Run:
 
 @contextlib.contextmanager
 def _received_signals() -> Iterator[list[int]]:
-    """Collect the signals that would end this process, in the order in which they came."""
+    """Collect the signals that would end this process, in the order in which they came; nohup(1) keeps SIGHUP out."""
     received: list[int] = []
 
     def receive(number: int, frame: FrameType | None) -> None:
         received.append(number)
 
-    before = {number: signal.signal(number, receive) for number in _SIGNALS}
+    counted = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, receive) for number in counted}
     try:
         yield received
     finally:

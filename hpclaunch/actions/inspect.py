@@ -14,6 +14,7 @@ from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import OWN, JobSpec
 from hpclaunch.runs import Run
 from hpclaunch.runs.record import METRICS
+from hpclaunch.runs.recorded_layout import directives_of
 
 _STARTS = 1000
 _END_OF_METRICS = 2**20
@@ -115,14 +116,12 @@ def _spec_facts(spec: dict[str, Any], run: Run) -> dict[str, str]:
 
 def _directives(spec: dict[str, Any], run: Run) -> dict[str, str]:
     """Return the options of sbatch; what a damaged spec holds in their place is left out."""
-    directives = spec.get("directives", [])
-    pairs = directives if isinstance(directives, list) else []
     separator, component = scheduler_row(run.scheduler).component_directive, 0
     found: dict[str, str] = {}
-    for name, value in (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2):
+    for name, value in directives_of(spec):
         component += name == separator
         place = f" (component {component})" if component else ""
-        found[f"--{name}{place}"] = _as_text(value).replace(str(run.home), "RUN")
+        found[f"--{name}{place}"] = value.replace(str(run.home), "RUN")
     return found
 
 

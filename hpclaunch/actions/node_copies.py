@@ -18,10 +18,19 @@ _OTHER_ENVIRONMENTS = ("pkgs", "envs")
 """Folders of a conda installation that are not part of its base environment."""
 
 
+def copied(spec: JobSpec) -> list[str]:
+    """Return in words what is copied to the nodes: the environment or image, and the code."""
+    source = spec.broadcast.source if spec.broadcast and not not_copied(spec) else ""
+    return list(filter(None, [source, "" if spec.code.in_place else "the code"]))
+
+
 def copied_bytes(spec: JobSpec) -> int | None:
-    """Return the size of the environment or image that is copied to the nodes; None if there is none, or not here."""
+    """Return the size of the environment or image that is copied to the nodes; None if there is none, or not here.
+
+    A folder that is no environment is not looked through: it may be a home folder.
+    """
     source = spec.broadcast.source if spec.broadcast else ""
-    if not source or source == CONDA_PREFIX or not os.path.exists(source):
+    if not source or source == CONDA_PREFIX or not os.path.exists(source) or not_copied(spec):
         return None
     return _bytes_in(source)
 
@@ -56,9 +65,18 @@ def too_large(prepared: Prepared) -> list[Fault]:
     return [Fault(where=spec.broadcast.source, what=what, allowed=allowed, next="--no-broadcast")]
 
 
+def nothing_to_copy(spec: JobSpec) -> list[Fault]:
+    """Return why a broadcast that was asked for would stop the job: without code, only an environment could be sent."""
+    if not not_copied(spec) or not spec.code.in_place:
+        return []
+    next_step = "leave --broadcast out, or name an environment with --venv or --conda"
+    return [Fault(where="--broadcast", what="there is nothing to copy", next=next_step)]
+
+
 def not_copied(spec: JobSpec) -> str:
     """Return a notice if the folder to copy is here and is no environment; empty if all is well, or not known."""
     source = spec.broadcast.source if spec.broadcast else ""
     if not os.path.isdir(source) or any(Path(source, name).exists() for name in ("pyvenv.cfg", "conda-meta")):
         return ""
-    return f"{source} has no pyvenv.cfg and no conda-meta, so it is not broadcast: only the code is"
+    what = f"{source} has no pyvenv.cfg and no conda-meta, so it is not broadcast"
+    return what if spec.code.in_place else f"{what}: only the code is"

@@ -40,7 +40,6 @@ def _runs_of(system: System, request: Request) -> list[tuple[Run, bool]]:
 
 
 def _predecessor_of(run: Run, must_complete: bool, present: bool) -> Predecessor:
-    parts = runs.tasks_of(run) if run.tasks else [run]
     refusal, next_step = _refusal_of(run, present)
     return Predecessor(
         run=run.label,
@@ -48,7 +47,7 @@ def _predecessor_of(run: Run, must_complete: bool, present: bool) -> Predecessor
         site=run.site,
         state=run.state,
         jobs=() if run.final else tuple(job.job_id for job in runs.jobs_of(run)),
-        has_failed=any(part.final and part.state != "COMPLETED" for part in parts),
+        has_failed=runs.has_failed(run),
         refusal=refusal,
         next=next_step,
     )

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hpclaunch.actions.node_copies import not_copied, too_large
+from hpclaunch.actions.node_copies import not_copied, nothing_to_copy, too_large
 from hpclaunch.actions.programs import missing_program, missing_python, unseen_program
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.actions.this_machine import misplaced
@@ -75,7 +75,7 @@ def missing(prepared: Prepared) -> list[Fault]:
     """Return what the run needs and this machine lacks."""
     spec, case = prepared.spec, prepared.case
     found = [*missing_code(spec), *missing_program(case), *missing_python(case)]
-    found += too_large(prepared) if spec.broadcast and spec.broadcast.required else []
+    found += [*too_large(prepared), *nothing_to_copy(spec)] if spec.broadcast and spec.broadcast.required else []
     environment = case.context.environment
     if case.context.allocation:  # nothing is submitted
         return [*found, *_data(spec), *_secrets(spec, environment)]
@@ -135,6 +135,12 @@ def _data(spec: JobSpec) -> list[Fault]:
     need = spec.data
     if need is None or (need.folder and found_layout(need)):
         return []
+    if not need.layouts:
+        if os.path.exists(need.folder):
+            return []
+        return [
+            Fault(where=f"{need.folder} (from {need.origin})", what="does not exist", next="type another --data-dir")
+        ]
     fetch = f"hpclaunch data fetch {spec.name}{'' if need.address else ' --from PATH'}"
     fetch += ", or --data-dir FOLDER, or --synthetic to train on generated images"
     if not need.folder:

@@ -28,7 +28,7 @@ from hpclaunch.core.records import record
 from hpclaunch.core.scheduler_rows import scheduler_row
 from hpclaunch.core.spec import LIBRARY, Request
 from hpclaunch.runs import Run
-from hpclaunch.runs.recorded_layout import ranks_of
+from hpclaunch.runs.recorded_layout import ranks_of, walltime_of
 from hpclaunch.runs.request_file import read_request
 
 
@@ -64,9 +64,8 @@ def resume(system: System, run: Run, changes: Changes) -> tuple[Run, list[str]]:
             os.utime(run.script)  # the script counts its restarts from here
         except OSError as error:
             raise unwritable(run.script, error) from None
-        recorded = run.spec().get("walltime")
         text = for_another_start(run, text, run.excluded)
-        return hand_over(run, text, recorded if isinstance(recorded, int) else 0, earlier=earlier), []
+        return hand_over(run, text, walltime_of(run.spec()), earlier=earlier), []
     prepared, remarks = _prepare_resumed(system, run, changes)
     prepared = follow_live_limit(system, prepared)
     check(prepared)

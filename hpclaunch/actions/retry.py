@@ -20,7 +20,7 @@ from hpclaunch.runs import Run
 from hpclaunch.runs.logs import end_of_log
 from hpclaunch.runs.markers import last_start
 from hpclaunch.runs.node_lists import names_in
-from hpclaunch.runs.recorded_layout import further_layouts
+from hpclaunch.runs.recorded_layout import further_layouts, options_of, partitions_of, walltime_of
 from hpclaunch.runs.retry_policy import Ending, decide, merged
 from hpclaunch.schedulers import scheduler_of
 
@@ -47,10 +47,9 @@ def retry(run: Run, tell: Callable[[str], None]) -> Run:
     evidence, required = _divide_by_need(decision.exclude, run, script)
     excluded, because = _nodes_to_exclude(evidence, run)
     text = for_another_start(run, script, excluded)
-    _, walltime = submission_options(run)
     tell(f"{run.label}: {decision.reason}; starting it again" + _exclusion_words(excluded, evidence) + required)
     earlier = (*run.earlier, run.job_id) if run.job_id else run.earlier
-    return hand_over(run, text, walltime, earlier=earlier, excluded=excluded, excluded_because=because)
+    return hand_over(run, text, walltime_of(run.spec()), earlier=earlier, excluded=excluded, excluded_because=because)
 
 
 def _exclusion_words(excluded: str, evidence: Mapping[str, str]) -> str:
@@ -111,12 +110,11 @@ def _divide_by_need(evidence: Mapping[str, str], run: Run, script: str) -> tuple
 
 def _nodes_to_exclude(evidence: Mapping[str, str], run: Run) -> tuple[str, str]:
     """Return the nodes to exclude (of earlier starts or typed, and of this failure), and the evidence against them."""
-    directives, _ = submission_options(run)
-    array = runs.whole_of(run)
+    array, excluded = runs.whole_of(run), options_of(run.spec()).get("exclude", "")
     known = names_in(array.excluded)
     fresh = [f"{node}: {why}" for node, why in evidence.items() if node not in known]
     because = "; ".join([*([array.excluded_because] if array.excluded_because else []), *fresh])
-    return merged(array.excluded or directives.get("exclude", ""), [*evidence]), because
+    return merged(array.excluded or excluded, [*evidence]), because
 
 
 def start_in_array(run: Run, indices: Sequence[int], excluded: str, because: str) -> Run:
@@ -175,16 +173,19 @@ def _refuse_other_directory(run: Run) -> None:
         if not isinstance(made_in, str) or os.path.samefile(made_in, run.home):
             return
     what = f"this run was moved or copied from {made_in}, which its script still names"
-    anew = f"hpclaunch resume {run.label} --nodes N writes it again"
+    changed = "--walltime T" if further_layouts(run.spec()) else "--nodes N"
+    anew = f"hpclaunch resume {run.label} {changed} writes it again"
     code = f"a new run of its code: hpclaunch submit {shlex.quote(str(run.home / 'code'))}"
     next_step = code if run.tasks or run.index >= 0 else f"{anew}; or {code}"
     raise Refused(Fault(where=str(run.script), what=what, next=next_step))
 
 
 def _refuse_longer_walltime(run: Run) -> None:
-    """Raise Refused if the script's walltime is above the live limit: the job would wait for ever."""
-    directives, walltime = submission_options(run)
-    longest = scheduler_of(run.scheduler).longest_walltime(directives.get("partition", "")) if walltime else None
+    """Raise Refused if the script's walltime is above the live limit of a partition: the job would wait for ever."""
+    spec, scheduler = run.spec(), scheduler_of(run.scheduler)
+    walltime = walltime_of(spec)
+    limits = [scheduler.longest_walltime(name) for name in partitions_of(spec)] if walltime else []
+    longest = min((limit for limit in limits if limit is not None), default=None)
     if longest is None or walltime <= longest:
         return
     most, script = format_walltime(longest), format_walltime(walltime)
@@ -192,17 +193,6 @@ def _refuse_longer_walltime(run: Run) -> None:
     is_array = run.tasks or run.index >= 0
     next_step = f"hpclaunch {'submit' if is_array else f'resume {run.label}'} --walltime {most}"
     raise Refused(Fault(where=str(run.script), what=what, next=next_step))
-
-
-def submission_options(run: Run) -> tuple[dict[str, str], int]:
-    """Return the sbatch options of the run's script, and its walltime in seconds, from the run's spec."""
-    spec = run.spec()
-    pairs, walltime = spec.get("directives", []), spec.get("walltime", 0)
-    valid = [pair for pair in pairs if isinstance(pair, list) and len(pair) == 2] if isinstance(pairs, list) else []
-    options: dict[str, str] = {}
-    for name, value in valid:  # of a heterogeneous job those of its first component
-        options.setdefault(str(name), str(value))
-    return options, walltime if isinstance(walltime, int) else 0
 
 
 def ending_of(run: Run, unwell: Unwell | None = None) -> Ending:
@@ -236,6 +226,5 @@ def _tasks_per_node(run: Run) -> int:
     tasks = layout.get("tasks_per_node") if isinstance(layout, dict) else None
     words = [str(word) for word in launch] if isinstance(launch, list) else []
     distributed = [word for word in words if word.startswith(("-m", "--distribution"))]
-    options, _ = submission_options(run)
-    is_known = not distributed and "distribution" not in options and not further_layouts(spec)
+    is_known = not distributed and "distribution" not in options_of(spec) and not further_layouts(spec)
     return tasks if isinstance(tasks, int) and is_known else 0

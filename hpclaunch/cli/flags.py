@@ -67,8 +67,9 @@ def nodes_of(node_type: str | None, nodes: int | None) -> TypedNodes:
     found = [_NODES_OF_A_TYPE.fullmatch(part) for part in node_type.split(",")]
     counted = [(match[1], match[2]) for match in found if match is not None]
     if len(counted) < len(found):
-        what, allowed = f"{node_type!r} does not say how many nodes of each type", "NAME, or NAME:NODES,NAME:NODES"
-        raise InvalidRequest(Fault(where="--node-type", what=what, allowed=allowed))
+        what = f"{os.fsdecode(shorten(node_type))!r} does not say how many nodes of each type"
+        allowed = "NAME, or NAME:NODES,NAME:NODES, with 1 to 9999999 nodes of each"
+        raise InvalidRequest(Fault(where="--node-type", what=what, allowed=allowed, next="--node-type cpu:1,gpu:4"))
     if nodes is not None:
         what = "--node-type already says how many nodes of each type"
         raise InvalidRequest(Fault(where="--nodes", what=what, next="leave --nodes out"))

@@ -263,7 +263,7 @@ def _warn_of_strays(system: System, prepared: Prepared, start_command: str) -> N
 def _prepare(system: System, request: Request, runs_dir: str | None, here: bool = False) -> Prepared:
     """Prepare the submission, or the start in this shell's allocation, and show its choices with their origins."""
     from hpclaunch.actions import preflight
-    from hpclaunch.actions.node_copies import copied_bytes
+    from hpclaunch.actions.node_copies import copied, copied_bytes
     from hpclaunch.actions.submit import prepare
     from hpclaunch.cli.show import submission
 
@@ -276,7 +276,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None, here: bool 
     notices = [*prepared.notices, *preflight.remarks(prepared)]
     submission.show_choices(prepared.spec, prepared.case.context.site_origin, notices)
     submission.show_code(preflight.code_of(prepared))
-    submission.show_broadcast(prepared.spec, copied_bytes(prepared.spec))
+    submission.show_broadcast(prepared.spec, copied(prepared.spec), copied_bytes(prepared.spec))
     submission.show_advice(prepared.case.advice.why)
     submission.show_recipe(prepared.spec.recipe)
     return prepared

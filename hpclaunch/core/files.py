@@ -26,6 +26,13 @@ def write_text(path: Path | str, text: str, durable: bool = True) -> None:
 
     ``durable`` waits until the file and its name are on disk: for content that cannot be computed again.
     """
+    write_content(path, text, durable)
+    if durable:
+        sync_folder(os.path.dirname(path) or ".")
+
+
+def write_content(path: Path | str, text: str, durable: bool = True) -> None:
+    """Write a file as `write_text` does; its name is on disk after the next durable `write_text` into its folder."""
     folder = os.path.dirname(path)
     # Random, because processes on other hosts and in other containers have the same numbers.
     draft = os.path.join(folder, f".hpclaunch-{os.urandom(8).hex()}")
@@ -39,8 +46,6 @@ def write_text(path: Path | str, text: str, durable: bool = True) -> None:
         with contextlib.suppress(OSError):
             os.unlink(draft)
         raise
-    if durable:
-        sync_folder(folder or ".")
 
 
 def sync_folder(folder: Path | str) -> None:

@@ -1,4 +1,4 @@
-"""Converts walltimes (seconds) and memory (megabytes) from text and to text; it never rounds a request down."""
+"""Converts numbers, walltimes (seconds) and memory (megabytes) from and to text; it never rounds a request down."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ _SPELLED = re.compile(
     r"(?:(?P<d>\d+)d)?\s*(?:(?P<h>\d+)h)?\s*(?:(?P<m>\d+)m(?:in)?)?\s*(?:(?P<s>\d+)s)?", re.IGNORECASE
 )
 _MEMORY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)i?B?", re.IGNORECASE)
+_WHOLE_NUMBER = re.compile("[0-9]{1,18}")
 _MEGABYTES = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 MOST_MINUTES = 2**32 - 3
@@ -20,6 +21,14 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]")
 
 WALLTIME_FORMS = "minutes (30), HH:MM:SS, D-HH:MM:SS, or 1d12h, 2h, 90m"
 MEMORY_FORMS = "megabytes (4000) or a number with K, M, G or T (16G)"
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that 1 to 18 digits are, None for any other text, such as a program may write.
+
+    str.isdigit() accepts more than int() does: other signs for digits, and any number of them.
+    """
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
 
 
 def parse_walltime(text: str) -> int:

@@ -60,15 +60,18 @@ def _family(name: str, limits: Mapping[str, Limits], preferred: str | None, site
 def alternative(wanted: Wanted) -> str:
     """Return what to type instead: the nearest request that some partition and QOS of the site accept together."""
     flags = _nearest_flags(wanted)
+    accepted = "would be accepted"
+    if wanted.ask.of_several_types:  # the other components have limits of their own
+        accepted += f" for the {wanted.ask.node_type} nodes"
     if flags is not None:
-        return f"{flags} would be accepted"
+        return f"{flags} {accepted}"
     for family in ("partition", "qos"):  # a named one may refuse these nodes, and the site may not require one
         if family not in wanted.named:
             continue
         rest = {key: name for key, name in wanted.named.items() if key != family}
         flags = _nearest_flags(Wanted(site=wanted.site, ask=wanted.ask, named=rest))
         if flags is not None:
-            return f"{flags or 'the same request'} without {family} {wanted.named[family]!r} would be accepted"
+            return f"{flags or 'the same request'} without {family} {wanted.named[family]!r} {accepted}"
     return "request fewer nodes or less time"
 
 
@@ -106,10 +109,16 @@ def _nearest_flags(wanted: Wanted) -> str | None:
 
 
 def _open_places(family: Family, wanted: Wanted) -> list[tuple[str, Limits]]:
-    """Return (flag, limits) of every partition or QOS that a person may choose; a named one comes first."""
+    """Return (flag, limits) of every partition or QOS that a person may choose; a named one comes first.
+
+    A named one is for all components of a heterogeneous job: for one of them, none is suggested.
+    """
     named = wanted.named.get(family.name, "")
     if not family.limits or (not named and not family.preferred and not family.required):
         return [("", Limits())]
+    if wanted.ask.of_several_types:
+        open_ones = [("", limits) for limits in family.limits.values() if not limits.only_if_asked]
+        return [(f"--{family.name} {named}", family.limits[named])] if named in family.limits else open_ones
     members = [name for name, limits in family.limits.items() if name == named or not limits.only_if_asked]
     members.sort(key=lambda name: (name != named, name != family.preferred))
     return [(_flag(family, name, wanted), family.limits[name]) for name in members]

@@ -60,11 +60,11 @@ def _refuse_without_folder(case: Case, decisions: Decisions) -> None:
 def _folder_of(case: Case, copies: NodeCopies, decisions: Decisions) -> str:
     """Return the site's folder; one that a script could not use as it is becomes a fault."""
     folder = expanded(copies.to, case.context)
-    if not _PLAIN_FOLDER.fullmatch(folder):
+    if not _PLAIN_FOLDER.fullmatch(folder) or ".." in folder.split("/"):
         decisions.fault(
             f"{folder!r} cannot be the folder for copies on the nodes",
             where="broadcast.to in the site file",
-            allowed="an absolute path of letters, digits, '_', '.' and '-'",
+            allowed="an absolute path of letters, digits, '_', '.' and '-', without '..'",
             next="--no-broadcast runs without it",
         )
     return folder

@@ -28,10 +28,10 @@ def check_components(case: Case, sizing: Sizing, decisions: Decisions) -> None:
     if takes_several_gpus(request):
         what = f"the strategy {request.strategy} needs the same number of GPUs on every node"
         decisions.fault(what, where=_FLAG, next="leave --strategy out")
-    names = [one.node_type for one in sizing.components]
-    for name in sorted({name for name in names if names.count(name) > 1}):
+    typed = [request.node_type, *(name for name, _ in request.further_nodes)]
+    for name in sorted({str(name) for name in typed if typed.count(name) > 1}):
         decisions.fault(f"{name} is named twice", where=_FLAG, next="name it once, with the number of all its nodes")
-    _check_software(case, names, decisions)
+    _check_software(case, [one.node_type for one in sizing.components], decisions)
     _check_inherited(sizing, decisions)
 
 

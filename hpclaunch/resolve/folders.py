@@ -28,13 +28,20 @@ def has_variables(path: str) -> bool:
 
 
 def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
-    """Return the data set that the job reads, or None if it reads none or generates synthetic samples."""
+    """Return the data set that the job reads, or None if it reads none or generates synthetic samples.
+
+    A program whose data hpclaunch does not know has a typed folder or file only.
+    """
     data = case.job.data
-    if data is None or is_synthetic(case):
+    if is_synthetic(case):
         if case.request.data_dir is not None:
             decisions.warnings.append("--data-dir has no effect: this run reads no data set")
         return None
+    if data is None and case.request.data_dir is None:
+        return None
     folder, origin = data_folder(case, decisions)
+    if data is None:
+        return DataNeed(name="", folder=folder, layouts=(), origin=origin)
     address = data.fetch is not None
     return DataNeed(name=data.name, folder=folder, layouts=data.layouts, origin=origin, address=address)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hpclaunch.config.site import Site
 from hpclaunch.core.spec import Layout
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -60,7 +59,7 @@ def layout_of(case: Case, node_type: str, size: Size, placement: Placement, deci
             next="leave --hosts out",
         )
     _check_cpus(case, node_type, layout, decisions)
-    _check_gpus(site, node_type, layout, decisions)
+    _check_gpus(case, node_type, layout, decisions)
     _warn_of_idle_gpus(case, layout, decisions)
     return layout
 
@@ -87,13 +86,16 @@ def _check_cpus(case: Case, node_type: str, layout: Layout, decisions: Decisions
         )
 
 
-def _check_gpus(site: Site, node_type: str, layout: Layout, decisions: Decisions) -> None:
-    node, place = site.node_types[node_type], f"{site.name} {node_type}"
+def _check_gpus(case: Case, node_type: str, layout: Layout, decisions: Decisions) -> None:
+    site, node, place = case.site, case.node(node_type), f"{case.site.name} {node_type}"
     if layout.gpus_per_node > node.gpus_per_node:
+        nearest, is_typed = f"--gpus-per-node {node.gpus_per_node}", case.request.gpus_per_node is not None
+        of_several = bool(case.request.further_nodes) and is_typed  # it would be for all of them
         decisions.fault(
             f"{layout.gpus_per_node} GPUs per node requested",
             where=place,
             allowed=f"at most {node.gpus_per_node}",
+            next="leave --gpus-per-node out: each node type then has its own" if of_several else nearest,
             subject="GPUs",
         )
     if 0 < layout.gpus_per_node < layout.tasks_per_node:
@@ -134,7 +136,7 @@ def _warn_of_idle_gpus(case: Case, layout: Layout, decisions: Decisions) -> None
     """Warn of GPUs that no task will use, although the account may be charged for them."""
     several = takes_several_gpus(case.request)
     used = layout.gpus_per_node if several else min(layout.tasks_per_node, layout.gpus_per_node)
-    if used == layout.node_gpus:
+    if used >= layout.node_gpus:
         return
     what = f"{layout.node_gpus - used} of the {layout.node_gpus} GPUs of every node"
     if layout.whole_nodes or layout.gpus_per_node > used:

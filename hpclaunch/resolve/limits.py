@@ -13,12 +13,16 @@ from hpclaunch.core.units import count, format_walltime
 
 @record
 class Ask:
-    """What limits apply to in a request: nodes of a type, GPUs per node, and walltime in seconds (0: not given)."""
+    """What limits apply to in a request: nodes of a type, GPUs per node, and walltime in seconds (0: not given).
+
+    ``of_several_types``: the nodes are a component of a heterogeneous job.
+    """
 
     node_type: str
     nodes: int
     gpus: int
     walltime: int
+    of_several_types: bool = False
 
     def __str__(self) -> str:
         time = f" for {format_walltime(self.walltime)}" if self.walltime else ""
@@ -100,7 +104,7 @@ def flags(ask: Ask, near: Ask) -> str:
     """Return the flags that change ``ask`` into ``near``."""
     words = []
     if near.nodes != ask.nodes:
-        words.append(f"--nodes {near.nodes}")
+        words.append(f"--node-type {ask.node_type}:{near.nodes},…" if ask.of_several_types else f"--nodes {near.nodes}")
     if near.gpus != ask.gpus:
         words.append(f"--tasks-per-node {near.gpus} --gpus-per-node {near.gpus}")
     if near.walltime != ask.walltime:

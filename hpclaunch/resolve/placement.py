@@ -15,7 +15,6 @@ from hpclaunch.config.site import NodeType
 from hpclaunch.core.errors import Subject, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import WITH_QUEUE, Declined, Request
-from hpclaunch.resolve.allocation import places_of
 from hpclaunch.resolve.alternatives import Family, Wanted, alternative
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -50,6 +49,8 @@ def named_places(case: Case, decisions: Decisions) -> dict[str, str]:
         _refuse_flags_of_a_queue(case, decisions)
         return {}
     if case.context.allocation:
+        from hpclaunch.resolve.allocation import places_of  # most submissions do without it
+
         return places_of(case.context.allocation, case.request, decisions)
     request, variables = case.request, shell_choices(case.site.scheduler_row, case.context.environment)
     named = {}

@@ -45,9 +45,10 @@ def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str
     )
     if chosen not in site.node_types:
         near = did_you_mean(str(chosen), site.node_types)
-        several = "only submit and render take several node types" if "," in str(chosen) else ""
+        with_numbers = bool(set(",:") & set(str(chosen)))
+        step = "only submit and render take NAME:NODES; elsewhere: --node-type NAME --nodes N" if with_numbers else ""
         what = f"{site.name} has no node type {chosen!r}{near}"
-        decisions.fault(what, allowed=", ".join(site.node_types), next=several)
+        decisions.fault(what, allowed=", ".join(site.node_types), next=step)
         return site.defaults.node_type
     return str(chosen)
 

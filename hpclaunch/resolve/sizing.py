@@ -36,21 +36,37 @@ class Sizing:
 def sizing_of(case: Case, decisions: Decisions) -> Sizing:
     """Return the sizing; every reason to refuse the request becomes a fault in the decisions.
 
-    Each node type of a heterogeneous job is sized like a request of its own; all of them get the shortest walltime.
+    Each node type of a heterogeneous job is sized like a request of its own; all of them get the same walltime.
     """
-    first = _sizing_of_component(case, decisions)
+    if not case.request.further_nodes:
+        return _sizing_of_component(case, decisions)
+    own_case, *further_cases = _cases_of_components(case)
+    first = _sizing_of_component(own_case, decisions)
     further = []
-    for node_type, nodes in case.request.further_nodes:
-        own, request = Decisions(), replace(case.request, node_type=node_type, nodes=int(nodes), further_nodes=())
-        further.append(_sizing_of_component(replace(case, request=request), own))
+    for one in further_cases:
+        own = Decisions()
+        further.append(_sizing_of_component(one, own))
         decisions.add(own)
-    if not further:
-        return first
     decisions.choices = [replace(one, origin="--node-type") if one.key == "nodes" else one for one in decisions.choices]
-    walltime = min(one.placement.walltime for one in (first, *further))
     layout = replace(first.layout, further=tuple(one.layout for one in further))
-    placement = replace(first.placement, walltime=walltime)
-    return replace(first, layout=layout, placement=placement, further=tuple(further))
+    return replace(first, layout=layout, further=tuple(further))
+
+
+def _cases_of_components(case: Case) -> list[Case]:
+    """Return a case for each node type of a heterogeneous job.
+
+    Where the run becomes a chain, no job of it is longer than the shortest that one of the node types would have.
+    """
+    requests = [
+        case.request,
+        *(replace(case.request, node_type=name, nodes=int(nodes)) for name, nodes in case.request.further_nodes),
+    ]
+    cases = [replace(case, request=request) for request in requests]
+    walltimes = {_sizing_of_component(one, Decisions()).placement.walltime for one in cases}
+    if len(walltimes) == 1:
+        return cases
+    context = replace(case.context, longest_job=min(walltimes))
+    return [replace(one, context=context) for one in cases]
 
 
 def _sizing_of_component(case: Case, decisions: Decisions) -> Sizing:
@@ -62,7 +78,8 @@ def _sizing_of_component(case: Case, decisions: Decisions) -> Sizing:
     named = named_places(case, decisions)
     node_type = node_type_of(case, named, decisions)
     size = size_of(case, node_type, decisions)
-    restart_request, ask = restart_request_of(case, size.ask(node_type), named, decisions)
+    whole = replace(size.ask(node_type), of_several_types=bool(case.request.further_nodes))
+    restart_request, ask = restart_request_of(case, whole, named, decisions)
     placement = placement_of(case, ask, named, decisions)
     layout = layout_of(case, node_type, size, placement, decisions)
     return Sizing(node_type=node_type, layout=layout, placement=placement, restart_request=restart_request)

@@ -220,3 +220,9 @@ def _check_values(variables: dict[str, str], decisions: Decisions) -> None:
     for name, value in variables.items():
         if "\0" in value:
             decisions.fault("a variable cannot hold a NUL character", where=f"environment.variables.{name}")
+        if name.startswith("HPCLAUNCH_"):  # the script relies on them: a rank removes the folder of its broadcast
+            decisions.fault(
+                "hpclaunch itself sets the variables whose names begin with HPCLAUNCH_",
+                where=f"environment.variables.{name}",
+                next="leave it out, or give it another name",
+            )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -135,15 +135,26 @@ class _Start(NamedTuple):
         return f"{self.job_id}_{index - self.offset}" if self.job_id else ""
 
 
-def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None) -> Run:
-    job_id = chain[-1].task_id(index)
+def _task_state(array: Run, job_id: str, known: TaskState | None) -> TaskState:
     if not job_id:
         state = array.state if array.state in _BEFORE_A_JOB else "NOT_SUBMITTED"
-        now = TaskState(job_id="", state=state, reason=array.reason)
-    elif known and known.job_id == job_id:  # else it is the state of an earlier start
-        now = known
-    else:
-        now = TaskState(job_id=job_id, state="PENDING")
+        return TaskState(job_id="", state=state, reason=array.reason)
+    if known and known.job_id == job_id:  # else it is the state of an earlier start
+        return known
+    return TaskState(job_id=job_id, state="PENDING")
+
+
+def _present_states(array: Run) -> Iterator[TaskState]:
+    """Yield the last recorded state of each run of an array; a tenth of the work of `tasks_of`."""
+    known = _task_states(array)
+    chains, common = _chains(array)
+    for index in range(array.tasks):
+        yield _task_state(array, chains.get(index, common)[-1].task_id(index), known.get(index))
+
+
+def _run_of(array: Run, index: int, chain: list[_Start], known: TaskState | None) -> Run:
+    job_id = chain[-1].task_id(index)
+    now = _task_state(array, job_id, known)
     return Run(
         path=array.path / f"{index:0{digits_of(array.tasks)}d}",
         name=array.name,
@@ -271,9 +282,15 @@ def jobs_of(run: Run) -> list[Run]:
     """Return one copy of the run for each of its unfinished jobs: an array that was started in parts has several."""
     if not run.tasks:
         return [run]
-    unfinished = [task for task in tasks_of(run) if task.job_id and not task.final]
-    ids = dict.fromkeys(task.job_id.partition("_")[0] for task in unfinished)
+    unfinished = (state.job_id for state in _present_states(run) if state.job_id and state.state not in FINAL)
+    ids = dict.fromkeys(job_id.partition("_")[0] for job_id in unfinished)
     return [replace(run, job_id=job_id) for job_id in ids]
+
+
+def has_failed(run: Run) -> bool:
+    """Whether the run, or any run of an array, has ended and has not completed, by the last recorded states."""
+    states = (task.state for task in _present_states(run)) if run.tasks else (run.state,)
+    return any(state in FINAL and state != "COMPLETED" for state in states)
 
 
 def swept(run: Run) -> dict[str, str]:

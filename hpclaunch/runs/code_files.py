@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,9 +130,11 @@ def _ignored_in(folder: Path) -> GitIgnoreSpec | None:
     from pathspec import GitIgnoreSpec  # takes 15 ms
 
     try:
-        text = read_bytes(file, _LARGEST_IGNORE_FILE).decode("utf-8")
+        lines = read_bytes(file, _LARGEST_IGNORE_FILE).decode("utf-8").splitlines()
         with bounded(_SECONDS_TO_MATCH):
-            return GitIgnoreSpec.from_lines(text.splitlines())
+            return GitIgnoreSpec.from_lines(lines)
+    except re.error as error:  # such as [z-a], which the library gives to re as it is
+        raise _unusable_list(folder, f"a pattern is damaged: {error.msg}") from None
     except (OSError, ValueError, TooMuch) as error:
         raise _unusable_list(folder, getattr(error, "strerror", None) or str(error)) from None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hpclaunch.core.errors import Fault, Refused
-from hpclaunch.core.files import sync_folder, write_text
+from hpclaunch.core.files import sync_folder, write_content
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import LIBRARY, JobSpec, Script
 from hpclaunch.runs.ownership import new_token
@@ -110,19 +110,20 @@ def _wrong_folder(path: Path, what: str) -> Fault:
 
 
 def _fill(spec: JobSpec, script: Script, snapshot: Snapshot, submission: Submission) -> None:
+    # Their names are on disk when the record, which is written after them, is.
     path = Path(spec.run_dir)
     for folder in FOLDERS[:2] if spec.sweep else FOLDERS:
         (path / folder).mkdir()
     if spec.sweep:
         write_values(path, spec.sweep)
     copy(snapshot, path / "code")
-    write_text(path / LIBRARY, script.library)
-    write_text(path / "job.sh", script.text)
+    write_content(path / LIBRARY, script.library)
+    write_content(path / "job.sh", script.text)
     if spec.hosts:
-        write_text(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
-    write_text(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
-    write_text(path / REQUEST, json.dumps(submission.request, indent=2) + "\n")
-    write_text(path / "environment.json", json.dumps(_submission_facts(submission), indent=2) + "\n")
+        write_content(path / "hosts", "".join(f"{line}\n" for line in spec.hosts))
+    write_content(path / "spec.json", json.dumps(spec.to_json(), indent=2) + "\n")
+    write_content(path / REQUEST, json.dumps(submission.request, indent=2) + "\n")
+    write_content(path / "environment.json", json.dumps(_submission_facts(submission), indent=2) + "\n")
 
 
 def _submission_facts(submission: Submission) -> dict[str, Any]:

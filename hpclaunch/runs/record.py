@@ -331,15 +331,18 @@ def change(run: Run, durable: bool = True, **news: Unpack[RecordChange]) -> Run:
 
 
 def claim(run: Run, durable: bool = True, any_state: bool = False, **news: Unpack[RecordChange]) -> Run | None:
-    """Record changes of a run and return it; None if its state or job ID is no longer what the caller saw.
+    """Record changes of a run and return it; None if it is no longer in the start and state that the caller saw.
 
-    With ``any_state`` only the job ID counts: the scheduler may have reported another state meanwhile.
+    A start is known by its job ID and the jobs before it: while it is submitted it has no ID yet. With ``any_state``
+    the state does not count: the scheduler may have reported another one meanwhile.
     Changes that need not be ``durable`` (the scheduler can be asked again) and concern only the scheduler's fields are
     written as one line of the history. Writing a new file for each of a thousand runs would take too long.
     """
     with locked(run.path):
         current = load(run.path)
-        if current.job_id != run.job_id or (current.state != run.state and not any_state):
+        if (current.job_id, current.earlier) != (run.job_id, run.earlier):
+            return None
+        if current.state != run.state and not any_state:
             return None
         changed = replace(current, **news)
         if max(len(changed.reason), len(changed.excluded_because)) > _LONGEST_REASON:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpclaunch.core.files import read_bytes, write_text
 from hpclaunch.core.spec import Sweep, parameter_word
-from hpclaunch.core.units import CONTROL
+from hpclaunch.core.units import CONTROL, whole_number
 
 VALUES = "values"
 _MOST_BYTES = 64 * 2**20
@@ -83,7 +83,7 @@ def values_at(folder: Path, index: int) -> dict[str, str]:
     """Return a run's values by parameter name, followers too; none if its line is missing or damaged."""
     lines = _lines(folder / VALUES, _age(folder / VALUES))
     words = lines[index].split("\t") if 0 <= index < len(lines) else []
-    if not words or not words[0].isdigit() or int(words[0]) != index:
+    if not words or whole_number(words[0]) != index:
         return {}
     try:
         pairs = [decode(word).removeprefix("--default=").removeprefix("--").partition("=") for word in words[1:]]

@@ -1,6 +1,67 @@
-"""The library of a rank: start-up, sharded input, learning rates, metrics, checkpoints; it never imports the launcher.
+"""The library of a rank, for a training script: settings, start, data, fit, evaluate. It never imports the launcher.
+
+A script imports this module alone, ``from hpclaunch import training``, and uses the names in `__all__`
+(docs/training.md). A name is loaded when it is first used: the settings need no TensorFlow, and TensorFlow must not be
+imported before `start` has set this rank up.
 
 It needs only Python 3.8, NumPy, TensorFlow 2.9-2.15 and Horovod; rank.torch_ranks and rank.jax_ranks need PyTorch or
-JAX in place of the last two. This module imports nothing, so that the parts that
-need no TensorFlow (options, shards, the readers) load without it.
+JAX in place of the last two.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hpclaunch.training.program.fit import fit
+    from hpclaunch.training.program.loop import Loop, loop
+    from hpclaunch.training.program.own_arrays import arrays
+    from hpclaunch.training.program.own_records import records
+    from hpclaunch.training.program.own_samples import samples
+    from hpclaunch.training.program.preparation import batch_norm
+    from hpclaunch.training.program.results import evaluate
+    from hpclaunch.training.program.run import Run, start
+    from hpclaunch.training.program.settings import Settings, settings
+    from hpclaunch.training.program.sharded_data import Data, data, data_folder, image_folder, image_set, source
+
+__all__ = [
+    "Data",
+    "Loop",
+    "Run",
+    "Settings",
+    "arrays",
+    "batch_norm",
+    "data",
+    "data_folder",
+    "evaluate",
+    "fit",
+    "image_folder",
+    "image_set",
+    "loop",
+    "records",
+    "samples",
+    "settings",
+    "source",
+    "start",
+]
+
+_HOMES = {
+    "sharded_data": ("Data", "data", "data_folder", "image_folder", "image_set", "source"),
+    "fit": ("fit",),
+    "loop": ("Loop", "loop"),
+    "own_arrays": ("arrays",),
+    "own_records": ("records",),
+    "own_samples": ("samples",),
+    "preparation": ("batch_norm",),
+    "results": ("evaluate",),
+    "run": ("Run", "start"),
+    "settings": ("Settings", "settings"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
+    return getattr(importlib.import_module("hpclaunch.training.program." + _HOME_OF[name]), name)

@@ -13,6 +13,7 @@ from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.progress import step_times
+from hpclaunch.training.rank.equality import same_on_all
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
@@ -41,6 +42,7 @@ class AverageStatistics(tf.keras.callbacks.Callback):
 
     Each rank computes them from its own shard. Without the average, ranks would evaluate different models, and the
     checkpoint would contain those of rank 0. Place it before saving.Saving. A TensorFlow strategy averages by itself.
+    Frozen weights are equal on all ranks and stay as they are: an average of three equal numbers is rounded.
     """
 
     def __init__(self, world: World) -> None:
@@ -50,7 +52,9 @@ class AverageStatistics(tf.keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if self._world.size == 1 or self._world.distribute is not None:
             return
-        for number, variable in enumerate(v for v in self.model.non_trainable_variables if v.dtype.is_floating):
+        found = [variable for variable in self.model.non_trainable_variables if variable.dtype.is_floating]
+        same = same_on_all(self._world, [variable.numpy() for variable in found])
+        for number, variable in enumerate(v for v, is_same in zip(found, same) if not is_same):
             variable.assign(hvd.allreduce(variable.read_value(), name="statistics.{}".format(number)))
 
 

@@ -22,7 +22,13 @@ _BOUNDS = (("at_least", operator.ge), ("above", operator.gt), ("below", operator
 
 def job_parser(description: str, script: str) -> argparse.ArgumentParser:
     """A parser with the parameters of a job: those in the file parameters.json beside its `script`."""
-    return parser(description, _read(os.path.join(os.path.dirname(os.path.abspath(script)), OF_A_JOB)))
+    return parser(description, of_job(script))
+
+
+def of_job(script: str) -> dict[str, Any]:
+    """The parameters of a job: those in the file parameters.json beside its `script`."""
+    found: dict[str, Any] = _read(os.path.join(os.path.dirname(os.path.abspath(script)), OF_A_JOB))
+    return found
 
 
 def parser(description: str, parameters: Mapping[str, Any]) -> argparse.ArgumentParser:
@@ -78,6 +84,13 @@ def parse(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> 
     return asked, {name for name in names if getattr(typed, name) is not _NOT_TYPED}
 
 
+def chosen(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> set[str]:
+    """The names of the options that are typed, or that --default gives another default."""
+    words = sys.argv[1:] if words is None else words
+    defaults = made.parse_args(words).default or ()
+    return parse(made, words)[1] | {word.partition("=")[0].replace("-", "_") for word in defaults}
+
+
 def data_dir(typed: str) -> str:
     """The data folder: the typed one, else HPCLAUNCH_DATA_DIR, else empty."""
     return typed or os.environ.get("HPCLAUNCH_DATA_DIR", "")
@@ -116,6 +129,20 @@ def number(kind: Callable[[str], Any], row: Row) -> Callable[[str], Any]:
         return value
 
     return read
+
+
+def check_default(name: str, row: Row) -> None:
+    """Raise ValueError if the default of a row is not a value that its option would accept."""
+    default = row["default"]
+    text = str(default).lower() if isinstance(default, bool) else str(default)
+    try:
+        _reader(row)(text)
+    except argparse.ArgumentTypeError as error:
+        raise ValueError("{}: {}".format(name, error)) from None
+    except ValueError:
+        raise ValueError("{}: {!r} is not a value of the type {}".format(name, default, row.get("type"))) from None
+    if row.get("choices") and default not in row["choices"]:
+        raise ValueError("{}: {!r} is not one of {}".format(name, default, ", ".join(row["choices"])))
 
 
 def _add(group: Any, name: str, row: Row) -> None:

@@ -1,4 +1,4 @@
-"""Times the steps of an epoch, and reports the epoch on rank 0; it needs no framework."""
+"""Reports a training on rank 0: its schedule, the times of its steps, its epochs; it needs no framework."""
 
 from __future__ import annotations
 
@@ -8,9 +8,25 @@ from typing import Any, Sequence
 import numpy as np
 
 from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.optimization import learning_rate
+from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.rank.world import World
 
 FEWEST_STEPS = 10  # steps of an epoch that are needed to measure how much they vary
+
+
+def plain_schedule(world: World, asked: Any) -> Schedule:
+    """The learning rate of a job that has only a rate, its scaling, a warm-up, a decay and epochs; reports as below."""
+    schedule = learning_rate.plain_schedule(asked, world.size)
+    report_warm_up(world, schedule)
+    return schedule
+
+
+def report_warm_up(world: World, schedule: Schedule) -> None:
+    """Print on rank 0, before training, that the warm-up of the settings has no effect, if that is so."""
+    reason = schedule.why_no_warm_up()
+    if reason and world.is_root:
+        print(reason, flush=True)
 
 
 def step_times(lengths: Sequence[float]) -> dict[str, float]:

@@ -1,109 +1,35 @@
 """Trains CosmoFlow's 3D CNN to predict a universe's parameters from its matter, with Horovod, on sharded volumes.
 
-Read it top to bottom: it is the whole Horovod contract. It runs under any launcher, and alone:
+It runs under any launcher, and alone:
 python train.py --epochs=1 --synthetic=true --volume-size=32 --synthetic-samples=64
+What `fit` does, in its order: hpclaunch/training/program/preparation.py and fit.py.
 """
 
-import argparse
-import time
-
-from hpclaunch.training import options
-from hpclaunch.training.checkpoints import resuming
-from hpclaunch.training.input import shards
-from hpclaunch.training.optimization import learning_rate, techniques
-from hpclaunch.training.rank import failure, strategies
-from hpclaunch.training.rank.start import start
-from hpclaunch.training.rank.world import World
+from hpclaunch import training
 
 
-def parse() -> argparse.Namespace:
-    """The options: those of parameters.json, which hpclaunch reads too."""
-    return techniques.parse(options.job_parser("CosmoFlow's 3D CNN, its volumes sharded over Horovod ranks.", __file__))
+def parse() -> training.Settings:
+    """The settings: those of parameters.json, which hpclaunch reads too."""
+    return training.settings("CosmoFlow's 3D CNN, its volumes sharded over Horovod ranks.", __file__)
 
 
-def train(asked: argparse.Namespace, world: World) -> object:
-    """Run the whole training on one rank of `world`; returns the trained Keras model, the same on every rank."""
-    # Heavy imports come after the options are read and Horovod has started, so that --help answers at once.
-    import horovod.tensorflow.keras as hvd
+def train(run: training.Run) -> object:
+    """Run the whole training on one rank; returns the trained Keras model, the same on every rank."""
+    # TensorFlow comes after the start, which gives this rank its GPU and threads.
     import volumes
     from model import cosmoflow, volumes_of
 
-    from hpclaunch.training import callbacks, evaluation, fitting, metrics
-    from hpclaunch.training.checkpoints import saving, training_state
-    from hpclaunch.training.input import augmentation, feeding, loading, made_up, node_storage, streaming
-    from hpclaunch.training.optimization import adascale, noise_scale, optimizers, precision, reduction, training_step
-
-    techniques.check(asked, world, in_memory=False)
-
-    # 1. Data. A rank reads whole files if there are enough of them, in a different order in every epoch.
-    log = metrics.metrics_log(world.run_dir, world.is_root, asked.synthetic)
-    folder = options.data_dir(asked.data_dir)
-    if asked.synthetic:
-        folder = made_up.place(world.run_dir, asked.synthetic_samples, asked.volume_size, asked.seed)
-        loading.from_root(world, lambda: volumes.write(folder, asked.synthetic_samples, asked.volume_size, asked.seed))
-    source = loading.agreed(world, lambda: volumes.open_volumes(folder, volumes_of(asked.volume_size)))
-    source = node_storage.staged(world, source, asked.stage_to)
-    unchanged = augmentation.Augmentation()
-    order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
-    feed = feeding.training_feed(world, source, order, asked, unchanged)
-
-    # 2. Model. All ranks begin with rank 0's weights.
-    precision.use(asked.precision)
-    with strategies.scope(world):  # empty, unless a strategy of TensorFlow replaces Horovod
-        model = training_step.in_parts(cosmoflow(asked.volume_size), asked.accumulation, asked.xla)
-        reduction.broadcast_weights(model, world)
-
-        # 3. Learning. hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
-        schedule = learning_rate.schedule(asked, world.replicas, feed.steps)
-        optimizer = optimizers.from_options(asked, schedule.rate)
-        optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
-        gain = adascale.gain_for(asked, optimizer, world)
-        model.compile(
-            precision.scaled(optimizer, asked.precision),
-            loss="mse",
-            metrics=["mae"],
-            steps_per_execution=asked.steps_per_execution,
-        )
-
-    # 4. Resume: training continues at the exact step that an earlier attempt has saved.
-    state = training_state.TrainingState(model, world, asked.seed, gain.variables)
-    place = resuming.restore(world, state, asked, feed.steps, log, source.fingerprint)
-
-    # 5. Log: settings, data and the shard of every rank go to metrics.jsonl, so that a run can be verified.
-    facts = {
-        "job": "cosmoflow",
-        "steps_per_epoch": feed.steps,
-        "parameters": model.count_params(),
-        "scaled_learning_rate": schedule.rate,
-    }
-    loading.report_start(world, log, asked, source, **facts)
-    loading.report_shards(world, feed.shard, log, asked.record_shards)
-
-    # 6. Training. Metrics are averaged over the ranks. All ranks save together, because each has state of its own.
-    steady = [
-        hvd.callbacks.MetricAverageCallback(),
-        callbacks.StopOnNaN(world),
-        callbacks.LearningRate(schedule, feed.steps, gain),
-        callbacks.Report(world, log, feed.samples, feed.steps, asked.epochs),
-        *noise_scale.callbacks(asked, world, log),
-        saving.Saving(world, state, resuming.folder_of(world), asked, feed.steps, place),
-    ]
-    began = time.perf_counter()
-    with streaming.damage_named(source, feed.shard, asked.input == "stream"):
-        fitting.fit(model, feed.batches_from, feed.steps, asked.epochs, steady, place, state)
-    seconds = time.perf_counter() - began
-
-    # 7. Validation. Every rank evaluates its part of the volumes; errors are summed over all ranks.
-    held_out = shards.evaluation_shard(source.counts["test"], world.rank, world.size)
-    batches = streaming.evaluation_stream(source, held_out, asked.batch_size_per_rank)
-    result = evaluation.errors(strategies.alone(model, world), batches, world)
-    log.write("end", epochs=asked.epochs, seconds=round(seconds, 3), **result)
-    if world.is_root:
-        print("mean absolute error {test_mae:.4f} on {test_samples} volumes".format(**result), flush=True)
+    asked = run.settings
+    made_up = (asked.synthetic_samples, asked.volume_size, asked.seed)
+    folder = training.data_folder(run, made_up, lambda folder: volumes.write(folder, *made_up))
+    # A rank reads whole files if there are enough of them, in a different order in every epoch.
+    source = training.source(run, lambda: volumes.open_volumes(folder, volumes_of(asked.volume_size)))
+    data = training.data(run, source)
+    model = training.fit(run, lambda: cosmoflow(asked.volume_size), data, loss="mse", metrics=["mae"])
+    training.evaluate(run, model, data)
     return model
 
 
 if __name__ == "__main__":
-    typed = parse()
-    with failure.reported():
-        train(typed, start("cosmoflow", typed.seed, typed.strategy))
+    with training.start(parse(), "cosmoflow") as this_run:
+        train(this_run)

@@ -26,6 +26,7 @@ class Volumes(TFRecords):
     """
 
     layout = "TFRecords of volumes"
+    has_images = False
     sample_type, label_type, label_shape = np.int16, np.float32, (TARGETS,)
     window = 16  # volumes that are shuffled together: each has 16.8 MB
 

@@ -9,7 +9,6 @@ from torch import nn
 from hpclaunch.training import options, progress
 from hpclaunch.training.input import own_shard
 from hpclaunch.training.input.source import ImageSet
-from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.rank import failure, stopping, torch_ranks
 
 CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="ddp")
@@ -46,7 +45,7 @@ def train(asked, world, device):
     data = own_shard.OwnShard(world, asked, CIFAR10)
     model = mini_resnet().to(device)
     optimizer = OPTIMIZERS[asked.optimizer](model.parameters())
-    schedule = learning_rate.plain_schedule(asked, world.size)
+    schedule = progress.plain_schedule(world, asked)
     done = torch_ranks.restore(world, model, optimizer, data.steps)
     # All ranks begin with rank 0's weights; in every step their gradients are averaged.
     spread = nn.parallel.DistributedDataParallel(model) if world.size > 1 else model

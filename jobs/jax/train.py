@@ -10,7 +10,6 @@ import numpy as np
 from hpclaunch.training import options, progress
 from hpclaunch.training.input import own_shard
 from hpclaunch.training.input.source import ImageSet
-from hpclaunch.training.optimization import learning_rate
 from hpclaunch.training.rank import failure, jax_ranks, stopping
 
 CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="jax")
@@ -54,7 +53,7 @@ def adam(state, images, labels, rate):
 
 def train(asked, world):
     """Run the whole training on one rank of `world`."""
-    data, schedule = own_shard.OwnShard(world, asked, CIFAR10), learning_rate.plain_schedule(asked, world.size)
+    data, schedule = own_shard.OwnShard(world, asked, CIFAR10), progress.plain_schedule(world, asked)
     state, done = jax_ranks.restore(world, begin(asked.seed), data.steps)
     state, update = jax_ranks.on_all(world, state), jax.jit(adam, donate_argnums=0)
     for number in stopping.epochs(world, done // data.steps, asked.epochs):

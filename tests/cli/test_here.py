@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -101,6 +102,19 @@ def test_a_run_starts_at_once_and_is_a_run_like_any_other(held: Desk) -> None:
     assert "begin slurm\n" in (the_run(held) / "job.sh").read_text()  # nothing that could requeue the allocation
 
 
+def test_of_a_heterogeneous_allocation_the_first_component_is_used(held: Desk) -> None:
+    line = "4711+{}|RUNNING|$UID|batch|m1|(null)|1:00:00|30:00|{}|(null)"
+    further, first = line.format(1, "node9"), line.format(0, HERE)
+    held.program("squeue", f'#!/bin/bash\necho "{further}"\necho "{first}"\n')
+    parts = [("4711 HetJobOffset=0", HERE, "0-5"), ("4712 HetJobOffset=1", "node9", "0-1")]
+    lines = [f"JobId={job} Nodes={node} CPU_IDs={cpus} Mem=0 GRES=\n" for job, node, cpus in parts]
+    held.fake("scontrol", out="".join(lines))
+    done = held.type("submit", "train.py", "--here", "--json")
+    assert done.code == 0, done.err
+    layout = json.loads((the_run(held) / "spec.json").read_text())["layout"]
+    assert (layout["nodes"], layout["tasks_per_node"] * layout["cpus_per_task"]) == (1, 6)
+
+
 @pytest.mark.parametrize("code", [1, 7, 78])
 def test_the_exit_code_is_the_programs(held: Desk, code: int) -> None:
     held.write("fails.py", f"raise SystemExit({code})")
@@ -130,6 +144,16 @@ def test_a_signal_ends_the_ranks_and_the_run_is_cancelled(held: Desk, number: si
     assert runs.load(the_run(held)).state == "CANCELLED"
     assert "CANCELLED" in held.type("status").out
     assert not (held.spool / "scancel.args").exists()
+
+
+def test_under_nohup_a_lost_terminal_does_not_end_the_run(held: Desk) -> None:
+    program = shutil.which("nohup")
+    assert program, "nohup is part of coreutils"
+    held.before = (program,)
+    process = start(held)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process) == 143  # and not 129: SIGHUP came first
 
 
 def test_cancelling_from_another_shell_ends_the_run_and_not_the_allocation(held: Desk) -> None:

@@ -76,6 +76,18 @@ def test_it_starts_again_on_the_same_node_types(mixed: Desk, run: Path) -> None:
     assert {line for line in first if "time" not in line} == {line for line in written[0] if "time" not in line}
 
 
+def test_it_does_not_start_again_if_one_of_its_partitions_allows_less_time_now(mixed: Desk, run: Path) -> None:
+    mixed.fake("sacct", out="4711+0|NODE_FAIL|1:0|n1\n4711+1|NODE_FAIL|1:0|n5\n")
+    limits = "".join(
+        f"PartitionName={name} MaxTime={most}\n" for name, most in (("batch", "1:00:00"), ("debug", "3:00"))
+    )
+    mixed.fake("scontrol", out=limits)
+    (mixed.spool / "sbatch.args").unlink()
+    done = mixed.type("retry", run.name)
+    assert (done.code, "asks for 00:04:00, but Slurm allows 00:03:00 per job now" in done.err) == (1, True), done.err
+    assert not (mixed.spool / "sbatch.args").exists()
+
+
 @pytest.mark.parametrize(
     ("configuration", "why"),
     [
@@ -107,5 +119,5 @@ def test_what_it_cannot_have_is_refused_before_anything_is_queued(mixed: Desk) -
         target = ["cifar"] if verb == "plan" else []
         done = mixed.type(verb, *target, *TYPES)
         told = done.out + done.err
-        assert (done.code, "only submit and render take several node types" in told) == (1, True), told
+        assert (done.code, "only submit and render take NAME:NODES" in told) == (1, True), told
     assert not (mixed.spool / "sbatch.args").exists()

@@ -175,6 +175,7 @@ def test_an_answer_of_sbatch_without_a_job_id_is_told(cluster: Desk) -> None:
             1,
             ["the data set cifar10 was not found", "hpclaunch data fetch cifar"],
         ),
+        (["submit", "./train.py", "--data-dir", "none.npz"], 1, ["none.npz (from --data-dir): does not exist"]),
         (
             ["submit", "./train.py", "--sbatch", "--nodes=4"],
             1,

@@ -27,8 +27,10 @@ bootstrap() {
     mkdir -p "$folder"
     debootstrap --variant=minbase trixie "$folder" "$from" > "$folder.log" 2>&1
     echo "deb $from bookworm main" > "$folder/etc/apt/sources.list.d/bookworm.list"
-    # Debian 12 gives only what Debian 13 does not have.
-    printf 'Package: *\nPin: release n=bookworm\nPin-Priority: 100\n' > "$folder/etc/apt/preferences.d/bookworm"
+    # Debian 12 gives only what Debian 13 does not have, and its libmariadb3: through that of MariaDB 11.8.9, slurmdbd
+    # 24.11.5 ends at its first question ("Number of columns in result (=1) set execeeds ... (=0)").
+    printf 'Package: *\nPin: release n=bookworm\nPin-Priority: 100\n\nPackage: libmariadb3\nPin: release n=bookworm\nPin-Priority: 1001\n' \
+      > "$folder/etc/apt/preferences.d/bookworm"
     touch "$folder/.unpacked"
   fi
   echo "newer: installing packages"

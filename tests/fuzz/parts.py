@@ -40,8 +40,9 @@ def record(way: str, seed: int, tally: Tally, results: Path = RESULTS) -> None:
 
 
 def page_part(batches: list[dict[str, Any]]) -> str:
-    """The part of docs/reliability.md: every figure is a sum over the results file."""
-    sums: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
+    """The part of docs/reliability.md: every figure is a sum over the results file. A way without one has no row."""
+    tried = {batch["way"] for batch in batches}
+    sums: dict[str, Counter[str]] = {way: Counter() for way in WAYS if way in tried}
     for batch in batches:
         sums[batch["way"]].update({name: batch[name] for name in ("inputs", "refused", *FAILURES)})
         sums[batch["way"]].update({"milliseconds": round(1000 * batch["seconds"])})

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.test_commands import COMMANDS
+from tests.fuzz.command_lines import ELSEWHERE, FLAGS, UNKNOWN, VALUES, VERBS
 from tests.fuzz.feeding import Child, Tally, feed_many
 from tests.fuzz.parts import page_part, record, recorded
 from tests.fuzz.ways import WAYS
@@ -23,6 +25,14 @@ def test_hostile_input_is_refused_or_read(way: str) -> None:
     tally = feed_many(way, QUICK, seed=0)
     assert tally.failed == []
     assert tally.outcomes.total() == QUICK and set(tally.outcomes) <= {"result", "refused"}
+
+
+def test_the_options_of_command_lines_are_those_of_today() -> None:
+    assert {"--sweep", "--here", "--no-broadcast", "--after-any", *UNKNOWN} <= set(FLAGS)
+    assert set(VALUES) <= set(FLAGS) and not set(ELSEWHERE) & set(FLAGS)
+    built = {option for command in COMMANDS.values() for parameter in command.params for option in parameter.opts}
+    assert set(ELSEWHERE) <= built
+    assert all(" ".join(["hpclaunch", *verb[:1]]) in COMMANDS for verb in VERBS if verb)
 
 
 def test_an_input_that_ends_the_process_or_raises_is_counted() -> None:

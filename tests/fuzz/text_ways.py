@@ -16,8 +16,8 @@ import pytest
 import yaml
 from hypothesis import strategies as st
 
-from hpclaunch import cli, runs
 from hpclaunch import render as rendering
+from hpclaunch import runs
 from hpclaunch.actions import adopt, cancel, inspect, resume, retry
 from hpclaunch.actions import states as tracking
 from hpclaunch.actions.sites import site_as_json, site_card
@@ -263,82 +263,6 @@ def feed_template(scene: Scene, parts: list[str]) -> None:
         assert "<class 'subprocess.Popen'>" not in text
 
 
-FLAGS = (
-    "site",
-    "node-type",
-    "nodes",
-    "tasks-per-node",
-    "cpus-per-task",
-    "gpus-per-node",
-    "launcher",
-    "account",
-    "partition",
-    "qos",
-    "walltime",
-    "memory",
-    "restarts",
-    "signal",
-    "set",
-    "sbatch",
-    "data-dir",
-    "hosts",
-    "json",
-    "synthetic",
-    "accept-unverified",
-    "rank",
-    "timeout",
-    "retries",
-    "older-than",
-    "keep",
-    "zzz",
-)
-flags = st.sampled_from([*(f"--{name}" for name in FLAGS), "-x"])
-typed = st.one_of(
-    words, st.sampled_from(["local", "testcluster", "train", "1", "2", "1:00:00", "a=b", "--mem=1", "3G"])
-)
-options = st.lists(st.one_of(flags, st.tuples(flags, typed), typed), max_size=5)
-VERBS = [
-    ["submit", "train", "--dry-run"],
-    ["submit", "--dry-run"],
-    ["render", "train"],
-    ["render"],
-    ["status"],
-    ["logs"],
-]
-VERBS += [
-    ["wait"],
-    ["cancel"],
-    ["retry"],
-    ["resume"],
-    ["results"],
-    ["runs", "show"],
-    ["runs", "compare"],
-    ["runs", "list"],
-]
-VERBS += [["jobs", "show"], ["sites", "show"], ["jobs", "list"], ["plan", "train"], []]
-
-
-def feed_command_line(scene: Scene, verb: list[str], some: list[Any], after: list[str]) -> None:
-    place = scene.place
-    line = [*verb, *(word for one in some for word in ([one] if isinstance(one, str) else one))]
-    line += ["--", *after] if after else []
-    line = [word.replace("\0", "").encode("utf-8", "replace").decode() for word in line]  # exec passes no others
-    out, err = screen(), screen()
-    with (
-        scene.met(place / COMPILED),
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-    ):
-        try:
-            cli.main(line)
-        except SystemExit as ended:
-            assert ended.code in (None, 0, 1, 2, 124, 130), (line, ended.code)
-            if ended.code in (1, 2):
-                scene.outcome = "refused"
-                assert shown(err) + shown(out), line
-    assert b"Traceback" not in shown(err)
-
-
 tokens = st.one_of(
     words,
     st.sampled_from(["1", "2", "3", "2_1", "PENDING", "RUNNING", "FAILED", "CANCELLED by 0", "COMPLETED", "0:53", "|"]),
@@ -492,7 +416,6 @@ TEXT_WAYS = {
     "templates": Way(
         st.tuples(st.lists(st.one_of(st.sampled_from(PAYLOADS), words), min_size=1, max_size=5)), feed_template
     ),
-    "command lines": Way(st.tuples(st.sampled_from(VERBS), options, st.lists(typed, max_size=3)), feed_command_line),
     "answers of Slurm's programs": Way(st.tuples(answers, answers), feed_answers),
     "run records": Way(
         st.tuples(st.sampled_from(sorted(FILES)), changes, st.binary(max_size=6), words), feed_run_record

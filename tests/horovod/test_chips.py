@@ -74,7 +74,7 @@ def test_a_stream_gives_what_memory_gives(source: Any) -> None:
 
 def world(rank: int, size: int) -> World:
     class Alone(World):
-        def together(self, work: Any) -> Any:
+        def together(self, work: Any, long: bool = False) -> Any:
             return work()
 
     return Alone(rank, size, rank, size, "here", "", 1, "")

@@ -88,6 +88,28 @@ def test_on_more_ranks_it_goes_on_at_the_same_part_of_the_epoch_and_says_what_fo
     assert end["steps"] == facts["step"] + 3 * 13 - line["step"]
 
 
+def test_on_another_number_of_ranks_every_rank_gets_the_mean_of_all_ranks_statistics(
+    ranks: Ranks, tmp_path: Path
+) -> None:
+    kept = {**EXACT, "HPCLAUNCH_CHECKPOINT_DIR": str(tmp_path)}
+    stopped = ranks(PROGRAM, "--event=1:5:term", "--step-seconds=0.1", **kept)
+    assert (stopped.run_dir / "exit-code").read_text() == "75\n", stopped.text
+    before = tmp_path / checkpoints(tmp_path)[-1]
+    own = []
+    for rank in range(2):
+        with np.load(before / f"rank-{rank:04d}.npz") as held:
+            own.append([held[name] for name in sorted(held.files) if name.startswith("statistic-")])
+    assert len(own[0]) == 2 and all((one != other).any() for one, other in zip(*own, strict=True))
+
+    resumed = ranks(PROGRAM, "--epochs=1", size=3, **kept)
+    assert resumed.code == 0, resumed.text
+    for rank in range(3):
+        with np.load(resumed.run_dir / f"restored-{rank}.npz") as held:
+            found = [held[name] for name in sorted(held.files)]
+        for mean, several in zip(found, zip(*own, strict=True), strict=True):
+            np.testing.assert_allclose(mean, np.mean(several, axis=0), rtol=1e-6, err_msg=f"rank {rank}")
+
+
 def test_weights_that_are_no_numbers_are_never_saved(ranks: Ranks, tmp_path: Path) -> None:
     kept = {**EXACT, "HPCLAUNCH_CHECKPOINT_DIR": str(tmp_path)}
     options = ("--optimizer=sgd", "--learning-rate=1e30", "--batch-norm=none", "--checkpoint-steps=1")
@@ -98,3 +120,21 @@ def test_weights_that_are_no_numbers_are_never_saved(ranks: Ranks, tmp_path: Pat
         with np.load(tmp_path / name / "shared.npz") as shared:
             weights = [shared[key] for key in shared.files if key.startswith("weight-")]
         assert weights and all(np.isfinite(weight).all() for weight in weights), name
+
+
+def test_frozen_weights_are_saved_once_and_no_rank_changes_them(ranks: Ranks, tmp_path: Path) -> None:
+    """A ResNet-50 of which the last layer is trained. On three ranks, where a mean of equal numbers is rounded."""
+    random = np.random.RandomState(1)
+    arrays = {"x_train": random.randint(0, 256, (12, 32, 32, 3), "uint8"), "y_train": np.arange(12)}
+    np.savez(tmp_path / "images.npz", **arrays, x_test=arrays["x_train"][:3], y_test=np.arange(3))
+    ended = ranks(PROGRAMS / "frozen.py", f"--data-dir={tmp_path / 'images.npz'}", size=3)
+    assert ended.code == 0, ended.text
+    within, at_the_end = [ended.run_dir / "checkpoints" / f"step-0000000{step}" for step in (1, 2)]
+    for folder in (within, at_the_end):
+        assert all((folder / f"rank-{rank:04d}.npz").stat().st_size < 1e6 for rank in range(3))
+    with np.load(within / "shared.npz") as one, np.load(at_the_end / "shared.npz") as other:
+        frozen = [name for name in one.files if name.startswith("statistic-")]
+        assert sum(one[name].size for name in frozen) == 23_587_712  # all but the last layer
+        for name in frozen:
+            np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+        assert (one["weight-000"] != other["weight-000"]).any()

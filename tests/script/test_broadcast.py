@@ -134,6 +134,31 @@ def test_a_program_of_the_environment_starts_the_python_of_the_copy(bed: Bed) ->
     assert str(bed.venv) in tool.read_text()
 
 
+@pytest.mark.parametrize("typed", ["link to the venv", "venv"])
+def test_an_environment_with_a_second_path_is_used_from_its_copy(bed: Bed, typed: str) -> None:
+    """Its activate names the path at which it was made; a home folder often has a second one."""
+    real, link = bed.root / "disk/venv", bed.root / "link to the venv"
+    real.parent.mkdir()
+    bed.venv.rename(real)
+    link.symlink_to(real)
+    bed.venv.symlink_to(real)  # the path in activate
+    tool = real / "bin/tool"
+    tool.write_text(f"#!{bed.venv}/bin/python\nimport sys; print(sys.prefix)\n")
+    tool.chmod(0o755)
+    done = with_library(
+        f"export HPCLAUNCH_RUN_DIR='{bed.run}' OTHER={real}/lib\n"
+        f"begin slurm\nsource '{bed.root}/{typed}/bin/activate'\n"
+        f"rank() {{\n  python -c 'import sys; print(sys.prefix)'\n  tool\n  echo $OTHER {bed.venv}/share\n}}\n"
+        f"broadcast required {bed.node} '{bed.root}/{typed}'\nlaunch\nfinish\n",
+        PATH=f"{bed.root}/programs:/usr/bin:/bin",
+        SLURM_JOB_ID="7",
+        SLURM_JOB_NUM_NODES="1",
+    )
+    copy = f"{bed.copy}/env"
+    assert done.stdout.split() == [copy, copy, f"{copy}/lib", f"{copy}/share"], done.stderr
+    assert bed.left() == []
+
+
 @pytest.mark.parametrize("broken", ["sbcast", "srun"])
 @pytest.mark.parametrize("how", ["optional", "required"])
 def test_a_failure_is_a_warning_unless_the_broadcast_was_asked_for(bed: Bed, broken: str, how: str) -> None:
@@ -164,6 +189,18 @@ def test_a_job_that_is_ended_leaves_nothing_on_its_nodes(bed: Bed) -> None:
     kill = "(until [ -e up ]; do sleep 0.05; done; kill -s TERM $$) &"
     done = bed.job(f'cd {bed.root}; python -c "{wait}"', before=f"cd {bed.root}; {kill}\nremove_copies() {{ :; }}")
     assert (done.returncode, bed.left()) == (3, []), done.stderr
+
+
+def test_a_rank_removes_no_folder_that_its_job_has_not_made(bed: Bed) -> None:
+    (bed.root / "results").mkdir()
+    wait = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(3)); open('up', 'w'); signal.pause()"
+    done = with_library(
+        f"export HPCLAUNCH_RUN_DIR='{bed.run}'\nbegin slurm signal_to=group\ncd {bed.root}\n"
+        f"export HPCLAUNCH_BROADCAST={bed.root}/results\n(until [ -e up ]; do sleep 0.05; done; kill -s TERM $$) &\n"
+        f'rank() {{\n  python3 -c "{wait}"\n}}\nlaunch\nfinish\n',
+        SLURM_JOB_ID="7",
+    )
+    assert (done.returncode, list((bed.root / "results").iterdir())) == (3, []), done.stderr
 
 
 def test_what_a_killed_job_has_left_is_removed_by_the_next_one(bed: Bed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,18 @@ def test_begin_takes_settings_and_leaves_the_marks_of_a_start(tmp_path: Path) ->
     assert (tmp_path / "attempts/7.2/started").exists() and (tmp_path / "checkpoints").is_dir()
 
 
+@pytest.mark.parametrize("name", ["ARRAY_DIR", "BROADCAST", "COMPONENT", "SIGNAL", "SWEPT", "WORKERS"])
+def test_a_job_that_another_job_submitted_has_none_of_its_variables(tmp_path: Path, name: str) -> None:
+    """Where the submitting shell's variables reach a job; with HPCLAUNCH_ARRAY_DIR it would refuse to start."""
+    done = with_library(
+        f'begin slurm; echo "$job ${{HPCLAUNCH_{name}-}}"',
+        HPCLAUNCH_RUN_DIR=str(tmp_path),
+        SLURM_JOB_ID="7",
+        **{f"HPCLAUNCH_{name}": "/of/the/other"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7 \n", "")
+
+
 def test_every_program_that_is_needed_is_looked_for() -> None:
     assert with_library("need bash cat").returncode == 0
     done = with_library("need bash no-such-program", HOSTNAME="n1")
@@ -88,3 +101,46 @@ def test_the_hosts_of_a_heterogeneous_job_are_those_of_all_its_components() -> N
     shown = with_library('scontrol() { echo "$3"; }; slurm_hosts', SLURM_JOB_NODELIST="n[1-2]", **lists)
     assert shown.stdout == "n[1-2],m7\n"
     assert with_library('scontrol() { echo "$3"; }; slurm_hosts', SLURM_JOB_NODELIST="n[1-2]").stdout == "n[1-2]\n"
+
+
+# Answers of scontrol, as of Slurm 22.05: the fields after SrunHost:Pid stand there only if the step has GPUs.
+STEPS = """
+scontrol() { # --oneliner show step JOB
+  echo "StepId=$4.batch UserId=1 State=RUNNING Name=batch SrunHost:Pid=(null):0"
+  echo "StepId=$4.0 UserId=1 State=RUNNING Name=bash SrunHost:Pid=node1:1$launcher$further"
+  echo "StepId=$4.1 UserId=1 State=RUNNING Name=bash SrunHost:Pid=node1:$launcher$further"
+}
+scancel() { echo "scancel $*"; }
+kill() { echo "kill $2"; }
+"""
+
+
+def signalled(folder: Path, launcher: str, signals: str, **variables: str) -> list[str]:
+    """Which programs the script calls as it passes these signals on to a launcher of that name."""
+    shutil.copy("/bin/sleep", folder / launcher)
+    done = with_library(
+        f"{STEPS}{folder}/{launcher} 60 & launcher=$!\n"
+        f'until [ "$(cat /proc/$launcher/comm)" = {launcher} ]; do sleep 0.05; done\n'
+        f"slurm_job; for signal in {signals}; do signal_ranks $signal; done; builtin kill -s KILL $launcher\n",
+        **variables,
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("further", ["", " TresPerStep=cpu:1 TresPerNode=gres:gpu:1"])
+def test_row_26_sigterm_goes_to_sruns_step_as_srun_would_kill_the_ranks(tmp_path: Path, further: str) -> None:
+    calls = signalled(tmp_path, "srun", "USR1 TERM USR1 TERM", SLURM_JOB_ID="7", further=further)
+    assert calls == ["kill USR1", "scancel --signal=TERM 7.1", "kill USR1", "kill TERM"]
+
+
+def test_row_26_the_ranks_of_every_component_get_sigterm(tmp_path: Path) -> None:
+    components = {"SLURM_JOB_ID_HET_GROUP_0": "7", "SLURM_JOB_ID_HET_GROUP_1": "8"}
+    assert signalled(tmp_path, "srun", "TERM", SLURM_JOB_ID="7", **components) == ["scancel --signal=TERM 7.1 8.1"]
+
+
+@pytest.mark.parametrize(("launcher", "job"), [("mpirun", "7"), ("srun", "")])
+def test_row_26_a_launcher_without_a_step_in_this_job_gets_sigterm_itself(
+    tmp_path: Path, launcher: str, job: str
+) -> None:
+    assert signalled(tmp_path, launcher, "TERM", SLURM_JOB_ID=job) == ["kill TERM"]

@@ -32,3 +32,18 @@ def test_a_script_that_fails_by_itself_leaves_no_such_marker(tmp_path: Path) -> 
     assert done.returncode == 143, done.stderr
     assert (tmp_path / "attempts/7.0/exit-code").read_text() == "143\n"
     assert not (tmp_path / "attempts/7.0/terminated").exists()
+
+
+# The rank that follows writes its code when its pause is over; here the pause lasts until the other has written.
+TWO_RANKS = """sleep() { : > follows; until [ -s "$HPCLAUNCH_EXIT_FILE" ]; do command sleep 0.05; done; }
+(rank() { return FOLLOWS; }; run_rank) &
+(rank() { until [ -e follows ]; do command sleep 0.05; done; return 137; }; run_rank)
+wait"""
+
+
+@pytest.mark.parametrize("follows", [1, 14])
+def test_a_rank_that_was_killed_counts_before_one_that_ended_because_of_it(tmp_path: Path, follows: int) -> None:
+    file = tmp_path / "first-failure"
+    text = f"cd {tmp_path}\n{TWO_RANKS.replace('FOLLOWS', str(follows))}"
+    done = with_library(text, HPCLAUNCH_RUN_DIR=str(tmp_path), HPCLAUNCH_EXIT_FILE=str(file), HPCLAUNCH_WORLD_SIZE="2")
+    assert (file.read_text(), done.stderr) == ("137\n", "")

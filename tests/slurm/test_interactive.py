@@ -15,21 +15,28 @@ from typing import Any
 import pytest
 
 from tests.slurm.desk import HPCLAUNCH, Desk, until
+from tests.slurm.test_sites import TORCHRUN
 
 pytestmark = pytest.mark.timeout(300)
-OPEN = "shell --nodes 2 --tasks-per-node 2 --gpus-per-node 2 --walltime 10m"
+OPEN = "shell --nodes 2 --tasks-per-node 2 --walltime 10m --gpus-per-node"
 TELLS = (
-    "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], os.uname().nodename, flush=True)\n"
+    "import os\nwords = ['rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], os.uname().nodename]\n"
+    "os.write(1, (' '.join(words) + '\\n').encode())\n"
 )
 WAITS = """
 import os, signal, sys, time
 def note(number, frame):
-    print("rank", os.environ["RANK"], "got", signal.Signals(number).name, flush=True)
+    told = "rank " + os.environ["RANK"] + " got " + signal.Signals(number).name
+    with open(os.environ["HPCLAUNCH_RUN_DIR"] + "/notes", "a") as notes:  # the terminal may be gone
+        notes.write(told + "\\n")
+    os.write(1, (told + "\\n").encode())  # as one piece: ranks share a terminal
     sys.exit(9)
 signal.signal(signal.SIGTERM, note)
-print("rank", os.environ["RANK"], "is ready", flush=True)
+os.write(1, ("rank " + os.environ["RANK"] + " is ready\\n").encode())
 time.sleep(600)
 """
+
+FAILS = "import os, sys, time\nsys.exit(7) if os.environ['RANK'] == '3' else time.sleep(600)\n"
 
 
 class Terminal:
@@ -82,20 +89,22 @@ def terminal(desk: Desk) -> Iterator[Terminal]:
     os.waitpid(opened.process, 0)
 
 
-def open_shell(desk: Desk, terminal: Terminal) -> str:
+def open_shell(desk: Desk, terminal: Terminal, gpus: int = 2) -> str:
     """Open a shell in an allocation, and return the job's ID."""
-    terminal.type(f"{HPCLAUNCH} {OPEN}\n")
+    terminal.type(f"{HPCLAUNCH} {OPEN} {gpus}\n")
     job_id = terminal.wait_for(r"hpclaunch: this is job (\d+) on node\d")[1]
     own = os.environ.get("PYTHONPATH")  # the code that is tested, where that is not the one that is installed
     terminal.type(f"export PYTHONPATH={own}\n" if own else "true\n")
     return job_id
 
 
-def start_waiting(desk: Desk, terminal: Terminal) -> dict[str, Any]:
+def start_waiting(
+    desk: Desk, terminal: Terminal, target: str = "./waits.py --python /usr/bin/python3"
+) -> dict[str, Any]:
     """Start a run in the allocation whose four ranks wait; return its record."""
     (desk.folder / "waits.py").write_text(WAITS)
     terminal.seen = ""
-    terminal.type("hpclaunch submit ./waits.py --here --python /usr/bin/python3\n")
+    terminal.type(f"hpclaunch submit {target} --here --tasks-per-node 2\n")
     for rank in range(4):
         terminal.wait_for(f"rank {rank} is ready")
     (found, *_) = json.loads(desk.run("status", "--json").stdout)
@@ -119,6 +128,10 @@ def processes_with(text: str) -> list[str]:
         if any(variable.startswith(text.encode()) for variable in variables):
             found.append(folder.name)
     return found
+
+
+def steps_of(desk: Desk, job_id: str) -> list[str]:
+    return desk.slurm("squeue", "--noheader", "--steps", f"--jobs={job_id}", "--format=%i").split()
 
 
 def state_of(desk: Desk, run: dict[str, Any]) -> str:
@@ -145,11 +158,8 @@ def test_a_shell_has_the_jobs_environment_runs_a_job_at_once_and_exit_leaves_not
     terminal.wait_for(r"still here\.\r\n")
 
 
-def test_ctrl_c_ends_the_ranks_of_a_run_and_neither_the_shell_nor_the_allocation(
-    desk: Desk, terminal: Terminal
-) -> None:
-    job_id = open_shell(desk, terminal)
-    run = start_waiting(desk, terminal)
+def interrupt(desk: Desk, terminal: Terminal, run: dict[str, Any]) -> None:
+    """Press Ctrl-C: every rank gets SIGTERM, the run is cancelled, and none of its processes is left."""
     terminal.type("\x03")
     for rank in range(4):
         terminal.wait_for(f"rank {rank} got SIGTERM")
@@ -157,8 +167,16 @@ def test_ctrl_c_ends_the_ranks_of_a_run_and_neither_the_shell_nor_the_allocation
     terminal.wait_for(r"code 130\.")
     assert state_of(desk, run) == "CANCELLED"
     assert not processes_with(f"HPCLAUNCH_EXIT_FILE={run['run_dir']}/")
+
+
+def test_ctrl_c_ends_the_ranks_of_a_run_and_neither_the_shell_nor_the_allocation(
+    desk: Desk, terminal: Terminal
+) -> None:
+    job_id = open_shell(desk, terminal, gpus=0)  # without GPUs, scontrol ends the lines of steps with their process
+    run = start_waiting(desk, terminal)
+    interrupt(desk, terminal, run)
     assert desk.slurm("squeue", "--noheader", f"--jobs={job_id}", "--format=%T").strip() == "RUNNING"
-    assert desk.slurm("squeue", "--noheader", "--steps", f"--jobs={job_id}", "--format=%i").count(f"{job_id}.0") == 0
+    assert f"{job_id}.0" not in steps_of(desk, job_id)
 
     again = start_waiting(desk, terminal)
     cancelled = desk.run("cancel", again["run"])  # from another host
@@ -168,19 +186,51 @@ def test_ctrl_c_ends_the_ranks_of_a_run_and_neither_the_shell_nor_the_allocation
     until(lambda: is_gone(desk, job_id), f"the end of {job_id}")
 
 
+def test_the_exit_code_of_a_rank_is_kept_under_mpirun_and_nothing_is_left(desk: Desk, terminal: Terminal) -> None:
+    (desk.folder / "fails.py").write_text(FAILS)
+    job_id = open_shell(desk, terminal)
+    command = "hpclaunch submit ./fails.py --here --launcher mpirun --python /usr/bin/python3"
+    terminal.type(f"{command}; echo code $?.\n")
+    terminal.wait_for(r"code 7\.")
+    (run, *_) = json.loads(desk.run("status", "--json").stdout)
+    assert (run["state"], run["exit_code"]) == ("FAILED", "7:0")
+    assert not processes_with(f"HPCLAUNCH_EXIT_FILE={run['run_dir']}/")
+    assert steps_of(desk, job_id) == [f"{job_id}.interactive"]
+
+
+def test_ctrl_c_reaches_the_ranks_of_torchrun(desk: Desk, terminal: Terminal) -> None:
+    environment = {"python": "/usr/bin/python3", "setup": [desk.program("torchrun", TORCHRUN)]}
+    desk.job("torch", WAITS, environment=environment)
+    job_id = open_shell(desk, terminal)
+    run = start_waiting(desk, terminal, "torch --launcher torchrun")
+    interrupt(desk, terminal, run)
+    assert steps_of(desk, job_id) == [f"{job_id}.interactive"]
+
+
 def test_a_lost_terminal_ends_the_run_the_shell_and_the_allocation(desk: Desk, terminal: Terminal) -> None:
     job_id = open_shell(desk, terminal)
     run = start_waiting(desk, terminal)
     terminal.hang_up()
     until(lambda: is_gone(desk, job_id), f"the end of {job_id}")
     assert not processes_with(f"HPCLAUNCH_EXIT_FILE={run['run_dir']}/")
-    # Slurm asks the ranks to end, or kills all processes at once: whichever of salloc and srun hears of it first.
+    # Either Slurm ends the allocation, or hpclaunch the run: whichever hears of it first sends the signal.
+    asked = sorted(set((Path(run["run_dir"]) / "notes").read_text().splitlines()))
+    assert asked == [f"rank {rank} got SIGTERM" for rank in range(4)]
     until(lambda: state_of(desk, run) == "CANCELLED", "the end of the run in its record")
+
+
+def test_a_run_in_a_heterogeneous_allocation_has_the_first_component(desk: Desk) -> None:
+    (desk.folder / "tells.py").write_text(TELLS)
+    parts = ["--nodes=1", "--cpus-per-task=4", ":", "--nodes=2", "--cpus-per-task=1"]
+    run = [HPCLAUNCH, "submit", "./tells.py", "--here", "--tasks-per-node", "2", "--python", "/usr/bin/python3"]
+    desk.slurm("salloc", *parts, "srun", "--interactive", "--preserve-env", *run)
+    said = re.findall(r"rank (\d) of 2 (node\d)", desk.newest().log())
+    assert sorted(rank for rank, _ in said) == ["0", "1"] and len({node for _, node in said}) == 1
 
 
 @pytest.mark.parametrize("way", ["Ctrl-C", "a lost terminal"])
 def test_a_shell_that_still_waits_for_its_nodes_leaves_no_job(desk: Desk, terminal: Terminal, way: str) -> None:
-    terminal.type(f"{HPCLAUNCH} {OPEN} --sbatch=--begin=now+1hour\n")
+    terminal.type(f"{HPCLAUNCH} {OPEN} 2 --sbatch=--begin=now+1hour\n")
     job_id = terminal.wait_for(r"job allocation (\d+)")[1]
     assert job_id in desk.slurm("squeue", "--noheader", "--format=%i").split()
     if way == "Ctrl-C":

@@ -52,11 +52,15 @@ def test_3000_runs_are_three_arrays_with_one_record_one_limit_and_one_cancel(sma
     assert all(int(line[1]) + 1 == int(line[2].removeprefix("--seed=")) for line in lines), lines
     assert max(int(line[-1]) for line in lines) <= AT_ONCE, lines
     assert f"{RUNS} runs: " in desk.run("status", run.path.name).stdout
+    after = desk.submit(*size, "--name", "after", "--after-any", run.path.name, "--", "true")
+    waits_for = desk.field(after, "Dependency")
+    assert all(f"afterany:{job}_*" in waits_for for job in jobs), waits_for
     began = time.monotonic()
     cancelled = desk.run("cancel", run.path.name)
     print(f"cancelled in {time.monotonic() - began:.1f} s")
     assert cancelled.returncode == 0, cancelled.stderr
     until(lambda: not desk.slurm("squeue", "--noheader", "--format=%i").split(), "nothing is queued any more")
+    assert desk.run("wait", "after").returncode == 0
     each = json.loads(desk.run("status", run.path.name, "--json").stdout)
     assert len(each) == RUNS
     assert {one["state"] for one in each} <= {"COMPLETED", "CANCELLED"}, {one["state"] for one in each}

@@ -52,6 +52,7 @@ class Jobs:
     """Submitted all at once: they wait for signals at the same time."""
 
     asked: dict[str, Submitted]
+    ended: Submitted
     cancelled: dict[str, Submitted]
     warned: dict[str, Submitted]
     timed_out: Submitted
@@ -64,6 +65,7 @@ def jobs(desk: Desk) -> Jobs:
     small = ("patient", "--nodes", "1", "--tasks-per-node", "1", "--launcher")
     made = Jobs(
         timed_out=desk.submit(*two, "--walltime", "30m"),
+        ended=desk.submit("patient", "--nodes", "2", "--tasks-per-node", "1"),  # with more, one job would have to wait
         asked={name: desk.submit(*two, "--launcher", name) for name in LAUNCHERS},
         cancelled={name: desk.submit(*two, "--launcher", name) for name in LAUNCHERS},
         warned={
@@ -74,6 +76,7 @@ def jobs(desk: Desk) -> Jobs:
             ),
         },
     )
+    wait_for_note(made.ended, "is ready", 2)
     for run in (*made.asked.values(), *made.cancelled.values(), *made.warned.values(), made.timed_out):
         wait_for_note(run, "is ready", 1 if run is made.warned["srun, batch shell"] else len(RANKS))
     # Only now do the walltimes come near, however long it took until all were ready. Slurm counts in minutes, looks
@@ -105,6 +108,14 @@ def test_row_25_the_exit_code_is_kept_after_a_forwarded_signal(desk: Desk, jobs:
     desk.wait(run)
     assert "continues" in notes(run)
     assert desk.ended(run) == "FAILED 5:0"
+
+
+def test_row_26_sigterm_to_the_batch_shell_lets_sruns_ranks_end_by_themselves(desk: Desk, jobs: Jobs) -> None:
+    desk.slurm("scancel", "--batch", "--signal=TERM", jobs.ended.job_id)
+    desk.wait(jobs.ended)
+    # srun kills its ranks when it gets SIGTERM itself: no rank would note it, and none would end with 5.
+    assert all(f"rank {rank} got SIGTERM" in notes(jobs.ended) for rank in range(2)), notes(jobs.ended)
+    assert desk.ended(jobs.ended) == "FAILED 5:0"
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)

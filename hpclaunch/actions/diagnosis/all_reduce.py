@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from hpclaunch.actions.diagnosis.evidence import Check, ProbeEvidence
@@ -61,7 +60,10 @@ class AllReduceReport:
 
 
 def all_reduce_report(evidence: ProbeEvidence) -> AllReduceReport | None:
-    """Return what the first rank measured; None if it measured too little, or with another world than requested."""
+    """Return what the first rank measured; None if it measured too little, or with another world than requested.
+
+    Raises ValueError for a size or a time that is none.
+    """
     layout = evidence.spec["layout"]
     group = Group(nodes=int(layout["nodes"]), per_node=int(layout["tasks_per_node"]))
     known = next((rank[_STEP] for rank in evidence.ranks if rank.get(_STEP)), None)
@@ -70,8 +72,6 @@ def all_reduce_report(evidence: ProbeEvidence) -> AllReduceReport | None:
         return None
     times = [TimedSize(size=int(row["bytes"]), seconds=float(row["seconds"])) for row in known["rows"]]
     if group.ranks < 2 or len({timed.size for timed in times}) < FEWEST_SIZES:
-        return None
-    if not all(math.isfinite(timed.seconds) for timed in times):
         return None
     return AllReduceReport(
         library=str(known["library"]),

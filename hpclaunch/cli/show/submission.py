@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +61,11 @@ def show_code(found: Snapshot | None) -> None:
     say(f"  {'code':<15} {what:<24} ({why})")
 
 
-def show_broadcast(spec: JobSpec, size: int | None) -> None:
+def show_broadcast(spec: JobSpec, copied: Sequence[str], size: int | None) -> None:
     """Show what the job copies to its nodes, and who chose that; ``size`` is that of the environment, if known."""
     if spec.broadcast is None:
         return
-    what = " and ".join(filter(None, [spec.broadcast.source, "" if spec.code.in_place else "the code"]))
+    what = " and ".join(copied) or "nothing"
     amount = f"{show_bytes(size)} to" if size is not None else "to"
     origin = next(choice.origin for choice in spec.choices if choice.key == "broadcast")
     say(f"  {'broadcast':<15} {f'{amount} {spec.broadcast.folder}':<24} ({what}, on every node; {origin})")

@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from hpclaunch.config.fileformat import NotNegative, Place, value_of
 from hpclaunch.config.job import Job
 from hpclaunch.core.errors import Fault, HpclaunchError, NotFound, Refused
 from hpclaunch.core.files import json_object, read_text, write_text
@@ -219,22 +220,23 @@ def _median_point(points: Sequence[Point]) -> Point:
 
 def _read_taken(place: Path) -> Taken:
     """Return the kept measurements; none if the file is damaged, so that the list is read again."""
-    found = json_object(read_text(place))
+    found, faults, where = json_object(read_text(place)), list[Fault](), Place(str(place), ())
     try:
-        return Taken(
-            read=int(found["read"]),
+        taken = Taken(
+            read=value_of(int, found["read"], where, faults),
             open=tuple(map(str, found["open"])),
-            finished=tuple(map(_read_finished, found["finished"])),
+            finished=tuple(_read_finished(one, where, faults) for one in found["finished"]),
             passed=tuple((str(name), str(why)) for name, why in found["passed"]),
         )
-    except (KeyError, TypeError, ValueError):
+    except (HpclaunchError, KeyError, TypeError, ValueError):
         return Taken()
+    return Taken() if faults else taken
 
 
-def _read_finished(found: dict[str, Any]) -> Finished:
-    point, noise, overhead = found["point"], found["noise"], found["overhead_s"]
+def _read_finished(found: dict[str, Any], where: Place, faults: list[Fault]) -> Finished:
+    """Return the measurements of one run, with the checks of a calibration file."""
     return Finished(
-        point=Point(**{**point, "runs": tuple(map(str, point["runs"]))}),
-        noise=None if noise is None else Noise(**noise),
-        overhead_s=None if overhead is None else float(overhead),
+        point=value_of(Point, found["point"], where, faults),
+        noise=value_of(Noise | None, found["noise"], where, faults),
+        overhead_s=value_of(NotNegative | None, found["overhead_s"], where, faults),
     )

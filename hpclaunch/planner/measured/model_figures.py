@@ -135,7 +135,7 @@ def _figures(job: Job, found: Any) -> ModelFigures:
             layers=tuple(map(_layer, found["layers"])),
             origin=f"probed {job.training.model} with TensorFlow {found['tensorflow']} ({found['by']})",
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise NotFoundOut(f"the probe's figures cannot be used: {error}") from None
 
 

@@ -12,6 +12,7 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec, Layout
 from hpclaunch.core.units import parse_walltime
 from hpclaunch.runs.node_lists import names_in
+from hpclaunch.schedulers.slurm.components import job_of
 from hpclaunch.schedulers.slurm.programs import Answer, ask, leaking
 
 _JOB = re.compile("[0-9]{1,18}")
@@ -19,6 +20,7 @@ _FORMAT = "%i|%T|%U|%P|%a|%q|%l|%L|%N|%f"
 _UNKNOWN = ("", "(null)", "N/A", "UNLIMITED", "INVALID", "NOT_SET")
 _PER_NODE = re.compile(r"\bNodes=\S+ CPU_IDs=([0-9,-]*) Mem=\S* GRES=(\S*)")
 """What a job has of some of its nodes, in the answer of ``scontrol --detail show job``."""
+_SPAN = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _OF_A_JOB = ("SLURM_JOB_", "SLURM_GPUS", "SLURM_MEM_PER_", "SLURM_SUBMIT_", "SLURM_CLUSTER", "SLURM_TOPOLOGY_")
 _OF_A_JOB_TOO = ("SLURM_CONF", "SLURM_JOBID", "SLURM_NODE_ALIASES", "SLURM_TIME_FORMAT")
 """The variables that Slurm sets for the script of a job. Others belong to the step in which a shell runs, or are
@@ -26,15 +28,17 @@ options that it was given: srun would take them for the options of the ranks' st
 _STEP = re.compile("[0-9]{1,9}")
 """The number of an ordinary step; those of a job's script and of an interactive step are larger than 4,294,000,000."""
 _OF_THE_SCRIPT = (
-    *("array", "chdir", "error", "export", "export-file", "input", "kill-on-invalid-dep", "no-requeue", "open-mode"),
-    *("output", "requeue"),
+    *("array", "batch", "chdir", "error", "export", "export-file", "ignore-pbs", "input", "kill-on-invalid-dep"),
+    *("no-requeue", "open-mode", "output", "propagate", "requeue", "signal"),
 )
-"""Options of sbatch that concern the script of a job: salloc starts none, and has no such options."""
+"""Options of sbatch that concern the script of a job: salloc starts none, and has no such options (seen with 22.05; a
+signal for the script, ``B:USR1@60``, is refused, too)."""
 
 
 def allocation(environment: Mapping[str, str]) -> Allocation | None:
     """Return the allocation that SLURM_JOB_ID names, as squeue and scontrol describe it; None without the variable.
 
+    Of a heterogeneous job it is the first component.
     Raises SchedulerError if it does not run, is another user's, or if Slurm does not answer.
     """
     job_id = environment.get("SLURM_JOB_ID", "")
@@ -44,15 +48,20 @@ def allocation(environment: Mapping[str, str]) -> Allocation | None:
     answer = ask(["squeue", "--noheader", "--states=all", f"--jobs={job_id}", f"--format={_FORMAT}"], without=unseen)
     found = _read(job_id, answer)
     detail = ask(["scontrol", "--oneliner", "--detail", "show", "job", job_id], without=unseen)
-    parts = list(_parts_in(detail.text)) if detail.ok else []
+    own = [line for line in detail.text.split("\n") if line.startswith(f"JobId={job_id} ")]
+    parts = list(_parts_in("\n".join(own))) if detail.ok else []
     if not parts:
         return found
     return replace(found, cpus=min(cpus for cpus, _ in parts), gpus=min(gpus for _, gpus in parts))
 
 
 def _read(job_id: str, answer: Answer) -> Allocation:
-    """Return the allocation in a line of squeue. Raises SchedulerError."""
-    line = answer.text.split("\n")[0]
+    """Return the allocation in the answer of squeue. Raises SchedulerError.
+
+    squeue lists the components of a heterogeneous job in any order; a task of an array has another name there.
+    """
+    lines = answer.text.split("\n")
+    line = next((one for one in lines if job_of(one.partition("|")[0]) == job_id), lines[0])
     _, state, uid, partition, account, qos, walltime, left, nodes, features = [*line.split("|", 9), *[""] * 10][:10]
     where, what = f"SLURM_JOB_ID={job_id}", ""
     if not answer.ok and "Invalid job id" not in answer.messages:
@@ -91,13 +100,13 @@ def _seconds(text: str) -> int:
 
 
 def _parts_in(text: str) -> Iterator[tuple[int, int]]:
-    """Yield (CPUs, GPUs) of each group of the job's nodes."""
+    """Yield (CPUs, GPUs) of each group of the job's nodes; CPUs 0: Slurm's answer is damaged."""
     from hpclaunch.sites.describe.answers import gpus_of
 
     for cpu_ids, gres in _PER_NODE.findall(text):
-        spans = [part.partition("-") for part in cpu_ids.split(",") if part]
-        cpus = sum(int(last or first) - int(first) + 1 for first, _, last in spans)
-        yield cpus, sum(number for _, number in gpus_of(gres))
+        spans = [_SPAN.fullmatch(part) for part in cpu_ids.split(",") if part]
+        cpus = sum(int(span[2] or span[1]) - int(span[1]) + 1 for span in spans if span) if all(spans) else 0
+        yield max(0, cpus), sum(number for _, number in gpus_of(gres))
 
 
 def variables_in(allocation: Allocation, layout: Layout, environment: Mapping[str, str]) -> dict[str, str]:
@@ -123,6 +132,8 @@ def variables_in(allocation: Allocation, layout: Layout, environment: Mapping[st
         "SLURM_TASKS_PER_NODE": by_node,
         "SLURM_CPUS_PER_TASK": str(layout.cpus_per_task),
     }
+    if "SLURM_HET_SIZE" in environment:  # without it srun starts nothing in a heterogeneous job (seen with 22.05)
+        own["SLURM_HET_SIZE"] = "1"
     if _STEP.fullmatch(environment.get("SLURM_STEP_ID", "")):
         own["SLURM_OVERLAP"] = "1"
     return {**kept, **own}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from hpclaunch.core.units import parse_walltime
+from hpclaunch.core.units import parse_walltime, whole_number
 from hpclaunch.guidelines.queue import Past
 from hpclaunch.schedulers.slurm.programs import ask
 
@@ -26,7 +26,8 @@ def past_jobs(days: int) -> list[Past]:
 
 def _parse(words: list[str]) -> Past | None:
     """Return a line of sacct as a job; None if the job has not started, or if its waiting time is unknown."""
-    if len(words) != 7 or not words[3].isdigit() or int(words[3]) < 1:
+    nodes = whole_number(words[3]) if len(words) == 7 else None
+    if not nodes:
         return None
     submit, eligible, start = (_time(word) for word in words[:3])
     if submit is None or start is None:
@@ -35,7 +36,7 @@ def _parse(words: list[str]) -> Past | None:
     waited = (start - free).total_seconds()
     if waited < 0:  # requeued: Slurm keeps the first start
         return None
-    return Past(waited_s=waited, nodes=int(words[3]), partition=words[5], qos=words[6], walltime=_walltime(words[4]))
+    return Past(waited_s=waited, nodes=nodes, partition=words[5], qos=words[6], walltime=_walltime(words[4]))
 
 
 def _time(word: str) -> datetime | None:

@@ -19,7 +19,7 @@ from hpclaunch.core import waiting
 from hpclaunch.core.errors import Fault, did_you_mean
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import JobSpec
-from hpclaunch.core.units import parse_walltime
+from hpclaunch.core.units import parse_walltime, whole_number
 from hpclaunch.core.users import user_name
 from hpclaunch.resolve.limits import Ask, suggestion, violations
 from hpclaunch.schedulers.slurm.programs import down_controllers, keep_answer, recent_answer
@@ -217,15 +217,14 @@ def _is_open(partition: dict[str, str]) -> bool:
 
 def limits_of(partition: dict[str, str]) -> Limits:
     """Return the limits in the fields of one line of ``scontrol show partition``."""
-    numbers = [int(partition[key]) for key in ("MaxNodes", "TotalNodes") if partition.get(key, "").isdigit()]
-    least = partition.get("MinNodes", "")
+    numbers = [whole_number(partition.get(key, "")) for key in ("MaxNodes", "TotalNodes")]
     try:
         longest = parse_walltime(partition.get("MaxTime", ""))
     except ValueError:  # UNLIMITED, or missing
         longest = None
     return Limits(
         max_nodes=min((number for number in numbers if number), default=None),
-        min_nodes=int(least) if least.isdigit() and int(least) > 0 else None,
+        min_nodes=whole_number(partition.get("MinNodes", "")) or None,
         max_walltime=longest,
     )
 

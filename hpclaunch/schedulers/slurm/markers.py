@@ -14,6 +14,7 @@ from hpclaunch.core.files import read_text
 from hpclaunch.runs import Run
 from hpclaunch.runs.logs import end_of_log
 from hpclaunch.runs.markers import last_start, seconds_until_term, starts_of, was_cancelled
+from hpclaunch.runs.recorded_layout import walltime_of
 from hpclaunch.schedulers import NEVER_BEGUN, Status
 
 _LINE = (
@@ -66,8 +67,8 @@ def _ended_by_slurm(run: Run, code: int | None, seconds: int | None) -> Status |
         return Status(state=state)
     if seconds is None:
         return None
-    walltime = run.spec().get("walltime")
-    if isinstance(walltime, int) and 0 < walltime <= seconds + min(_LAST_MINUTE_S, walltime // 10):
+    walltime = walltime_of(run.spec())
+    if 0 < walltime <= seconds + min(_LAST_MINUTE_S, walltime // 10):
         return Status(state="TIMEOUT")
     return Status(state="CANCELLED", reason=_BY_TERM)
 

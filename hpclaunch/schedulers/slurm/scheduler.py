@@ -11,7 +11,6 @@ from hpclaunch.core.errors import Fault, SchedulerError
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.runs import Run, current_jobs
 from hpclaunch.schedulers import Estimate, Status
-from hpclaunch.schedulers.slurm.allocation import allocation, shell_command, variables_in
 from hpclaunch.schedulers.slurm.arrays import largest_array
 from hpclaunch.schedulers.slurm.arrays import objections as array_objections
 from hpclaunch.schedulers.slurm.components import objections as component_objections
@@ -22,6 +21,8 @@ from hpclaunch.schedulers.slurm.submit import search, submit
 
 if TYPE_CHECKING:
     from hpclaunch.config.site import Site
+    from hpclaunch.core.allocation import Allocation
+    from hpclaunch.core.spec import Layout
     from hpclaunch.guidelines.queue import Past
     from hpclaunch.sites.describe.comparison import Comparison
     from hpclaunch.sites.describe.draft import Described, Here
@@ -50,6 +51,27 @@ __all__ = [
     "unwell",
     "variables_in",
 ]
+
+
+def allocation(environment: Mapping[str, str]) -> Allocation | None:
+    """Return the allocation in which this process runs; None outside one."""
+    from hpclaunch.schedulers.slurm import allocation as interactive  # most submissions do without it
+
+    return interactive.allocation(environment)
+
+
+def variables_in(allocation: Allocation, layout: Layout, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which a script finds its place in the allocation."""
+    from hpclaunch.schedulers.slurm import allocation as interactive
+
+    return interactive.variables_in(allocation, layout, environment)
+
+
+def shell_command(spec: JobSpec, shell: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that opens an allocation with this shell in it."""
+    from hpclaunch.schedulers.slurm import allocation as interactive
+
+    return interactive.shell_command(spec, shell)
 
 
 def objections(spec: JobSpec) -> list[Fault]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 
 from hpclaunch.core.records import record
+from hpclaunch.core.units import whole_number
 
 Fields = Mapping[str, str]
 Gpus = tuple[tuple[str, int], ...]
@@ -142,8 +143,9 @@ def gpus_of(gres: str) -> Gpus:
         if name != "gpu":
             continue
         words = [word for word in words if word not in ("no_consume", "")]
-        count = int(words.pop()) if words and words[-1].isdigit() else 1
-        gpu_type = ":".join(words)
+        number = whole_number(words[-1]) if words else None
+        count = 1 if number is None else number
+        gpu_type = ":".join(words if number is None else words[:-1])
         found[gpu_type] = found.get(gpu_type, 0) + count
     return tuple((gpu_type, count) for gpu_type, count in found.items() if count)
 
@@ -193,7 +195,7 @@ def _value_of(value: str) -> str:
 
 
 def _number(text: str | None) -> int | None:
-    found = re.match(r"\d+", text or "")
+    found = re.match("[0-9]{1,18}", text or "")
     return int(found[0]) if found else None
 
 
@@ -206,4 +208,4 @@ def _clean(text: str) -> str:
 
 def numbers(values: Iterable[str]) -> list[int]:
     """Return the values that are numbers, as numbers."""
-    return [int(value) for value in values if value.isdigit()]
+    return [number for value in values if (number := whole_number(value)) is not None]

@@ -23,7 +23,8 @@ from numpy.lib import format as npy
 from hpclaunch.training.input import npz_members
 from hpclaunch.training.rank.failure import TrainingError
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)  # format 1 has all variables that are not trained in the ranks' own files
 SHARED = "shared.npz"
 MANIFEST = "checkpoint.json"
 LARGEST_MANIFEST = 16 * 2**20  # bytes; 100,000 ranks need 11 million
@@ -121,11 +122,15 @@ def facts_of(path: str) -> dict[str, Any]:
             raise ValueError("it is no file, or larger than {} MiB".format(LARGEST_MANIFEST // 2**20))
         with open(manifest, encoding="utf-8") as file:
             facts = json.load(file)
-        known = facts["format"] == FORMAT and type(facts["step"]) is int and _are_files(facts["files"])
+        known = facts["format"] in READABLE and type(facts["step"]) is int and _are_files(facts["files"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise TrainingError("{} cannot be read: {}".format(manifest, str(error)[:MOST_REASON])) from error
     if not known:
-        raise TrainingError("{} does not have format {}".format(manifest, FORMAT))
+        raise TrainingError(
+            "{} has format {}, or lacks a part of it; this version of hpclaunch reads formats {}".format(
+                manifest, str(facts["format"])[:MOST_REASON], " and ".join(map(str, READABLE))
+            )
+        )
     return facts
 
 
@@ -144,9 +149,14 @@ def _are_files(files: Any) -> bool:
 def problem(path: str, names: list[str]) -> str:
     """What is wrong with these files of a checkpoint, in words; empty if all are intact."""
     try:
-        files = {entry["name"]: entry for entry in facts_of(path)["files"]}
+        return problem_in_files(path, facts_of(path), names)
     except TrainingError as error:
         return str(error)
+
+
+def problem_in_files(path: str, facts: Mapping[str, Any], names: list[str]) -> str:
+    """As `problem`, where the facts of the checkpoint have been read."""
+    files = {entry["name"]: entry for entry in facts["files"]}
     for name in names:
         wrong = _damage(os.path.join(path, name), files[name]) if name in files else "is not in its list of files"
         if wrong:

@@ -55,14 +55,14 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
     if not asked.resume:
         loading.from_root(world, lambda: _set_all_aside(folder))
         return Place(data=data)
-    path = _choose(world, folder)
+    path, facts = _choose(world, folder)
     if not path:
         return Place(data=data)
-    facts = loading.from_root(world, lambda: folders.facts_of(path))
     if world.is_root:
         _tell(world, path, facts, asked, data)
-    world.together(lambda: _put_back(world, state, path, facts))
+    loading.from_root(world, lambda: _put_back_for_all(state, path, facts, world.size))
     state.spread()
+    world.together(lambda: _put_back_own(world, state, path, facts))
     loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, "metrics.jsonl"), facts["metrics_bytes"]))
     step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # unchanged in a world of the same size
     place = Place(facts["epoch"], step, facts["step"], path, data)
@@ -78,18 +78,20 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
     return place
 
 
-def _choose(world: World, folder: str) -> str:
-    """The newest checkpoint that is intact on every rank; empty if there is no checkpoint. A collective."""
+def _choose(world: World, folder: str) -> tuple[str, dict[str, Any]]:
+    """The newest checkpoint that is intact, with its facts; an empty path if there is no checkpoint. A collective."""
     found = loading.from_root(world, lambda: folders.existing(folder))
     damaged = []
     for path in found:
-        problems = world.gather(_problem_here(world, path))
+        facts, unusable = loading.from_root(world, functools.partial(_facts, path))
+        problems = [unusable] if unusable else world.gather(_problem_here(world, path, facts))
         wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(problems) if text]
         if not wrong:
-            return str(path)
-        damaged.append("{}: {}".format(path, wrong[0]))
+            return str(path), facts
+        reason = printable(wrong[0])
+        damaged.append("{}: {}".format(path, reason))
         if world.is_root:
-            print("checkpoint {} is damaged ({}); trying the one before it".format(path, wrong[0]), flush=True)
+            print("checkpoint {} is damaged ({}); trying the one before it".format(path, reason), flush=True)
         loading.from_root(world, functools.partial(folders.set_aside, path))
     if damaged:
         raise AgreedError(
@@ -97,7 +99,7 @@ def _choose(world: World, folder: str) -> str:
             "the run starts from the beginning when it is resumed".format("; ".join(damaged)),
             speaks=world.is_root,
         )
-    return ""
+    return "", {}
 
 
 def _set_all_aside(folder: str) -> None:
@@ -105,19 +107,26 @@ def _set_all_aside(folder: str) -> None:
         folders.set_aside(path)
 
 
-def _problem_here(world: World, path: str) -> str:
-    """What is wrong with the files that this rank reads: its own, and on rank 0 the shared ones; or all files."""
+def _facts(path: str) -> tuple[dict[str, Any], str]:
+    """The facts of a checkpoint, or why training cannot continue from it. Only rank 0 reads them, for all."""
     try:
         facts = folders.facts_of(path)
-    except Exception as error:
-        return str(error)
-    wrong = fault_in(facts)
-    if wrong:
-        return wrong
-    if facts["world_size"] != world.size:
-        return folders.problem(path, [one["name"] for one in facts["files"]]) if world.is_root else ""
-    names = [folders.own_file(world.rank)]
-    return folders.problem(path, names + ([folders.SHARED] if world.is_root else []))
+    except Exception as error:  # whatever it is, the checkpoint before this one may be good
+        return {}, str(error) or type(error).__name__
+    return facts, fault_in(facts)
+
+
+def _problem_here(world: World, path: str, facts: Mapping[str, Any]) -> str:
+    """What is wrong with the files that this rank checks.
+
+    They are its own, and on rank 0 the shared one. If the checkpoint comes from a world of another size, every rank
+    checks a part of all files: ranks that each read all of them would open N times N.
+    """
+    if facts["world_size"] == world.size:
+        names = [folders.own_file(world.rank)] + ([folders.SHARED] if world.is_root else [])
+    else:
+        names = [one["name"] for one in facts["files"]][world.rank :: world.size]
+    return folders.problem_in_files(path, facts, names)
 
 
 COUNTS = {"epoch": 0, "epoch_step": 0, "steps_per_epoch": 1, "step": 0, "metrics_bytes": 0, "world_size": 1}
@@ -129,8 +138,20 @@ def fault_in(facts: Mapping[str, Any]) -> str:
         number = facts.get(name)
         if type(number) is not int or not least <= number < 2**53:
             return "its {} is not a whole number from {}".format(name, least)
-    if facts["world_size"] > len(facts["files"]):
-        return "it has fewer files than ranks"
+    if facts["epoch_step"] >= facts["steps_per_epoch"]:
+        return "its epoch_step is not below its steps_per_epoch"
+    return _fault_in_files(facts) or _fault_in_options(facts)
+
+
+def _fault_in_files(facts: Mapping[str, Any]) -> str:
+    files, size = facts["files"], facts["world_size"]
+    if len(files) != size + 1:  # compared first: the number of ranks may be very large
+        return "it has {} files, not one for each of {} ranks and a shared one".format(len(files), size)
+    missing = {folders.SHARED, *map(folders.own_file, range(size))} - {one["name"] for one in files}
+    return "it does not name {}".format(min(missing)) if missing else ""
+
+
+def _fault_in_options(facts: Mapping[str, Any]) -> str:
     options = facts.get("options")
     if not isinstance(options, dict):
         return "it does not name the options"
@@ -141,27 +162,37 @@ def fault_in(facts: Mapping[str, Any]) -> str:
     return "" if type(replicas) is int and replicas > 0 else "its replicas are not a whole number from 1"
 
 
-def _put_back(world: World, state: TrainingState, path: str, facts: Any) -> None:
-    if world.is_root:
-        state.put_shared(folders.read(path, folders.SHARED))
+def _put_back_for_all(state: TrainingState, path: str, facts: Mapping[str, Any], size: int) -> None:
+    """On rank 0: read what it will spread to all ranks, which in a world of another size includes every rank's file."""
+    state.put_shared(folders.read(path, folders.SHARED))
+    if facts["world_size"] != size:
+        names = [folders.own_file(rank) for rank in range(facts["world_size"])]
+        state.put_average(folders.read(path, name) for name in names)
+
+
+def _put_back_own(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
     if facts["world_size"] == world.size:
         state.put_own(folders.read(path, folders.own_file(world.rank)))
     else:
-        files = [folders.own_file(rank) for rank in range(facts["world_size"])]
-        state.put_average((folders.read(path, name) for name in files), facts["step"])
+        state.put_new_random(facts["step"])
 
 
 def _tell(world: World, path: str, facts: Any, asked: Any, data: str) -> None:
-    print(
+    lines = [
         "resuming from {}: epoch {}, step {} of {}".format(
             path, facts["epoch"] + 1, facts["epoch_step"], facts["steps_per_epoch"]
         )
-    )
-    follows = another_size(vars(asked), facts, world.size, world.replicas)
-    if follows:
-        print(follows)
-    for warning in changed(vars(asked), facts["options"]) + other_data(data, facts):
-        print("warning: " + warning)
+    ]
+    lines.append(another_size(vars(asked), facts, world.size, world.replicas))
+    lines += ["warning: " + text for text in changed(vars(asked), facts["options"]) + other_data(data, facts)]
+    for line in lines:
+        if line:
+            print(printable(line))
+
+
+def printable(text: str) -> str:
+    """The text without characters that UTF-8 does not have: a manifest may contain any, and to print them fails."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def other_data(data: str, facts: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from hpclaunch.training.callbacks import stop_if_diverged
 from hpclaunch.training.checkpoints import folders
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
-from hpclaunch.training.rank import stopping
+from hpclaunch.training.rank import stopping, watch
 from hpclaunch.training.rank.failure import RunAgain
 from hpclaunch.training.rank.world import World
 
@@ -31,7 +31,9 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
             world.together(lambda: folders.begin(folder, place.made) if world.is_root else None)
         else:
             folders.begin(folder, place.made)
-        files = world.together(lambda: _write(world, state, partial, place))
+        common, own = state.statistics()
+        own.update(state.own(metrics=place.step > 0))
+        files = world.together(lambda: _write(world, state, partial, (common, own)))
         files = [entry for part in world.gather(files) for entry in part]
         facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
         facts.update(world_size=world.size, replicas=world.replicas)
@@ -43,11 +45,12 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
     return str(path)
 
 
-def _write(world: World, state: TrainingState, partial: str, place: Place) -> list[dict[str, Any]]:
-    own = state.own(metrics=place.step > 0)
+def _write(world: World, state: TrainingState, partial: str, arrays: tuple[Any, Any]) -> list[dict[str, Any]]:
+    """Write this rank's file, and on rank 0 the shared one. arrays: statistics in common, and the rank's own state."""
+    common, own = arrays
     files = [folders.write(partial, folders.own_file(world.rank), own)]
     if world.is_root:
-        files.append(folders.write(partial, folders.SHARED, state.shared()))
+        files.append(folders.write(partial, folders.SHARED, {**state.shared(), **common}))
     return files
 
 
@@ -65,7 +68,6 @@ class Saving(tf.keras.callbacks.Callback):
         self._place, self._epoch, self._made, self._base = place, place.epoch, place.made, 0
         self._saved, self._saved_at = place.made, time.monotonic()
         self._looked, self._looked_at, self._gap = place.made, time.monotonic(), 1
-        self._watch = stopping.StepWatch(asked.stall_minutes * 60)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._epoch = epoch
@@ -75,7 +77,7 @@ class Saving(tf.keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         step = batch + 1
         self._made = self._base + step
-        self._watch.step_ended()
+        watch.reached("training")
         if step >= self._steps:  # the end of the epoch saves, after the average of the statistics
             return
         every = self._asked.checkpoint_steps
@@ -89,8 +91,6 @@ class Saving(tf.keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         done = epoch + 1 >= self._asked.epochs
         self._save(Place(epoch + 1, 0, self._made), logs["loss"], self._look()[1] and not done)
-        if done:
-            self._watch.stop()
 
     def _look(self) -> tuple[bool, bool]:
         """Whether it is time to save, and whether any rank was asked to stop. A collective."""
@@ -115,7 +115,6 @@ class Saving(tf.keras.callbacks.Callback):
         path = save(self._world, self._state, self._folder, place, facts, self._asked.keep_checkpoints)
         self._saved, self._saved_at = place.made, time.monotonic()
         if stop:
-            self._watch.stop()
             where = "epoch {}, step {} of {}".format(place.epoch + 1, place.step, self._steps)
             raise RunAgain("asked to stop; saved at {} in {}".format(where, path), speaks=self._world.is_root)
 

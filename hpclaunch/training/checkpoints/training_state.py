@@ -9,64 +9,99 @@ import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.input.shards import stream_seed
-from hpclaunch.training.optimization import precision
+from hpclaunch.training.optimization import optimizer_state, precision
 from hpclaunch.training.rank import strategies
+from hpclaunch.training.rank.equality import same_on_all
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
 Arrays = dict
+STATISTIC = "statistic"
 
 
 class TrainingState:
     """The variables of one rank: those that all ranks share, and its own.
 
     Shared are the trainable weights, the optimizer's state with its step count, float16's loss scale, and `extras`
-    (AdaScale's averages). A rank's own are batch normalization's statistics (which differ between ranks within an
-    epoch), the random generators of layers such as Dropout, and the sums behind the metrics of an interrupted epoch.
+    (AdaScale's averages). A rank's own are the random generators of layers such as Dropout, and the sums behind the
+    metrics of an interrupted epoch. The variables that are not trained, here called statistics, are of both kinds:
+    frozen weights are the same on all ranks, but each rank changes its moving statistics of batch normalization until
+    the end of the epoch. So their values decide.
     """
 
     def __init__(self, model: Any, world: World, seed: int, extras: Sequence[Any] = ()) -> None:
         self._model, self._world, self._seed, self._extras = model, world, seed, list(extras)
         self._sums_before: Arrays = {}
+        self._to_spread: Arrays = {}
+        self._spread: list[str] = []
         if world.distribute is not None:
             # There, to make a variable is a collective; but only rank 0 reads the shared ones.
             with strategies.scope(world):
                 self._shared_variables()
 
     def shared(self) -> Arrays:
-        """Arrays weight-NNN, optimizer-NNN, scale-NNN, extra-NNN."""
+        """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN."""
         return {name: variable.numpy() for name, variable in self._shared_variables()}
 
+    def statistics(self) -> tuple[Arrays, Arrays]:
+        """Arrays statistic-NNN: those that are equal on all ranks, and those of this rank alone. A collective."""
+        held = {name: variable.numpy() for name, variable in self._statistics()}
+        same = dict(zip(held, same_on_all(self._world, list(held.values()))))
+        common = {name: array for name, array in held.items() if same[name]}
+        return common, {name: array for name, array in held.items() if not same[name]}
+
     def own(self, metrics: bool) -> Arrays:
-        """Arrays statistic-NNN, random-NNN, and with `metrics` metric-NNN."""
-        found = {name: variable.numpy() for name, variable in self._statistics() + self._generators()}
+        """Arrays random-NNN, and with `metrics` metric-NNN."""
+        found = {name: variable.numpy() for name, variable in self._generators()}
         if metrics:
             found.update((name, variable.numpy()) for name, variable in self._metrics())
         return found
 
     def put_shared(self, arrays: Arrays) -> None:
-        """Restore the arrays of `shared`; on rank 0, before `spread`. Raises TrainingError for another model."""
-        put(self._shared_variables(), arrays)
+        """Restore the arrays of `shared`, with the statistics in common; on rank 0, before `spread`.
+
+        Raises TrainingError for another model.
+        """
+        common = [(name, variable) for name, variable in self._statistics() if name in arrays]
+        shared = self._shared_variables()
+        check(shared + common, arrays)
+        assign(shared, arrays)
+        self._to_spread = {name: arrays[name] for name, _ in common}
+
+    def put_average(self, several: Iterable[Arrays]) -> None:
+        """Average the statistics in the ranks' files of a world of another size; on rank 0, before `spread`.
+
+        several: the arrays of each file, which are read one after another. Raises TrainingError for another model.
+        """
+        own = [(name, variable) for name, variable in self._statistics() if name not in self._to_spread]
+        sums, ranks = {name: np.zeros(variable.shape, np.float64) for name, variable in own}, 0
+        for arrays in several:
+            check(own, {name: array for name, array in arrays.items() if name.startswith(STATISTIC)})
+            for name in sums:
+                sums[name] += arrays[name]
+            ranks += 1
+        self._to_spread.update((name, total / ranks) for name, total in sums.items())
 
     def spread(self) -> None:
-        """Give every rank the shared variables of rank 0. A collective."""
+        """Give every rank the shared variables of rank 0, and the statistics that rank 0 has for all. A collective."""
         if self._world.size > 1:
             for name, variable in self._shared_variables():
                 variable.assign(hvd.broadcast(variable.read_value(), root_rank=0, name="restore." + name))
+        self._spread = self._world.gather(sorted(self._to_spread))[0]
+        for name, variable in self._statistics():
+            if name in self._spread:
+                variable.assign(self._receive_from_root(name, variable))
+        self._to_spread = {}
 
     def put_own(self, arrays: Arrays) -> None:
-        """Restore the arrays of `own`; the sums of metrics wait for `add_metrics`."""
+        """Restore this rank's own arrays, after `spread`; the sums of metrics wait for `add_metrics`."""
         self._sums_before = {name: array for name, array in arrays.items() if name.startswith("metric")}
         kept = {name: array for name, array in arrays.items() if name not in self._sums_before}
-        put(self._statistics() + self._generators(), kept)
+        own = [(name, variable) for name, variable in self._statistics() if name not in self._spread]
+        put(own + self._generators(), kept)
 
-    def put_average(self, several: Iterable[Arrays], made: int) -> None:
-        """Restore the arrays of `own` from a world of another size: averaged statistics, and new random numbers.
-
-        made: steps so far; together with the rank it determines the new random numbers.
-        """
-        held = list(several)
-        put(self._statistics(), {name: _mean([one[name] for one in held]) for name, _ in self._statistics()})
+    def put_new_random(self, made: int) -> None:
+        """Begin new random numbers, which this rank and `made`, the steps so far, determine."""
         for n, (_, state) in enumerate(self._generators()):
             fresh = tf.random.Generator.from_seed(stream_seed(self._seed, "layer", n, self._world.rank, made))
             state.assign(fresh.state)
@@ -80,18 +115,26 @@ class TrainingState:
 
     def _shared_variables(self) -> list[tuple[str, Any]]:
         model, optimizer = self._model, self._model.optimizer
-        precision.unscaled(optimizer)._create_all_weights(
-            model.trainable_variables
-        )  # else the first step would create them
+        inner = precision.unscaled(optimizer)
         return [
             *_name_all("weight", model.trainable_variables),
-            *_name_all("optimizer", precision.unscaled(optimizer).variables()),
+            *_name_all(optimizer_state.name(inner), optimizer_state.variables(inner, model.trainable_variables)),
             *_name_all("scale", precision.scale_variables(optimizer)),
             *_name_all("extra", self._extras),
         ]
 
+    def _receive_from_root(self, name: str, variable: Any) -> Any:
+        """Rank 0's value of a statistic. A collective.
+
+        It is sent as an array: under a strategy of TensorFlow, to read the variable would average it over the ranks.
+        """
+        value = np.asarray(self._to_spread.get(name, np.zeros(variable.shape)), variable.dtype.as_numpy_dtype)
+        if self._world.size == 1:
+            return value
+        return hvd.broadcast(tf.constant(value), root_rank=0, name="restore." + name)
+
     def _statistics(self) -> list[tuple[str, Any]]:
-        return _name_all("statistic", self._model.non_trainable_variables)
+        return _name_all(STATISTIC, self._model.non_trainable_variables)
 
     def _generators(self) -> list[tuple[str, Any]]:
         return _name_all("random", [generator.state for generator in generators(self._model)])
@@ -113,9 +156,15 @@ def generators(model: Any) -> list[Any]:
 
 
 def put(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
-    """Assign arrays to the variables of the same names; raises TrainingError unless names and shapes are the same."""
-    wanted = {name: tuple(variable.shape) for name, variable in variables}
-    held = {name: tuple(array.shape) for name, array in arrays.items()}
+    """Assign arrays to the variables of the same names; raises TrainingError for other names, types or shapes."""
+    check(variables, arrays)
+    assign(variables, arrays)
+
+
+def check(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
+    """Raise TrainingError unless the arrays have the names, types and shapes of the variables."""
+    wanted = {name: _kind(np.dtype(variable.dtype.as_numpy_dtype), variable.shape) for name, variable in variables}
+    held = {name: _kind(array.dtype, array.shape) for name, array in arrays.items()}
     if wanted != held:
         different = sorted(name for name in set(wanted) | set(held) if wanted.get(name) != held.get(name))
         raise TrainingError(
@@ -123,13 +172,17 @@ def put(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
                 different[0], wanted.get(different[0], "not"), held.get(different[0], "not")
             )
         )
+
+
+def _kind(dtype: np.dtype, shape: Any) -> str:
+    return "{} {}".format(dtype, list(shape))
+
+
+def assign(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
+    """Assign to each variable the array of its name."""
     for name, variable in variables:
         variable.assign(arrays[name])
 
 
 def _name_all(kind: str, variables: Iterable[Any]) -> list[tuple[str, Any]]:
     return [("{}-{:03d}".format(kind, n), variable) for n, variable in enumerate(variables)]
-
-
-def _mean(arrays: list[Any]) -> Any:
-    return np.mean(arrays, axis=0).astype(arrays[0].dtype)

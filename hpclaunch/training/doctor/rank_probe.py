@@ -91,7 +91,9 @@ def node_facts(
         of_nvidia = [(gpu["address"], "") for gpu in found if gpu["vendor"] == "NVIDIA"]
         if of_nvidia:
             listing = ask("--query-gpu=pci.bus_id,uuid", "--format=csv,noheader")
-            vendor, usable = "NVIDIA", topology.nvidia_gpus(listing) or of_nvidia
+            # Without nvidia-smi, /sys shows all GPUs, but CUDA numbers only those of the job.
+            unlisted = of_nvidia if len(of_nvidia) == 1 else []
+            vendor, usable = "NVIDIA", topology.nvidia_gpus(listing) or unlisted
             # The same on every rank of a node, and slow.
             matrix = ask("topo", "-m") if not local_rank else ""
             links = topology.nvidia_links(matrix, [address for address, _ in usable])

@@ -87,7 +87,7 @@ def _read(
         shard = world.together(lambda: source.stream_shard(order, asked.seed, part, parts))
         return shard, functools.partial(streaming.training_stream, source, shard, batch_size, asked.seed)
     shard = world.together(lambda: shards.training_shard(order, part, parts))
-    images, labels = world.together(lambda: _load_shard(source, shard))
+    images, labels = world.together(lambda: _load_shard(source, shard), long=True)
     return shard, functools.partial(pipeline.training_batches, images, labels, batch_size, asked.seed)
 
 

@@ -1,16 +1,20 @@
-"""Reads images from class folders (train/CLASS/*.jpg|png); opens only the files asked for, never resizes."""
+"""Reads images from class folders (train/CLASS/*.jpg|png); opens only the files asked for.
+
+Images of another size are refused, or resized if the data set is a person's own (ImageSet.resized).
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from hpclaunch.training.input.shards import Shard
-from hpclaunch.training.input.source import ImageSet, Order, Source
+from hpclaunch.training.input.source import ImageSet, Order, Source, data_error
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 SPLITS = ("train", "test")
@@ -24,11 +28,22 @@ def find(wanted: ImageSet, folder: str) -> Source | None:
     return ImageFolders(wanted, folder)
 
 
+def opened(wanted: ImageSet, folder: str) -> Source:
+    """The class folders in `folder`; raises DataError if there are none."""
+    if not os.path.isdir(folder):
+        raise data_error(wanted, "no such folder", folder or "--data-dir and HPCLAUNCH_DATA_DIR are empty")
+    found = find(wanted, folder)
+    if found is None:
+        raise data_error(wanted, "neither train/ nor test/ is there", folder)
+    return found
+
+
 class ImageFolders(Source):
     """Class folders; the label of a class is the place of its folder among the sorted names."""
 
     layout = "class folders"
     streams = True
+    streams_tests = True
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
         super().__init__(wanted, path)
@@ -41,6 +56,7 @@ class ImageFolders(Source):
             if self.classes and classes != self.classes:
                 raise self.wrong("classes differ: {} in train/, {} in test/".format(self.classes, classes), path)
             self.classes = classes
+            self.wanted = replace(self.wanted, classes=len(classes))
             self._list(split)
             names.update("\n".join(self._files[split]).encode("utf-8", "surrogateescape"))
         self.counts = {split: len(self._files[split]) for split in SPLITS}
@@ -53,8 +69,9 @@ class ImageFolders(Source):
         classes = sorted(
             entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")
         )
-        if len(classes) != self.wanted.classes:
-            raise self.wrong("{} class folders, not {}".format(len(classes), self.wanted.classes), folder)
+        if not classes or len(classes) != (self.wanted.classes or len(classes)):
+            wanted = self.wanted.classes or "one or more"
+            raise self.wrong("{} class folders, not {}".format(len(classes), wanted), folder)
         return classes
 
     def _list(self, split: str) -> None:
@@ -117,7 +134,8 @@ class ImageFolders(Source):
             path = os.path.join(self.path, self._files[split][index])
             try:
                 with Image.open(path) as image:
-                    pixels = np.asarray(image.convert("L" if self.wanted.shape[2] == 1 else "RGB"))
+                    found = image.convert("L" if self.wanted.shape[2] == 1 else "RGB")
+                    pixels = np.asarray(found.resize(self.wanted.shape[1::-1]) if self.wanted.resized else found)
             except OSError as error:
                 reason = "not a readable image ({} bytes: {})".format(os.path.getsize(path), error)
                 raise self.wrong(reason, path) from None
@@ -148,7 +166,8 @@ class ImageFolders(Source):
 
         from hpclaunch.training.input import decoding
 
-        return decoding.image(tf.io.read_file(path), self.wanted.shape)
+        content = tf.io.read_file(path)
+        return (decoding.resized if self.wanted.resized else decoding.image)(content, self.wanted.shape)
 
     def _check_file(self, path: str) -> None:
         """Raise DataError if the file is not an image of the shape."""
@@ -162,5 +181,5 @@ class ImageFolders(Source):
             size = os.path.getsize(path) if os.path.exists(path) else 0
             reason = str(error).split("\n")[0]
             raise self.wrong("not a readable image ({} bytes: {})".format(size, reason), path) from None
-        if tuple(found) != self.wanted.shape:
+        if tuple(found) != self.wanted.shape and not self.wanted.resized:
             raise self.wrong("the image is {}".format(" x ".join(str(n) for n in found)), path)

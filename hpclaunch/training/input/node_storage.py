@@ -10,11 +10,13 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 from hpclaunch.training.input.source import Source
+from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
 BLOCK = 4096  # bytes on disk of even the smallest file
 NEXT = "  next: name another folder, or train without staging"
+PIECE = 2**23  # bytes that are copied at once: each is progress that other ranks wait for
 COPIES = 8  # files that are copied at the same time: small files wait for the file system, not for the disk
 
 
@@ -29,7 +31,7 @@ def staged(world: World, source: Source, folder: str) -> Source:
         return source
     folder = world.together(lambda: _expand(folder, world.host))
     goal = os.path.join(folder, "{}-{}-{}".format(source.wanted.name, source.fingerprint, os.geteuid()))
-    world.together(lambda: _place(source, goal, world.host) if world.local_rank == 0 else None)
+    world.together(lambda: _place(source, goal, world.host) if world.local_rank == 0 else None, long=True)
     local = copy.copy(source)
     local.path = os.path.join(goal, os.path.basename(os.path.normpath(source.path)))
     return local
@@ -107,5 +109,14 @@ def _copy(source: Source, fresh: str) -> None:
     for place in sorted({os.path.dirname(goal) for _, goal in pairs}):
         os.makedirs(place, exist_ok=True)
     with ThreadPoolExecutor(COPIES) as copies:
-        for _ in copies.map(lambda pair: shutil.copyfile(*pair), pairs):
+        for _ in copies.map(lambda pair: _copy_file(*pair), pairs):
             pass  # raises the error of a copy
+
+
+def _copy_file(path: str, goal: str) -> None:
+    with open(path, "rb") as file, open(goal, "wb") as copied:
+        piece = file.read(PIECE)
+        while piece:
+            copied.write(piece)
+            watch.this_rank.mark()
+            piece = file.read(PIECE)

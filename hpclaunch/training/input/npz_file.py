@@ -48,8 +48,7 @@ class NpzFile(Source):
                 for split in SPLITS:
                     self._check(archive, split)
                 self.check_classes(self._labels["train"], self._labels["test"])
-                # The archive's own checksums identify a data set without reading it.
-                sums = "".join("{}:{:08x} ".format(name, members[name].CRC) for name in sorted(members))
+                sums = npz_members.checksums(archive)
         except npz_members.ERRORS as error:
             raise self.wrong("truncated, or not an npz file ({})".format(str(error)[:MOST_REASON]), path) from None
         self.fingerprint = "crc-" + hashlib.sha256(sums.encode("utf-8")).hexdigest()[:16]
@@ -93,24 +92,10 @@ class NpzFile(Source):
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
         """The rows `indices`; the member is unpacked in pieces, so that only these rows are in memory."""
         indices = np.asarray(indices, np.int64)
-        images = np.empty((len(indices),) + self.wanted.shape, np.uint8)
-        order = np.argsort(indices, kind="stable")
-        row_bytes = int(np.prod(self.wanted.shape))
-        rows = max(1, CHUNK_BYTES // row_bytes)
         try:
-            with npz_members.ArchiveFile(self.path) as whole, zipfile.ZipFile(whole) as archive, archive.open(
-                "x_{}.npy".format(split)
-            ) as file:
-                self._header(archive, file, "x_" + split)
-                for start in range(0, self.counts[split], rows):
-                    count = min(rows, self.counts[split] - start)
-                    piece = file.read(count * row_bytes)
-                    if len(piece) != count * row_bytes:
-                        raise EOFError("ends in row {}".format(start + len(piece) // row_bytes))
-                    chunk = np.frombuffer(piece, np.uint8).reshape((count,) + self.wanted.shape)
-                    low, high = np.searchsorted(indices[order], [start, start + count])
-                    images[order[low:high]] = chunk[indices[order[low:high]] - start]
+            with npz_members.ArchiveFile(self.path) as whole, zipfile.ZipFile(whole) as archive:
+                found = npz_members.rows(archive, "x_" + split, indices, CHUNK_BYTES)
         except npz_members.ERRORS as error:
             reason = str(error)[:MOST_REASON]
             raise self.wrong("x_{} is truncated or corrupt ({})".format(split, reason), self.path) from None
-        return images, self._labels[split][indices]
+        return found.reshape((len(indices),) + self.wanted.shape), self._labels[split][indices]

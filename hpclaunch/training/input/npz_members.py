@@ -78,6 +78,37 @@ def header(archive: zipfile.ZipFile, name: str, file: IO[bytes]) -> Header:
     return found
 
 
+def checksums(archive: zipfile.ZipFile) -> str:
+    """The names and the archive's own checksums of all members: they identify a data set without reading it."""
+    names = sorted(set(archive.namelist()))
+    return "".join("{}:{:08x} ".format(name, archive.getinfo(name).CRC) for name in names)
+
+
+def opened_header(archive: zipfile.ZipFile, name: str) -> Header:
+    """The header of the array `name`. Raises KeyError if there is none."""
+    with archive.open(name + ".npy") as file:
+        return header(archive, name, file)
+
+
+def rows(archive: zipfile.ZipFile, name: str, indices: Any, chunk_bytes: int) -> Any:
+    """The rows `indices` (int64, in any order) of an array [n, ...]; unpacks `chunk_bytes` of the member at once."""
+    order = np.argsort(indices, kind="stable")
+    with archive.open(name + ".npy") as file:
+        found = header(archive, name, file)
+        chosen = np.empty((len(indices), *found.shape[1:]), found.dtype)
+        row_bytes = int(np.prod(found.shape[1:], dtype=np.int64)) * found.dtype.itemsize
+        together = max(1, chunk_bytes // max(1, row_bytes))
+        for start in range(0, found.shape[0], together):
+            count = min(together, found.shape[0] - start)
+            piece = file.read(count * row_bytes)
+            if len(piece) != count * row_bytes:
+                raise EOFError("{} ends in row {}".format(name, start + len(piece) // row_bytes))
+            low, high = np.searchsorted(indices[order], [start, start + count])
+            chunk = np.frombuffer(piece, found.dtype).reshape((count, *found.shape[1:]))
+            chosen[order[low:high]] = chunk[indices[order[low:high]] - start]
+    return chosen
+
+
 def _check_length(name: str, found: Header, info: zipfile.ZipInfo) -> None:
     """Raise ValueError if the member is not as long as the array, or longer than it can become."""
     count = 1

@@ -19,13 +19,15 @@ Order = Callable[[Any, Any], Any]
 class ImageSet:
     """The data set that a job expects: folder name, image shape (height, width, channels), classes, and the job's name.
 
-    Volumes have four dimensions and no class.
+    Volumes have four dimensions and no class. resized: images of other sizes are resized to the shape, and there may be
+    any number of classes; `classes` is then 0 until the data are opened.
     """
 
     name: str
     shape: tuple[int, ...]
     classes: int
     job: str
+    resized: bool = False
 
 
 class DataError(TrainingError):
@@ -36,17 +38,30 @@ class Source(ABC):
     """An opened data set; images are uint8 [k, height, width, channels]. It keeps no open file and can be pickled.
 
     layout: its name. fingerprint: a short text that differs for other data. counts: samples by split. streams: whether
-    `samples` works. A layout implements `read` and `files`, and `samples` if it can read single samples fast.
+    `samples` works, and streams_tests: also for the split "test", whose samples are then never all in memory.
+    has_images: whether samples are uint8 images; else they are arrays of sample_type and wanted.shape. label_type and
+    label_shape are those of a target. A layout implements `read` and `files`, and `samples` if it can read single
+    samples fast.
     """
 
     layout = ""
     fingerprint = ""
     streams = False
+    streams_tests = False
+    has_images = True
+    sample_type: Any = np.uint8
+    label_type: Any = np.int64
+    label_shape: tuple[int, ...] = ()
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
         self.wanted = wanted
         self.path = path
         self.counts: dict[str, int] = {}
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether a target is the number of a class."""
+        return np.dtype(self.label_type).kind in "iu" and self.label_shape == ()
 
     @abstractmethod
     def read(self, split: str, indices: Any) -> tuple[Any, Any]:
@@ -98,6 +113,11 @@ class Source(ABC):
 def data_error(wanted: ImageSet, what: str, where: str) -> DataError:
     """One message: what is wrong, where, what is allowed, what to do."""
     height, width, channels = wanted.shape
+    if wanted.resized:
+        return DataError(
+            "{}: {}\n  expected: class folders, with JPEG or PNG images of any size: train/CLASS/*.jpg|png and "
+            "test/CLASS/*.jpg|png\n  next: name another folder with --data-dir".format(where, what)
+        )
     return DataError(
         "{}: {}\n  expected: {} as uint8 images of {} x {} x {} in {} classes, as class folders "
         "(train/CLASS/*.jpg|png, test/CLASS/…), TFRecords (train*.tfrecord*, test*.tfrecord*), {}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from typing import Any, Iterator
 
@@ -96,7 +95,7 @@ def damage_named(source: Source, shard: Shard, streams: bool = True, split: str 
         text = _damage(source, split, shard, error)
         if text is None:
             raise  # the data are not damaged: the error has another cause
-        raise failure.AgreedError("{}: {}".format(failure.who(), text), speaks=_is_first_to_fail()) from None
+        raise failure.AgreedError("{}: {}".format(failure.who(), text), speaks=failure.first_to_fail(1)) from None
 
 
 def _damage(source: Source, split: str, shard: Shard, error: Exception) -> str | None:
@@ -113,12 +112,6 @@ def _damage(source: Source, split: str, shard: Shard, error: Exception) -> str |
         except failure.TrainingError as found:
             return str(found)
     return None
-
-
-def _is_first_to_fail() -> bool:
-    """Whether no rank has recorded its exit code yet; records this one's. True without a launcher's exit file."""
-    written = failure.record_exit_code(failure.TrainingError.exit_code)
-    return written or not os.path.exists(os.environ.get(failure.EXIT_FILE_VARIABLE, ""))
 
 
 def _order(seed: int, rank: int, epoch: Any, length: Any, name: Any) -> np.ndarray:

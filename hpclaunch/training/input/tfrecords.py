@@ -48,15 +48,25 @@ def folder_of(wanted: ImageSet, folder: str) -> str:
     return place
 
 
+def in_windows(samples: Any, window: int, order: Order) -> Any:
+    """The elements of a tf.data.Dataset, shuffled within windows of `window` that follow one another."""
+    import tensorflow as tf
+
+    def shuffled(number: Any, content: Any) -> Any:
+        name = tf.strings.join(["window ", tf.strings.as_string(number)])
+        places = order(tf.shape(tf.nest.flatten(content)[0])[0], name)
+        return tf.nest.map_structure(lambda part: tf.gather(part, places), content)
+
+    return samples.batch(window).enumerate().map(shuffled).unbatch()
+
+
 class TFRecords(Source):
     """TFRecord files, test*.tfrecord or validation*.tfrecord for the test; positions count through the sorted files."""
 
     layout = "TFRecords"
     streams = True
-    # A layout of other samples overrides these, and has its own `_features` and `_parse`.
-    sample_type: Any = np.uint8
-    label_type: Any = np.int64
-    label_shape: tuple[int, ...] = ()
+    streams_tests = True
+    # A layout of other samples overrides this, the types and shapes of Source, `_features` and `_parse`.
     window = WINDOW
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
@@ -143,14 +153,10 @@ class TFRecords(Source):
             begun = tf.data.TFRecordDataset(tf.gather(paths, number)).skip(tf.gather(first, number))
             return begun.shard(tf.gather(stride, number), 0).take(tf.gather(count, number))
 
-        def shuffled(window: Any, content: Any) -> Any:
-            name = tf.strings.join(["window ", tf.strings.as_string(window)])
-            return tf.gather(content, order(tf.shape(content)[0], name))
-
         found = tf.data.Dataset.from_tensor_slices(order(len(own), "files")).interleave(records, cycle_length=AHEAD)
         if padding:
             found = found.concatenate(records(len(own)))
-        found = found.batch(self.window).enumerate().map(shuffled).unbatch().skip(skip)
+        found = in_windows(found, self.window, order).skip(skip)
         return decoding.in_parallel(found, lambda content: self._parse(split, content), threads)
 
     def _read_file(self, split: str, name: str, places: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

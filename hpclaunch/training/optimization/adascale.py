@@ -22,17 +22,19 @@ class Gain:
         return self._factor()
 
 
-def gain_for(asked: Any, optimizer: Any, world: World) -> Gain:
+def gain_for(asked: Any, optimizer: Any, world: World, is_adaptive: bool | None = None) -> Gain:
     """The measured factor of the learning rate at any time; it is 1 unless AdaScale is requested.
 
     optimizer: of reduction.distributed. Optimizers that divide by the gradient's size use the square root of the gain,
-    as AdaptDL does (petuum/adaptdl, scaling_rules.py). From now on every step includes a collective.
+    as AdaptDL does (petuum/adaptdl, scaling_rules.py). is_adaptive: whether it is one of these; None: as the settings'
+    optimizer is. From now on every step includes a collective.
     """
     if asked.scale_learning_rate != ADASCALE:
         return Gain()
     noise = GradientNoise(world)
     noise.attach(optimizer)
-    power = 0.5 if asked.optimizer in ADAPTIVE else 1.0
+    divides = asked.optimizer in ADAPTIVE if is_adaptive is None else is_adaptive
+    power = 0.5 if divides else 1.0
     return Gain(lambda: noise.gain() ** power, (noise.sums,))
 
 

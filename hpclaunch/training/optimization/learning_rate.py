@@ -26,15 +26,20 @@ def scaled(base: float, size: int, rule: str) -> float:
     return base * SCALING[rule](size)
 
 
-def warmed_up(rate: float, size: int, epoch: float, warmup_epochs: float) -> float:
-    """The rate at a fractional `epoch` (from 0): it rises linearly from rate / size to rate over the warm-up epochs.
+def warm_up_start(base: float, size: int, rule: str) -> float:
+    """The rate at which the warm-up begins: the `base` rate, that of a single batch (Goyal et al. 2017, section 2.2).
 
-    The formula of Horovod's LearningRateWarmupCallback; with linear scaling it starts at the base rate (Goyal et al.
-    2017, section 2.2).
+    Without scaling the base rate is the rate of the whole batch already. Then the warm-up begins at 1 / size of it, as
+    that of Horovod's LearningRateWarmupCallback does.
     """
+    return base / size if rule == "none" else base
+
+
+def warmed_up(rate: float, start: float, epoch: float, warmup_epochs: float) -> float:
+    """The rate at a fractional `epoch` (from 0): it rises linearly from `start` to `rate` over the warm-up epochs."""
     if epoch >= warmup_epochs:
         return rate
-    return rate / size * (epoch * (size - 1) / warmup_epochs + 1)
+    return start + (rate - start) * epoch / warmup_epochs
 
 
 def adascale_gain(variance: float, norm: float, size: int) -> float:
@@ -60,13 +65,13 @@ def gradient_noise(one: float, both: float, size: int) -> tuple[float, float]:
 class Schedule:
     """The learning rate of a whole run.
 
-    rate: after the warm-up, before the decay; size: the number of batches in a step; epochs: those of the run.
+    rate: after the warm-up, before the decay; start: where the warm-up begins; epochs: those of the run.
     decay: one of DECAYS. boundaries: epochs at which "step" multiplies by `factor`; "exponential" does so every epoch
     after the warm-up; "inverse" is 1 / (1 + factor * epochs since the warm-up); power: of "polynomial".
     """
 
     rate: float
-    size: int
+    start: float
     epochs: float
     warmup_epochs: float = 0.0
     decay: str = "constant"
@@ -77,8 +82,17 @@ class Schedule:
     def at(self, epoch: float) -> float:
         """The rate at a fractional epoch, from 0 (the first step) to epochs (after the last)."""
         if epoch < self.warmup_epochs:
-            return warmed_up(self.rate, self.size, epoch, self.warmup_epochs)
+            return warmed_up(self.rate, self.start, epoch, self.warmup_epochs)
         return self.rate * self._decay_factor(epoch)
+
+    def why_no_warm_up(self) -> str:
+        """Why the warm-up of the settings changes nothing, in a sentence; empty if it works, or if there is none."""
+        if not self.warmup_epochs or self.start != self.rate:
+            return ""
+        return (
+            "the warm-up of {:g} epochs has no effect: a step is one batch, so the learning rate is {:g} from the "
+            "first step on".format(self.warmup_epochs, self.rate)
+        )
 
     def _decay_factor(self, epoch: float) -> float:
         """The factor of the decay; all decays but "step" begin at 1 when the warm-up ends."""
@@ -108,8 +122,14 @@ def epochs_of(text: str) -> tuple[float, ...]:
 
 def plain_schedule(asked: Any, size: int) -> Schedule:
     """The schedule of a job that has only these options: rate, its scaling, a warm-up in epochs, decay, epochs."""
-    rate = scaled(asked.learning_rate, size, asked.scale_learning_rate)
-    return Schedule(rate, size, asked.epochs, warmup_epochs=asked.warmup_epochs, decay=asked.decay)
+    rule = asked.scale_learning_rate
+    return Schedule(
+        rate=scaled(asked.learning_rate, size, rule),
+        start=warm_up_start(asked.learning_rate, size, rule),
+        epochs=asked.epochs,
+        warmup_epochs=asked.warmup_epochs,
+        decay=asked.decay,
+    )
 
 
 def schedule(asked: Any, size: int, steps_per_epoch: int) -> Schedule:
@@ -120,7 +140,7 @@ def schedule(asked: Any, size: int, steps_per_epoch: int) -> Schedule:
     batches = size * asked.accumulation
     return Schedule(
         rate=scaled(asked.learning_rate, batches, asked.scale_learning_rate),
-        size=batches,
+        start=warm_up_start(asked.learning_rate, batches, asked.scale_learning_rate),
         epochs=asked.epochs,
         warmup_epochs=asked.warmup_steps / steps_per_epoch if asked.warmup_steps else asked.warmup_epochs,
         decay=asked.decay,

@@ -9,7 +9,7 @@ import horovod.tensorflow as hvd
 import horovod.tensorflow.keras
 import tensorflow as tf
 
-from hpclaunch.training.optimization import precision
+from hpclaunch.training.optimization import given, precision
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
@@ -28,7 +28,7 @@ def distributed(optimizer: Any, world: World, compression: str = "none", adasum:
         return optimizer
     packed = COMPRESSION[compression]
     if not adasum:
-        return _accept_plain_variables(horovod.tensorflow.keras.DistributedOptimizer(optimizer, compression=packed))
+        return _complete(horovod.tensorflow.keras.DistributedOptimizer(optimizer, compression=packed), optimizer)
     problem = why_no_adasum(world.size, hvd.mpi_built(), hvd.mpi_enabled())
     if problem:
         raise AgreedError(problem, speaks=world.is_root)
@@ -45,13 +45,15 @@ def distributed(optimizer: Any, world: World, compression: str = "none", adasum:
         gradient_predivide_factor=1.0,
         op=hvd.Adasum,
     )
-    return _accept_plain_variables(adding)
+    return _complete(adding, optimizer)
 
 
-def _accept_plain_variables(optimizer: Any) -> Any:
-    reduce = optimizer._allreduce_grads
-    optimizer._allreduce_grads = lambda gradients, variables: reduce(gradients, precision.plain(variables))
-    return optimizer
+def _complete(wrapped: Any, optimizer: Any) -> Any:
+    """Horovod's optimizer, which takes casting variables, and has what it did not copy from `optimizer`."""
+    reduce = wrapped._allreduce_grads
+    wrapped._allreduce_grads = lambda gradients, variables: reduce(gradients, precision.plain(variables))
+    given.keep_exclusions(optimizer, wrapped)
+    return wrapped
 
 
 def why_no_adasum(size: int, mpi_built: bool, mpi_enabled: bool) -> str:

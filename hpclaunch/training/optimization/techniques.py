@@ -40,23 +40,36 @@ _OVERRIDDEN: tuple[tuple[str, Any, Callable[[Any], Any]], ...] = (
 """A default, its value when another option overrides it, and the condition for that."""
 
 
-def check(asked: argparse.Namespace, world: World, in_memory: bool = True) -> None:
-    """Raise AgreedError with all conflicts between the options.
+def check(asked: argparse.Namespace, world: World) -> None:
+    """Raise AgreedError with all conflicts between the options."""
+    _refuse(faults(asked), world)
 
-    in_memory: the job's synthetic data are made in memory, and not written to files.
-    """
-    found = faults(asked, in_memory)
+
+def check_made_up(asked: argparse.Namespace, world: World) -> None:
+    """Raise AgreedError with what cannot be done with synthetic images, which are made in memory."""
+    _refuse(made_up_faults(asked), world)
+
+
+def _refuse(found: list[str], world: World) -> None:
     if found:
         raise AgreedError("; ".join(found), speaks=world.is_root)
 
 
-def faults(asked: Any, in_memory: bool = True) -> list[str]:
+def made_up_faults(asked: Any) -> list[str]:
+    """Why these options cannot be combined with synthetic images in memory, one sentence each."""
+    rules = [
+        (asked.stage_to, "synthetic images (--synthetic=true) cannot be staged: omit --stage-to"),
+        (asked.input == "stream", "synthetic images are in memory: --input=stream needs data"),
+    ]
+    return [text for broken, text in rules if asked.synthetic and broken]
+
+
+def faults(asked: Any) -> list[str]:
     """Why these options cannot be combined, one sentence each; an option without effect is a fault too."""
     adascale = _adascale(asked)
     warms_up = asked.warmup_epochs or asked.warmup_steps
     decays_in_steps = asked.decay == "step"
     takes_weight_decay = asked.optimizer in WITH_WEIGHT_DECAY
-    made_up = asked.synthetic and in_memory
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
     rules = [
         (asked.warmup_epochs and asked.warmup_steps, "use --warmup-epochs or --warmup-steps, not both"),
@@ -70,8 +83,6 @@ def faults(asked: Any, in_memory: bool = True) -> list[str]:
             not asked.momentum_correction and asked.optimizer != "sgd",
             "--momentum-correction=false has an effect only on sgd",
         ),
-        (made_up and asked.stage_to, "synthetic images (--synthetic=true) cannot be staged: omit --stage-to"),
-        (made_up and asked.input == "stream", "synthetic images are in memory: --input=stream needs data"),
         (adascale and asked.adasum, "AdaScale needs averaged gradients, so it cannot be combined with --adasum=true"),
         (adascale and warms_up, "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps"),
         (

@@ -85,6 +85,17 @@ class StepInParts(tf.keras.Model):
         return [tf.convert_to_tensor(gradient) for gradient in found]
 
 
+def why_not_in_parts(model: Any) -> str:
+    """What `in_parts` needs and this model has not, in words; empty if it can have that step."""
+    if not getattr(model, "inputs", None):
+        return "a functional or sequential model: this one is a subclass of Model, whose inputs are not known"
+    if len(model.inputs) > 1 or len(model.outputs) > 1:
+        return "a model with one input and one output, not {} and {}".format(len(model.inputs), len(model.outputs))
+    if type(model).train_step is not tf.keras.Model.train_step:
+        return "Keras's own train_step: that of {} would be left out".format(type(model).__name__)
+    return ""
+
+
 def in_parts(model: Any, parts: int, xla: bool = False) -> Any:
     """The functional or sequential `model` with this training step and the same weights, or itself if it needs none."""
     if parts == 1 and not xla:

@@ -6,11 +6,16 @@ import contextlib
 import os
 import socket
 import sys
+import threading
 import time
 import traceback
-from typing import Iterator
+from typing import Any, Iterator
 
 EXIT_FILE_VARIABLE = "HPCLAUNCH_EXIT_FILE"
+NAME_SUFFIX = ".rank"  # of the file beside the exit file, with the name of the rank that failed first
+MOST_TEXT = 300  # characters of another rank's name, and of an error that is not the first
+
+FINALIZE_S = 10.0  # the longest wait for Horovod to end on all ranks
 
 # The launcher ends all ranks as soon as one has ended. So the others wait, until the rank with the message has printed.
 HEAD_START_S = 1.5
@@ -55,21 +60,25 @@ def reported() -> Iterator[None]:
     except SystemExit as error:
         if error.code in (None, 0):
             raise
-        leave(error.code if isinstance(error.code, int) else 1, "" if isinstance(error.code, int) else str(error.code))
+        _exit(error.code)
+    except RunAgain as error:
+        _leave_together(error)
     except AgreedError as error:
         if not error.speaks:
             time.sleep(HEAD_START_S)
         leave(error.exit_code, str(error) if error.speaks else "", error.prefix)
     except TrainingError as error:
-        leave(error.exit_code, "{}: {}".format(who(), error))
+        leave_as_first(error.exit_code, str(error))
     except KeyboardInterrupt:
         leave(130, "{}: interrupted".format(who()))
     except Exception as error:
         if _follows_another_rank(error):
             time.sleep(HEAD_START_S)
-            leave(1, "{}: stopped because another rank ended".format(who()), prefix="")  # that rank prints the error
-        traceback.print_exc()
-        leave(1, "{}: stopped by the {} above".format(who(), type(error).__name__))
+            # The rank that failed prints the error.
+            leave(1, "{}: stopped because {} ended".format(who(), _failed_first() or "another rank"), prefix="")
+        name = type(error).__name__
+        words = "stopped by the {} below\n{}".format(name, traceback.format_exc().rstrip())
+        leave_as_first(1, words, "{}: {}".format(name, error))
 
 
 def record_exit_code(code: int, path: str | None = None) -> bool:
@@ -89,6 +98,66 @@ def record_exit_code(code: int, path: str | None = None) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def first_to_fail(code: int) -> bool:
+    """Whether no rank has failed before this one; records its exit code and its name. True without an exit file."""
+    path = os.environ.get(EXIT_FILE_VARIABLE, "")
+    if not record_exit_code(code, path):
+        return not os.path.exists(path)
+    with contextlib.suppress(OSError), open(path + NAME_SUFFIX, "w", encoding="utf-8") as file:
+        file.write(who())
+    return True
+
+
+def _failed_first() -> str:
+    """The rank that failed first, in words; empty if it is not known, as after a SIGKILL."""
+    try:
+        with open(os.environ.get(EXIT_FILE_VARIABLE, "") + NAME_SUFFIX, encoding="utf-8") as file:
+            return file.read(MOST_TEXT)
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def leave_as_first(code: int, reason: str, short: str = "") -> None:
+    """End this process: the first rank that fails prints the reason, every later one a single line that names it.
+
+    short: the reason for that line; without it, the first line of the reason.
+    """
+    if first_to_fail(code):
+        leave(code, "{}: {}".format(who(), reason))
+    _leave_as_later(code, short or reason)
+
+
+def _leave_as_later(code: int, reason: str) -> None:
+    time.sleep(HEAD_START_S)
+    line = reason.strip().split("\n")[0][:MOST_TEXT]
+    leave(code, "{}: failed after {}: {}".format(who(), _failed_first() or "another rank", line), prefix="")
+
+
+def _exit(code: Any) -> None:
+    """End this process as sys.exit(code) does, for a code that is not 0."""
+    if not isinstance(code, int):
+        if first_to_fail(1):
+            leave(1, str(code))
+        _leave_as_later(1, str(code))
+    first_to_fail(code)
+    leave(code, "")
+
+
+def _leave_together(error: RunAgain) -> None:
+    """End this process with all others: Horovod ends first, else Open MPI complains about peers that disconnect."""
+    record_exit_code(error.exit_code)
+    if error.speaks:
+        print(str(error), file=sys.stderr, flush=True)
+    horovod = sys.modules.get("horovod.tensorflow")
+    if horovod is not None:
+        ending = threading.Thread(target=horovod.shutdown, daemon=True)
+        ending.start()
+        ending.join(FINALIZE_S)
+    if not error.speaks:
+        time.sleep(HEAD_START_S)
+    leave(error.exit_code, "")
 
 
 def who() -> str:

@@ -13,12 +13,12 @@ import tensorflow as tf
 
 _HOME = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
 
-_Optimizer: Any = _HOME.Optimizer
+Optimizer: Any = _HOME.Optimizer
 SGD: Any = _HOME.SGD
 Adam: Any = _HOME.Adam
 
 
-class DenseUpdates(_Optimizer, ABC):
+class DenseUpdates(Optimizer, ABC):
     """A base class for optimizers whose update needs the whole gradient of a variable, for example its norm.
 
     Horovod wraps an optimizer by creating a new one from get_config(), which must contain every argument of a subclass.

@@ -12,17 +12,18 @@ from importlib import metadata
 from typing import Any, MutableMapping
 
 from hpclaunch.training.input.shards import stream_seed
-from hpclaunch.training.rank import own_place, placement, stopping, strategies
+from hpclaunch.training.rank import own_place, placement, stopping, strategies, watch
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
 M_ARENA_MAX = -8  # from glibc's malloc.h
 
 
-def start(job: str, seed: int, strategy: str = strategies.HOROVOD) -> World:
+def start(job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes: float = 0.0) -> World:
     """Initialise Horovod and this rank.
 
     job: the name of the output folder of a run without a launcher. seed: as typed. strategy: one of strategies.NAMES.
+    stall_minutes: end the run when it has not progressed for so long (rank.watch), from now to its end; 0: never.
     Raises TrainingError if the world size is not the requested one, a promised GPU is missing, or Keras is version 3.
     """
     _bound_memory_arenas()
@@ -33,6 +34,7 @@ def start(job: str, seed: int, strategy: str = strategies.HOROVOD) -> World:
     prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
     hvd.init()
+    watch.begin(stall_minutes * 60)
     world = World(
         rank=hvd.rank(),
         size=hvd.size(),

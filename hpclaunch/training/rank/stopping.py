@@ -1,11 +1,9 @@
-"""Notes the signals that ask a rank to stop (walltime, preemption), and ends a rank whose steps hang; saves nothing."""
+"""Notes the signals that ask a rank to stop (walltime, preemption); saves nothing."""
 
 from __future__ import annotations
 
 import os
 import signal
-import threading
-import time
 from typing import Any, Iterator
 
 from hpclaunch.training.rank import failure
@@ -62,36 +60,3 @@ def saved(world: World, step: int) -> failure.RunAgain:
 
 def _note(number: int, frame: Any) -> None:
     _asked.append(number)
-
-
-class StepWatch:
-    """Ends this rank when no step has ended for `seconds`, counted from the first step: then some rank hangs.
-
-    A hanging rank makes all others wait in a collective until the walltime ends. Horovod reports for which rank it
-    waits, but ends none. Every rank except the hanging one can end the run.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._last = 0.0
-        self._over = threading.Event()
-
-    def step_ended(self) -> None:
-        """Note that a step has ended; the watch begins with the first step."""
-        begins = not self._last
-        self._last = time.monotonic()
-        if begins and self._seconds:
-            threading.Thread(target=self._watch, name="step watch", daemon=True).start()
-
-    def stop(self) -> None:
-        """End the watch, because no more steps will come."""
-        self._over.set()
-
-    def _watch(self) -> None:
-        while not self._over.wait(min(5.0, self._seconds / 4)):
-            if time.monotonic() - self._last > self._seconds:
-                failure.leave(
-                    1,
-                    "{}: no step has ended for {:.0f} s: a rank hangs (Horovod's warnings above say which one). "
-                    "Resume the run; --stall-minutes sets how long to wait.".format(failure.who(), self._seconds),
-                )

@@ -6,6 +6,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Callable
 
+from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 
@@ -45,23 +46,37 @@ class World:
         """One picklable value of every rank, by rank, on every rank. A collective: every rank must call it."""
         if self.size == 1:
             return [value]
+        values = self._gather_values(value)
+        watch.this_rank.mark()
+        return values
+
+    def _gather_values(self, value: Any, name: str | None = None) -> list[Any]:
         import horovod.tensorflow as hvd
 
-        return list(hvd.allgather_object(value))
+        return list(hvd.allgather_object(value, name=name))
 
-    def together(self, work: Callable[[], Any]) -> Any:
+    def rounds(self) -> watch.Rounds | None:
+        """Let the other ranks know that this one progresses, until `end`; None if nobody watches. A collective."""
+        if self.size == 1 or not watch.this_rank.seconds:
+            return None
+        return watch.Rounds(lambda value: self._gather_values(value, "rounds"))
+
+    def together(self, work: Callable[[], Any], long: bool = False) -> Any:
         """Run `work` on every rank and return this rank's result; if it fails on any, all fail with one message.
 
         If one rank ended alone, the others would wait for it in their next collective. This is a collective itself.
+        long: ranks that have finished wait for as long as any other progresses, not only for the stall time.
         """
         result, problem = None, None
+        rounds = self.rounds() if long else None
         try:
             result = work()
         except TrainingError as error:
             problem = str(error)
         except Exception:
             problem = "unforeseen:\n" + traceback.format_exc()
-        problems = [(rank, text) for rank, text in enumerate(self.gather(problem)) if text]
+        answers = self.gather(problem) if rounds is None else rounds.end(problem)
+        problems = [(rank, text) for rank, text in enumerate(answers) if text]
         if not problems:
             return result
         rank, text = problems[0]

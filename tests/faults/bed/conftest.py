@@ -77,6 +77,8 @@ class Bed:
         events = dict.fromkeys(RANKS, f"1:{step}:hold")
         pair = self.start(*options, events=events, nodes=nodes, typed=typed)
         self.wait_for_step(pair, step)
+        for run in pair.values():  # the rank that waits may be slower than rank 0, whose steps are counted
+            until(lambda run=run: (run.path / "event").exists(), f"{run.path} waits: {run.log()[-2000:]}", 600)
         return pair
 
     def go(self, pair: Pair) -> None:

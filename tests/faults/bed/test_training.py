@@ -23,7 +23,10 @@ KILLED = {2: "1:17:kill", 4: "1:9:kill"}
 
 def test_one_rank_killed_by_sigkill(bed: Bed) -> None:
     pair = bed.start(events=KILLED)
-    bed.resumed(pair, {"state": "FAILED", "exit_code": "137:0"})
+    # Open MPI 5 ends the ranks that have lost a peer with 14, and Slurm then kills the step: perhaps before the shell
+    # of the killed rank has written its code.
+    code = {} if bed.desk.is_newer() else {"exit_code": "137:0"}
+    bed.resumed(pair, {"state": "FAILED", **code})
     bed.judge(
         "one rank killed by SIGKILL", "FAILED 137, not tried again by itself; `resume` completes it", pair, jobs=2
     )
@@ -149,14 +152,18 @@ def test_log_folder_removed_before_the_start(bed: Bed) -> None:
     for run in pair.values():
         shutil.rmtree(run.path / "logs")
         bed.desk.slurm("scontrol", "release", run.job_id)
-    for run in pair.values():
-        code, record = bed.wait(run)
-        assert (code != 0, record["state"]) == (True, "FAILED")
-        assert "log" in record["reason"]
-        bed.without_directive(run, "--hold")
-        assert bed.desk.run("resume", str(run.path)).returncode == 0
-    outcome = "FAILED with the reason; `resume` makes the folder again"
-    bed.judge("log folder removed before the start", outcome, pair, jobs=2)
+    if bed.desk.is_newer():
+        outcome, jobs = "Slurm makes the folder again; the run completes", 1
+    else:
+        outcome, jobs = "FAILED with the reason; `resume` makes the folder again", 2
+        for run in pair.values():
+            code, record = bed.wait(run)
+            assert (code != 0, record["state"]) == (True, "FAILED")
+            assert "log" in record["reason"]
+            bed.without_directive(run, "--hold")
+            assert bed.desk.run("resume", str(run.path)).returncode == 0
+    bed.judge("log folder removed before the start", outcome, pair, jobs=jobs)
+    assert all(list((run.path / "logs").glob("slurm-*.out")) for run in pair.values())
 
 
 def test_slurmctld_down_during_submit(bed: Bed) -> None:
@@ -182,7 +189,10 @@ def test_sbatch_times_out_after_accepting(bed: Bed) -> None:
     bed.began = time.monotonic()
     with bed.faults.submitting(*(bed.command(ranks) for ranks in (2, 4))) as started:
         # Nobody answers for longer than sbatch waits; the controller obeys all the same, afterwards.
-        assert [process.wait(300) for process in started] == [1, 1]
+        # Where the queue can be asked again at once, the job is found, and the exit code is 0.
+        for process in started:
+            _, said = process.communicate(timeout=300)
+            assert process.returncode in (0, 1), said
     found = set(bed.faults.runs()) - before
     for run in found:
         until(lambda run=run: told(bed.desk, run)["job_id"] != "", "status finds the job")

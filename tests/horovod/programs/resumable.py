@@ -1,7 +1,7 @@
 """Trains a small model with all that a checkpoint must hold; can be asked to stop, be killed or hang.
 
 Dropout, batch norm, Adam, a warm-up and AdaScale or float16: everything has state. RUN/final-RANK.npz gets the weights,
-RUN/steps-RANK a line for every step that was made.
+RUN/steps-RANK a line for every step that was made, and RUN/restored-RANK.npz the statistics of a checkpoint.
 """
 
 import functools
@@ -41,7 +41,7 @@ def network(normalization):
 
 with failure.reported():
     asked = parse()
-    world = start("test", asked.seed)
+    world = start("test", asked.seed, stall_minutes=asked.stall_minutes)
     import numpy as np
     import tensorflow as tf
 
@@ -104,6 +104,9 @@ with failure.reported():
     model.compile(precision.scaled(optimizer, asked.precision), "sparse_categorical_crossentropy", ["accuracy"])
     state = training_state.TrainingState(model, world, asked.seed, gain.variables)
     place = resuming.restore(world, state, asked, steps, log, data=f"random-{asked.synthetic_samples}")
+    if place.path:
+        restored = {f"{n}": variable.numpy() for n, variable in enumerate(model.non_trainable_variables)}
+        np.savez(os.path.join(world.run_dir, f"restored-{world.rank}.npz"), **restored)
     steady = [
         callbacks.AverageStatistics(world),
         callbacks.LearningRate(schedule, steps, gain),
@@ -112,6 +115,7 @@ with failure.reported():
         saving.Saving(world, state, resuming.folder_of(world), asked, steps, place),
     ]
     fitting.fit(model, batches_from, steps, asked.epochs, steady, place, state)
-    held = {**state.shared(), **state.own(metrics=False)}
+    common, own = state.statistics()
+    held = {**state.shared(), **common, **own, **state.own(metrics=False)}
     np.savez(os.path.join(world.run_dir, f"final-{world.rank}.npz"), **held)
     log.write("end", steps=int(optimizer.iterations))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpclaunch.actions.node_copies import copied_bytes, not_copied, too_large
+from hpclaunch.actions.node_copies import copied, copied_bytes, not_copied, nothing_to_copy, too_large
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.config.site import NodeCopies, Site
 from hpclaunch.core.broadcast import CONDA_PREFIX, Broadcast
@@ -68,7 +68,23 @@ def test_an_environment_must_fit_into_half_of_a_nodes_memory(venv: Path) -> None
     assert too_large(replace(found, spec=elsewhere)) == []
 
 
-def test_a_folder_that_is_no_environment_is_named(venv: Path) -> None:
+def test_a_folder_that_is_no_environment_is_named_and_neither_measured_nor_refused(venv: Path) -> None:
+    """``--python ~/bin/python3`` names the home folder."""
     assert not_copied(prepared(venv).spec) == ""
     (venv / "pyvenv.cfg").unlink()
-    assert "no pyvenv.cfg" in not_copied(prepared(venv).spec)
+    with (venv / "big").open("wb") as file:
+        file.truncate(10**12)
+    found = prepared(venv)
+    assert "no pyvenv.cfg" in not_copied(found.spec) and not_copied(found.spec).endswith(": only the code is")
+    assert (copied_bytes(found.spec), too_large(found), nothing_to_copy(found.spec)) == (None, [], [])
+    assert copied(found.spec) == ["the code"]
+
+
+def test_a_broadcast_of_nothing_is_refused(venv: Path) -> None:
+    spec = prepared(venv).spec
+    in_place = replace(spec, code=replace(spec.code, in_place=True))
+    assert (nothing_to_copy(in_place), copied(in_place), copied(spec)) == ([], [str(venv)], [str(venv), "the code"])
+    (venv / "pyvenv.cfg").unlink()
+    (fault,) = nothing_to_copy(in_place)
+    assert (fault.where, fault.what) == ("--broadcast", "there is nothing to copy")
+    assert not_copied(in_place).endswith("so it is not broadcast")

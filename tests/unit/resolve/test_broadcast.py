@@ -87,7 +87,7 @@ def test_a_site_without_such_a_folder_refuses_the_flag_and_no_large_job() -> Non
     assert planned(replace(wide(), broadcast=None), nodes=64, **typed()).broadcast is None
 
 
-@pytest.mark.parametrize("folder", ["/local/a b", "local", "/local/$NOBODY", "/", "/local/x;y"])
+@pytest.mark.parametrize("folder", ["/local/a b", "local", "/local/$NOBODY", "/", "/local/x;y", "/local/../etc"])
 def test_a_folder_that_a_script_cannot_use_is_refused(folder: str) -> None:
     site = replace(wide(), broadcast=NodeCopies(to=folder))
     (fault,) = refused(site, broadcast=True, **typed())

@@ -130,6 +130,14 @@ def test_a_typed_folder_is_taken_as_it_is() -> None:
     assert dict(spec.environment)["HPCLAUNCH_DATA_DIR"] == spec.data.folder
 
 
+def test_a_program_of_ones_own_gets_the_typed_folder_or_file_and_no_other() -> None:
+    own = a_job(source_only=True, data=None)
+    spec = planned(job=own, data_dir="houses.npz")
+    assert spec.data is not None
+    assert (spec.data.layouts, dict(spec.environment)["HPCLAUNCH_DATA_DIR"]) == ((), "/home/ada/project/houses.npz")
+    assert "HPCLAUNCH_DATA_DIR" not in dict(planned(a_site(folders=Folders(data="/data")), own).environment)
+
+
 def test_row_20_a_login_shell_where_the_site_says_so() -> None:
     assert planned(a_site(login_shell=True)).shell == "/bin/bash -l"
     assert planned().shell == "/bin/bash"

@@ -9,7 +9,7 @@ import pytest
 
 from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.limits import Limits
-from hpclaunch.config.site import Charging, LauncherOptions, Launchers, NodeType
+from hpclaunch.config.site import Charging, LauncherOptions, Launchers, NodeType, Site
 from hpclaunch.core.component import Component
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.render import render
@@ -91,6 +91,34 @@ def test_the_limits_hold_for_each_node_type() -> None:
     assert "has no node type 'gpus'; did you mean 'gpu'" in unknown.what
 
 
+def two_partitions() -> Site:
+    """A site with a partition for each of two node types."""
+    site = a_site()
+    batch = Limits(node_types=("gpu",), max_nodes=4, max_walltime=7200)
+    parts = {"batch": batch, "long": Limits(node_types=("cpu",), max_walltime=36000)}
+    types = {**site.node_types, "cpu": replace(site.node_types["cpu"], partition="long")}
+    return a_site(partitions=parts, node_types=types)
+
+
+@pytest.mark.parametrize(
+    ("typed", "step"),
+    [
+        ({"further_nodes": (("gpu", "9"),)}, "--node-type gpu:4,… would be accepted for the gpu nodes"),
+        ({"walltime": 30000}, "--walltime 02:00:00 would be accepted for the gpu nodes"),
+        ({"partition": "long"}, "the same request without partition 'long' would be accepted for the gpu nodes"),
+        ({"gpus_per_node": 2}, "leave --gpus-per-node out: each node type then has its own"),
+    ],
+)
+def test_what_is_suggested_for_one_node_type_can_be_typed(typed: dict[str, Any], step: str) -> None:
+    """Neither --nodes nor a partition of this node type: they would be for all node types, or are refused."""
+    assert step in [fault.next for fault in refused(two_partitions(), **{**MIXED, **typed})]
+
+
+def test_a_name_that_the_site_does_not_know_is_not_named_twice() -> None:
+    faults = refused(**{**MIXED, "further_nodes": (("nope", "2"), ("nil", "1"))})
+    assert ["has no node type" in fault.what for fault in faults] == [True, True]
+
+
 def test_each_node_type_has_a_partition_of_its_own() -> None:
     site = a_site()
     parts = {**site.partitions, "batch": Limits(node_types=("gpu",)), "long": Limits(node_types=("cpu",))}
@@ -101,14 +129,12 @@ def test_each_node_type_has_a_partition_of_its_own() -> None:
 
 
 def test_a_run_that_continues_gets_the_shortest_walltime_of_its_components() -> None:
-    site = a_site()
-    parts = {
-        "batch": Limits(node_types=("gpu",), max_walltime=7200),
-        "long": Limits(node_types=("cpu",), max_walltime=36000),
-    }
-    types = {**site.node_types, "cpu": replace(site.node_types["cpu"], partition="long")}
-    spec = planned(a_site(partitions=parts, node_types=types), **MIXED, restarts=9, walltime=30000)
-    assert (spec.walltime, dict(spec.directives)["time"]) == (7200, "02:00:00")
+    for first, further in (("cpu", "gpu"), ("gpu", "cpu")):
+        typed = {"node_type": first, "nodes": 1, "further_nodes": ((further, "2"),)}
+        spec = planned(two_partitions(), **typed, restarts=9, walltime=40000)
+        assert (spec.walltime, dict(spec.directives)["time"]) == (7200, "02:00:00")
+        chains = [warning for warning in spec.warnings if "becomes a chain" in warning]
+        assert ["up to 6 jobs of 02:00:00" in warning for warning in chains] == [True]
 
 
 def test_the_cost_is_that_of_all_nodes() -> None:

@@ -10,7 +10,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.settings import Settings, SiteSettings
 from hpclaunch.config.site import Container, Folders, GpuRequest, Site
 from hpclaunch.core.spec import JobSpec
-from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, origin_of, planned
+from tests.builders import CONTEXT, a_context, a_desk, a_job, a_site, origin_of, planned, refused
 
 
 def with_software(
@@ -157,6 +157,14 @@ def test_without_a_scheduler_the_script_names_the_gpus_unless_the_job_does() -> 
 @pytest.mark.parametrize(("asked", "threads"), [({}, "4"), ({"OMP_NUM_THREADS": "1"}, "1")])
 def test_threads_are_the_cores_of_a_task(asked: dict[str, str], threads: str) -> None:
     assert dict(planned(job=a_job(environment=Environment(variables=asked))).environment)["OMP_NUM_THREADS"] == threads
+
+
+@pytest.mark.parametrize("name", ["HPCLAUNCH_BROADCAST", "HPCLAUNCH_RUN_DIR", "HPCLAUNCH_OWN"])
+def test_the_variables_of_the_contract_are_set_by_hpclaunch_alone(name: str) -> None:
+    environment = Environment(variables={name: "/scratch/ada", "MY_OWN": "1"})
+    for site, job in ((a_site(environment=environment), a_job()), (a_site(), a_job(environment=environment))):
+        (fault,) = refused(site, job)
+        assert (fault.where, fault.next) == (f"environment.variables.{name}", "leave it out, or give it another name")
 
 
 def test_a_python_that_nodes_may_not_share_is_warned_of() -> None:

@@ -40,7 +40,8 @@ class Notes(tf.keras.callbacks.Callback):
         self.told: dict[str, float] = {}
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.held[batch + 1] = {**self._state.shared(), **self._state.own(metrics=True)}
+        common, own = self._state.statistics()
+        self.held[batch + 1] = {**self._state.shared(), **common, **own, **self._state.own(metrics=True)}
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.told = {name: float(value) for name, value in logs.items()}
@@ -48,9 +49,10 @@ class Notes(tf.keras.callbacks.Callback):
 
 def put_back(state: TrainingState, held: dict[str, Any]) -> None:
     if held:
-        shared = state.shared()
-        state.put_shared({name: held[name] for name in shared})
-        state.put_own({name: value for name, value in held.items() if name not in shared})
+        own = {name: value for name, value in held.items() if name.startswith(("random", "metric"))}
+        state.put_shared({name: value for name, value in held.items() if name not in own})
+        state.spread()
+        state.put_own(own)
 
 
 def fitted(begin: int, before: dict[str, Any], steps_per_execution: int) -> Notes:
@@ -110,7 +112,7 @@ def with_state_everywhere(begin: int, before: dict[str, Any]) -> Notes:
         return pipeline.training_batches(PIXELS, LABELS, BATCH, 5, 0, epoch, step, MIXED)
 
     notes = Notes(state)
-    rate = callbacks.LearningRate(Schedule(0.05, size=1, epochs=1, decay="cosine"), STEPS)
+    rate = callbacks.LearningRate(Schedule(0.05, start=0.05, epochs=1, decay="cosine"), STEPS)
     fitting.fit(model, batches_from, STEPS, 1, [rate, notes], Place(0, begin, begin), state)
     return notes
 

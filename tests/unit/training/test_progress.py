@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from hpclaunch.training import progress
 from hpclaunch.training.metrics import metrics_log
+from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.rank.world import World
 
 ALONE = World(rank=0, size=1, local_rank=0, local_size=1, host="n1", device="CPU", threads=1, run_dir="")
@@ -16,6 +19,19 @@ ALONE = World(rank=0, size=1, local_rank=0, local_size=1, host="n1", device="CPU
 
 def lines(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_warm_up_without_effect_is_printed_by_rank_0_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    idle = Schedule(rate=0.1, start=0.1, epochs=9, warmup_epochs=2)
+    for world, schedule in (
+        (ALONE, replace(idle, start=0.05)),
+        (ALONE, replace(idle, warmup_epochs=0)),
+        (replace(ALONE, rank=1, size=2), idle),
+    ):
+        progress.report_warm_up(world, schedule)
+        assert capsys.readouterr().out == ""
+    progress.report_warm_up(ALONE, idle)
+    assert capsys.readouterr().out.startswith("the warm-up of 2 epochs has no effect: a step is one batch")
 
 
 def test_single_slow_steps_do_not_count_as_variation() -> None:

@@ -50,3 +50,33 @@ def test_how_a_rank_ends(tmp_path: Path, body: str, code: int, said: str) -> Non
     assert ("exit handlers ran" in done.stdout) == (code == 0)
     if code:
         assert exit_file.read_text() == f"{code}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise RuntimeError('Horovod has been shut down')", "stopped because rank 3 on node17 ended\n"),
+        ("raise ValueError('no\\nluck')", "failed after rank 3 on node17: ValueError: no\n"),
+        ("raise failure.TrainingError('no\\nluck')", "failed after rank 3 on node17: no\n"),
+        ("sys.exit('no luck')", "failed after rank 3 on node17: no luck\n"),
+    ],
+)
+def test_a_rank_that_fails_after_another_names_it_in_one_line(tmp_path: Path, body: str, said: str) -> None:
+    exit_file = tmp_path / "exit-code"
+    exit_file.write_text("7\n")
+    (tmp_path / "exit-code.rank").write_text("rank 3 on node17")
+    script = f"import sys\nfrom hpclaunch.training.rank import failure\nwith failure.reported():\n    {body}\n"
+    environment = {"HPCLAUNCH_EXIT_FILE": str(exit_file), "PYTHONPATH": ":".join(sys.path), "RANK": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("rank 1 on ") and done.stderr.endswith(": " + said)
+    assert done.stderr.count("\n") == 1
+    assert exit_file.read_text() == "7\n"
+
+
+def test_the_first_rank_that_fails_leaves_its_name(tmp_path: Path) -> None:
+    script = "from hpclaunch.training.rank import failure\nwith failure.reported():\n    1 / 0\n"
+    environment = {"HPCLAUNCH_EXIT_FILE": str(tmp_path / "code"), "PYTHONPATH": ":".join(sys.path), "RANK": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=60)
+    assert "stopped by the ZeroDivisionError below\nTraceback" in done.stderr
+    assert (tmp_path / "code.rank").read_text().startswith("rank 1 on ")

@@ -17,11 +17,12 @@ from tests.unit.actions.diagnosis.probes import a_rank, evidence
 from tests.unit.training.doctor.trees import amd_node, numa, nvidia_node
 
 NEAR = {"0": (0, 16), "1": (32, 48)}
+LISTING = "".join(f"00000000:{bus}:00.0, GPU-{bus}\n" for bus in ("03", "41", "82", "C1"))
 
 
 def on(root: Path, number: int, cpus: tuple[int, int], environ: dict[str, str] | None = None) -> dict[str, Any]:
     """Rank ``number`` of four on two nodes of this kind, with these CPUs."""
-    facts = node_facts(str(root), environ or {}, number % 2, lambda *_: "")
+    facts = node_facts(str(root), environ or {}, number % 2, lambda *words: "" if words[0] == "topo" else LISTING)
     return a_rank(number, cpus=list(range(*cpus)), topology=facts)
 
 

@@ -26,6 +26,14 @@ def test_a_running_job_of_this_user_is_an_allocation() -> None:
     )
 
 
+def test_of_a_heterogeneous_job_it_is_the_first_component() -> None:
+    first = LINE.replace("4711|", "4711+0|", 1)
+    further = LINE.replace("4711|", "4711+1|", 1).replace("node[2-3]", "node9")
+    for text in (first + further, further + first):
+        assert _read("4711", Answer(ok=True, text=text)).hosts == ("node2", "node3")
+    assert _read("4711", Answer(ok=True, text=LINE.replace("4711|", "4700_3|", 1))).hosts == ("node2", "node3")
+
+
 @pytest.mark.parametrize(
     ("answer", "what"),
     [
@@ -91,13 +99,20 @@ def test_the_variables_of_a_shells_own_step_do_not_reach_the_run() -> None:
     }
 
 
+def test_the_run_in_a_heterogeneous_job_is_one_of_a_single_component() -> None:
+    found = variables_in(HELD, LAYOUT, {"SLURM_HET_SIZE": "2", "SLURM_NODELIST_HET_GROUP_1": "node9"})
+    assert found["SLURM_HET_SIZE"] == "1" and "SLURM_NODELIST_HET_GROUP_1" not in found
+    assert "SLURM_HET_SIZE" not in variables_in(HELD, LAYOUT, {})
+
+
 def test_a_run_on_fewer_nodes_has_the_first_and_one_in_an_ordinary_step_shares_its_cpus() -> None:
     found = variables_in(HELD, replace(LAYOUT, nodes=1), {"SLURM_STEP_ID": "0"})
     assert (found["SLURM_JOB_NODELIST"], found["SLURM_TASKS_PER_NODE"], found["SLURM_OVERLAP"]) == ("node2", "4", "1")
 
 
 def test_a_shell_is_opened_by_salloc_with_the_options_of_a_job_but_those_of_its_script() -> None:
-    command = shell_command(planned(nodes=2, account="m1", sbatch=("--comment=a b",)), ["/bin/bash"])
+    typed = ("--comment=a b", "--signal=B:USR1@60", "--propagate=ALL", "--batch=x", "--ignore-pbs")
+    command = shell_command(planned(nodes=2, account="m1", sbatch=typed), ["/bin/bash"])
     words = list(command)
     assert words[0] == "salloc"
     assert words[words.index("srun") :] == ["srun", "--interactive", "--preserve-env", "--pty", "/bin/bash"]
@@ -105,3 +120,4 @@ def test_a_shell_is_opened_by_salloc_with_the_options_of_a_job_but_those_of_its_
     assert {"--account=m1", "--nodes=2", "--comment=a b", "--partition=batch"} <= set(options)
     names = {word.partition("=")[0] for word in options}
     assert not names & {"--chdir", "--output", "--open-mode", "--no-requeue", "--requeue", "--export"}
+    assert not names & {"--signal", "--propagate", "--batch", "--ignore-pbs"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,10 @@ def manifest(path: Path, text: str) -> None:
         (lambda path: (path / FILES[0]).write_bytes(b"x" * (path / FILES[0]).stat().st_size), "SHA-256"),
         (lambda path: (path / FILES[2]).unlink(), "No such file"),
         (lambda path: os.truncate(path / "checkpoint.json", 10), "checkpoint.json cannot be read"),
-        (lambda path: (path / "checkpoint.json").write_text('{"format": 9, "step": 1, "files": []}'), "format 1"),
+        (
+            lambda path: (path / "checkpoint.json").write_text('{"format": 9, "step": 1, "files": []}'),
+            "format 9, .* reads formats 1 and 2",
+        ),
         (
             lambda path: (path / "checkpoint.json").write_text('{"format": 1, "step": 1, "files": []}'),
             "not in its list",
@@ -59,7 +63,7 @@ def manifest(path: Path, text: str) -> None:
 def test_damage_is_found(tmp_path: Path, harm: object, said: str) -> None:
     path = save(tmp_path, 1)
     harm(path)  # type: ignore[operator]
-    assert said in folders.problem(str(path), FILES)
+    assert re.search(said, folders.problem(str(path), FILES))
 
 
 def test_what_is_not_committed_does_not_count(tmp_path: Path) -> None:

@@ -100,6 +100,12 @@ def test_nvidia_smi_spells_addresses_in_its_own_way() -> None:
     assert topology.nvidia_gpus(listing) == [("0000:03:00.0", "GPU-9221d5d1"), ("0001:c1:00.0", "GPU-0a18")]
 
 
+def test_without_nvidia_smi_the_gpu_of_a_rank_is_not_guessed(tmp_path: Path) -> None:
+    """Where a job sees its own GPUs alone, every rank with one has number 0."""
+    facts = node_facts(str(nvidia_node(tmp_path)), {"CUDA_VISIBLE_DEVICES": "0"}, 1, no_answer)
+    assert (len(facts["gpus"]), facts["gpu"]) == (4, None)
+
+
 def test_a_rank_may_use_the_gpus_that_nvidia_smi_shows(tmp_path: Path) -> None:
     listing = "00000000:41:00.0, GPU-bb\n00000000:82:00.0, GPU-cc\n00000000:C1:00.0, GPU-dd\n"
     asked: list[tuple[str, ...]] = []

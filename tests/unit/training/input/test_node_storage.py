@@ -18,9 +18,11 @@ from typing import Any
 from hpclaunch.training.input import datasets, loading, node_storage
 from hpclaunch.training.input.source import DataError
 from hpclaunch.training.input.synthetic import Synthetic
+from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 from tests.unit.training.input.test_readers import CIFAR10, arrays, write_batches, write_folders
+from tests.unit.training.several_ranks import on_ranks
 
 
 def world(local_rank: int = 0) -> World:
@@ -51,6 +53,24 @@ def test_the_copy_is_the_same_data_set(tmp_path: Path, layout: str) -> None:
     assert node_storage.staged(world(), source, str(tmp_path / "local")).path == local.path
     node_storage.staged(world(local_rank=1), source, str(tmp_path / "elsewhere"))
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_the_first_rank_of_every_node_copies(tmp_path: Path) -> None:
+    """Two nodes of two ranks, each with a disk of its own: not only rank 0's node needs the data."""
+    source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
+    places = on_ranks(4, tmp_path, lambda one: node_storage.staged(one, source, str(tmp_path / one.host)), per_node=2)
+    shutil.rmtree(tmp_path / "shared")
+    for rank, local in enumerate(places):
+        assert local.path.startswith(str(tmp_path / f"node{rank // 2}")), local
+        assert type(local)(CIFAR10, local.path).fingerprint == source.fingerprint
+
+
+def test_every_piece_of_a_copy_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_storage, "PIECE", 100)
+    source = datasets.open_dataset(str(write_folders(tmp_path / "shared")), CIFAR10)
+    before = watch.this_rank.count
+    node_storage.staged(world(), source, str(tmp_path / "local"))
+    assert watch.this_rank.count - before == sum(-(-os.path.getsize(path) // 100) for path in source.files())
 
 
 def test_a_variable_of_the_node_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

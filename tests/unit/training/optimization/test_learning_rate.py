@@ -32,12 +32,32 @@ def test_scaling(rule: str, rate: float) -> None:
 
 @pytest.mark.parametrize(("epoch", "rate"), [(0, 0.001), (1.5, 0.0045), (3, 0.008), (10, 0.008)])
 def test_warm_up_goes_from_the_base_rate_to_the_scaled_one(epoch: float, rate: float) -> None:
-    assert learning_rate.warmed_up(0.008, 8, epoch, 3) == pytest.approx(rate)
+    assert learning_rate.warmed_up(0.008, 0.001, epoch, 3) == pytest.approx(rate)
 
 
 def test_no_warm_up() -> None:
-    assert learning_rate.warmed_up(0.008, 8, 0, 0) == 0.008
-    assert np.isfinite(learning_rate.warmed_up(0.008, 1, 0, 3))
+    assert learning_rate.warmed_up(0.008, 0.001, 0, 0) == 0.008
+    assert learning_rate.warmed_up(0.008, 0.008, 0, 3) == 0.008
+
+
+@pytest.mark.parametrize(("rule", "start"), [("linear", 0.001), ("sqrt", 0.001), ("power23", 0.001), ("none", 0.00025)])
+def test_a_warm_up_begins_at_the_rate_of_one_batch(rule: str, start: float) -> None:
+    """The guidelines: start with the rate of a single rank. Unscaled, the rate is that of the whole batch already."""
+    made = learning_rate.schedule(asked("--warmup-epochs=3", f"--scale-learning-rate={rule}"), 4, steps_per_epoch=20)
+    plain = learning_rate.plain_schedule(asked("--warmup-epochs=3", f"--scale-learning-rate={rule}"), 4)
+    assert made.at(0) == plain.at(0) == pytest.approx(start)
+    assert made.at(1.5) == pytest.approx((start + made.rate) / 2)
+
+
+def test_a_warm_up_without_effect_is_reported() -> None:
+    scaled = ("--scale-learning-rate=sqrt", "--warmup-steps=50")
+    words = learning_rate.schedule(asked(*scaled), 1, steps_per_epoch=20).why_no_warm_up()
+    assert words.startswith(
+        "the warm-up of 2.5 epochs has no effect: a step is one batch, so the learning rate is 0.001"
+    )
+    assert learning_rate.schedule(asked(*scaled, "--accumulation=2"), 1, 20).why_no_warm_up() == ""
+    assert learning_rate.schedule(asked(*scaled), 2, 20).why_no_warm_up() == ""
+    assert learning_rate.schedule(asked("--scale-learning-rate=sqrt"), 1, 20).why_no_warm_up() == ""
 
 
 @pytest.mark.parametrize(
@@ -53,7 +73,7 @@ def test_no_warm_up() -> None:
 )
 def test_decay(decay: str, expected: list[float]) -> None:
     schedule = Schedule(
-        0.8, size=8, epochs=12, warmup_epochs=2, decay=decay, factor=0.5, power=2.0, boundaries=(4.0, 7.0)
+        0.8, start=0.1, epochs=12, warmup_epochs=2, decay=decay, factor=0.5, power=2.0, boundaries=(4.0, 7.0)
     )
     assert [schedule.at(epoch) for epoch in (2, 4, 7, 12)] == pytest.approx([0.8 * part for part in expected])
     assert schedule.at(0) == pytest.approx(0.1) and schedule.at(1) == pytest.approx(0.45)
@@ -75,7 +95,7 @@ def test_a_schedule_is_the_same_at_every_world_size_but_for_the_scale(decay: str
                 size,
                 steps_per_epoch=100 // size,
             )
-            assert made.at(0) == pytest.approx(made.rate / size)
+            assert made.at(0) == pytest.approx(0.001 / size if rule == "none" else 0.001)
             rates[size] = [made.at(epoch) / learning_rate.scaled(0.001, size, rule) for epoch in epochs]
             assert all(later <= earlier * 1.0000001 for earlier, later in itertools.pairwise(rates[size]))
         assert all(np.allclose(found, rates[1]) for found in rates.values())
@@ -84,12 +104,12 @@ def test_a_schedule_is_the_same_at_every_world_size_but_for_the_scale(decay: str
 def test_warm_up_in_steps_and_accumulated_batches() -> None:
     made = learning_rate.schedule(asked("--warmup-steps=50", "--accumulation=3", "--scale-learning-rate=linear"), 2, 20)
     assert made.warmup_epochs == 2.5
-    assert (made.size, made.rate) == (6, pytest.approx(0.006))
+    assert (made.start, made.rate) == (0.001, pytest.approx(0.006))
 
 
 def test_a_run_that_is_all_warm_up_ends_at_the_full_rate() -> None:
     for decay in learning_rate.DECAYS:
-        assert Schedule(0.4, size=4, epochs=1, warmup_epochs=1, decay=decay).at(1) == pytest.approx(0.4)
+        assert Schedule(0.4, start=0.1, epochs=1, warmup_epochs=1, decay=decay).at(1) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("text", ["6,3", "3,3", "0,3", "-1", "x", "3,,6", "nan", "inf"])

@@ -193,8 +193,6 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--decay-epochs=3,6", "only with --decay=step"),
         ("--weight-decay=0.1", "no effect on adam"),
         ("--momentum-correction=false", "only on sgd"),
-        ("--synthetic=true --stage-to=/tmp", "cannot be staged"),
-        ("--synthetic=true --input=stream", "in memory"),
         ("--scale-learning-rate=adascale --adasum=true", "averaged gradients"),
         ("--scale-learning-rate=adascale --warmup-steps=9", "AdaScale includes a warm-up"),
         ("--scale-learning-rate=adascale --precision=float16", "loss scale"),
@@ -205,6 +203,19 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
 def test_options_that_do_not_go_together(arguments: str, message: str) -> None:
     (found,) = techniques.faults(asked(*arguments.split()))
     assert message in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--synthetic=true --stage-to=/tmp", "cannot be staged"),
+        ("--synthetic=true --input=stream", "in memory"),
+    ],
+)
+def test_what_synthetic_images_in_memory_cannot_do(arguments: str, message: str) -> None:
+    (found,) = techniques.made_up_faults(asked(*arguments.split()))
+    assert message in found
+    assert techniques.made_up_faults(asked(arguments.split()[1])) == []
 
 
 def test_options_that_go_together() -> None:

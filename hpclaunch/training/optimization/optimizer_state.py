@@ -1,0 +1,41 @@
+"""The variables of a Keras optimizer, of both kinds: the older ones (optimizers.legacy), and those since Keras 2.11."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import tensorflow as tf
+
+OLDER = "optimizer"
+"""The name of an older optimizer's arrays in a checkpoint. Those of a newer one have its class's name, too."""
+
+
+def variables(optimizer: Any, weights: Sequence[Any]) -> list[Any]:
+    """Its variables, with the step count first; they are made now, as the first step would make them."""
+    if hasattr(optimizer, "_create_all_weights"):
+        optimizer._create_all_weights(weights)
+    elif not getattr(optimizer, "_built", False):
+        optimizer.build(weights)
+    return list(optimizer.variables())  # a property of the newer ones, whose list can be called
+
+
+def name(optimizer: Any) -> str:
+    """The name of its arrays in a checkpoint: optimizer, or optimizer-Adam.
+
+    Two newer optimizers may have variables of the same shapes, as SGD with momentum and RMSprop do. So their names
+    differ, and the state of one is not taken for that of the other.
+    """
+    return OLDER if hasattr(optimizer, "_create_all_weights") else OLDER + "-" + type(optimizer).__name__
+
+
+def unknown(optimizer: Any, weights: Sequence[Any]) -> list[str]:
+    """The names of variables that a newer optimizer does not list, so that no checkpoint can have them.
+
+    Keras's Nadam has one. The learning rate is not listed either; it follows from the schedule.
+    """
+    if hasattr(optimizer, "_create_all_weights"):
+        return []
+    listed = {variable.ref() for variable in variables(optimizer, weights)}
+    own = {name: value for name, value in vars(optimizer).items() if isinstance(value, tf.Variable)}
+    rates = ("_learning_rate", "_current_learning_rate")
+    return sorted(name for name, value in own.items() if value.ref() not in listed and name not in rates)

@@ -1,0 +1,57 @@
+"""Trains a Keras model on all ranks with model.fit; resumes, saves, logs and schedules as the settings say."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Sequence
+
+from hpclaunch.training import fitting
+from hpclaunch.training.input import streaming
+from hpclaunch.training.optimization import noise_scale
+from hpclaunch.training.program.preparation import Compiled, prepare, steady_callbacks
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.program.sharded_data import Data
+from hpclaunch.training.rank.failure import AgreedError
+
+
+def fit(
+    run: Run,
+    network: Any,
+    data: Data,
+    *,
+    loss: Any = None,
+    metrics: Sequence[Any] | None = None,
+    optimizer: Any = None,
+    callbacks: Sequence[Any] = (),
+) -> Any:
+    """Train to the last epoch of the settings; returns the Keras model, the same on every rank. A collective.
+
+    network: a function without arguments that makes the model (or the model, under Horovod and float32): inputs
+    [b, ...] as the data are, outputs that fit `loss`. loss, metrics: as for model.compile; without them cross-entropy
+    and accuracy, for targets that are classes and outputs that are probabilities. optimizer: one of Keras, such as
+    tf.keras.optimizers.Adam(0.001), in place of that of the settings; its learning rate, a number for a single batch,
+    is scaled, warmed up and decayed as the settings say. callbacks: the program's own, of Keras, called on every rank.
+    A run that was interrupted continues at its last checkpoint. Raises RunAgain, after saving, if it is asked to stop.
+    """
+    if loss is None and not data.source.has_classes:
+        raise AgreedError('the targets are numbers, not classes: name a loss, as in loss="mse"', speaks=run.is_root)
+    if loss is None:
+        loss, metrics = data.augment.loss, ["accuracy"] if metrics is None else metrics
+    elif data.augment.mixes:
+        raise AgreedError("mixup and cutmix mix the labels, so they need the loss of fit's own", speaks=run.is_root)
+    prepared = prepare(run, network, data, Compiled(loss, metrics or (), optimizer))
+    noise = noise_scale.callbacks(run.settings, run.world, run.log)
+    steady = steady_callbacks(run, data, prepared, [*noise, *callbacks])
+    began = time.perf_counter()
+    with streaming.damage_named(data.source, data.feed.shard, run.settings.input == "stream"):
+        fitting.fit(
+            prepared.model,
+            data.feed.batches_from,
+            data.feed.steps,
+            run.settings.epochs,
+            steady,
+            prepared.place,
+            prepared.state,
+        )
+    run.made = {"epochs": run.settings.epochs, "seconds": round(time.perf_counter() - began, 3)}
+    return prepared.model

@@ -1,0 +1,95 @@
+"""A training loop of one's own, with the data, the learning rates, the checkpoints and the log of `fit`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Iterator
+
+from hpclaunch.training.input import streaming
+from hpclaunch.training.optimization import reduction
+from hpclaunch.training.program.preparation import Compiled, Prepared, prepare, steady_callbacks
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.program.sharded_data import Data
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
+
+
+class Loop:
+    """The batches of all epochs that are still to be made: iterate over it, and call `step` once for each batch.
+
+    model: the Keras model, with the same weights on every rank.
+    """
+
+    def __init__(self, run: Run, data: Data, prepared: Prepared) -> None:
+        self.model = prepared.model
+        self._run, self._data, self._place = run, data, prepared.place
+        self._callbacks = steady_callbacks(run, data, prepared)
+        for callback in self._callbacks:
+            callback.set_model(self.model)
+        self._losses: list[float] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield this rank's batches, (inputs [b, ...], targets [b, ...]), from the place where training continues."""
+        began, epochs = time.perf_counter(), self._run.settings.epochs
+        self._call("on_train_begin")
+        with streaming.damage_named(self._data.source, self._data.feed.shard, self._run.settings.input == "stream"):
+            for epoch in range(self._place.epoch, epochs):
+                yield from self._epoch(epoch, self._place.step if epoch == self._place.epoch else 0)
+        self._call("on_train_end")
+        self._run.made = {"epochs": epochs, "seconds": round(time.perf_counter() - began, 3)}
+
+    def step(self, loss: Any, gradients: Any) -> None:
+        """Change the weights by the gradients of all ranks. A collective: once for each batch, on every rank.
+
+        loss: of this rank's batch, a scalar. gradients: of the loss, one for each of model.trainable_variables.
+        """
+        optimizer, variables = self.model.optimizer, self.model.trainable_variables
+        reduced = reduction.reduced(optimizer, gradients, variables)
+        optimizer.apply_gradients(zip(reduced, variables))
+        self._losses.append(float(loss))
+
+    def _epoch(self, epoch: int, first: int) -> Iterator[Any]:
+        self._losses = []
+        self._call("on_epoch_begin", epoch)
+        steps = range(first, self._data.feed.steps)
+        for made, (step, batch) in enumerate(zip(steps, self._data.feed.batches_from(epoch, first)), 1):
+            self._call("on_train_batch_begin", step)
+            yield batch
+            if len(self._losses) != made:
+                raise TrainingError("the loop must call step(loss, gradients) once for each batch")
+            self._call("on_train_batch_end", step, {"loss": self._losses[-1]})
+        self._call("on_epoch_end", epoch, {"loss": sum(self._losses) / max(1, len(self._losses))})
+
+    def _call(self, event: str, *about: Any) -> None:
+        for callback in self._callbacks:
+            getattr(callback, event)(*about)
+
+
+def loop(run: Run, network: Any, data: Data, *, optimizer: Any = None) -> Loop:
+    """A loop of one's own over the batches, in place of `fit`. A collective. network, optimizer: as for `fit`.
+
+    ::
+
+        loop = training.loop(run, network, data)
+        for inputs, targets in loop:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((loop.model(inputs, training=True) - targets) ** 2)
+            loop.step(loss, tape.gradient(loss, loop.model.trainable_variables))
+
+    The loss of an epoch in metrics.jsonl is the mean over the steps of this attempt.
+    Raises AgreedError for settings of a step that `fit` makes: accumulation, xla, steps_per_execution, float16, and a
+    strategy of TensorFlow.
+    """
+    asked = run.settings
+    problems = [
+        (asked.accumulation > 1, "--accumulation above 1"),
+        (asked.xla, "--xla=true"),
+        (asked.steps_per_execution > 1, "--steps-per-execution above 1"),
+        (asked.precision == "float16", "--precision=float16"),
+        (run.world.distribute is not None, "--strategy"),
+    ]
+    found = [words for wrong, words in problems if wrong]
+    if found:
+        raise AgreedError(
+            "{}: only training.fit can do this, not a loop of one's own".format(", ".join(found)), speaks=run.is_root
+        )
+    return Loop(run, data, prepare(run, network, data, Compiled(optimizer=optimizer)))

@@ -1,0 +1,123 @@
+"""A tf.data pipeline of one's own: each rank takes its share of the samples."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from hpclaunch.training.input import tfrecords
+from hpclaunch.training.input.shards import Shard, runs
+from hpclaunch.training.input.source import DataError, ImageSet, Order, Source
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.program.sharded_data import Data, data, refuse_settings
+from hpclaunch.training.rank.failure import AgreedError
+
+WINDOW = 2048  # samples that are shuffled together
+
+
+class Pipeline(Source):
+    """Samples (input, target) of tf.data.Datasets, by split."""
+
+    layout = "tf.data"
+    streams = streams_tests = True
+    has_images = False
+
+    def __init__(self, name: str, splits: dict[str, Any]) -> None:
+        train = splits["train"]
+        sample, target = _one_sample(train)
+        super().__init__(ImageSet(name, tuple(sample.shape), classes=0, job=name), "the tf.data pipeline")
+        self._splits = splits
+        self.sample_type, self.label_type = sample.dtype.as_numpy_dtype, target.dtype.as_numpy_dtype
+        self.label_shape = tuple(target.shape)
+        self.has_images = self.sample_type == np.uint8 and len(sample.shape) == 3
+        for split, dataset in splits.items():
+            if split != "train" and dataset.element_spec != train.element_spec:
+                raise self.wrong("the samples of {} differ: {}".format(split, dataset.element_spec), self.path)
+            self.counts[split] = int(dataset.cardinality())
+            if self.counts[split] < 1:
+                raise self.wrong(
+                    "the number of samples of {} is not known, infinite or 0".format(split), "tf.data.Dataset"
+                )
+        text = repr((train.element_spec, sorted(self.counts.items())))
+        self.fingerprint = "pipeline-" + hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
+
+    def files(self) -> list[str]:
+        return []
+
+    def fingerprint_here(self) -> str:
+        return self.fingerprint
+
+    def read(self, split: str, indices: Any) -> tuple[Any, Any]:
+        """The samples at `indices` of one pass; the whole pipeline is run once."""
+        positions = np.asarray(indices, np.int64)
+        samples = np.empty((len(positions), *self.wanted.shape), self.sample_type)
+        targets = np.empty((len(positions), *self.label_shape), self.label_type)
+        wanted = np.zeros(self.counts[split], bool)
+        wanted[positions] = True
+        chosen = tf.data.Dataset.zip((self._splits[split], tf.data.Dataset.from_tensor_slices(wanted)))
+        found = chosen.filter(lambda sample, take: take).map(lambda sample, take: sample)
+        order, place = np.argsort(positions, kind="stable"), 0
+        ranked = positions[order]
+        for position, (sample, target) in zip(np.unique(positions), found.as_numpy_iterator()):
+            while place < len(order) and ranked[place] == position:
+                samples[order[place]], targets[order[place]] = sample, target
+                place += 1
+        return samples, targets
+
+    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+        count = self.counts[split]
+        own = runs(shard.indices[: shard.samples], [count])[0]
+        found = self._splits[split].skip(own.first).shard(own.stride, 0).take(own.samples)
+        for padding in runs(shard.indices[shard.samples :], [count]):
+            found = found.concatenate(self._splits[split].skip(padding.first).take(1))
+        return tfrecords.in_windows(found, WINDOW, order).skip(skip)
+
+    def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
+        """Every size-th sample of one pass: a pipeline has no other order."""
+        if len(order) != self.counts["train"]:
+            raise self.wrong("--train-samples needs --input=memory", self.path)
+        return super().stream_shard(np.arange(len(order)), seed, rank, size)
+
+    def wrong(self, what: str, where: str) -> DataError:
+        return DataError(
+            "{}: {}\n  expected: a tf.data.Dataset of single samples, (input, target), of which each has the same "
+            "shape, with a known number of samples\n  next: leave out batch and repeat; if the number is not known, "
+            "say it with tf.data.experimental.assert_cardinality".format(where, what)
+        )
+
+
+def samples(run: Run, dataset: Any, test: Any = None) -> Data:
+    """The samples of a tf.data pipeline, divided among the ranks: rank r takes sample r, r + size, ... A collective.
+
+    dataset, test: a tf.data.Dataset of single samples (input, target), neither batched nor repeated nor shuffled
+    without a seed: it must give the same samples in the same order on every rank. With the setting input=memory the
+    pipeline runs once, and every epoch has another order of all samples; with input=stream it runs in every epoch, and
+    samples are shuffled within windows of 2048. Raises AgreedError if shapes or the number of samples are not known.
+    """
+    refuse_settings(run, run.settings.synthetic, "--synthetic=true", "this program has no synthetic data")
+    refuse_settings(run, bool(run.settings.stage_to), "--stage-to", "a tf.data pipeline has no files to copy")
+    splits = {"train": dataset} if test is None else {"train": dataset, "test": test}
+    try:
+        source = Pipeline(run.name, splits)
+    except DataError as error:  # the same on every rank
+        raise AgreedError(str(error), speaks=run.is_root) from None
+    return data(run, source)
+
+
+def _one_sample(dataset: Any) -> tuple[Any, Any]:
+    spec = dataset.element_spec
+    if not isinstance(spec, tuple) or len(spec) != 2 or not all(isinstance(part, tf.TensorSpec) for part in spec):
+        raise _element_error("an element is {}".format(spec))
+    if not all(part.shape.is_fully_defined() for part in spec):
+        raise _element_error("the shape of a sample is not known: {}".format(spec))
+    return spec
+
+
+def _element_error(what: str) -> DataError:
+    return DataError(
+        "tf.data.Dataset: {}\n  expected: single samples, (input, target), each of the same shape\n"
+        "  next: leave out batch, or fix the shapes with tf.ensure_shape".format(what)
+    )

@@ -1,0 +1,157 @@
+"""What a training needs before its first step: the model on every rank, its optimizer, its state, its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import horovod.tensorflow.keras as hvd
+import tensorflow as tf
+
+from hpclaunch.training import callbacks, progress
+from hpclaunch.training.checkpoints import resuming, saving
+from hpclaunch.training.checkpoints.resuming import Place
+from hpclaunch.training.checkpoints.training_state import TrainingState
+from hpclaunch.training.input import loading
+from hpclaunch.training.optimization import (
+    adascale,
+    learning_rate,
+    precision,
+    reduction,
+    training_step,
+)
+from hpclaunch.training.optimization import batch_norm as normalization
+from hpclaunch.training.optimization.adascale import Gain
+from hpclaunch.training.optimization.learning_rate import Schedule
+from hpclaunch.training.program import own_optimizer
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.program.sharded_data import Data
+from hpclaunch.training.rank import strategies, watch
+from hpclaunch.training.rank.failure import AgreedError
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a model is compiled with, as model.compile takes it. optimizer: None for that of the settings.
+
+    loss, metrics: a loop of one's own has none.
+    """
+
+    loss: Any = None
+    metrics: Sequence[Any] = ()
+    optimizer: Any = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A training before its first step. place: where it begins; schedule and gain: of the learning rate.
+
+    asked: the settings, with the learning rate of the optimizer that the program gives.
+    """
+
+    asked: Any
+    model: Any
+    state: TrainingState
+    place: Place
+    schedule: Schedule
+    gain: Gain
+
+
+def batch_norm(run: Run, momentum: float = 0.99) -> Callable[[], Any]:
+    """A function that makes the normalization layer of the settings (batch_norm, ghost_batch_size) for [b, ..., c]."""
+    return normalization.maker(run.settings.batch_norm, run.settings.ghost_batch_size, momentum)
+
+
+def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
+    """Make the model and its optimizer, and restore the newest checkpoint, if there is one. A collective.
+
+    network: a function without arguments that makes the Keras model, or the model.
+    """
+    watch.reached("the making of the model")
+    asked, world = own_optimizer.settings(run, compiled.optimizer), run.world
+    precision.use(asked.precision)
+    with strategies.scope(world):  # empty, unless a strategy of TensorFlow replaces Horovod
+        # All ranks begin with rank 0's weights.
+        model = _step_in_parts(run, _make_model(run, network, data))
+        reduction.broadcast_weights(model, world)
+
+        # hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
+        schedule = learning_rate.schedule(asked, world.replicas, data.feed.steps)
+        optimizer = own_optimizer.make(run, asked, compiled.optimizer, schedule.rate)
+        optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
+        gain = adascale.gain_for(asked, optimizer, world, own_optimizer.is_adaptive(compiled.optimizer))
+        model.compile(
+            precision.scaled(optimizer, asked.precision),
+            loss=compiled.loss,
+            metrics=list(compiled.metrics),
+            steps_per_execution=asked.steps_per_execution,
+        )
+        own_optimizer.check_state(run, optimizer, model)
+
+    # Training continues at the exact step that an earlier attempt has saved.
+    state = TrainingState(model, world, asked.seed, gain.variables)
+    place = resuming.restore(world, state, asked, data.feed.steps, run.log, data.source.fingerprint)
+    _report(run, data, model, asked, schedule)
+    watch.reached("the first step")
+    return Prepared(asked, model, state, place, schedule, gain)
+
+
+def steady_callbacks(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = ()) -> list[Any]:
+    """The callbacks of every step and epoch, in their order; `own` are those of the program.
+
+    Metrics are averaged over the ranks. All ranks save together, because each has state of its own.
+    """
+    asked, world, feed = prepared.asked, run.world, data.feed
+    return [
+        hvd.callbacks.MetricAverageCallback(),
+        callbacks.AverageStatistics(world),
+        callbacks.StopOnNaN(world),
+        callbacks.LearningRate(prepared.schedule, feed.steps, prepared.gain),
+        callbacks.Report(world, run.log, feed.samples, feed.steps, asked.epochs),
+        *own,
+        saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, prepared.place),
+    ]
+
+
+def _make_model(run: Run, network: Any, data: Data) -> Any:
+    """The model that `network` is or makes, with its weights. Raises AgreedError if it cannot be used as it is."""
+    if isinstance(network, tf.keras.Model):
+        if run.world.distribute is not None or run.settings.precision != "float32":
+            raise AgreedError(
+                "--strategy and --precision concern every layer when it is made: give a function that makes the model, "
+                "in place of the model itself",
+                speaks=run.is_root,
+            )
+        model = network
+    else:
+        model = network()
+    if not model.built:  # a subclass of Model without Input has no weights before it sees the shape of a batch
+        with tf.name_scope(model.name):
+            model(tf.nest.map_structure(_zeros_like, data.feed.batches_from(0, 0).element_spec[0]))
+    return model
+
+
+def _zeros_like(spec: tf.TensorSpec) -> Any:
+    return tf.zeros([1, *spec.shape[1:]], spec.dtype)
+
+
+def _step_in_parts(run: Run, model: Any) -> Any:
+    asked = run.settings
+    if asked.accumulation > 1 or asked.xla:
+        reason = training_step.why_not_in_parts(model)
+        if reason:
+            raise AgreedError("--accumulation above 1 and --xla=true need {}".format(reason), speaks=run.is_root)
+    return training_step.in_parts(model, asked.accumulation, asked.xla)
+
+
+def _report(run: Run, data: Data, model: Any, asked: Any, schedule: Schedule) -> None:
+    """Log settings, data and the shard of every rank, so that a run can be verified. A collective."""
+    facts = {
+        "job": run.name,
+        "steps_per_epoch": data.feed.steps,
+        "parameters": model.count_params(),
+        "scaled_learning_rate": schedule.rate,
+    }
+    loading.report_start(run.world, run.log, asked, data.source, **facts)
+    progress.report_warm_up(run.world, schedule)
+    loading.report_shards(run.world, data.feed.shard, run.log, run.settings.record_shards)

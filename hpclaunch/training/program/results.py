@@ -1,0 +1,41 @@
+"""What the trained model is worth on samples that it has not seen."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from hpclaunch.training import evaluation
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.program.sharded_data import Data
+from hpclaunch.training.rank import strategies, watch
+
+
+def evaluate(run: Run, model: Any, data: Data, splits: Sequence[str] = ("test",)) -> dict[str, float]:
+    """Evaluate the model on these splits, log the results as the run's last line, and print them. A collective.
+
+    Every rank evaluates its part; sums are added over the ranks and divided once, so every sample counts once. Returns
+    {"test_accuracy", "test_loss", "test_samples"} for targets that are classes, {"test_mae", "test_mse",
+    "test_samples"} for numbers; and the same for every other split.
+    """
+    watch.reached("the evaluation")
+    trained = strategies.alone(model, run.world)
+    results: dict[str, float] = {}
+    for split in splits:
+        batches = data.held_out(split)
+        if data.source.has_classes:
+            found = evaluation.evaluate(trained, batches, run.world, evaluation.gives_logits(model.loss))
+        else:
+            found = evaluation.errors(trained, batches, run.world)
+        results.update((split + name[len("test") :], value) for name, value in found.items())
+    run.end(**results)
+    if run.is_root:
+        print(", ".join(_result_words(split, results, data) for split in splits), flush=True)
+    return results
+
+
+def _result_words(split: str, results: dict[str, float], data: Data) -> str:
+    key, words = ("accuracy", "accuracy") if data.source.has_classes else ("mae", "mean absolute error")
+    noun = "images" if data.source.has_images else "samples"
+    return "{} {} {:.4f} on {} {}".format(
+        split, words, results["{}_{}".format(split, key)], results[split + "_samples"], noun
+    )

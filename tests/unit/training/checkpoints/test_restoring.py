@@ -1,0 +1,172 @@
+"""How ranks restore together: which files they open, and which checkpoint they take when one cannot be used."""
+
+from __future__ import annotations
+
+import pytest
+
+try:
+    import numpy as np
+except ImportError:
+    pytest.skip("group training: numpy is not installed", allow_module_level=True)
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hpclaunch.training.checkpoints import folders, resuming
+from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.rank.failure import AgreedError
+from hpclaunch.training.rank.world import World
+from tests.unit.training.optimization.test_learning_rate import asked
+from tests.unit.training.several_ranks import on_ranks
+
+STEPS = 10
+opened: list[str] = []
+sys.addaudithook(lambda event, about: opened.append(str(about[0])) if event == "open" else None)
+
+
+class State:
+    """In place of a model's state: what a rank was given."""
+
+    def __init__(self) -> None:
+        self.shared: dict[str, Any] = {}
+        self.of_ranks: list[float] = []
+        self.own: dict[str, Any] = {}
+        self.made = -1
+
+    def put_shared(self, arrays: dict[str, Any]) -> None:
+        self.shared = arrays
+
+    def put_average(self, several: Iterable[dict[str, Any]]) -> None:
+        self.of_ranks = [float(arrays["statistic-000"][0]) for arrays in several]
+
+    def spread(self) -> None:
+        pass
+
+    def put_own(self, arrays: dict[str, Any]) -> None:
+        self.own = arrays
+
+    def put_new_random(self, made: int) -> None:
+        self.made = made
+
+
+def facts(ranks: int, **others: Any) -> dict[str, Any]:
+    about = {"epoch": 1, "epoch_step": 4, "steps_per_epoch": STEPS, "metrics_bytes": 0, "world_size": ranks}
+    return {**about, "replicas": ranks, "options": vars(asked()), "data": "", **others}
+
+
+def save(folder: Path, step: int, ranks: int) -> Path:
+    partial = folders.begin(str(folder), step)
+    files = [folders.write(partial, folders.SHARED, {"weight-000": np.full(3, step)})]
+    for rank in range(ranks):
+        files.append(folders.write(partial, folders.own_file(rank), {"statistic-000": np.full(2, float(rank))}))
+    return Path(folders.commit(partial, step, files, facts(ranks), keep=9))
+
+
+def restored(run_dir: Path, size: int) -> tuple[list[Any], list[State]]:
+    """The place (or error) of every rank, and its state."""
+    states = [State() for _ in range(size)]
+
+    def restore(world: World) -> Any:
+        return resuming.restore(world, states[world.rank], asked(), STEPS, MetricsLog(None, False))  # type: ignore[arg-type]
+
+    return on_ranks(size, run_dir, restore), states
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv(resuming.FOLDER_VARIABLE, raising=False)
+    return tmp_path / "checkpoints"
+
+
+@pytest.mark.parametrize(("before", "now"), [(64, 48), (3, 5), (4, 4), (4, 1)])
+def test_a_restore_opens_each_file_at_most_twice(folder: Path, before: int, now: int) -> None:
+    path = save(folder, 14, before)
+    opened.clear()
+    places, states = restored(folder.parent, now)
+    times = Counter(Path(name).name for name in opened if name.startswith(str(path)))
+    assert [place.step for place in places] == [4] * now, places
+    assert set(times) == {folders.SHARED, folders.MANIFEST, *map(folders.own_file, range(before))}
+    assert max(times.values()) <= 2
+    if before == now:
+        assert [state.own["statistic-000"][0] for state in states] == list(range(now))
+    else:
+        assert states[0].of_ranks == list(range(before))
+        assert [state.made for state in states] == [14] * now
+
+
+@pytest.mark.parametrize(("before", "now"), [(7, 3), (3, 3), (2, 5)])
+def test_damage_of_any_file_is_found_and_the_checkpoint_before_is_taken(
+    folder: Path, before: int, now: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = save(folder, 14, before)
+    for harmed in (folders.SHARED, *map(folders.own_file, range(before))):
+        newer = save(folder, 20, before)
+        (newer / harmed).write_bytes(b"x" * (newer / harmed).stat().st_size)
+        places, _ = restored(folder.parent, now)
+        assert {getattr(place, "path", place) for place in places} == {str(good)}
+        assert f"{harmed} has changed since it was written" in capsys.readouterr().out
+
+
+MANIFESTS = {
+    "an unknown format": {"format": 3},
+    "no format": {"format": None},
+    "a format of another type": {"format": [1]},
+    "no world size": {"world_size": None},
+    "a world size that is a text": {"world_size": "2"},
+    "more ranks than files": {"world_size": 5},
+    "fewer ranks than files": {"world_size": 1},
+    "no options": {"options": None},
+    "options that are a list": {"options": []},
+    "no batch size": {"options": {"accumulation": 1}},
+    "a step beyond the epoch": {"epoch_step": STEPS},
+    "a negative epoch": {"epoch": -1},
+    "replicas that are no number": {"replicas": {}},
+    "files that are a number": {"files": 3},
+    "files without names": {"files": [{}, {}, {}]},
+    "the same file three times": {"files": [{"name": "shared.npz", "bytes": 1, "sha256": ""}] * 3},
+}
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("change", MANIFESTS.values(), ids=list(MANIFESTS))
+def test_a_manifest_that_cannot_be_used_gives_way_to_the_checkpoint_before(
+    folder: Path, size: int, change: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, newer = save(folder, 14, 2), save(folder, 20, 2)
+    manifest = newer / folders.MANIFEST
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}))
+    places, states = restored(folder.parent, size)
+    assert {getattr(place, "path", place) for place in places} == {str(good)}
+    assert states[0].shared["weight-000"][0] == 14
+    printed = capsys.readouterr().out
+    assert f"checkpoint {newer} is damaged (rank 0: " in printed and "Error" not in printed
+    assert (folder / "unused-step-00000020").is_dir()
+
+
+def test_characters_that_cannot_be_printed_end_no_rank(folder: Path) -> None:
+    """Python's JSON reads half of a surrogate pair, which UTF-8 does not have."""
+    manifest = save(folder, 14, 2) / folders.MANIFEST
+    content = json.loads(manifest.read_text())
+    content["options"]["optimizer"] = content["data"] = "\ud800"
+    manifest.write_text(json.dumps(content))
+    out = sys.stdout
+    try:
+        sys.stdout = open(folder / "out", "w", encoding="utf-8")  # noqa: SIM115
+        places, _ = restored(folder.parent, 2)
+    finally:
+        sys.stdout.close()
+        sys.stdout = out
+    assert [place.step for place in places] == [4, 4], places
+    assert "--optimizer is now " in (folder / "out").read_text()
+
+
+def test_if_no_checkpoint_can_be_used_every_rank_ends(folder: Path) -> None:
+    manifest = save(folder, 14, 2) / folders.MANIFEST
+    manifest.write_text('{"format": 9, "step": 14, "files": []}')
+    ended, _ = restored(folder.parent, 3)
+    assert all(isinstance(error, AgreedError) for error in ended)
+    assert "has format 9" in str(ended[0]) and "reads formats 1 and 2" in str(ended[0])
