@@ -20,6 +20,7 @@ pytestmark = pytest.mark.timeout(900)
 MAKERS = {"ddp": torch_environment, "jax": jax_environment}
 SMALL = ("--synthetic=true", "--synthetic-samples=640", "--batch-size-per-rank=64")
 PORT = "29871"
+PROGRAMS = ROOT / "tests" / "frameworks" / "programs"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,12 @@ class Started:
 
 
 def start(job: str, run_dir: Path, *arguments: str, size: int = 1) -> Started:
-    """Start the ranks as the script of a run does; those of PyTorch need nothing but the variables of the contract."""
+    """Start the ranks of a job as the script of a run does."""
+    return start_program(job, ROOT / "jobs" / job / "train.py", run_dir, *SMALL, *arguments, size=size)
+
+
+def start_program(job: str, program: Path, run_dir: Path, *arguments: str, size: int) -> Started:
+    """Start ranks in the environment of a job; those of PyTorch need nothing but the variables of the contract."""
     python = MAKERS[job]() / "bin" / "python"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HPCLAUNCH_", "SLURM_", "OMPI_"))}
     processes = []
@@ -55,7 +61,7 @@ def start(job: str, run_dir: Path, *arguments: str, size: int = 1) -> Started:
         own = {"HPCLAUNCH_RUN_DIR": str(run_dir), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         processes.append(
             subprocess.Popen(
-                [str(python), str(ROOT / "jobs" / job / "train.py"), *SMALL, *arguments],
+                [str(python), str(program), *arguments],
                 env={**kept, **told, **own},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -104,6 +110,12 @@ def test_a_job_that_is_asked_to_stop_saves_and_continues_like_one_that_was_not(
     expected = {line["epoch"]: line["loss"] for line in whole.events("epoch")}
     later = [epoch for epoch in losses if epoch > before + 1]  # the resumed epoch reports the rest of its steps
     assert [losses[epoch] for epoch in later] == pytest.approx([expected[epoch] for epoch in later], rel=1e-3)
+
+
+@pytest.mark.parametrize("group", ["own", "default"])
+def test_a_rank_of_pytorch_ends_well_while_gloo_still_holds_tensors(group: str, tmp_path: Path) -> None:
+    codes, text = start_program("ddp", PROGRAMS / "late_worker.py", tmp_path, group, size=2).ended()
+    assert codes == [0, 0], text  # 134 (SIGABRT) without the handler of torch_ranks
 
 
 def test_the_figures_of_ddp_are_those_of_its_model() -> None:

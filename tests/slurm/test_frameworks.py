@@ -64,6 +64,9 @@ assert all(torch.equal(one, weights[0]) for one in weights)
 sys.stdout.write(f"ddp rank {dist.get_rank()} of {dist.get_world_size()} local {os.environ['LOCAL_RANK']}\\n")
 sys.stdout.flush()
 dist.barrier()
+# A model that still holds the group would keep Gloo's threads, which may abort the process when Python ends.
+del model
+dist.destroy_process_group()
 """
 JAX = """
 import jax

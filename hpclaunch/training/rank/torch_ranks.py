@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
+import sys
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +18,10 @@ from hpclaunch.training.rank import own_place, placement, stopping
 from hpclaunch.training.rank.world import World
 
 CHECKPOINT = "state.pt"
+YIELD_S = 0.05
+
+_own_groups: list[Any] = []
+"""The group of the library's own collectives, which no model holds, so that `_end` can destroy it at any time."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,7 @@ class TorchWorld(World):
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
-        dist.all_gather_object(values, value)
+        dist.all_gather_object(values, value, group=_own_groups[0])
         return values
 
 
@@ -45,10 +53,31 @@ def start(job: str, seed: int) -> tuple[TorchWorld, torch.device]:
         torch.cuda.set_device(device)
     world = TorchWorld(**place, device=choice.why)
     if world.size > 1:
-        dist.init_process_group("gloo" if choice.index is None else "nccl", init_method="env://")
+        _begin("gloo" if choice.index is None else "nccl")
     torch.manual_seed(seed)
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
     return world, device
+
+
+def _begin(backend: str) -> None:
+    dist.init_process_group(backend, init_method="env://")
+    _own_groups.append(dist.new_group(backend="gloo"))  # values are gathered through the host's memory
+    atexit.register(_end)
+
+
+def _end() -> None:
+    """Destroy the process groups while Python still runs.
+
+    Gloo's worker threads hold the tensors of the last collective for a moment, and need Python's lock to free them. A
+    thread that waits for it when the interpreter ends aborts the process: "terminate called without an active
+    exception", exit code 134 (pytorch/pytorch 179291). Destroying a group waits for its threads, but for no other rank.
+    """
+    if hasattr(sys, "last_value"):  # this rank has failed, and ends at once
+        return
+    _own_groups.clear()
+    gc.collect()  # a model in DistributedDataParallel may be part of a circle, and holds its group
+    time.sleep(YIELD_S)  # threads of a group that a model still holds have Python's lock for this time
+    dist.destroy_process_group()
 
 
 def save(world: World, model: Any, optimizer: Any, step: int, steps: int) -> None:
