@@ -9,7 +9,6 @@ from dataclasses import replace
 from hpclaunch import __version__
 from hpclaunch.actions.active_python import with_active_python
 from hpclaunch.actions.system import System
-from hpclaunch.config.hosts_file import hosts_in
 from hpclaunch.config.job import Job, load_job, looks_like_path
 from hpclaunch.config.settings import PROJECT_FILE, Settings, load_settings
 from hpclaunch.config.site import Site
@@ -95,6 +94,8 @@ def _hosts(system: System, request: Request) -> tuple[str, ...]:
         text = read_bytes(path, _LARGEST_HOSTS_FILE).decode("utf-8")
     except (OSError, ValueError) as error:
         raise InvalidRequest(Fault(where=str(path), what=f"the hosts file cannot be read: {error}")) from None
+    from hpclaunch.config.hosts_file import hosts_in
+
     return hosts_in(text)
 
 

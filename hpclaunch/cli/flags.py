@@ -57,14 +57,14 @@ class TypedNodes(TypedDict):
     further_nodes: tuple[tuple[str, str], ...]
 
 
-_NODES_OF_A_TYPE = re.compile(r"([^:,]+):([1-9][0-9]{0,6})")
+_NODES_OF_A_TYPE = r"([^:,]+):([1-9][0-9]{0,6})"
 
 
 def nodes_of(node_type: str | None, nodes: int | None) -> TypedNodes:
     """Return the node types of ``--node-type NAME`` or ``NAME:NODES,NAME:NODES``. Raises InvalidRequest."""
     if node_type is None or not set(":,") & set(node_type):
         return TypedNodes(node_type=node_type, nodes=nodes, further_nodes=())
-    found = [_NODES_OF_A_TYPE.fullmatch(part) for part in node_type.split(",")]
+    found = [re.fullmatch(_NODES_OF_A_TYPE, part) for part in node_type.split(",")]
     counted = [(match[1], match[2]) for match in found if match is not None]
     if len(counted) < len(found):
         what = f"{os.fsdecode(shorten(node_type))!r} does not say how many nodes of each type"
@@ -154,7 +154,7 @@ def code_of(include: Sequence[str], code_in_place: bool, broadcast: bool | None)
     return TypedCode(include=tuple(include), code_in_place=code_in_place, broadcast=broadcast)
 
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
 
 
 class TypedName(TypedDict):
@@ -173,7 +173,7 @@ def name_of(name: str | None, sbatch: Sequence[str]) -> TypedName:
     typed = [(f"--sbatch {option}", text.removeprefix(option)) for text in sbatch if text.startswith(option)]
     typed += [("--name", name)] if name is not None else []
     for flag, value in typed:
-        if not _NAME.fullmatch(value):
+        if not re.fullmatch(_NAME, value):
             what = f"{os.fsdecode(shorten(value))!r} cannot be the name of a run"
             allowed = "a letter, then letters, digits, '_', '.' and '-'; at most 64 characters"
             raise InvalidRequest(Fault(where=flag, what=what, allowed=allowed, next="--name NAME"))

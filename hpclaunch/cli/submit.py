@@ -1,7 +1,6 @@
 """``submit`` and ``render``, which take the same flags: what ``render`` prints, ``submit`` submits."""
 
-from __future__ import annotations
-
+# Annotations stay types here: Typer would compile the text of each of a hundred at every start.
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -248,7 +247,7 @@ def _refuse_contradictions(full_alone: bool, estimate_here: bool) -> None:
         raise InvalidRequest(Fault(where="--test-only", what=what, next="leave one of them out"))
 
 
-def _warn_of_strays(system: System, prepared: Prepared, start_command: str) -> None:
+def _warn_of_strays(system: "System", prepared: "Prepared", start_command: str) -> None:
     """Name the variables of this shell that would override the script if it is submitted by hand."""
     from hpclaunch.actions import script_file
     from hpclaunch.cli.show import console
@@ -260,7 +259,7 @@ def _warn_of_strays(system: System, prepared: Prepared, start_command: str) -> N
         )
 
 
-def _prepare(system: System, request: Request, runs_dir: str | None, here: bool = False) -> Prepared:
+def _prepare(system: "System", request: Request, runs_dir: str | None, here: bool = False) -> "Prepared":
     """Prepare the submission, or the start in this shell's allocation, and show its choices with their origins."""
     from hpclaunch.actions import preflight
     from hpclaunch.actions.node_copies import copied, copied_bytes
@@ -282,7 +281,7 @@ def _prepare(system: System, request: Request, runs_dir: str | None, here: bool 
     return prepared
 
 
-def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Prepared:
+def _checked_script(system: "System", prepared: "Prepared", standalone: bool) -> "Prepared":
     """Return the submission with the script to print; warns of what is missing on this machine. Raises Refused."""
     from hpclaunch.actions import preflight, submit
     from hpclaunch.cli.show import submission
@@ -292,21 +291,21 @@ def _checked_script(system: System, prepared: Prepared, standalone: bool) -> Pre
     return submit.standalone(system, prepared) if standalone else prepared
 
 
-def _start(system: System, prepared: Prepared, wait: bool, json: bool) -> None:
+def _start(system: "System", prepared: "Prepared", wait: bool, json: bool) -> None:
     """Submit and show the run; with ``wait`` follow it to its end and exit with 0 if it completed."""
     from hpclaunch.actions.start import start
     from hpclaunch.cli.show import submission
-    from hpclaunch.cli.watch import watch_submitted
 
     run = start(system, prepared)
-    if not wait:
-        submission.show_run(run, json, prepared.spec.recipe)
-        submission.show_next(run)
-        return
-    watch_submitted(run, json)
+    if wait:
+        from hpclaunch.cli.watch import watch_submitted
+
+        watch_submitted(run, json)
+    submission.show_run(run, json, prepared.spec.recipe)
+    submission.show_next(run)
 
 
-def _run_here(system: System, prepared: Prepared, json: bool) -> None:
+def _run_here(system: "System", prepared: "Prepared", json: bool) -> None:
     """Run in this shell's allocation, show the log and the end, and exit with the script's exit code."""
     from hpclaunch.actions.here import start_here
     from hpclaunch.cli.show import console, submission
@@ -316,7 +315,7 @@ def _run_here(system: System, prepared: Prepared, json: bool) -> None:
     raise typer.Exit(code)
 
 
-def _show_script(prepared: Prepared, json: bool) -> None:
+def _show_script(prepared: "Prepared", json: bool) -> None:
     from hpclaunch.cli.show import console
 
     if json:

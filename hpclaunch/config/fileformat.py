@@ -5,14 +5,14 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from hpclaunch.config.documents import read_yaml
 from hpclaunch.config.wording import shown
 from hpclaunch.core.errors import Fault, InvalidFile, did_you_mean, shorten
-from hpclaunch.core.records import record
+from hpclaunch.core.records import placed_record, record
 from hpclaunch.core.runtime_rows import RUNTIMES
 from hpclaunch.core.scheduler_rows import SCHEDULERS
 from hpclaunch.core.spec import FRAMEWORKS
@@ -25,21 +25,21 @@ _NOUNS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 # --- the types of value that the files share
 
 
-@dataclass(frozen=True, slots=True)
+@placed_record
 class Before:
     """Marks a type whose written value is first converted by ``convert``, which raises ValueError for a fault."""
 
     convert: Callable[[Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@placed_record
 class ReadBy:
     """Marks a type that ``read`` reads: from the written value, its place, and the list that it adds faults to."""
 
     read: Callable[[Any, "Place", "Faults"], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@placed_record
 class Matching:
     """Marks a text that must match completely; ``what`` says what is allowed."""
 
@@ -47,14 +47,14 @@ class Matching:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@placed_record
 class AtLeast:
     """Marks a number with a lower bound, or a mapping or list with a least number of members."""
 
     least: int
 
 
-@dataclass(frozen=True, slots=True)
+@placed_record
 class AtMost:
     """Marks a number with an upper bound."""
 
@@ -189,8 +189,7 @@ def read(path: Path, cls: type[T], **extra: Any) -> T:
     return typing.cast(T, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a value is written: the file, and the keys that lead to it."""
 
     file: str

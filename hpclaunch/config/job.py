@@ -269,7 +269,7 @@ def _name_for(text: str, otherwise: str) -> str:
 
 
 _LARGEST_SCRIPT = 4 * 2**20
-_IMPORT = re.compile(r"^(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+))", re.MULTILINE)
+_IMPORT = r"(?m)^(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+))"
 
 
 def _imports(path: Path) -> tuple[str, ...]:
@@ -280,7 +280,7 @@ def _imports(path: Path) -> tuple[str, ...]:
         text = read_bytes(path, _LARGEST_SCRIPT).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ()
-    words = [word for several, one in _IMPORT.findall(text) for word in (several or one).split(",")]
+    words = [word for several, one in re.findall(_IMPORT, text) for word in (several or one).split(",")]
     return tuple(dict.fromkeys(word.split()[0].split(".")[0] for word in words if word.split()))
 
 

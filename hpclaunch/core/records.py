@@ -23,41 +23,56 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: type[T]) -> type[T]:
-    """Make a class a dataclass with slots, keyword-only arguments, and attributes that can be set only once.
+    """Make a class a frozen dataclass with keyword-only arguments.
 
-    Equality, hash and repr use its fields, as with ``@dataclass(frozen=True, slots=True, kw_only=True)``.
+    Equality, hash and repr use its fields, as with ``@dataclass(frozen=True, kw_only=True)``. It has no slots: for them
+    `dataclasses` makes every class twice.
     """
     own = set(vars(cls))
-    made: Any = dataclasses.dataclass(init=False, eq=False, repr=False, slots=True, kw_only=True)(cls)
-    made.__init__, made.__setattr__, made.__delattr__ = _initialize, _set_once, _refuse_to_delete
+    made: Any = dataclasses.dataclass(init=False, eq=False, repr=False, kw_only=True)(cls)
+    made.__init__, made.__setattr__, made.__delattr__ = _initialize, _refuse_to_set, _refuse_to_delete
     for name, method in (("__eq__", _is_equal), ("__hash__", _hash), ("__repr__", _show)):
         if name not in own:
             setattr(made, name, method)
     return made  # type: ignore[no-any-return]
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def placed_record(cls: type[T]) -> type[T]:
+    """Make a class a record whose arguments may be given by their place, too: for values of one or two fields."""
+    made: Any = record(cls)
+    made.__init__ = _initialize_by_place
+    return made  # type: ignore[no-any-return]
+
+
+def _initialize_by_place(self: Any, *given: Any, **values: Any) -> None:
+    names = [*self.__dataclass_fields__]
+    if len(given) > len(names) or not values.keys().isdisjoint(names[: len(given)]):
+        raise TypeError(f"{type(self).__qualname__}() takes {', '.join(names)}, each once")
+    _initialize(self, **dict(zip(names, given, strict=False)), **values)
+
+
 def _initialize(self: Any, **values: Any) -> None:
     """Set every field to its value or its default. Raises TypeError for a missing or an unknown name."""
-    for name, field in self.__dataclass_fields__.items():
+    fields = self.__dataclass_fields__
+    if unknown := values.keys() - fields.keys():
+        raise TypeError(f"{type(self).__qualname__}() has no {', '.join(sorted(unknown))}")
+    for name, field in fields.items():
         if name in values:
-            value = values.pop(name)
-        elif field.default is not dataclasses.MISSING:
-            value = field.default
+            continue
+        if field.default is not dataclasses.MISSING:
+            values[name] = field.default
         elif field.default_factory is not dataclasses.MISSING:
-            value = field.default_factory()
+            values[name] = field.default_factory()
         else:
             raise TypeError(f"{type(self).__qualname__}() needs {name}=")
-        object.__setattr__(self, name, value)
-    if values:
-        raise TypeError(f"{type(self).__qualname__}() has no {', '.join(values)}")
+    self.__dict__.update(values)
     if hasattr(self, "__post_init__"):
         self.__post_init__()
 
 
-def _set_once(self: Any, name: str, value: Any) -> None:
-    if hasattr(self, name):
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-    object.__setattr__(self, name, value)  # copy and pickle set the fields of a new object
+def _refuse_to_set(self: Any, name: str, value: Any) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _refuse_to_delete(self: Any, name: str) -> None:

@@ -14,7 +14,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import expanded
 from hpclaunch.resolve.software import Software
 
-_PLAIN_FOLDER = re.compile(r"(/[A-Za-z0-9_.-]+)+")
+_PLAIN_FOLDER = r"(/[A-Za-z0-9_.-]+)+"
 _OF_EACH_NODE = ("/", "/usr", "/usr/local")
 """Folders that every node has itself: a Python there is no environment."""
 
@@ -60,7 +60,7 @@ def _refuse_without_folder(case: Case, decisions: Decisions) -> None:
 def _folder_of(case: Case, copies: NodeCopies, decisions: Decisions) -> str:
     """Return the site's folder; one that a script could not use as it is becomes a fault."""
     folder = expanded(copies.to, case.context)
-    if not _PLAIN_FOLDER.fullmatch(folder) or ".." in folder.split("/"):
+    if not re.fullmatch(_PLAIN_FOLDER, folder) or ".." in folder.split("/"):
         decisions.fault(
             f"{folder!r} cannot be the folder for copies on the nodes",
             where="broadcast.to in the site file",

@@ -14,7 +14,7 @@ from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.strategies import words_of as strategy_words
 
-_PLACE = re.compile(r"\{code\}|\{run_dir\}")
+_PLACE = r"\{code\}|\{run_dir\}"
 
 
 @record
@@ -40,7 +40,7 @@ def command_of(case: Case, strategy: str, python: str, parameters: Parameters, d
     else:
         places = {"{code}": code, "{run_dir}": run_dir}
         most = 1 if job.source_only else 0  # 0: all; a script's own name may contain what looks like a placeholder
-        program = tuple(_PLACE.sub(lambda found: places[found[0]], word, count=most) for word in job.command)
+        program = tuple(re.sub(_PLACE, lambda found: places[found[0]], word, count=most) for word in job.command)
     if case.request.include and (job.in_place or not job.source_only):
         decisions.fault(
             "only files beside a script of your own are chosen: a job is copied completely, a command not at all",

@@ -18,7 +18,7 @@ from hpclaunch.resolve.framework import stated_framework
 from hpclaunch.resolve.sizing import Sizing
 from hpclaunch.resolve.strategies import needs_workers, takes_several_gpus
 
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./+=:,@%-]+")
+_PLAIN_PATH = r"[A-Za-z0-9_./+=:,@%-]+"
 _BY_THE_SCRIPT = (
     "HPCLAUNCH_RUN_DIR",
     "HPCLAUNCH_EXIT_FILE",
@@ -94,7 +94,7 @@ def _check_launcher(case: Case, launcher: str, layout: Layout, decisions: Decisi
         _check_signals(case, launcher, decisions)
     if row.places_ranks and case.request.cpus_per_task is not None:
         decisions.warnings.append(f"{launcher} binds ranks to CPUs itself: --cpus-per-task only sets OMP_NUM_THREADS")
-    if row.command_is_text and not _PLAIN_PATH.fullmatch(case.context.run_dir):
+    if row.command_is_text and not re.fullmatch(_PLAIN_PATH, case.context.run_dir):
         decisions.fault(
             f"the run directory {case.context.run_dir!r} contains a character that {launcher}'s shell would interpret",
             allowed="letters, digits and _ . / + - = : , @ %",

@@ -19,7 +19,7 @@ from hpclaunch.resolve.limits import Ask
 DEFAULT_SIGNAL = "USR2@120"
 # Options and files spell a signal as sbatch does, so a person may write its B: and R: here too.
 _SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?(USR1|USR2|TERM)(?:@(\d{1,5}))?")
-_ANY_SIGNAL = re.compile(r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?")
+_ANY_SIGNAL = r"(?:[BR]+:)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,5}))?"
 
 
 @record
@@ -140,7 +140,7 @@ def _chosen_signal(case: Case, decisions: Decisions) -> str:
 def _read_signal(text: str, decisions: Decisions) -> tuple[str, int]:
     found = _SIGNAL.fullmatch(text)
     if found is None:
-        other = _ANY_SIGNAL.fullmatch(text)
+        other = re.fullmatch(_ANY_SIGNAL, text)
         decisions.fault(
             f"{other[1] if other else text!r} cannot be the signal before the end of the walltime",
             where=decisions.origin_of("signal"),

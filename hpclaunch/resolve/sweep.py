@@ -18,11 +18,11 @@ from hpclaunch.resolve.decisions import Decisions
 
 FORMS = 'NAME=V1,V2,… or NAME=1..10; a value with a comma stands in quotes: NAME="a,b",c'
 _ITEM = re.compile(r'(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^",][^,]*)?)(?:,|\Z)', re.DOTALL)
-_FREE_NAME = re.compile("[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_FREE_NAME = "[A-Za-z][A-Za-z0-9_.-]{0,63}"
 """What can be an option of any program, and a name in braces."""
 _ANY = Parameter(default="")
 """What is known of a parameter that no job file declares: its values are texts, and 1..10 are ten of them."""
-_RANGE = re.compile(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})")
+_RANGE = r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})"
 
 
 def sweep_of(case: Case, launcher: str, layout: Layout, decisions: Decisions) -> Sweep | None:
@@ -66,7 +66,7 @@ def _parameter_of(job: Job, key: str) -> Parameter | None:
     """Return the parameter of this name; of a job that declares none, any name is one, with a text as its value."""
     if job.parameters:
         return job.parameters.get(key)
-    return _ANY if _FREE_NAME.fullmatch(key) else None
+    return _ANY if re.fullmatch(_FREE_NAME, key) else None
 
 
 def _is_filled(name: str, arguments: Sequence[str]) -> bool:
@@ -167,7 +167,7 @@ def _items(text: str) -> list[tuple[str, bool]] | None:
 
 def _numbers(parameter: Parameter, item: str) -> list[str]:
     """Return the whole numbers of a range such as ``1..10`` if the parameter can be a number, else the item itself."""
-    found = _RANGE.fullmatch(item)
+    found = re.fullmatch(_RANGE, item)
     if found is None or not (parameter is _ANY or parameter.value_type in ("int", "float")):
         return [item]
     first, last = int(found[1]), int(found[2])

@@ -19,7 +19,7 @@ from hpclaunch.core.files import json_object, read_text, write_text
 from hpclaunch.runs.record import Run, change
 
 FOLDER = "own-runs"
-_TOKEN = re.compile("[0-9a-f]{32}")
+_TOKEN = "[0-9a-f]{32}"
 
 
 def new_token() -> str:
@@ -54,7 +54,7 @@ def is_own(state: Path, run: Run) -> bool:
 
 
 def _listed_place(state: Path, run: Run) -> dict[str, Any]:
-    return json_object(read_text(state / FOLDER / run.token)) if _TOKEN.fullmatch(run.token) else {}
+    return json_object(read_text(state / FOLDER / run.token)) if re.fullmatch(_TOKEN, run.token) else {}
 
 
 def adopt(state: Path, run: Run, user: str) -> Run:
@@ -65,7 +65,7 @@ def adopt(state: Path, run: Run, user: str) -> Run:
     """
     listed = _listed_place(state, run)
     is_copy = bool(listed) and listed != _place_of(run) and os.path.isdir(str(listed.get("directory")))
-    token = run.token if _TOKEN.fullmatch(run.token) and not is_copy else new_token()
+    token = run.token if re.fullmatch(_TOKEN, run.token) and not is_copy else new_token()
     adopted = change(run, user=user, uid=str(os.getuid()), token=token)
     problem = list_own(state, adopted)
     if problem:
@@ -76,7 +76,7 @@ def adopt(state: Path, run: Run, user: str) -> Run:
 def unlist_own(state: Path, runs: Iterable[Run]) -> None:
     """Remove runs from the user's own runs; a file that remains does no harm."""
     for run in runs:
-        if _TOKEN.fullmatch(run.token):
+        if re.fullmatch(_TOKEN, run.token):
             with contextlib.suppress(OSError):
                 (state / FOLDER / run.token).unlink()
 

@@ -12,7 +12,7 @@ from hpclaunch.schedulers import ClusterIdentity
 from hpclaunch.schedulers.slurm.programs import ask, cluster_key, down_controllers
 
 _FIELD = re.compile(r"^([A-Za-z_]+(?:\[[0-9]+\])?)[ \t]*=[ \t]*(.*?)[ \t]*$", re.MULTILINE)
-_CONTROLLER = re.compile(r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)")
+_CONTROLLER = r"(?:SlurmctldHost\[[0-9]+\]|ControlMachine|BackupController)"
 """Since Slurm 18.08 each controller has its own line: ``SlurmctldHost[0] = HOST(ADDRESS)`` (scontrol's show_config)."""
 
 
@@ -48,7 +48,7 @@ def cluster() -> ClusterIdentity:
     If scontrol does not answer, the name is that in slurm.conf, and the controllers are not known.
     """
     fields = configuration()
-    hosts = [value.partition("(")[0].strip() for name, value in fields.items() if _CONTROLLER.fullmatch(name)]
+    hosts = [value.partition("(")[0].strip() for name, value in fields.items() if re.fullmatch(_CONTROLLER, name)]
     name = fields.get("ClusterName", "")
     if not name:
         from hpclaunch.sites.detect import cluster_name

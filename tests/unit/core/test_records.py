@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hpclaunch.core.records import record
+from hpclaunch.core.records import placed_record, record
 
 
 @record
@@ -21,7 +21,7 @@ class Ours:
     apart: str = dataclasses.field(default="", compare=False, repr=False)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Theirs:
     """What it is compared with."""
 
@@ -77,3 +77,23 @@ def test_a_method_of_its_own_stays() -> None:
 
     assert repr(Named(name="n")) == "n"
     assert Named(name="n") == Named(name="n")
+
+
+@placed_record
+class Pair:
+    """A record whose arguments may stand without names."""
+
+    first: int
+    second: str = "b"
+
+
+def test_arguments_by_place_are_those_by_name() -> None:
+    assert Pair(1) == Pair(first=1) == Pair(1, second="b") == Pair(1, "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [((1, "b", "c"), {}), ((1,), {"first": 1}), ((), {}), ((1,), {"third": 3})]
+)
+def test_each_argument_is_given_once(given: tuple[Any, ...], named: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="Pair"):
+        Pair(*given, **named)
