@@ -114,13 +114,17 @@ class Report(tf.keras.callbacks.Callback):
     """Prints progress and logs an epoch line on rank 0: the loss and whatever metrics the model is compiled with.
 
     samples: images of one epoch over all ranks. If single steps can be timed, the line also has the median of the
-    epoch's steps (step_s, seconds) and how much they vary (step_spread).
+    epoch's steps (step_s, seconds) and how much they vary (step_spread). validation: of the epochs, whose seconds do
+    not count as training, but are in the line as well (validation_s).
     """
 
     EVERY_S = 10.0
 
-    def __init__(self, world: World, log: MetricsLog, samples: int, steps: int, epochs: int) -> None:
+    def __init__(
+        self, world: World, log: MetricsLog, samples: int, steps: int, epochs: int, validation: Any = None
+    ) -> None:
         super().__init__()
+        self._validation = validation
         self._world, self._log, self._samples, self._steps, self._epochs = world, log, samples, steps, epochs
         self._epoch, self._first = 0, -1
         self._began = self._printed = 0.0
@@ -144,7 +148,8 @@ class Report(tf.keras.callbacks.Callback):
             self._print("step {}/{}".format(batch + 1, self._steps), logs, rate)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        seconds = time.perf_counter() - self._began
+        validating = self._validation.seconds if self._validation else 0.0
+        seconds = time.perf_counter() - self._began - validating
         rate = (1 - max(0, self._first) / self._steps) * self._samples / seconds
         current = float(tf.keras.backend.get_value(self.model.optimizer.learning_rate))
         self._log.write(
@@ -154,6 +159,7 @@ class Report(tf.keras.callbacks.Callback):
             images_per_s=round(rate, 1),
             seconds=round(seconds, 3),
             learning_rate=current,
+            **({"validation_s": round(validating, 3)} if validating else {}),
             **self._step_times(),
         )
         self._print("{:.1f} s".format(seconds), logs, rate)

@@ -19,6 +19,8 @@ class ChipImages(Source):
     the photographs in train/, "test" those in test/.
     """
 
+    divides_validation = True
+
     def __init__(self, photographs: Source, part: float, seed: int) -> None:
         """photographs: class folders, already staged. part: the fraction for validation, at least one and never all."""
         super().__init__(photographs.wanted, photographs.path)

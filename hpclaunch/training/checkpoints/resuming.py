@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
 # Options that may differ between attempts without a change of the result.
 FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
-FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale"}
+FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale", "validation_every", "validate_on"}
 TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays whose shape depends on the number of epochs
 
 

@@ -18,6 +18,7 @@ from hpclaunch.training.input.source import ImageSet, Order, Source, data_error
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 SPLITS = ("train", "test")
+VALIDATION = "validation"  # a third folder, which need not be there
 BATCH = 256  # images per batch while a shard is read into memory
 
 
@@ -39,7 +40,10 @@ def opened(wanted: ImageSet, folder: str) -> Source:
 
 
 class ImageFolders(Source):
-    """Class folders; the label of a class is the place of its folder among the sorted names."""
+    """Class folders; the label of a class is the place of its folder among the sorted names.
+
+    The folder validation/ is one of the splits if it is there.
+    """
 
     layout = "class folders"
     streams = True
@@ -51,15 +55,16 @@ class ImageFolders(Source):
         self._labels: dict[str, np.ndarray] = {}
         self.classes: list[str] = []
         names = hashlib.sha256()
-        for split in SPLITS:
+        self._splits = [*SPLITS, VALIDATION] if os.path.isdir(os.path.join(path, VALIDATION)) else [*SPLITS]
+        for split in self._splits:
             classes = self._class_names(split)
             if self.classes and classes != self.classes:
-                raise self.wrong("classes differ: {} in train/, {} in test/".format(self.classes, classes), path)
+                raise self.wrong("classes differ: {} in train/, {} in {}/".format(self.classes, classes, split), path)
             self.classes = classes
             self.wanted = replace(self.wanted, classes=len(classes))
             self._list(split)
             names.update("\n".join(self._files[split]).encode("utf-8", "surrogateescape"))
-        self.counts = {split: len(self._files[split]) for split in SPLITS}
+        self.counts = {split: len(self._files[split]) for split in self._splits}
         self.fingerprint = "names-" + names.hexdigest()[:16]
 
     def _class_names(self, split: str) -> list[str]:
@@ -89,11 +94,11 @@ class ImageFolders(Source):
         self._labels[split] = np.array(labels, np.int64)
 
     def files(self) -> list[str]:
-        return [os.path.join(self.path, name) for split in SPLITS for name in self._files[split]]
+        return [os.path.join(self.path, name) for split in self._splits for name in self._files[split]]
 
     def fingerprint_here(self) -> str:
         """Rank 0's fingerprint, if this host has the class folders; a missing file is reported when it is read."""
-        for split in SPLITS:
+        for split in self._splits:
             for name in self.classes:
                 folder = os.path.join(self.path, split, name)
                 if not os.path.isdir(folder):

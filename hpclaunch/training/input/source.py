@@ -38,7 +38,8 @@ class Source(ABC):
     """An opened data set; images are uint8 [k, height, width, channels]. It keeps no open file and can be pickled.
 
     layout: its name. fingerprint: a short text that differs for other data. counts: samples by split. streams: whether
-    `samples` works, and streams_tests: also for the split "test", whose samples are then never all in memory.
+    `samples` works, and streams_tests: also for the other splits, whose samples are then never all in memory.
+    divides_validation: whether the setting validation_part is obeyed by the source itself, as its split "validation".
     has_images: whether samples are uint8 images; else they are arrays of sample_type and wanted.shape. label_type and
     label_shape are those of a target. A layout implements `read` and `files`, and `samples` if it can read single
     samples fast.
@@ -48,6 +49,7 @@ class Source(ABC):
     fingerprint = ""
     streams = False
     streams_tests = False
+    divides_validation = False
     has_images = True
     sample_type: Any = np.uint8
     label_type: Any = np.int64

@@ -65,16 +65,18 @@ def training_stream(
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
 
 
-def evaluation_stream(source: Source, positions: Any, batch_size: int) -> Iterator[tuple[Any, Any]]:
-    """One pass over the test samples at `positions` (int64), batch by batch; it keeps no sample.
+def evaluation_stream(
+    source: Source, positions: Any, batch_size: int, split: str = "test"
+) -> Iterator[tuple[Any, Any]]:
+    """One pass over the samples of `split` at `positions` (int64), batch by batch; it keeps no sample.
 
-    positions: of shards.evaluation_shard. The error for a damaged file names it, as with `damage_named`.
+    positions: those of shards.evaluation_shard. The error for a damaged file names it, as with `damage_named`.
     """
     if not len(positions):  # there are more ranks than samples
         return
     shard = Shard(positions, len(positions))
-    samples = source.samples("test", shard, lambda length, name: tf.range(tf.cast(length, tf.int64)), 0, rank_threads())
-    with damage_named(source, shard, split="test"):
+    samples = source.samples(split, shard, lambda length, name: tf.range(tf.cast(length, tf.int64)), 0, rank_threads())
+    with damage_named(source, shard, split=split):
         yield from samples.batch(batch_size).prefetch(1).with_options(frugal(rank_threads()))
 
 

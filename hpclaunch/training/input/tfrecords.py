@@ -61,7 +61,10 @@ def in_windows(samples: Any, window: int, order: Order) -> Any:
 
 
 class TFRecords(Source):
-    """TFRecord files, test*.tfrecord or validation*.tfrecord for the test; positions count through the sorted files."""
+    """TFRecord files; positions count through the sorted files of a split.
+
+    Where there are files test*.tfrecord, validation*.tfrecord are for the validation; else these are for the test.
+    """
 
     layout = "TFRecords"
     streams = True
@@ -71,11 +74,14 @@ class TFRecords(Source):
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
         super().__init__(wanted, path)
-        self._names: dict[str, list[str]] = {"train": [], "test": []}
+        named: dict[str, list[str]] = {"train": [], "test": [], "validation": []}
         for name in self._list_files():
             split = self._split_of(name)
             if split:
-                self._names[split].append(name)
+                named[split].append(name)
+        self._names = named if named["test"] else {"train": named["train"], "test": named["validation"]}
+        if not self._names.get("validation"):
+            self._names.pop("validation", None)
         self.file_counts: dict[str, list[int]] = {}
         self._keys: dict[str, tuple[str, str, bool]] = {}
         digest = hashlib.sha256()
@@ -131,7 +137,7 @@ class TFRecords(Source):
         if len(order) != self.counts["train"]:
             raise DataError(
                 "{}: TFRecords can only be streamed completely, not {} chosen samples of {}\n"
-                "  next: use --input=memory, or omit --train-samples".format(
+                "  next: use --input=memory, or omit --train-samples and --validation-part".format(
                     self.path, len(order), self.counts["train"]
                 )
             )
@@ -197,11 +203,9 @@ class TFRecords(Source):
         return sorted(os.listdir(self.path))
 
     def _split_of(self, name: str) -> str:
-        """The split of a file, train or test; empty if it is not part of the data."""
+        """The split in the name of a file: train, test or validation; empty if it is not part of the data."""
         found = NAME.search(name)
-        if not found:
-            return ""
-        return "train" if found.group("split") == "train" else "test"
+        return found.group("split") if found else ""
 
     def _features(self, split: str) -> tuple[str, str, bool]:
         """The names of image and label in the first record, and whether the image is raw bytes."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from hpclaunch.training.input import npz_members, shards
 from hpclaunch.training.input.source import DataError, ImageSet, Source
+from hpclaunch.training.program.held_out import VALIDATION
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data, data, own_path, source
 
@@ -21,8 +22,8 @@ KINDS = "biuf"  # of NumPy's types: bool, whole numbers, floating-point numbers
 class ArrayFile(Source):
     """Arrays [n, ...] of inputs and targets in an npz file, for training and test.
 
-    Their names are INPUTS_train, TARGETS_train, INPUTS_test and TARGETS_test; or INPUTS and TARGETS alone, of which
-    the part `held_out`, chosen by the seed, is for the test.
+    Their names are INPUTS_train, TARGETS_train, INPUTS_test and TARGETS_test, and perhaps INPUTS_validation and
+    TARGETS_validation; or INPUTS and TARGETS alone, of which the part `held_out`, chosen by the seed, is for the test.
     """
 
     layout = "npz"
@@ -88,7 +89,8 @@ class ArrayFile(Source):
             self.counts = {"train": total - int(total * self._held_out), "test": int(total * self._held_out)}
             self._order = shards.shuffled(total, shards.stream_seed(self._seed, "held out"))
             return
-        for split in ("train", "test"):
+        splits = ("train", "test", VALIDATION) if "{}_{}".format(inputs, VALIDATION) in members else ("train", "test")
+        for split in splits:
             missing = [name for name in self._array_names(split) if name not in members]
             if missing:
                 found = ", ".join(sorted(members)[:8]) or "none"
@@ -120,9 +122,10 @@ def arrays(run: Run, path: str = "", inputs: str = "x", targets: str = "y", held
     """One's own arrays in an npz file, divided among the ranks. A collective.
 
     path: without one, the file that the settings name (data_dir). inputs, targets: the names of the arrays, [n, ...] of
-    any number type: INPUTS_train, TARGETS_train, INPUTS_test and TARGETS_test, or INPUTS and TARGETS, of which
-    `held_out` (0 to 1) is kept for the test, chosen by the seed. Whole-number targets [n] are classes; all others are
-    numbers to predict. Raises AgreedError for a file that is missing or has other arrays.
+    any number type: INPUTS_train, TARGETS_train, INPUTS_test and TARGETS_test (and ..._validation, if there are samples
+    for it), or INPUTS and TARGETS, of which `held_out` (0 to 1) is kept for the test, chosen by the seed. Whole-number
+    targets [n] are classes; all others are numbers to predict. Raises AgreedError for a file that is missing or has
+    other arrays.
     """
     path = own_path(run, path)
     seed = run.settings.seed

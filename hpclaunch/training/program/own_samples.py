@@ -11,6 +11,7 @@ import tensorflow as tf
 from hpclaunch.training.input import tfrecords
 from hpclaunch.training.input.shards import Shard, runs
 from hpclaunch.training.input.source import DataError, ImageSet, Order, Source
+from hpclaunch.training.program.held_out import VALIDATION
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data, data, refuse_settings
 from hpclaunch.training.rank.failure import AgreedError
@@ -78,7 +79,7 @@ class Pipeline(Source):
     def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
         """Every size-th sample of one pass: a pipeline has no other order."""
         if len(order) != self.counts["train"]:
-            raise self.wrong("--train-samples needs --input=memory", self.path)
+            raise self.wrong("--train-samples and --validation-part need --input=memory", self.path)
         return super().stream_shard(np.arange(len(order)), seed, rank, size)
 
     def wrong(self, what: str, where: str) -> DataError:
@@ -89,17 +90,19 @@ class Pipeline(Source):
         )
 
 
-def samples(run: Run, dataset: Any, test: Any = None) -> Data:
+def samples(run: Run, dataset: Any, test: Any = None, validation: Any = None) -> Data:
     """The samples of a tf.data pipeline, divided among the ranks: rank r takes sample r, r + size, ... A collective.
 
-    dataset, test: a tf.data.Dataset of single samples (input, target), neither batched nor repeated nor shuffled
-    without a seed: it must give the same samples in the same order on every rank. With the setting input=memory the
-    pipeline runs once, and every epoch has another order of all samples; with input=stream it runs in every epoch, and
-    samples are shuffled within windows of 2048. Raises AgreedError if shapes or the number of samples are not known.
+    dataset, test, validation: tf.data.Datasets of single samples (input, target), neither batched nor repeated nor
+    shuffled without a seed: each must give the same samples in the same order on every rank. With the setting
+    input=memory the pipeline runs once, and every epoch has another order of all samples; with input=stream it runs in
+    every epoch, and samples are shuffled within windows of 2048. Raises AgreedError if shapes or the number of samples
+    are not known.
     """
     refuse_settings(run, run.settings.synthetic, "--synthetic=true", "this program has no synthetic data")
     refuse_settings(run, bool(run.settings.stage_to), "--stage-to", "a tf.data pipeline has no files to copy")
-    splits = {"train": dataset} if test is None else {"train": dataset, "test": test}
+    named = {"train": dataset, "test": test, VALIDATION: validation}
+    splits = {split: one for split, one in named.items() if one is not None}
     try:
         source = Pipeline(run.name, splits)
     except DataError as error:  # the same on every rank

@@ -13,6 +13,7 @@ from hpclaunch.training.checkpoints import resuming, saving
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
 from hpclaunch.training.input import loading
+from hpclaunch.training.monitoring import validation as validating
 from hpclaunch.training.optimization import (
     adascale,
     learning_rate,
@@ -102,15 +103,37 @@ def steady_callbacks(run: Run, data: Data, prepared: Prepared, own: Sequence[Any
     Metrics are averaged over the ranks. All ranks save together, because each has state of its own.
     """
     asked, world, feed = prepared.asked, run.world, data.feed
+    validation = _validation(run, data, prepared)
     return [
         hvd.callbacks.MetricAverageCallback(),
         callbacks.AverageStatistics(world),
         callbacks.StopOnNaN(world),
         callbacks.LearningRate(prepared.schedule, feed.steps, prepared.gain),
-        callbacks.Report(world, run.log, feed.samples, feed.steps, asked.epochs),
+        *validation,
+        callbacks.Report(world, run.log, feed.samples, feed.steps, asked.epochs, *validation),
         *own,
         saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, prepared.place),
     ]
+
+
+def _validation(run: Run, data: Data, prepared: Prepared) -> list[Any]:
+    """The callback that validates the model; none if the data have no samples for it, or the settings say so."""
+    if not data.validation:
+        return []
+
+    measure: Any
+    if not prepared.model.loss or run.world.distribute is not None:
+        measure = validating.AsAtTheEnd(run.world, lambda: data.held_out(data.validation), data.source.has_classes)
+    else:
+        measure = validating.Compiled(run.world, lambda: _batches_for_loss(data, data.held_out(data.validation)))
+    return [validating.Validation(measure, run.settings.validation_every, run.settings.epochs)]
+
+
+def _batches_for_loss(data: Data, batches: Any) -> Any:
+    """Batches with labels as the loss expects them: mixup and cutmix make it expect [b, classes]."""
+    if not data.augment.mixes:
+        return batches
+    return ((inputs, tf.one_hot(labels, data.augment.classes)) for inputs, labels in batches)
 
 
 def _make_model(run: Run, network: Any, data: Data) -> Any:
@@ -146,9 +169,11 @@ def _step_in_parts(run: Run, model: Any) -> Any:
 
 def _report(run: Run, data: Data, model: Any, asked: Any, schedule: Schedule) -> None:
     """Log settings, data and the shard of every rank, so that a run can be verified. A collective."""
+    validation = {"split": data.validation, "samples": data.held_out.counts[data.validation]} if data.validation else {}
     facts = {
         "job": run.name,
         "steps_per_epoch": data.feed.steps,
+        "validation": validation,
         "parameters": model.count_params(),
         "scaled_learning_rate": schedule.rate,
     }

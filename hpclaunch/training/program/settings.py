@@ -62,6 +62,9 @@ class Settings(argparse.Namespace):
     synthetic_samples: int
     train_samples: int
     record_shards: bool
+    validation_every: int
+    validation_part: float
+    validate_on: str
     flip_horizontal: bool
     flip_vertical: bool
     crop: int

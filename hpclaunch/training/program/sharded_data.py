@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable
+from typing import Any, Callable
 
 from hpclaunch.training import options
 from hpclaunch.training.input import (
@@ -12,15 +12,15 @@ from hpclaunch.training.input import (
     image_folders,
     loading,
     node_storage,
-    pipeline,
     shards,
-    streaming,
 )
 from hpclaunch.training.input import made_up as written
 from hpclaunch.training.input.augmentation import Augmentation
 from hpclaunch.training.input.feeding import Feed
 from hpclaunch.training.input.source import ImageSet, Source
 from hpclaunch.training.optimization import techniques
+from hpclaunch.training.program import held_out
+from hpclaunch.training.program.held_out import HeldOut
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError
@@ -34,13 +34,14 @@ class Data:
 
     feed: the share of the training samples: its shard, and its batches from any step on. held_out: for a split such as
     "test", an iterable of this rank's batches, the same samples on no other rank. augment: the changes of training
-    images, whose `loss` fits the labels.
+    images, whose `loss` fits the labels. validation: the split on which the training is validated; empty if it is not.
     """
 
     source: Source
     augment: Augmentation
     feed: Feed
-    held_out: Callable[[str], Iterable[Any]]
+    held_out: HeldOut
+    validation: str = ""
 
 
 def data(run: Run, source: Source, augment: Augmentation | None = None, sharded: bool = True) -> Data:
@@ -54,8 +55,9 @@ def data(run: Run, source: Source, augment: Augmentation | None = None, sharded:
     if augment is None:
         augment = _augmentation(run, source)
     order = shards.shuffled(source.counts["train"], asked.seed, asked.train_samples)
+    order, parts = held_out.divided(run, source, order)
     feed = feeding.training_feed(world, source, order, asked, augment, sharded)
-    return Data(source, augment, feed, _held_out(run, source))
+    return Data(source, augment, feed, HeldOut(run, source, parts), held_out.validation_of(run, parts))
 
 
 def image_set(run: Run, wanted: ImageSet) -> Data:
@@ -128,39 +130,3 @@ def _augmentation(run: Run, source: Source) -> Augmentation:
             speaks=run.is_root,
         )
     return found
-
-
-def _held_out(run: Run, source: Source) -> Callable[[str], Iterable[Any]]:
-    """The batches of a split. Samples that fit in memory are read now: a damaged file ends the run before it trains."""
-    in_memory = {
-        split: _read(run, source, split)
-        for split in source.counts
-        if split != "train" and not _streams(run, source, split)
-    }
-    size = run.settings.batch_size_per_rank
-
-    def batches(split: str) -> Iterable[Any]:
-        if split == "train" or not source.counts.get(split):
-            raise AgreedError(
-                "{} has no samples to evaluate as {!r}; samples: {}".format(source.path, split, source.counts),
-                speaks=run.is_root,
-            )
-        if split in in_memory:
-            return pipeline.evaluation_batches(*in_memory[split], size, as_pixels=True)
-        return streaming.evaluation_stream(source, _positions(run, source, split), size)
-
-    return batches
-
-
-def _streams(run: Run, source: Source, split: str) -> bool:
-    return split == "test" and source.streams_tests and run.settings.input == "stream"
-
-
-def _positions(run: Run, source: Source, split: str) -> Any:
-    return shards.evaluation_shard(source.counts[split], run.world.rank, run.world.size)
-
-
-def _read(run: Run, source: Source, split: str) -> tuple[Any, Any]:
-    rows = _positions(run, source, split)
-    read: tuple[Any, Any] = run.world.together(lambda: source.read(split, rows), long=True)
-    return read
