@@ -10,9 +10,8 @@
 ONCE = tests/processes/schedulers/slurm/test_endings_of_sbatch.py tests/processes/actions/test_interleavings.py \
 	tests/processes/actions/test_resumed_at_once.py
 
-# Those whose cases tests/tiers.py divides.
-LONG = tests/packaging tests/horovod/test_noise_scale.py tests/horovod/test_techniques.py tests/site_environment \
-	tests/slurm/test_frameworks.py tests/slurm/test_jobs.py
+# Those whose cases tests/tiers.py divides; site_environment runs horovod with every other TensorFlow.
+LONG = tests/packaging tests/horovod tests/site_environment tests/slurm/test_frameworks.py tests/slurm/test_jobs.py
 
 demo: setup
 	tools/demo.sh

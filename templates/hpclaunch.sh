@@ -43,6 +43,12 @@ load its module, or set 'environment:' in the job file or the site file"
   done
 }
 
+set_legacy_keras() { # set_legacy_keras PYTHON: let tf.keras be Keras 2, if that Python has Keras 3 and beside it tf-keras
+  TF_USE_LEGACY_KERAS=$("$1" -c 'from importlib.metadata import version
+print(1 if int(version("keras").split(".")[0]) > 2 and version("tf-keras") else "")' 2> /dev/null)
+  export TF_USE_LEGACY_KERAS
+}
+
 enter() { # enter a folder
   cd "$1" || stop "the folder $1 does not exist, or cannot be entered"
 }

@@ -6,6 +6,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 group=${1:-}
 constraints=tools/constraints.txt
+times=()
+lap() { # lap PART: note how long it took, since the part before it
+  times+=("$1 $((SECONDS - noted)) s")
+  noted=$SECONDS
+}
+noted=$SECONDS
 
 find_python() {
   local name
@@ -29,6 +35,7 @@ pinned_uv() { sed -n '/^uv==/,/[^\\]$/p' "$constraints"; }
 if [ "$(.venv/bin/uv --version 2> /dev/null | cut -d' ' -f2)" != "$(pinned_uv | sed -n 's/^uv==\([^ ]*\).*/\1/p')" ]; then
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r <(pinned_uv)
 fi
+lap "environment with uv"
 
 # pip trusts the machine's certificates, also those of an institute's proxy; uv needs a setting for it
 # (of which it has a newer and an older name), and the file that pip is set to.
@@ -66,6 +73,10 @@ if command -v mpicxx > /dev/null && [[ $linked != *libmpi* ]]; then
   .venv/bin/uv cache clean --quiet horovod
   "${dependencies[@]}" --reinstall-package horovod
 fi
+lap "TensorFlow, Horovod and other packages"
 "${install[@]}" --no-deps --editable .
 .venv/bin/python -m compileall -q hpclaunch
+lap hpclaunch
 echo "setup: ready: .venv/bin/hpclaunch $(.venv/bin/hpclaunch --version | cut -d' ' -f2)"
+printf -v parts ', %s' "${times[@]}"
+echo "setup: $SECONDS s: ${parts:2}"

@@ -21,7 +21,7 @@ from hpclaunch.actions.start import refuse_untrusted
 from hpclaunch.actions.states import NEVER_QUEUED, unsubmitted_fault
 from hpclaunch.actions.submit import Prepared, follow_live_limit, prepare_case
 from hpclaunch.actions.system import System
-from hpclaunch.config.job import Job, load_job, script_job
+from hpclaunch.config.job import Job, job_of_file, load_job, script_job
 from hpclaunch.core.errors import Fault, HpclaunchError, Refused, unwritable
 from hpclaunch.core.files import read_text
 from hpclaunch.core.records import record
@@ -166,9 +166,8 @@ def _job_of(system: System, run: Run, request: Request) -> Job | None:
         return _job_in_place(system, request, folder, entry)
     if values.get("source_only") and isinstance(entry, str):
         return script_job(run.path / "code" / entry)
-    from hpclaunch.config.fileformat import read
 
-    return read(run.path / "code" / "job.yaml", Job, name=run.name, folder=str(run.path / "code"))
+    return job_of_file(run.path / "code" / "job.yaml", run.name)
 
 
 def _job_in_place(system: System, request: Request, folder: object, entry: object) -> Job | None:

@@ -146,6 +146,7 @@ class Job:
 
     ``restarts``: how often its script may be restarted after it has saved its state; ``signal`` asks it to save.
     ``framework``: what the program trains with. ``imports``: the modules that a script without a job file imports.
+    ``uses_library``: whether the script imports hpclaunch.training, with or without a job file.
     ``rank_logs``: the most ranks that each get a log file of their own. ``strategies``: TensorFlow strategies that the
     program offers instead of Horovod, with the option --strategy=NAME. ``recipes``: settings that belong together.
     ``source_only``: this is a user's own script or command, without a job file. ``in_place``: nothing is copied.
@@ -173,6 +174,7 @@ class Job:
     source_only: bool = field(default=False, metadata=INTERNAL)
     in_place: bool = field(default=False, metadata=INTERNAL)
     imports: tuple[str, ...] = field(default=(), metadata=INTERNAL)
+    uses_library: bool = field(default=False, metadata=INTERNAL)
 
     @property
     def script_in_place(self) -> bool:
@@ -231,7 +233,13 @@ def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
     if looks_like_path(target):
         return script_job(cwd / target)
     found = catalog.find(JOB, target)
-    return read(found.path, Job, name=target, folder=str(found.path.parent))
+    return job_of_file(found.path, target)
+
+
+def job_of_file(path: Path, name: str) -> Job:
+    """Return the job of a job file, which stands in the job's folder. Raises InvalidFile."""
+    job = read(path, Job, name=name, folder=str(path.parent))
+    return replace(job, uses_library=_uses_library(_imports(path.parent / job.script))) if job.script else job
 
 
 def layout_in(folder: Path, layouts: Sequence[str]) -> Path | None:
@@ -253,8 +261,9 @@ def looks_like_path(target: str) -> bool:
 def script_job(path: Path) -> Job:
     """Return a job that runs one script, with Python for .py, bash for .sh, else directly; it need not exist yet."""
     program: dict[str, Any] = {"script": path.name} if path.suffix == ".py" else {"command": _command_for(path)}
-    folder, name = str(path.parent), _name_for(path.stem, "script")
-    return Job(name=name, folder=folder, summary=f"script {path}", source_only=True, imports=_imports(path), **program)
+    folder, name, imports = str(path.parent), _name_for(path.stem, "script"), _imports(path)
+    program |= {"imports": imports, "uses_library": _uses_library(imports)}
+    return Job(name=name, folder=folder, summary=f"script {path}", source_only=True, **program)
 
 
 def command_job(program: str, folder: Path) -> Job:
@@ -282,6 +291,10 @@ def _imports(path: Path) -> tuple[str, ...]:
         return ()
     words = [word for several, one in re.findall(_IMPORT, text) for word in (several or one).split(",")]
     return tuple(dict.fromkeys(word.split()[0].split(".")[0] for word in words if word.split()))
+
+
+def _uses_library(imports: tuple[str, ...]) -> bool:
+    return "hpclaunch" in imports
 
 
 def _command_for(path: Path) -> tuple[str, ...]:

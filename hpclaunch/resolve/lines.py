@@ -11,6 +11,7 @@ from hpclaunch.resolve.command import command_of, parameters_of
 from hpclaunch.resolve.containers import container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
+from hpclaunch.resolve.keras import keras_lines_of, keras_variable_of
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.ranks import (
     before_launch_of,
@@ -44,7 +45,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
     sizing, launcher, software = parts.sizing, parts.launcher, parts.software
     scheduler = case.site.scheduler_row
     environment = _environment(parts)
-    exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts))
+    exported = (*environment, *secrets_of(case), *_variables_of_the_job(parts), *keras_variable_of(case, parts))
     container = container_of(case.site, launcher, _container_request(case, parts, exported), decisions)
     parameters = parameters_of(case.job, case.request, decisions)
     program = command_of(case, parts.strategy, software.python, parameters, decisions)
@@ -59,6 +60,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         rank_setup=(*rank_setup_of(case, sizing, launcher, software.variables), *python_path_of(case)),
         command=(*container.prefix, *program),
         before_launch=(
+            *keras_lines_of(case, parts),
             *([call_of(parts.broadcast)] if parts.broadcast else []),
             *before_launch_of(case, sizing.layout, launcher, parts.strategy),
         ),

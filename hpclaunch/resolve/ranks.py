@@ -178,14 +178,22 @@ def rank_setup_of(case: Case, sizing: Sizing, launcher: str, chosen: dict[str, s
     """
     if not sizing.further:
         return _setup_of_component(case, sizing, launcher, chosen)
+    common = _own_variables(sizing.layout, chosen)  # the script exports them for all ranks
     lines = [
-        (*_own_variables(one.layout, chosen), *_setup_of_component(case, one, launcher, chosen))
+        (*_difference(_own_variables(one.layout, chosen), common), *_setup_of_component(case, one, launcher, chosen))
         for one in sizing.components
     ]
     cases = (
-        line for number, own in enumerate(lines) for line in (f"  {number})", *(f"    {one}" for one in own), "    ;;")
+        line
+        for number, own in enumerate(lines)
+        for line in (f"  {number})", *(f"    {one}" for one in own), "    ;;")
+        if own
     )
     return ("case $HPCLAUNCH_COMPONENT in", *cases, "esac")
+
+
+def _difference(lines: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(line for line in lines if line not in others)
 
 
 def _own_variables(layout: Layout, chosen: dict[str, str]) -> tuple[str, ...]:

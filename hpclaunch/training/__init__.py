@@ -4,14 +4,17 @@ A script imports this module alone, ``from hpclaunch import training``, and uses
 (docs/training.md). A name is loaded when it is first used: the settings need no TensorFlow, and TensorFlow must not be
 imported before `start` has set this rank up.
 
-It needs only Python 3.8, NumPy, TensorFlow 2.9-2.15 and Horovod; rank.torch_ranks and rank.jax_ranks need PyTorch or
-JAX in place of the last two.
+It needs only Python 3.8, NumPy, TensorFlow 2.9-2.20 and Horovod; rank.torch_ranks and rank.jax_ranks need PyTorch or
+JAX in place of the last two. From TensorFlow 2.16 on it needs tf-keras (rank.keras_version).
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+from hpclaunch.training.rank import keras_version
 
 if TYPE_CHECKING:
     from hpclaunch.training.program.fit import fit
@@ -65,3 +68,6 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
     return getattr(importlib.import_module("hpclaunch.training.program." + _HOME_OF[name]), name)
+
+
+keras_version.prefer_keras_2(os.environ)

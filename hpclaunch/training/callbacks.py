@@ -37,6 +37,25 @@ class LearningRate(tf.keras.callbacks.Callback):
         self.model.optimizer.learning_rate = self._schedule.at(epoch) * self._gain()
 
 
+class AverageMetrics(tf.keras.callbacks.Callback):
+    """Averages loss and metrics of an epoch over the ranks. Place it first: the callbacks after it get the averages.
+
+    hvd.callbacks.MetricAverageCallback does the same, and fails where Keras 3 is installed beside tf-keras.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self._world.size == 1 or not logs:
+            return
+        names = sorted(logs)  # in the same order on every rank
+        values = tf.constant([float(logs[name]) for name in names], tf.float64)
+        averages = hvd.allreduce(values, name="metrics").numpy()
+        logs.update((name, float(value)) for name, value in zip(names, averages))
+
+
 class AverageStatistics(tf.keras.callbacks.Callback):
     """Averages the variables that are not trained (batch norm's moving mean and variance) over the ranks every epoch.
 

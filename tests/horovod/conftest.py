@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 
+from hpclaunch.training.rank import keras_version  # before any TensorFlow, so that tf.keras is Keras 2 here as well
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
 GLOORUN = [sys.executable, str(PROGRAMS / "gloorun.py"), "--gloo"]
 # More ranks than cores, on cores that others use: a rank that waits lets the others work.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
-# What a surrounding job or a person's shell may have set and these tests decide themselves.
-OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_")
+# What a surrounding job or a person's shell may have set and these tests, or the library, decide themselves.
+OWN = ("HPCLAUNCH_", "HOROVOD_", "OMPI_", "PMI", "SLURM_", "OMP_", keras_version.VARIABLE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

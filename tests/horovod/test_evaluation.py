@@ -66,6 +66,8 @@ def test_every_sample_of_every_rank_counts_once(
     assert ended.code == 0, ended.text
     for rank in range(size):
         found = results(ended, rank)
+        mean = (size - 1) / 2  # of the ranks' numbers
+        assert found.pop("averaged metrics") == pytest.approx({"loss": 1.5 + mean, "accuracy": 0.25 * mean}, rel=1e-12)
         assert len(found) == 6
         for how, values in found.items():
             assert values == pytest.approx(expected[how.split(",")[0]], rel=1e-5), f"rank {rank}: {how}"

@@ -21,6 +21,15 @@ def test_it_holds_versions_and_hashes_and_nothing_else() -> None:
     assert "://" not in TEXT
 
 
+def test_an_extra_with_tensorflow_is_refused_by_pip_where_python_has_no_such_tensorflow() -> None:
+    """A marker on the Python version would let pip install nothing there, without a word."""
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for text in (*extras["train"], *extras["gpu"]):
+        assert "python_version" not in text and "python_full_version" not in text
+
+
 def test_it_has_all_that_pyproject_names() -> None:
     import tomllib
 

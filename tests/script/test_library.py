@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,29 @@ def test_begin_takes_settings_and_leaves_the_marks_of_a_start(tmp_path: Path) ->
     assert (done.returncode, done.stdout, done.stderr) == (5, "3 USR1 7 0\n", "")
     assert (tmp_path / "attempts/7.2/exit-code").read_text() == "5\n"
     assert (tmp_path / "attempts/7.2/started").exists() and (tmp_path / "checkpoints").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("keras", "tf_keras", "value"), [("3.8.0", True, "1"), ("3.8.0", False, ""), ("2.15.0", True, ""), ("", False, "")]
+)
+def test_tf_keras_takes_the_place_of_keras_3_and_of_no_other(
+    tmp_path: Path, keras: str, tf_keras: bool, value: str
+) -> None:
+    found = {f"keras-{keras}": keras, "tf_keras-2.18.0": "2.18.0" if tf_keras else ""}
+    for name, version in found.items():
+        if version:
+            (tmp_path / f"{name}.dist-info").mkdir()
+            (tmp_path / f"{name}.dist-info/METADATA").write_text(f"Name: {name.split('-')[0]}\nVersion: {version}\n")
+    own = shlex.join([sys.executable, "-SE"])
+    (tmp_path / "python").write_text(f'#!/bin/bash\ncd {tmp_path} && exec {own} "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    done = with_library(f"set_legacy_keras {tmp_path}/python; bash -c 'echo \"<${{TF_USE_LEGACY_KERAS-unset}}>\"'")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"<{value}>\n", "")
+
+
+def test_a_missing_python_leaves_keras_as_it_is() -> None:
+    done = with_library("set_legacy_keras no-such-python; bash -c 'echo \"<$TF_USE_LEGACY_KERAS>\"'")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "<>\n", "")
 
 
 @pytest.mark.parametrize("name", ["ARRAY_DIR", "BROADCAST", "COMPONENT", "SIGNAL", "SWEPT", "WORKERS"])

@@ -6,8 +6,8 @@ import re
 
 from hpclaunch.actions.diagnosis.evidence import Check, Facts, ProbeEvidence, Verdict
 
-_OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 15)
-"""TensorFlow versions that Horovod 0.28.1 works with (see training/rank/placement.py)."""
+_OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 20)
+"""TensorFlow versions that Horovod 0.28.1 was tried with (see training/rank/keras_version.py)."""
 
 
 _OF_PYTORCH = "hpclaunch doctor --framework pytorch checks PyTorch instead"
@@ -44,7 +44,7 @@ def tensorflow_check(evidence: ProbeEvidence) -> Check:
     """Return the check of TensorFlow: all ranks load the same version, one that Horovod works with."""
     name, builds = "TensorFlow", evidence.values_of("tensorflow")
     versions = sorted({build["version"] for build in builds})
-    hint = "name one with TensorFlow 2.9 to 2.15 under 'environment:' in the settings, the job or the site file"
+    hint = "name one with TensorFlow 2.9 to 2.20 under 'environment:' in the settings, the job or the site file"
     if not builds:
         problem = evidence.problem_in("tensorflow") or "no rank has loaded it"
         what = f"{evidence.ranks[0]['python']}: {problem}"
@@ -55,7 +55,7 @@ def tensorflow_check(evidence: ProbeEvidence) -> Check:
     number = tuple(map(int, re.findall(r"\d+", versions[0])[:2]))
     if _OLDEST_TENSORFLOW <= number <= _NEWEST_TENSORFLOW:
         return Check(name=name, verdict="PASS", what=what)
-    return Check(name=name, verdict="FAIL", what=f"{what}; Horovod 0.28 works with 2.9 to 2.15", next=hint)
+    return Check(name=name, verdict="WARN", what=f"{what}; hpclaunch.training was tried with 2.9 to 2.20", next=hint)
 
 
 def horovod_check(evidence: ProbeEvidence) -> Check:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
-import horovod.tensorflow.keras as hvd
 import tensorflow as tf
 
 from hpclaunch.training import callbacks, progress
@@ -105,7 +104,7 @@ def steady_callbacks(run: Run, data: Data, prepared: Prepared, own: Sequence[Any
     asked, world, feed = prepared.asked, run.world, data.feed
     validation = _validation(run, data, prepared)
     return [
-        hvd.callbacks.MetricAverageCallback(),
+        callbacks.AverageMetrics(world),
         callbacks.AverageStatistics(world),
         callbacks.StopOnNaN(world),
         callbacks.LearningRate(prepared.schedule, feed.steps, prepared.gain),
@@ -148,6 +147,12 @@ def _make_model(run: Run, network: Any, data: Data) -> Any:
         model = network
     else:
         model = network()
+    if not isinstance(model, tf.keras.Model):
+        raise AgreedError(
+            "the network is of {}.{}, not a tf.keras.Model: make it with the layers of tf.keras, not with the package "
+            "keras".format(type(model).__module__, type(model).__name__),
+            speaks=run.is_root,
+        )
     if not model.built:  # a subclass of Model without Input has no weights before it sees the shape of a batch
         with tf.name_scope(model.name):
             model(tf.nest.map_structure(_zeros_like, data.feed.batches_from(0, 0).element_spec[0]))

@@ -1,7 +1,7 @@
 """The optimizer classes that every Keras 2 has; from Keras 2.11 on they are in `optimizers.legacy`.
 
-Horovod before 0.28 wraps only these. Horovod 0.28 wraps them in every TensorFlow from 2.9 to 2.15. The published
-figures were measured with them too.
+Horovod before 0.28 wraps only these. Horovod 0.28 wraps them in every TensorFlow, from 2.16 on by the package tf-keras.
+The published figures were measured with them too. Importing this module raises TrainingError if tf.keras is Keras 3.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from hpclaunch.training.rank import keras_version
+
+keras_version.require(tf)
 _HOME = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers)
 
 Optimizer: Any = _HOME.Optimizer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Mapping
 
@@ -105,26 +104,3 @@ def check_world_size(expected: int | None, size: int, mpi_built: bool) -> None:
             size, "rank" if size == 1 else "ranks", expected, "; ".join(causes)
         )
     )
-
-
-def check_keras(tensorflow: str, keras: str | None, legacy_keras: bool) -> None:
-    """Raise TrainingError for Keras 3.
-
-    tensorflow, keras: version texts (keras None: unknown); legacy_keras: TF_USE_LEGACY_KERAS is set.
-    Horovod's newest release (0.28.1) wraps optimizers and callbacks of Keras 2 only.
-    """
-    found = None
-    if _version(tensorflow) >= (2, 16):
-        found = "TensorFlow {}, whose Keras is Keras 3".format(tensorflow)
-    elif keras is not None and _version(keras) >= (3, 0) and not legacy_keras:
-        found = "Keras {} beside TensorFlow {}".format(keras, tensorflow)
-    if found:
-        raise TrainingError(
-            "found {}. Horovod's optimizer and callbacks work with Keras 2 only: use TensorFlow 2.9 to 2.15 with "
-            "its own Keras (for instance tensorflow==2.15.1).".format(found)
-        )
-
-
-def _version(text: str) -> tuple[int, int]:
-    numbers = re.findall(r"\d+", text)[:2]
-    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 else (0, 0)

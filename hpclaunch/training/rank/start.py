@@ -8,11 +8,10 @@ import platform
 import random
 import socket
 import sys
-from importlib import metadata
 from typing import Any, MutableMapping
 
 from hpclaunch.training.input.shards import stream_seed
-from hpclaunch.training.rank import own_place, placement, stopping, strategies, watch
+from hpclaunch.training.rank import keras_version, own_place, placement, stopping, strategies, watch
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
@@ -24,7 +23,8 @@ def start(job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes
 
     job: the name of the output folder of a run without a launcher. seed: as typed. strategy: one of strategies.NAMES.
     stall_minutes: end the run when it has not progressed for so long (rank.watch), from now to its end; 0: never.
-    Raises TrainingError if the world size is not the requested one, a promised GPU is missing, or Keras is version 3.
+    Raises TrainingError if the world size is not the requested one, a promised GPU is missing, or the program
+    has loaded Keras 3.
     """
     _bound_memory_arenas()
     stopping.watch()
@@ -53,6 +53,7 @@ def start(job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes
         device = _device_of(world, hvd.mpi_built(), strategy)
         distribute = strategies.begin(strategy, world.rank, world.size, world.local_rank)
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
+    _report_untried(world)
     _set_seeds(seed, world.rank)
     return World(**{**world.__dict__, "device": device, "distribute": distribute})
 
@@ -62,11 +63,9 @@ def _load_horovod() -> Any:
         import tensorflow as tf
     except ImportError as error:
         raise TrainingError("TensorFlow cannot be imported by {}: {}.".format(sys.executable, error)) from error
-    try:
-        keras = metadata.version("keras")
-    except metadata.PackageNotFoundError:
-        keras = None
-    placement.check_keras(tf.__version__, keras, os.environ.get("TF_USE_LEGACY_KERAS", "") not in ("", "0"))
+    # Horovod loads tf.keras, too. What it has loaded says nothing about the program, of which fit and loop will ask.
+    if keras_version.is_loaded_keras_3(tf) and "horovod.tensorflow" not in sys.modules:
+        raise TrainingError(keras_version.refusal(tf.__version__))
     try:
         import horovod.tensorflow as hvd
     except Exception as error:  # a library built for another TensorFlow may raise other errors than ImportError
@@ -75,6 +74,14 @@ def _load_horovod() -> Any:
             "(HOROVOD_WITH_TENSORFLOW=1).".format(tf.__version__, sys.executable, error)
         ) from error
     return hvd
+
+
+def _report_untried(world: World) -> None:
+    import tensorflow as tf
+
+    line = keras_version.untried(tf.__version__)
+    if line and world.is_root:
+        print("warning: " + line, file=sys.stderr, flush=True)
 
 
 def _device_of(world: World, mpi_built: bool, strategy: str) -> str:
@@ -115,7 +122,8 @@ def _set_seeds(seed: int, rank: int) -> None:
     np.random.seed(own)
     tf.random.set_seed(own)
     # Layers such as Dropout then keep their random state in variables, which a checkpoint can contain.
-    tf.keras.backend.experimental.enable_tf_random_generator()
+    if keras_version.is_keras_2(tf):
+        tf.keras.backend.experimental.enable_tf_random_generator()
 
 
 def prefer_onednn(environ: MutableMapping[str, str], machine: str) -> None:

@@ -43,8 +43,9 @@ rank() { # what every rank runs
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch mpirun -np 1 --map-by ppr:1:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
   HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x MASTER_ADDR -x MASTER_PORT \
   -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL \
-  -x HPCLAUNCH_DATA_DIR
+  -x HPCLAUNCH_DATA_DIR -x TF_USE_LEGACY_KERAS
 finish

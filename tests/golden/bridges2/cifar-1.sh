@@ -49,8 +49,9 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch mpirun -np 8 --map-by ppr:8:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x LD_LIBRARY_PATH \
   -x HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x \
   MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x HPCLAUNCH_WORLD_SIZE -x \
-  HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL
+  HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x TF_USE_LEGACY_KERAS
 finish

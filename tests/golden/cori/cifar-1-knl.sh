@@ -45,5 +45,6 @@ rank() { # what every rank runs
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=272 --kill-on-bad-exit=1 --wait=60
 finish

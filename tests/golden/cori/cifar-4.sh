@@ -50,5 +50,6 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=5.0 --default=decay=cosine
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --cpus-per-task=10 --kill-on-bad-exit=1 --wait=60
 finish

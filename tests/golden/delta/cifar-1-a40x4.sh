@@ -48,6 +48,7 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --cpus-per-task=16 --gpu-bind=none --kill-on-bad-exit=1 \
   --wait=60
 finish

@@ -49,5 +49,6 @@ rank() { # what every rank runs
   python3 /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 }
 
+set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch_file ibrun
 finish

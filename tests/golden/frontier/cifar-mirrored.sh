@@ -57,6 +57,7 @@ rank() { # what every rank runs
     --strategy=mirrored
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=56 --gpus-per-task=8 --gpu-bind=none \
   --kill-on-bad-exit=1 --wait=60
 finish

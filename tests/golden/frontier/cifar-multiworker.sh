@@ -59,6 +59,7 @@ rank() { # what every rank runs
     --strategy=multiworker
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 set_workers 8
 launch srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=closest \
   --kill-on-bad-exit=1 --wait=60

@@ -57,6 +57,7 @@ rank() { # what every rank runs
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 --gpus-per-task=1 --gpu-bind=closest \
   --kill-on-bad-exit=1 --wait=60
 finish

@@ -33,5 +33,6 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
+set_legacy_keras /opt/hpc/bin/python # exports TF_USE_LEGACY_KERAS
 launch horovodrun --gloo -np 8 --hostfile /home/ada/project/runs/train-20260102-030405-abcd/hosts
 finish

@@ -35,9 +35,10 @@ rank() { # what every rank runs
     --strategy=multiworker
 }
 
+set_legacy_keras /opt/hpc/bin/python # exports TF_USE_LEGACY_KERAS
 set_workers 2
 launch mpirun -np 2 --map-by ppr:2:node --bind-to none -x PATH -x LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x \
   HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x HPCLAUNCH_RESTART_COUNT -x MASTER_ADDR -x MASTER_PORT \
   -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x CUDA_VISIBLE_DEVICES -x HPCLAUNCH_WORLD_SIZE -x \
-  HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_WORKERS
+  HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_WORKERS -x TF_USE_LEGACY_KERAS
 finish

@@ -31,5 +31,6 @@ rank() { # what every rank runs
     --default=learning-rate=6.25e-05
 }
 
+set_legacy_keras /opt/hpc/bin/python # exports TF_USE_LEGACY_KERAS
 launch
 finish

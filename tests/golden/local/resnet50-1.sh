@@ -30,5 +30,6 @@ rank() { # what every rank runs
   /opt/hpc/bin/python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py
 }
 
+set_legacy_keras /opt/hpc/bin/python # exports TF_USE_LEGACY_KERAS
 launch
 finish

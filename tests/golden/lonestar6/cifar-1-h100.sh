@@ -52,5 +52,6 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
+set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS
 launch_file ibrun
 finish

@@ -56,6 +56,7 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=1 --ntasks=8 --ntasks-per-node=8 --cpus-per-task=7 \
   --cpu-bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000 \
   --kill-on-bad-exit=1 --wait=60

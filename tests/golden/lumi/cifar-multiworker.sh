@@ -57,6 +57,7 @@ rank() { # what every rank runs
     --strategy=multiworker
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 set_workers 8
 launch srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=7 \
   --cpu-bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000 \

@@ -55,10 +55,6 @@ rank() { # what every rank runs
   set_rank_of_component "1x1 4x4" "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"
   rank_log "${SLURM_PROCID-}"
   case $HPCLAUNCH_COMPONENT in
-    0)
-      export OMP_NUM_THREADS=128
-      export HPCLAUNCH_EXPECT_GPU=0
-      ;;
     1)
       export OMP_NUM_THREADS=16
       export HPCLAUNCH_EXPECT_GPU=1
@@ -69,6 +65,7 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.61 --default=decay=cosine
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --het-group=0 --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=256 --cpu-bind=cores \
   --kill-on-bad-exit=1 --wait=60 : --het-group=1 --nodes=4 --ntasks=16 --ntasks-per-node=4 \
   --cpus-per-task=32 --cpu-bind=cores --gpu-bind=none --kill-on-bad-exit=1 --wait=60

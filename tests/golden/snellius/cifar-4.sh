@@ -46,5 +46,6 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
 }
 
+set_legacy_keras python # exports TF_USE_LEGACY_KERAS
 launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --cpus-per-task=18 --kill-on-bad-exit=1 --wait=60
 finish

@@ -50,5 +50,6 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=2.0 --default=decay=cosine
 }
 
+set_legacy_keras /opt/hpc/bin/python # exports TF_USE_LEGACY_KERAS
 launch horovodrun --gloo -np 4 -H localhost:4
 finish

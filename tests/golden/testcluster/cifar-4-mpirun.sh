@@ -51,9 +51,10 @@ rank() { # what every rank runs
     --default=scale-learning-rate=sqrt --default=warmup-epochs=4.37 --default=decay=cosine
 }
 
+set_legacy_keras /opt/hpc/bin/python # exports TF_USE_LEGACY_KERAS
 launch mpirun -np 16 --map-by ppr:4:node --bind-to none -mca pml ob1 -mca btl '^openib' -x PATH -x \
   LD_LIBRARY_PATH -x HPCLAUNCH_RUN_DIR -x HPCLAUNCH_EXIT_FILE -x HPCLAUNCH_CHECKPOINT_DIR -x \
   HPCLAUNCH_RESTART_COUNT -x MASTER_ADDR -x MASTER_PORT -x PYTHONUNBUFFERED -x OMP_NUM_THREADS -x \
   OMPI_ALLOW_RUN_AS_ROOT -x OMPI_ALLOW_RUN_AS_ROOT_CONFIRM -x OMPI_MCA_mpi_yield_when_idle -x \
-  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL
+  HPCLAUNCH_WORLD_SIZE -x HPCLAUNCH_EXPECT_GPU -x HPCLAUNCH_SIGNAL -x TF_USE_LEGACY_KERAS
 finish

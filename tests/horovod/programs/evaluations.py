@@ -13,7 +13,7 @@ with training.start(settings) as run:
     import numpy as np
     import tensorflow as tf
 
-    from hpclaunch.training import evaluation
+    from hpclaunch.training import callbacks, evaluation
 
     def uneven(name, of_rank):
         """This rank's batches of the test samples, of 1, 2, 3, ... samples; of_rank: whose batch number n is."""
@@ -40,5 +40,8 @@ with training.start(settings) as run:
         found[kind + ", in turns"] = on_batches(model, in_turns, run.world)
         last = uneven(kind + ".npz", lambda number: run.size - 1)
         found[kind + ", the last rank has all"] = on_batches(model, last, run.world)
+    averaged = {"loss": 1.5 + run.rank, "accuracy": 0.25 * run.rank}
+    callbacks.AverageMetrics(run.world).on_epoch_end(0, averaged)
+    found["averaged metrics"] = averaged
     with open(os.path.join(run.folder, f"results-{run.rank}.json"), "w") as file:
         json.dump(found, file)

@@ -8,7 +8,9 @@ from hpclaunch.actions.diagnosis import diagnose
 from tests.unit.actions.diagnosis.probes import a_spec, evidence, failed, with_ranks
 
 
-@pytest.mark.parametrize(("version", "verdict"), [("2.8.4", "FAIL"), ("2.9.0", "PASS"), ("2.16.1", "FAIL")])
+@pytest.mark.parametrize(
+    ("version", "verdict"), [("2.8.4", "WARN"), ("2.9.0", "PASS"), ("2.20.0", "PASS"), ("2.21.0", "WARN")]
+)
 def test_versions_of_tensorflow(version: str, verdict: str) -> None:
     build = {"version": version, "cuda": True, "rocm": False, "gpus": 2}
     checks = diagnose(evidence(ranks=with_ranks(tensorflow=build)))

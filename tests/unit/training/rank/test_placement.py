@@ -83,20 +83,3 @@ def test_expected_world_size() -> None:
     assert placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": ""}) is None
     with pytest.raises(TrainingError, match="'many' is not a world size"):
         placement.expected_world_size({"HPCLAUNCH_WORLD_SIZE": "many"})
-
-
-@pytest.mark.parametrize(
-    ("tensorflow", "keras", "legacy"),
-    [("2.9.3", "2.9.0", False), ("2.15.1", "2.15.0", False), ("2.15.1", None, False), ("2.15.1", "3.1.0", True)],
-)
-def test_keras_2_passes(tensorflow: str, keras: str | None, legacy: bool) -> None:
-    placement.check_keras(tensorflow, keras, legacy)
-
-
-@pytest.mark.parametrize(
-    ("tensorflow", "keras", "legacy"),
-    [("2.16.1", "3.3.0", False), ("2.16.1", "2.15.0", True), ("2.21.0", None, False), ("2.15.1", "3.0.0", False)],
-)
-def test_keras_3_is_refused(tensorflow: str, keras: str | None, legacy: bool) -> None:
-    with pytest.raises(TrainingError, match="Keras 2 only"):
-        placement.check_keras(tensorflow, keras, legacy)
