@@ -16,6 +16,8 @@ from hpclaunch.runs import Run
 from hpclaunch.runs.record import METRICS
 from hpclaunch.runs.recorded_layout import directives_of
 
+MODEL = "model"
+"""The folder with the trained model, if the program has written one."""
 _STARTS = 1000
 _END_OF_METRICS = 2**20
 """Bytes; the event stands in the last line, unless a later start has added lines."""
@@ -42,6 +44,7 @@ def everything(run: Run) -> dict[str, Any]:
         "attempts": starts[-_STARTS:],
         "logs": [str(path) for path in run.logs()],
         "checkpoints": [str(path) for path in checkpoints(run)],
+        "model": [str(path) for path in _paths_in(run.path / MODEL)],
         "final": final_metrics(run),
         "size": size_of(run.path),
     }
@@ -54,8 +57,13 @@ def _first_line(run: Run, attempt: str, marker: str) -> str:
 
 def checkpoints(run: Run) -> list[Path]:
     """Return the paths in the run's folder of checkpoints, sorted by name."""
+    return _paths_in(run.path / "checkpoints")
+
+
+def _paths_in(folder: Path) -> list[Path]:
+    """Return the paths in a folder of a run, without hidden ones; empty if there is no such folder."""
     try:
-        return sorted(path for path in (run.path / "checkpoints").iterdir() if not path.name.startswith("."))
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError:
         return []
 

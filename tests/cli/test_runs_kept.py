@@ -56,6 +56,8 @@ def test_a_run_directory_tells_everything(cluster: Desk) -> None:
     (run / "attempts/7.0/exit-code").write_text("0\n")
     (run / "attempts/7.0/broadcast").write_text("/sw/venv, 12.3 MB, copied to /dev/shm/x on every node in 4 s\n")
     (run / "checkpoints/step-10").mkdir()
+    (run / "model").mkdir()
+    (run / "model/model.keras").touch()
     result(run, accuracy=0.75)
     ended(cluster, j7="COMPLETED|0:0|node1")
     told = cluster.type("runs", "show", "7", "--json").json
@@ -71,9 +73,10 @@ def test_a_run_directory_tells_everything(cluster: Desk) -> None:
     assert told["attempts"] == [start]
     assert (told["nodes"], told["final"]["accuracy"]) == ("node1", 0.75)
     assert told["checkpoints"] == [str(run / "checkpoints/step-10")]
+    assert told["model"] == [str(run / "model/model.keras")]
     assert told["spec"]["name"] == "train" and told["environment"]["folder"] == str(cluster.project)
     text = cluster.type("runs", "show").out
-    for word in ("COMPLETED", "exit code 0", "step-10", "accuracy", "slurm-7.out", "12.3 MB"):
+    for word in ("COMPLETED", "exit code 0", "step-10", "model.keras", "accuracy", "slurm-7.out", "12.3 MB"):
         assert word in text
 
 

@@ -97,6 +97,7 @@ def test_two_ranks_have_the_losses_of_one_process(script: Path, own_data: dict[s
     assert losses(both)[-1] != losses(both)[0]
     (end,) = both.events("end")
     assert end["epochs"] == 4 and end["test_samples"] > 0
+    assert {"saved_model", "weights.npz"} <= set(end["model_files"])
 
 
 @each_script

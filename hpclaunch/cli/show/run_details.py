@@ -40,7 +40,7 @@ def show_everything(run: Run, as_json: bool) -> None:
         fact(f"start {start['attempt']}", f"{start['started']}, {code}")
         if start["broadcast"]:
             fact("broadcast", start["broadcast"])
-    for name in ("logs", "checkpoints"):
+    for name in ("logs", "checkpoints", "model"):
         _show_files(name, values[name])
     for name, value in {**swept(run), **numbers(run)}.items():
         fact(name, value)

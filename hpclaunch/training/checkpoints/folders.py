@@ -59,7 +59,7 @@ def write(partial: str, name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
     path = os.path.join(partial, name)
     try:
         with open(path, "wb") as file:
-            _write_arrays(file, arrays)
+            write_arrays(file, arrays)
             file.flush()
             os.fsync(file.fileno())
         return {"name": name, "bytes": os.path.getsize(path), "sha256": _sha256(path)}
@@ -67,7 +67,7 @@ def write(partial: str, name: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
         raise TrainingError(failure_text(path, os.path.dirname(partial), error)) from error
 
 
-def _write_arrays(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
+def write_arrays(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
     """Write the same file as np.savez, which would leave its archive open on a full disk, so that Python warns."""
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for name, array in arrays.items():

@@ -8,6 +8,7 @@ from typing import Any, Sequence
 from hpclaunch.training import fitting
 from hpclaunch.training.input import streaming
 from hpclaunch.training.optimization import noise_scale
+from hpclaunch.training.program import trained_model
 from hpclaunch.training.program.preparation import Compiled, prepare, steady_callbacks
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
@@ -53,5 +54,6 @@ def fit(
             prepared.place,
             prepared.state,
         )
-    run.made = {"epochs": run.settings.epochs, "seconds": round(time.perf_counter() - began, 3)}
+    seconds = round(time.perf_counter() - began, 3)
+    run.made = {"epochs": run.settings.epochs, "seconds": seconds, **trained_model.write(run, prepared.model, data)}
     return prepared.model

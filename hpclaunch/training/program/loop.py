@@ -7,6 +7,7 @@ from typing import Any, Iterator
 
 from hpclaunch.training.input import streaming
 from hpclaunch.training.optimization import reduction
+from hpclaunch.training.program import trained_model
 from hpclaunch.training.program.preparation import Compiled, Prepared, prepare, steady_callbacks
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
@@ -35,7 +36,9 @@ class Loop:
             for epoch in range(self._place.epoch, epochs):
                 yield from self._epoch(epoch, self._place.step if epoch == self._place.epoch else 0)
         self._call("on_train_end")
-        self._run.made = {"epochs": epochs, "seconds": round(time.perf_counter() - began, 3)}
+        seconds = round(time.perf_counter() - began, 3)
+        exported = trained_model.write(self._run, self.model, self._data)
+        self._run.made = {"epochs": epochs, "seconds": seconds, **exported}
 
     def step(self, loss: Any, gradients: Any) -> None:
         """Change the weights by the gradients of all ranks. A collective: once for each batch, on every rank.

@@ -77,6 +77,7 @@ class Settings(argparse.Namespace):
     checkpoint_minutes: float
     checkpoint_steps: int
     keep_checkpoints: int
+    export_model: bool
     stall_minutes: float
     resume: bool
 

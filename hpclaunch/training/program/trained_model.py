@@ -1,0 +1,108 @@
+"""Writes the trained model into the run directory, so that it can be read without hpclaunch; rank 0 writes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+from typing import Any, Callable
+
+import numpy as np
+import tensorflow as tf
+
+from hpclaunch.training.exports import files, portable
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.program.sharded_data import Data
+from hpclaunch.training.rank import strategies, watch
+from hpclaunch.training.rank.failure import TrainingError
+
+FOLDER, ABOUT = "model", "model.json"
+
+
+def write(run: Run, model: Any, data: Data) -> dict[str, Any]:
+    """Write model/ in the run directory, unless the settings say export_model=false. A collective.
+
+    Returns what the last line of the log tells of it: {"model", "model_files"}; empty if nothing is written. What
+    cannot be written of a model is reported and left out. Raises AgreedError if the disk is full.
+    """
+    if not run.settings.export_model:
+        return {}
+    watch.reached("the writing of the trained model")
+    alone = strategies.alone(model, run.world)
+    written: list[str] = run.world.together(lambda: _write_folder(run, alone, data) if run.is_root else [], long=True)
+    return {"model": FOLDER, "model_files": written}
+
+
+def _write_folder(run: Run, model: Any, data: Data) -> list[str]:
+    """The names of the files, in a folder that is complete when it has its name."""
+    folder = os.path.join(run.folder, FOLDER)
+    partial, old = (os.path.join(run.folder, ".{}-{}".format(FOLDER, word)) for word in ("partial", "old"))
+    try:
+        for left in (partial, old):
+            shutil.rmtree(left, ignore_errors=True)
+        os.mkdir(partial)
+        names = _write_all(run, model, data, partial)
+        if os.path.isdir(folder):  # of an earlier end of this run
+            os.rename(folder, old)
+        os.rename(partial, folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        raise TrainingError(
+            "cannot write the trained model to {}: {}. The checkpoints hold its weights. Make room and resume the run, "
+            "or leave the model out (--export-model=false).".format(folder, error.strerror or error)
+        ) from error
+    print("trained model: {} ({})".format(folder, ", ".join(names)), flush=True)
+    return names
+
+
+def _write_all(run: Run, model: Any, data: Data, folder: str) -> list[str]:
+    source = data.source
+    sample = tf.TensorSpec(source.wanted.shape, tf.as_dtype(source.sample_type))
+    copy, reason = None, ""
+    try:
+        copy = portable.copy_of(model, sample)
+    except portable.NotPortable as error:
+        reason = str(error)
+    plain = model if copy is None else copy
+    missing: dict[str, str] = {}
+    keras = files.keras_names(tf.__version__)
+    for name in keras:
+        if copy is None:
+            missing[name] = reason
+        else:
+            _attempt(missing, os.path.join(folder, name), functools.partial(files.write_keras, copy, folder, name))
+    _attempt(missing, os.path.join(folder, files.SAVED_MODEL), lambda: files.write_saved_model(plain, sample, folder))
+    files.write_weights(plain, folder)
+    for why in dict.fromkeys(missing.values()):
+        without = ", ".join(name for name in missing if missing[name] == why)
+        print("note: the trained model has no {}: {}".format(without, why), flush=True)
+    names = [name for name in (*keras, files.SAVED_MODEL, files.WEIGHTS) if name not in missing]
+    about = {
+        "format": 1,
+        "job": run.name,
+        "files": names,
+        "missing": missing,
+        "inputs": {"shape": [None, *sample.shape], "type": sample.dtype.name},
+        "classes": list(getattr(source, "classes", ())),
+        "own_classes": sorted(portable.own_classes(plain)),
+        "epochs": run.settings.epochs,
+        "versions": {"tensorflow": tf.__version__, "numpy": np.__version__},
+    }
+    with open(os.path.join(folder, ABOUT), "w", encoding="utf-8") as file:
+        json.dump(about, file, indent=2)
+        file.write("\n")
+    return names
+
+
+def _attempt(missing: dict[str, str], path: str, work: Callable[[], Any]) -> None:
+    """Do `work`, which writes to `path`; note in `missing` why the model cannot be written so."""
+    try:
+        work()
+    except OSError:
+        raise
+    except portable.NotPortable as error:
+        missing[os.path.basename(path)] = str(error)
+    except Exception as error:  # of Keras, or of the layers of the program
+        shutil.rmtree(path, ignore_errors=True)
+        missing[os.path.basename(path)] = portable.in_a_line(error)
