@@ -37,6 +37,7 @@ VERSIONS: dict[str, tuple[str, list[str], list[str]]] = {
     "2.15": ("3.11", ["tensorflow-cpu==2.15.1"], []),
     "2.18": ("3.11", ["tensorflow-cpu==2.18.1"], ["tf-keras==2.18.*"]),
 }
+VERSION = tuple(int(number) for number in tf.__version__.split(".")[:2])
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 # Title: version, and the variables of the process.
 WRITERS = {"2.12": ("2.12", {}), "2.15": ("2.15", {}), "2.18, tf-keras": ("2.18", LEGACY)}
@@ -93,16 +94,18 @@ def read(python: str, model: Path, images: Path, **variables: str) -> dict[str, 
 
 def test_the_files_of_a_trained_model_give_its_test_accuracy_without_hpclaunch(trained: Ended, images: Path) -> None:
     (end,) = trained.events("end")
-    assert (end["model"], end["model_files"]) == ("model", FILES)
+    written = FILES[1:] if VERSION == (2, 12) else FILES  # whose model.keras cannot be read again
+    assert (end["model"], end["model_files"]) == ("model", written)
     model = trained.run_dir / "model"
-    assert sorted(path.name for path in model.iterdir()) == sorted(["model.json", *FILES])
+    assert sorted(path.name for path in model.iterdir()) == sorted(["model.json", *written])
     assert not [path.name for path in trained.run_dir.iterdir() if path.name.startswith(".model")]
-    assert zipfile.is_zipfile(model / "model.keras")
+    assert "model.keras" not in written or zipfile.is_zipfile(model / "model.keras")
     about = json.loads((model / "model.json").read_text())
-    assert about["inputs"] == {"shape": [None, 12, 12, 3], "type": "uint8"} and about["missing"] == {}
-    found = read(sys.executable, model, images, **(LEGACY if tf.__version__ >= "2.16" else {}))
+    assert about["inputs"] == {"shape": [None, 12, 12, 3], "type": "uint8"}
+    assert list(about["missing"]) == [name for name in FILES if name not in written]
+    found = read(sys.executable, model, images, **(LEGACY if VERSION >= (2, 16) else {}))
     expected = logged_accuracy(trained)
-    assert found["results"] == {name: pytest.approx(expected, abs=1e-6) for name in FILES}
+    assert found["results"] == {name: pytest.approx(expected, abs=1e-6) for name in written}
     assert found["tensorflow"] == tf.__version__
 
 
@@ -167,7 +170,7 @@ def table(trained: Ended, images: Path, place: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-if LONG:
+if LONG and Path(sys.prefix).resolve() == (ROOT / ".venv").resolve():  # not where another TensorFlow runs this folder
 
     def test_the_table_says_which_tensorflow_reads_which_file(
         trained: Ended, images: Path, tmp_path: Path, pytestconfig: pytest.Config
