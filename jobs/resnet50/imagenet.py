@@ -34,6 +34,8 @@ class ImageNet(TFRecords):
     def _parse(self, split: str, content: Any) -> Any:
         import tensorflow as tf
 
+        from hpclaunch.training.input import decoding
+
         image_key, label_key, _ = self._keys[split]
         features = {image_key: tf.io.FixedLenFeature([], tf.string), label_key: tf.io.FixedLenFeature([], tf.int64)}
         found = tf.io.parse_single_example(content, features)
@@ -42,7 +44,7 @@ class ImageNet(TFRecords):
         with tf.control_dependencies([in_range]):
             label = tf.identity(label)
         # This decodes PNG too: one of ImageNet's files is not a JPEG.
-        return middle(tf.io.decode_image(found[image_key], 3, expand_animations=False), self.wanted.shape[0]), label
+        return decoding.resized(found[image_key], self.wanted.shape, middle), label
 
     def wrong(self, what: str, where: str) -> DataError:
         last = self.first_class + self.wanted.classes - 1
@@ -55,16 +57,13 @@ class ImageNet(TFRecords):
         )
 
 
-def middle(image: Any, size: int) -> Any:
-    """The square in the middle of an image (uint8 [h, w, 3]), 87.5 % of its shorter side, as uint8 [size, size, 3]."""
+def middle(shape: Any) -> Any:
+    """The square in the middle of an image [h, w, c] of `shape`: top, left, side, side; 87.5 % of the shorter side."""
     import tensorflow as tf
 
-    shape = tf.shape(image)
     side = tf.cast(tf.round(KEPT * tf.cast(tf.minimum(shape[0], shape[1]), tf.float32)), tf.int32)
     side = tf.maximum(side, 1)
-    square = tf.image.crop_to_bounding_box(image, (shape[0] - side) // 2, (shape[1] - side) // 2, side, side)
-    resized = tf.image.resize(square, [size, size], antialias=True)
-    return tf.ensure_shape(tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8), (size, size, 3))
+    return tf.stack([(shape[0] - side) // 2, (shape[1] - side) // 2, side, side])
 
 
 def open_imagenet(folder: str, wanted: ImageSet, first_class: int) -> ImageNet:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 try:
     import numpy as np
-    import tensorflow  # noqa: F401
+    import tensorflow
 except ImportError:
     pytest.skip("group horovod: tensorflow is not installed (the extra `train` brings it)", allow_module_level=True)
 
-from hpclaunch.training.input import shards, streaming
+from hpclaunch.training.input import decoding, shards, streaming
 from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.rank.failure import AgreedError
 from tests.horovod.conftest import ROOT
@@ -33,11 +34,14 @@ def imagenet() -> Iterator[ModuleType]:
     sys.modules.pop("imagenet", None)
 
 
-def test_the_middle_of_an_image_is_used(imagenet: ModuleType) -> None:
+@pytest.mark.parametrize("encode", [tensorflow.io.encode_jpeg, tensorflow.io.encode_png])
+def test_the_middle_of_an_image_is_used(imagenet: ModuleType, encode: Callable[[Any], Any]) -> None:
     image = np.zeros((40, 80, 3), np.uint8)
-    image[:, 22:58] = 200  # a band; the middle square of 35 pixels, from column 22 on, lies within it
-    np.testing.assert_array_equal(imagenet.middle(image, 16), np.full((16, 16, 3), 200, np.uint8))
-    assert imagenet.middle(np.zeros((1, 1, 3), np.uint8), 16).shape == (16, 16, 3)
+    image[:, 16:64] = 200  # a band; the middle square of 35 pixels, from column 22 on, lies within it
+    found = decoding.resized(encode(image), (16, 16, 3), imagenet.middle).numpy()
+    np.testing.assert_array_equal(found, np.full((16, 16, 3), 200, np.uint8))
+    assert imagenet.middle((40, 80, 3)).numpy().tolist() == [2, 22, 35, 35]
+    assert imagenet.middle((1, 1, 3)).numpy().tolist() == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("first_class", [0, 1])

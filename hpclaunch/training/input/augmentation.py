@@ -7,8 +7,8 @@ have drawn, whatever the batch size.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -76,6 +76,16 @@ class Augmentation:
     @property
     def moves(self) -> bool:
         return self.flip_horizontal or self.flip_vertical or self.crop > 0 or self.scale > 0
+
+    @property
+    def only_copies(self) -> bool:
+        """Whether images move so that every new pixel is a copy of an old one."""
+        return self.moves and not self.scale
+
+    @property
+    def still(self) -> Augmentation:
+        """The same without moves, for images that have been moved before."""
+        return replace(self, flip_horizontal=False, flip_vertical=False, crop=0, scale=0.0)
 
     @property
     def colours(self) -> bool:
@@ -166,6 +176,49 @@ def moved(images: Any, how: Augmentation, draws: Any) -> Any:
         interpolation="BILINEAR" if how.scale else "NEAREST",
         fill_mode="CONSTANT",
     )
+
+
+class Copies(NamedTuple):
+    """How the images of a batch are mirrored and shifted, if every new pixel is a copy of an old one (copies, copied).
+
+    down, right: whether an image is mirrored, bool [b]. begin, size: the part of it that is kept, int32 [b, 2], and
+    margins: the zeros around this part, int32 [b, 2, 2]; all of an image as a matrix [h, w * c].
+    """
+
+    down: Any
+    right: Any
+    begin: Any
+    size: Any
+    margins: Any
+
+
+def copies(how: Augmentation, draws: Any, shape: tuple[int, ...]) -> Copies:
+    """The moves of `moved` for images of `shape` (h, w, c) and draws [b, DRAWS]; `how` does not scale."""
+    height, width, channels = shape
+    down, right = (
+        _coin(how.flip_vertical, draws[:, FLIP_VERTICAL]),
+        _coin(how.flip_horizontal, draws[:, FLIP_HORIZONTAL]),
+    )
+    shifts = [_shift(how.crop, draws[:, column]) for column in (SHIFT_Y, SHIFT_X)]
+    shifts = [tf.where(mirrored, -shift, shift) for mirrored, shift in zip((down, right), shifts)]
+    by = tf.cast(tf.stack(shifts, axis=1), tf.int32) * [1, channels]
+    before, after = tf.maximum(by, 0), tf.maximum(-by, 0)
+    size = tf.constant([height, width * channels]) - before - after
+    return Copies(down, right, before, size, tf.stack([after, before], axis=2))
+
+
+def copied(image: Any, how: Augmentation, own: Copies) -> Any:
+    """One image [h, w, c], moved as `moved` does it, but several times as fast; own: the row of `copies` for it."""
+    if how.flip_vertical:
+        upright = image
+        image = tf.cond(own.down, lambda: tf.reverse(upright, [0]), lambda: upright)
+    if how.flip_horizontal:
+        unturned = image
+        image = tf.cond(own.right, lambda: tf.reverse(unturned, [1]), lambda: unturned)
+    if not how.crop:
+        return image
+    rows = tf.reshape(image, [image.shape[0], -1])  # a matrix is cut and padded faster than three dimensions
+    return tf.reshape(tf.pad(tf.slice(rows, own.begin, own.size), own.margins), image.shape)
 
 
 def coloured(images: Any, how: Augmentation, draws: Any) -> Any:

@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from hpclaunch.training.input.pipeline import frugal, rank_threads
 
+AVERAGED_FROM = 1.5  # old pixels per new pixel; below, bilinear pixels differ from averages as antialiasing filters do
+
 
 def image(content: Any, shape: tuple[int, ...]) -> Any:
     """The image uint8 of `shape` in a string tensor; InvalidArgumentError if it is no image, or of another shape."""
@@ -15,14 +17,48 @@ def image(content: Any, shape: tuple[int, ...]) -> Any:
     return tf.ensure_shape(found, shape)
 
 
-def resized(content: Any, shape: tuple[int, ...]) -> Any:
-    """The whole image in a string tensor, resized to uint8 of `shape`; bilinear, with an average where it shrinks."""
-    found = tf.io.decode_image(content, channels=shape[2], expand_animations=False)
-    pixels = tf.image.resize(found, shape[:2], antialias=True)
-    return tf.ensure_shape(tf.cast(tf.clip_by_value(tf.round(pixels), 0, 255), tf.uint8), shape)
+def resized(content: Any, shape: tuple[int, ...], part: Callable[[Any], Any] | None = None) -> Any:
+    """The image in a string tensor, or a part of it, resized to uint8 of `shape`.
+
+    part: takes the image's shape (int32 [3]) and returns the box to use (top, left, height, width; int32 [4]). Of a
+    JPEG only this box is decoded. Pixels are bilinear. Where an image shrinks by more than AVERAGED_FROM, they are
+    averages instead, because bilinear pixels would skip a part of the image (docs/decisions/0040).
+    """
+    pixels = _scaled(_decoded(content, part, shape[2]), shape[:2])
+    return tf.ensure_shape(tf.cast(pixels + 0.5, tf.uint8), shape)  # both resizes stay in 0..255
 
 
-def in_parallel(samples: tf.data.Dataset, work: Callable[[Any], Any], threads: int = 0) -> tf.data.Dataset:
+def _decoded(content: Any, part: Callable[[Any], Any] | None, channels: int) -> Any:
+    if part is None:
+        return tf.io.decode_image(content, channels, expand_animations=False)
+    box_of = part
+
+    def of_jpeg() -> Any:
+        return tf.io.decode_and_crop_jpeg(content, box_of(tf.image.extract_jpeg_shape(content)), channels)
+
+    def of_another_format() -> Any:
+        whole = tf.io.decode_image(content, channels, expand_animations=False)
+        return tf.image.crop_to_bounding_box(whole, *tf.unstack(box_of(tf.shape(whole)), 4))
+
+    return tf.cond(tf.io.is_jpeg(content), of_jpeg, of_another_format)
+
+
+def _scaled(pixels: Any, size: tuple[int, ...]) -> Any:
+    """Pixels uint8 [h, w, c] as float32 [*size, c]."""
+    factors = tf.cast(tf.shape(pixels)[:2], tf.float32) / tf.constant(size, tf.float32)
+    longest, shortest = tf.reduce_max(factors), tf.reduce_min(factors)
+
+    def averaged() -> Any:  # the mean over a pixel's area; where an axis does not shrink it would repeat pixels
+        return tf.cond(
+            shortest >= 1,
+            lambda: tf.image.resize(pixels, size, method="area"),
+            lambda: tf.image.resize(pixels, size, antialias=True),
+        )
+
+    return tf.cond(longest > AVERAGED_FROM, averaged, lambda: tf.image.resize(pixels, size))
+
+
+def in_parallel(samples: tf.data.Dataset, work: Callable[..., Any], threads: int = 0) -> tf.data.Dataset:
     """Apply `work` to every element, in order, on `threads` threads (0: those of the rank)."""
     threads = threads or rank_threads()
     return samples.map(work, num_parallel_calls=threads, deterministic=True).with_options(frugal(threads))

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training.input import augmentation
+from hpclaunch.training.input import augmentation, decoding
 from hpclaunch.training.input.pipeline import finisher, frugal, rank_threads
 from hpclaunch.training.input.shards import Shard, epoch_order, steps_per_epoch, stream_seed
 from hpclaunch.training.input.source import Source
@@ -18,6 +18,7 @@ from hpclaunch.training.rank import failure
 CHECKED = 1024  # samples that are read together in the search for a damaged one
 CHECKED_BYTES = 2**27  # the most memory for them: a volume alone has 16.8 MB
 SEARCH_S = 60.0  # the longest search, since all other ranks wait meanwhile
+LARGE = 2**15  # bytes of an image from which moving images one by one is faster than all of a batch together
 READING = (
     tf.errors.InvalidArgumentError,
     tf.errors.DataLossError,
@@ -47,8 +48,12 @@ def training_stream(
     damaged files are found during training.
     """
     threads = threads or rank_threads()
-    finish = finisher(seed, rank, augment, as_pixels)
+    one_by_one = augment is not None and augment.only_copies and np.prod(source.wanted.shape) >= LARGE
+    finish = finisher(seed, rank, augment.still if augment and one_by_one else augment, as_pixels)
     steps = steps_per_epoch(len(shard.indices), batch_size)
+
+    def draws(epoch: Any, first: Any) -> Any:
+        return augmentation.random_numbers(seed, rank, epoch, first, batch_size)
 
     @tf.autograph.experimental.do_not_convert  # nothing to convert; AutoGraph would warn about what it cannot read
     def epoch_batches(epoch: Any) -> Any:
@@ -58,11 +63,29 @@ def training_stream(
 
         begin = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_step, tf.int64), tf.constant(0, tf.int64))
         samples = source.samples("train", shard, order, begin * batch_size, threads)
+        if augment is not None and one_by_one:
+            firsts = tf.data.Dataset.range(begin * batch_size, steps * batch_size, batch_size)
+            samples = _moved(samples, firsts.map(lambda first: draws(epoch, first)), augment, threads)
         numbered = tf.data.Dataset.zip((samples.batch(batch_size), tf.data.Dataset.range(begin, steps)))
         return numbered.map(lambda batch, step: finish(batch[0], batch[1], epoch, step * batch_size))
 
     epochs = tf.data.Dataset.range(first_epoch, np.iinfo(np.int64).max)
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
+
+
+def _moved(samples: Any, draws: Any, augment: augmentation.Augmentation, threads: int) -> tf.data.Dataset:
+    """The samples with their images moved one by one: they are large, and still in the processor's cache.
+
+    draws: the random numbers of one batch after the other, float32 [b, DRAWS].
+    """
+    shape = tuple(samples.element_spec[0].shape)
+
+    copies = draws.map(lambda numbers: augmentation.copies(augment, numbers, shape)).unbatch()
+    return decoding.in_parallel(
+        tf.data.Dataset.zip((samples, copies)),
+        lambda sample, own: (augmentation.copied(sample[0], augment, own), sample[1]),
+        threads,
+    )
 
 
 def evaluation_stream(

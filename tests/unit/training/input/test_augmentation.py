@@ -85,6 +85,26 @@ def test_flips_and_shifts_copy_pixels_exactly(height: int) -> None:
         assert (got.numpy() == padded[:, y : y + height, x : x + height + 1]).all(), place
 
 
+@pytest.mark.parametrize("shape", [(7, 8, 3), (40, 33, 1)])
+@pytest.mark.parametrize(
+    "how",
+    [
+        Augmentation(flip_horizontal=True, flip_vertical=True, crop=6),
+        Augmentation(flip_horizontal=True),
+        Augmentation(crop=3),
+    ],
+)
+def test_images_copied_one_by_one_are_those_of_the_batch(shape: tuple[int, ...], how: Augmentation) -> None:
+    images = np.random.RandomState(2).randint(1, 256, (48, *shape)).astype(np.uint8)
+    numbers = random_numbers(1, 0, 0, 0, 48)
+    copies = augmentation.copies(how, numbers, shape)
+    one_by_one = tf.data.Dataset.from_tensor_slices((images, copies))
+    found = next(iter(one_by_one.map(lambda image, own: augmentation.copied(image, how, own)).batch(48)))
+    expected = augmentation.moved(images, how, numbers).numpy()
+    assert not (expected == images).all()
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_scaling_enlarges_around_the_middle() -> None:
     ramp = np.broadcast_to(np.arange(9, dtype=np.float32)[:, None], (1, 9, 9))[..., None]
     for uniform, factor, seen in [(1.0, 1.5, slice(0, 9)), (0.0, 0.5, slice(2, 7))]:  # outside of `seen` are zeros

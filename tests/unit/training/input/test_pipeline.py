@@ -147,6 +147,22 @@ def test_a_stream_of_class_folders_is_what_memory_gives(tmp_path: Path, augment:
     assert same(taken(streaming.training_stream(source, shard, 4, 1, 1, 1, 2, augment, 2), 4), whole[5:])
 
 
+def test_large_images_are_moved_one_by_one_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "LARGE", 1)
+    source = write_folders(tmp_path, 21)
+    shard = shards.training_shard(shards.shuffled(21, 1), 1, 2)
+    images, labels = source.read("train", shard.indices)
+    for augment in (Augmentation(True, True, 2, classes=2), Augmentation(True, crop=1, mixup=0.2, classes=2)):
+        assert augment.only_copies
+        whole = taken(pipeline.training_batches(images, labels, 4, 1, 1, augment=augment), 9)
+        assert same(taken(streaming.training_stream(source, shard, 4, 1, 1, augment=augment, threads=2), 9), whole)
+        assert same(taken(streaming.training_stream(source, shard, 4, 1, 1, 1, 2, augment, 2), 4), whole[5:])
+        plain = taken(pipeline.training_batches(images, labels, 4, 1, 1), 9)
+        assert augment.mixes or not same(whole, plain)
+
+
 def test_what_a_stream_finds_damaged_is_named(tmp_path: Path) -> None:
     source = write_folders(tmp_path, 8)
     shard = shards.training_shard(shards.shuffled(8, 1), 0, 1)
