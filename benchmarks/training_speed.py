@@ -216,10 +216,12 @@ def accuracies(model: Any, batches: Any, test: Any, steps: int) -> tuple[float, 
 class Runners:
     """The processes of one variant, stopped until it is their turn."""
 
+    program = __file__
+
     def __init__(self, name: str, variant: Variant, options: argparse.Namespace, listener: Listener) -> None:
         words = ["--train", name, str(listener.address), "--batch-norm", options.batch_norm]
         words += ["--data-dir", options.data_dir, "--accuracy", str(options.accuracy), "--seed", str(options.seed)]
-        command = [sys.executable, __file__, *words]
+        command = [sys.executable, self.program, *words]
         if variant.ranks > 1:
             command = [*MPIRUN, "-np", str(variant.ranks), *command]
         with open(options.log, "ab") as log:
