@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import Any, Callable
 
 from hpclaunch.training.rank.failure import TrainingError
 
 
 class MetricsLog:
-    """`path` of the file, or None on ranks that do not write; `synthetic` marks every line."""
+    """`path` of the file, or None on ranks that do not write; `synthetic` marks every line.
 
-    def __init__(self, path: str | None, synthetic: bool) -> None:
+    also: gets every event with its values, after it is in the file.
+    """
+
+    def __init__(
+        self, path: str | None, synthetic: bool, also: Callable[[str, dict[str, Any]], None] | None = None
+    ) -> None:
         self._path = path
         self._synthetic = synthetic
+        self._also = also
 
     def write(self, event: str, **values: Any) -> None:
         """Append {"event", "time" (seconds since 1970), "synthetic", values}; raises TrainingError if that fails."""
@@ -28,8 +34,12 @@ class MetricsLog:
                 file.write(line.encode("utf-8") + b"\n")
         except OSError as error:
             raise TrainingError("cannot write metrics: {}: {}".format(self._path, error.strerror)) from error
+        if self._also is not None:
+            self._also(event, values)
 
 
-def metrics_log(run_dir: str, is_root: bool, synthetic: bool) -> MetricsLog:
+def metrics_log(
+    run_dir: str, is_root: bool, synthetic: bool, also: Callable[[str, dict[str, Any]], None] | None = None
+) -> MetricsLog:
     """The log of this rank for a run directory."""
-    return MetricsLog(os.path.join(run_dir, "metrics.jsonl") if is_root else None, synthetic)
+    return MetricsLog(os.path.join(run_dir, "metrics.jsonl") if is_root else None, synthetic, also)

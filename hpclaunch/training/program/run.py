@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Iterator
 
+from hpclaunch.training import mlflow_log
 from hpclaunch.training.metrics import MetricsLog, metrics_log
 from hpclaunch.training.optimization import techniques
 from hpclaunch.training.program.settings import Settings
@@ -69,7 +70,8 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
     with failure.reported():
         world = starting.start(name, settings.seed, settings.strategy, settings.stall_minutes)
         techniques.check(settings, world)
-        run = Run(name, settings, world, metrics_log(world.run_dir, world.is_root, settings.synthetic))
+        also = mlflow_log.opened(world, name, settings.resume) if getattr(settings, "mlflow", False) else None
+        run = Run(name, settings, world, metrics_log(world.run_dir, world.is_root, settings.synthetic, also))
         yield run
         run.end()
         _watch_the_end(world)

@@ -78,6 +78,7 @@ class Settings(argparse.Namespace):
     checkpoint_steps: int
     keep_checkpoints: int
     export_model: bool
+    mlflow: bool
     stall_minutes: float
     resume: bool
 
