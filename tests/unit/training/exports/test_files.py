@@ -181,7 +181,9 @@ def test_sixteen_bits(tmp_path: Path) -> None:
     finally:
         precision.use("float32")
     files.write_saved_model(copy, FEATURES, str(tmp_path))
-    np.testing.assert_allclose(served(tmp_path)[files.OUTPUTS], model(SAMPLES, training=False), rtol=0.02)
+    expected = model(SAMPLES, training=False).numpy()
+    atol = 0.02 * np.abs(expected).max()  # TensorFlow may round in another order where it compiles a function
+    np.testing.assert_allclose(served(tmp_path)[files.OUTPUTS], expected, rtol=0, atol=atol)
     assert {value.dtype for value in files.named_weights(copy).values()} == {np.dtype("float32")}
 
 
