@@ -38,7 +38,7 @@ class MlflowLog:
         self._run_dir = run_dir
         uri = pathlib.Path(run_dir, FOLDER).absolute().as_uri()
         self._client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
-        self._id = self._attempt(lambda: self._opened(experiment, resume))
+        self._id = self._attempt(lambda: self._open_run(experiment, resume))
 
     def __call__(self, event: str, values: Mapping[str, Any]) -> None:
         """Log a line of metrics.jsonl: parameters at the start, metrics of an epoch, results at the end."""
@@ -49,7 +49,7 @@ class MlflowLog:
         elif "epoch" in values:
             self._attempt(lambda: self._log_metrics(values, int(values["epoch"])))
 
-    def _opened(self, experiment: str, resume: bool) -> str:
+    def _open_run(self, experiment: str, resume: bool) -> str:
         """The ID of the MLflow run: that of an earlier attempt, or a new one."""
         client, name = self._client, os.path.basename(os.path.abspath(self._run_dir))
         known = client.get_experiment_by_name(experiment)
