@@ -24,11 +24,11 @@ def resized(content: Any, shape: tuple[int, ...], part: Callable[[Any], Any] | N
     JPEG only this box is decoded. Pixels are bilinear. Where an image shrinks by more than AVERAGED_FROM, they are
     averages instead, because bilinear pixels would skip a part of the image (docs/decisions/0040).
     """
-    pixels = _scaled(_decoded(content, part, shape[2]), shape[:2])
+    pixels = _resize(_decode(content, part, shape[2]), shape[:2])
     return tf.ensure_shape(tf.cast(pixels + 0.5, tf.uint8), shape)  # both resizes stay in 0..255
 
 
-def _decoded(content: Any, part: Callable[[Any], Any] | None, channels: int) -> Any:
+def _decode(content: Any, part: Callable[[Any], Any] | None, channels: int) -> Any:
     if part is None:
         return tf.io.decode_image(content, channels, expand_animations=False)
     box_of = part
@@ -43,7 +43,7 @@ def _decoded(content: Any, part: Callable[[Any], Any] | None, channels: int) -> 
     return tf.cond(tf.io.is_jpeg(content), of_jpeg, of_another_format)
 
 
-def _scaled(pixels: Any, size: tuple[int, ...]) -> Any:
+def _resize(pixels: Any, size: tuple[int, ...]) -> Any:
     """Pixels uint8 [h, w, c] as float32 [*size, c]."""
     factors = tf.cast(tf.shape(pixels)[:2], tf.float32) / tf.constant(size, tf.float32)
     longest, shortest = tf.reduce_max(factors), tf.reduce_min(factors)

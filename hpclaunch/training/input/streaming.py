@@ -65,7 +65,7 @@ def training_stream(
         samples = source.samples("train", shard, order, begin * batch_size, threads)
         if augment is not None and one_by_one:
             firsts = tf.data.Dataset.range(begin * batch_size, steps * batch_size, batch_size)
-            samples = _moved(samples, firsts.map(lambda first: draws(epoch, first)), augment, threads)
+            samples = _move_each(samples, firsts.map(lambda first: draws(epoch, first)), augment, threads)
         numbered = tf.data.Dataset.zip((samples.batch(batch_size), tf.data.Dataset.range(begin, steps)))
         return numbered.map(lambda batch, step: finish(batch[0], batch[1], epoch, step * batch_size))
 
@@ -73,7 +73,7 @@ def training_stream(
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
 
 
-def _moved(samples: Any, draws: Any, augment: augmentation.Augmentation, threads: int) -> tf.data.Dataset:
+def _move_each(samples: Any, draws: Any, augment: augmentation.Augmentation, threads: int) -> tf.data.Dataset:
     """The samples with their images moved one by one: they are large, and still in the processor's cache.
 
     draws: the random numbers of one batch after the other, float32 [b, DRAWS].
