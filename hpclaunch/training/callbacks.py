@@ -21,20 +21,42 @@ from hpclaunch.training.rank.world import World
 class LearningRate(tf.keras.callbacks.Callback):
     """Sets the learning rate of a schedule before every step, or before every steps_per_execution steps.
 
-    gain: another factor, which is measured during training (AdaScale).
+    gain: another factor, which is measured during training (AdaScale). Another callback may change the rate at the
+    beginning or the end of an epoch, as Keras's ReduceLROnPlateau does. The schedule is then multiplied by what it
+    changed. factor: the product of such changes in earlier attempts.
     """
 
-    def __init__(self, schedule: Schedule, steps: int, gain: Callable[[], float] = lambda: 1.0) -> None:
+    def __init__(
+        self, schedule: Schedule, steps: int, gain: Callable[[], float] = lambda: 1.0, factor: float = 1.0
+    ) -> None:
         super().__init__()
-        self._schedule, self._steps, self._gain = schedule, steps, gain
-        self._epoch = 0
+        self._schedule, self._steps, self._gain, self._factor = schedule, steps, gain, factor
+        self._epoch, self._looks = 0, False
+        self._set: float | None = None
+
+    @property
+    def factor(self) -> float:
+        """By how much other callbacks have multiplied the rates of the schedule."""
+        if not self._set:
+            return self._factor
+        now = float(tf.keras.backend.get_value(self.model.optimizer.learning_rate))
+        # What was set is float32 here, too: unless another callback has changed it, the factor stays exact.
+        return self._factor if now == self._set else self._factor * now / self._set
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._epoch = epoch
+        self._epoch, self._looks = epoch, True
+        if self._set is None:
+            self._put(float(epoch))
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        epoch = self._epoch + batch / self._steps
-        self.model.optimizer.learning_rate = self._schedule.at(epoch) * self._gain()
+        if self._looks:  # once in an epoch: to read a variable waits for a GPU
+            self._factor, self._looks = self.factor, False
+        self._put(self._epoch + batch / self._steps)
+
+    def _put(self, epoch: float) -> None:
+        rate = self._schedule.at(epoch) * self._gain() * self._factor
+        self.model.optimizer.learning_rate = rate
+        self._set = float(np.float32(rate))
 
 
 class AverageMetrics(tf.keras.callbacks.Callback):

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, Iterable
 
 import horovod.tensorflow as hvd
+import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.world import World
 
+CONFUSION = "test_confusion"
 
-def evaluate(model: Any, batches: Iterable[Any], world: World, logits: bool = False) -> dict[str, Any]:
+
+def evaluate(
+    model: Any, batches: Iterable[Any], world: World, logits: bool = False, top_k: int = 0, confusion: bool = False
+) -> dict[str, Any]:
     """{"test_accuracy", "test_loss", "test_samples"} over all ranks' batches, with the cross-entropy. A collective.
 
     model: gives class probabilities (or logits) [b, classes], or [b, 1] for the second of two classes. Ranks may have
     different numbers of samples, even none. Sums are added over the ranks and divided once, because an average of
-    averages would have the wrong weights.
+    averages would have the wrong weights. top_k: also "test_top_5_accuracy" (of 5), how often the class is among so
+    many most probable ones. confusion: also "test_confusion", int64 [classes, classes]: the number of samples by their
+    class (row) and the class that the model gives them (column).
     """
 
     @tf.function
@@ -29,11 +37,23 @@ def evaluate(model: Any, batches: Iterable[Any], world: World, logits: bool = Fa
         else:
             losses = tf.keras.losses.sparse_categorical_crossentropy(labels, outputs, from_logits=logits)
             found = tf.argmax(outputs, axis=1, output_type=labels.dtype)
-        correct = tf.equal(found, labels)
-        return tf.stack([tf.reduce_sum(tf.cast(correct, tf.float64)), tf.reduce_sum(tf.cast(losses, tf.float64))])
+        parts = [tf.equal(found, labels), losses]
+        if top_k:
+            parts.append(tf.math.in_top_k(labels, tf.cast(outputs, tf.float32), top_k))
+        counted = [tf.reduce_sum(tf.cast(part, tf.float64)) for part in parts]
+        if not confusion:
+            return tf.stack(counted)
+        matrix = tf.math.confusion_matrix(labels, found, max(2, outputs.shape[1]), dtype=tf.float64)
+        return tf.concat([tf.stack(counted), tf.reshape(matrix, [-1])], axis=0)
 
-    correct, loss, samples = _added_up(sums, batches, world)
-    return {"test_accuracy": correct / samples, "test_loss": loss / samples, "test_samples": int(samples)}
+    correct, loss, *others, samples = _added_up(sums, batches, world)
+    results: dict[str, Any] = {"test_accuracy": correct / samples, "test_loss": loss / samples}
+    if top_k:
+        results["test_top_{}_accuracy".format(top_k)] = others.pop(0) / samples
+    if confusion:
+        classes = math.isqrt(len(others))
+        results[CONFUSION] = np.array(others).astype(np.int64).reshape(classes, classes)
+    return {**results, "test_samples": int(samples)}
 
 
 def gives_logits(loss: Any) -> bool:
@@ -61,13 +81,16 @@ def errors(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
 
 
 def _added_up(sums: Callable[..., Any], batches: Iterable[Any], world: World) -> list[float]:
-    """The two `sums` (float64 [2]) over the batches of all ranks, and the number of samples."""
-    total, count = tf.zeros(2, tf.float64), 0
+    """The `sums` (float64 [n]) over the batches of all ranks, and the number of samples."""
+    total, count = np.zeros(0), 0
     for samples, labels in batches:
-        total += sums(samples, labels)
+        found = sums(samples, labels).numpy()
+        total = total + found if count else found
         count += int(labels.shape[0])
         watch.this_rank.mark()
-    together = tf.concat([total, [float(count)]], axis=0)
     if world.size > 1:
-        together = hvd.allreduce(together, op=hvd.Sum, name="evaluation")
-    return [float(value) for value in together]
+        lengths = world.gather(len(total))  # a rank without samples learns from the others how many sums there are
+        total = total if count else np.zeros(max(lengths))
+        total = hvd.allreduce(tf.constant([*total, count], tf.float64), op=hvd.Sum, name="evaluation").numpy()
+        return [float(value) for value in total]
+    return [*map(float, total), float(count)]

@@ -22,12 +22,12 @@ def fit(
     """Run model.fit from `place` to the end; batches_from(epoch, step) gives the batches from there on.
 
     Keras cannot begin within an epoch. So another fit finishes an interrupted epoch; its callbacks get the numbers that
-    the steps have in the whole epoch.
+    the steps have in the whole epoch. For them both fits are one: training begins once, and ends once.
     """
-    epoch = place.epoch
-    if place.step:
+    epoch, broken = place.epoch, bool(place.step)
+    if broken:
         # It comes before the other callbacks, because they report and save the sums.
-        first = [_MetricsBefore(state), *(Shifted(callback, place.step) for callback in steady)]
+        first = [_MetricsBefore(state), *(Shifted(callback, place.step, ends=False) for callback in steady)]
         model.fit(
             batches_from(epoch, place.step),
             initial_epoch=epoch,
@@ -37,23 +37,27 @@ def fit(
             verbose=0,
         )
         epoch += 1
+        if model.stop_training or epoch >= epochs:
+            for callback in steady:
+                callback.on_train_end()
+            return
     if epoch < epochs:
         model.fit(
             batches_from(epoch, 0),
             initial_epoch=epoch,
             epochs=epochs,
             steps_per_epoch=steps,
-            callbacks=steady,
+            callbacks=[Shifted(callback, 0, begins=False) for callback in steady] if broken else steady,
             verbose=0,
         )
 
 
 class Shifted(tf.keras.callbacks.Callback):
-    """Calls a callback with batch numbers that are higher by `by`."""
+    """Calls a callback with batch numbers that are higher by `by`; begins, ends: whether training does for it."""
 
-    def __init__(self, callback: Any, by: int) -> None:
+    def __init__(self, callback: Any, by: int, begins: bool = True, ends: bool = True) -> None:
         super().__init__()
-        self._callback, self._by = callback, by
+        self._callback, self._by, self._begins, self._ends = callback, by, begins, ends
 
     def set_model(self, model: Any) -> None:
         self._callback.set_model(model)
@@ -62,10 +66,12 @@ class Shifted(tf.keras.callbacks.Callback):
         self._callback.set_params(params)
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._callback.on_train_begin(logs)
+        if self._begins:
+            self._callback.on_train_begin(logs)
 
     def on_train_end(self, logs: Any = None) -> None:
-        self._callback.on_train_end(logs)
+        if self._ends:
+            self._callback.on_train_end(logs)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._callback.on_epoch_begin(epoch, logs)

@@ -33,6 +33,7 @@ def data(folder: Path, samples: int) -> dict[str, dict[str, float]]:
     return {
         "classes": {
             "test_accuracy": np.mean(probabilities.argmax(1) == labels),
+            "test_top_2_accuracy": np.mean(probabilities.argsort(1)[np.arange(samples), :1].ravel() != labels),
             "test_loss": np.mean(-np.log(probabilities[np.arange(samples), labels].astype("float64"))),
             "test_samples": samples,
         },
@@ -64,10 +65,17 @@ def test_every_sample_of_every_rank_counts_once(
     options = (f"--data-dir={tmp_path}", f"--batch-size-per-rank={batch_size}")
     ended = ranks(PROGRAMS / "evaluations.py", *options, size=size)
     assert ended.code == 0, ended.text
+    with np.load(tmp_path / "classes.npz") as held:
+        matrix = np.zeros((3, 3), int)
+        np.add.at(matrix, (held["y_test"], held["x_test"].argmax(1)), 1)
+    rows = [line.split(",") for line in (ended.run_dir / "confusion-test.csv").read_text().splitlines()]
+    assert rows[0] == ["class", "0", "1", "2"]
+    assert [[int(cell) for cell in row] for row in rows[1:]] == [[n, *row] for n, row in enumerate(matrix.tolist())]
     for rank in range(size):
         found = results(ended, rank)
         mean = (size - 1) / 2  # of the ranks' numbers
         assert found.pop("averaged metrics") == pytest.approx({"loss": 1.5 + mean, "accuracy": 0.25 * mean}, rel=1e-12)
+        assert found["classes, public"].pop("test_confusion") == "confusion-test.csv"
         assert len(found) == 6
         for how, values in found.items():
             assert values == pytest.approx(expected[how.split(",")[0]], rel=1e-5), f"rank {rank}: {how}"

@@ -1,4 +1,4 @@
-"""Validation on real ranks: by value, the same on every rank, in `fit` and in a loop of one's own."""
+"""Validation, early end, best epoch and Keras's callbacks on real ranks: by value, and alike on every rank."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ except ImportError:
     pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
 
 from tests.horovod.conftest import PROGRAMS, ROOT, Ended
+from tests.unit.training.monitoring.test_records import scalars_of
 
 PROGRAM = PROGRAMS / "monitored.py"
 VALIDATION = 11
@@ -52,7 +53,9 @@ def test_every_sample_of_every_rank_is_validated_once(size: int, validation: int
     assert logs[0][-1]["val_loss"] == pytest.approx((wrong**2).mean(), rel=1e-5)
     assert logs[0][-1]["val_mae"] == pytest.approx(np.abs(wrong).mean(), rel=1e-5)
     for line, told in zip(ended.events("epoch"), logs[0], strict=True):
-        assert {name: line[name] for name in told} == told and line["validation_s"] > 0
+        assert {name: line[name] for name in told if name != "rate"}.items() <= told.items() and line[
+            "validation_s"
+        ] > 0
     (start,) = ended.events("start")
     assert start["validation"] == {"split": "validation", "samples": validation}
 
@@ -84,3 +87,96 @@ def test_a_strategy_of_tensorflow_is_validated_on_each_rank_alone(ranks) -> None
     assert ended.code == 0, ended.text
     (line,), (end,) = ended.events("epoch"), ended.events("end")
     assert (line["val_loss"], line["val_accuracy"]) == (end["test_loss"], end["test_accuracy"])
+
+
+def weights_error(ended: Ended, arrays: dict[str, Any], rank: int) -> float:
+    return float((errors(ended, arrays, rank) ** 2).mean())
+
+
+def steps_kept(ended: Ended) -> list[str]:
+    return sorted(path.name for path in (ended.run_dir / "checkpoints").iterdir())
+
+
+# The loss falls, so by --monitor-mode=max the first epoch is the best. An epoch of two ranks has 5 steps.
+FIRST_IS_BEST = ("--patience=2", "--monitor-mode=max", "--restore-best=true", "--keep-checkpoints=1", "--epochs=9")
+
+
+@pytest.mark.parametrize("how", ["--own-loop=false", "--own-loop=true"])
+def test_training_ends_early_with_the_weights_of_the_best_epoch(how: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    arrays = write(tmp_path)
+    ended = ranks(PROGRAM, f"--data-dir={tmp_path}/houses.npz", *FIRST_IS_BEST, how)
+    assert ended.code == 0, ended.text
+    (end,), (stop,) = ended.events("end"), ended.events("early_stop")
+    assert len(ended.events("epoch")) == end["epochs"] == stop["after"] == 3 and end["best_epoch"] == 1
+    assert end["best_value"] == pytest.approx(weights_error(ended, arrays, 1), rel=1e-5)
+    assert weights_error(ended, arrays, 0) == weights_error(ended, arrays, 1)
+    assert steps_kept(ended) == ["step-00000005", "step-00000015"]
+
+
+def test_patience_and_best_epoch_survive_a_preemption_on_another_number_of_ranks(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    arrays = write(tmp_path)
+    options = (f"--data-dir={tmp_path}/houses.npz", *FIRST_IS_BEST)
+    stopped = ranks(PROGRAM, *options, "--preempted-in=2")
+    assert "asked to stop; saved" in stopped.text, stopped.text
+    checkpoints = str(stopped.run_dir / "checkpoints")
+    again = ranks(PROGRAM, *options, size=3, HPCLAUNCH_CHECKPOINT_DIR=checkpoints)
+    assert again.code == 0, again.text
+    (end,) = again.events("end")
+    assert (end["epochs"], end["best_epoch"]) == (3, 1)
+    assert end["best_value"] == stopped.events("epoch")[0]["val_loss"]
+    assert end["best_value"] == pytest.approx(weights_error(again, arrays, 2), rel=1e-5)
+    over = ranks(PROGRAM, *options, HPCLAUNCH_CHECKPOINT_DIR=checkpoints)  # as after an end during the evaluation
+    assert over.code == 0 and over.events("epoch") == [], over.text
+    assert over.events("end")[0]["test_mse"] == pytest.approx(end["test_mse"], rel=1e-6)
+
+
+def test_callbacks_of_keras_decide_alike_and_go_on_after_a_preemption(ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    write(tmp_path)
+    options = (f"--data-dir={tmp_path}/houses.npz", "--keras=true", "--epochs=9")
+    whole = ranks(PROGRAM, *options)
+    assert whole.code == 0, whole.text
+    logs = [json.loads((whole.run_dir / f"logs-{rank}.json").read_text()) for rank in range(2)]
+    assert logs[0] == logs[1] and len(logs[0]) == 5  # the first epoch, and the patience of four
+    rates = [line["learning_rate"] for line in whole.events("epoch")]
+    assert rates == pytest.approx([0.01, 0.01, 0.01, 0.005, 0.005])
+    assert [path.name for path in whole.run_dir.glob("*.h5")] == ["epoch-1.h5"]
+    assert len((whole.run_dir / "epochs.csv").read_text().splitlines()) == 6  # of rank 0 alone
+    assert whole.text.count("epoch 5 of rank 1") == 1
+
+    stopped = ranks(PROGRAM, *options, "--preempted-in=4")
+    assert "asked to stop; saved" in stopped.text, stopped.text
+    again = ranks(PROGRAM, *options, HPCLAUNCH_CHECKPOINT_DIR=str(stopped.run_dir / "checkpoints"))
+    assert again.code == 0, again.text
+    rates = [line["learning_rate"] for line in again.events("epoch")]  # epochs 4 and 5, or 5 alone
+    assert 1 <= len(rates) <= 2 and rates == pytest.approx([0.005] * len(rates))
+    assert again.events("end")[0]["epochs"] == 5 and not list(again.run_dir.glob("*.h5"))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--monitor=val_acuracy", "--monitor=val_acuracy: there is no such metric; this training has loss, mae"),
+        ("--validation-part=0.2", "--validation-part=0.2 has no effect"),
+        ("--top-k=3", "--top-k needs targets that are classes; these are numbers"),
+        ("--profile-first=3 --profile-rank=2", "--profile-rank=2: the ranks of this run are 0 to 1"),
+    ],
+)
+def test_a_wrong_setting_is_one_error(option: str, message: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    write(tmp_path)
+    ended = ranks(PROGRAM, f"--data-dir={tmp_path}/houses.npz", "--patience=2", *option.split())
+    assert ended.code != 0 and ended.speakers(message) == ["0"], ended.text
+
+
+def test_rank_0_writes_for_tensorboard_and_another_rank_is_traced(ranks) -> None:  # type: ignore[no-untyped-def]
+    options = ("--synthetic=true", "--synthetic-samples=160", "--epochs=2", "--batch-size-per-rank=16")
+    records = ("--tensorboard=true", "--profile-first=2", "--profile-steps=3", "--profile-rank=1", "--top-k=3")
+    ended = ranks(ROOT / "jobs/mnist/train.py", *options, *records, "--confusion-matrix=true", "--validate-on=test")
+    assert ended.code == 0, ended.text
+    for run, names in (("train", ["accuracy", "learning_rate", "loss"]), ("validation", ["accuracy", "loss"])):
+        found = scalars_of(ended.run_dir / "tensorboard" / run)
+        assert sorted(found) == [f"epoch_{name}" for name in names] and all(len(one) == 2 for one in found.values())
+    assert [path.parts[-5] for path in ended.run_dir.glob("profile/**/*.xplane.pb")] == ["rank-0001"]
+    (end,) = ended.events("end")
+    assert end["test_accuracy"] <= end["test_top_3_accuracy"] <= 1 and end["test_confusion"] == "confusion-test.csv"
+    lines = (ended.run_dir / "confusion-test.csv").read_text().splitlines()[1:]
+    assert sum(int(cell) for line in lines for cell in line.split(",")[1:]) == end["test_samples"] == 40

@@ -39,6 +39,11 @@ def own_file(rank: int) -> str:
     return "rank-{:04d}.npz".format(rank)
 
 
+def path_of(folder: str, step: int) -> str:
+    """The path of the checkpoint of `step` (steps since the beginning)."""
+    return os.path.join(folder, "step-{:08d}".format(step))
+
+
 def begin(folder: str, step: int) -> str:
     """Make the folder in which the checkpoint of `step` (steps since the beginning) is written; returns its path."""
     partial = os.path.join(folder, ".partial-{:08d}".format(step))
@@ -78,10 +83,11 @@ def write_arrays(file: IO[bytes], arrays: Mapping[str, Any]) -> None:
 def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[str, Any], keep: int) -> str:
     """Rename the complete checkpoint to its name, and remove all but the newest `keep`; returns its path.
 
-    files: the results of `write` from all ranks. facts: values for JSON, which `facts_of` reads again.
+    files: the results of `write` from all ranks. facts: values for JSON, which `facts_of` reads again. The checkpoint
+    of the best epoch that they name is not removed.
     """
     folder = os.path.dirname(partial)
-    path = os.path.join(folder, "step-{:08d}".format(step))
+    path = path_of(folder, step)
     try:
         with open(os.path.join(partial, MANIFEST), "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, "step": step, "files": files, **facts}, file, indent=2)
@@ -94,8 +100,11 @@ def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[
         _sync_folder(folder)
     except OSError as error:
         raise TrainingError(failure_text(path, folder, error)) from error
+    best = (facts.get("epochs") or {}).get("best")
+    spared = path_of(folder, best["step"]) if best and best["step"] else ""
     for old in existing(folder)[keep:]:
-        shutil.rmtree(old, ignore_errors=True)
+        if old != spared:
+            shutil.rmtree(old, ignore_errors=True)
     return path
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Mapping
 
-from hpclaunch.training.checkpoints import folders
+from hpclaunch.training.checkpoints import epoch_facts, folders
 from hpclaunch.training.input import loading
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank.failure import AgreedError
@@ -21,6 +21,8 @@ FOLDER_VARIABLE = "HPCLAUNCH_CHECKPOINT_DIR"
 # Options that may differ between attempts without a change of the result.
 FREE = {"epochs", "resume", "checkpoint_minutes", "checkpoint_steps", "keep_checkpoints", "stall_minutes"}
 FREE |= {"record_shards", "data_dir", "stage_to", "noise_scale", "validation_every", "validate_on"}
+FREE |= {"top_k", "confusion_matrix", "tensorboard", "profile_first", "profile_steps", "profile_rank"}
+FREE |= {"monitor", "monitor_mode", "min_delta", "patience", "keep_best", "restore_best"}
 TO_THE_LAST_EPOCH = ("polynomial", "cosine")  # decays whose shape depends on the number of epochs
 
 
@@ -29,6 +31,7 @@ class Place:
     """The progress of a training: `epoch` and `step` in it come next (from 0); `made`: the steps of all attempts.
 
     path: the checkpoint that it comes from, if any. data: the fingerprint of the data, for the next checkpoint.
+    epochs_facts: what the checkpoint says of the epochs so far (epoch_facts).
     """
 
     epoch: int = 0
@@ -36,6 +39,7 @@ class Place:
     made: int = 0
     path: str = ""
     data: str = ""
+    epochs_facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def folder_of(world: World) -> str:
@@ -60,12 +64,10 @@ def restore(world: World, state: TrainingState, asked: Any, steps: int, log: Met
         return Place(data=data)
     if world.is_root:
         _tell(world, path, facts, asked, data)
-    loading.from_root(world, lambda: _put_back_for_all(state, path, facts, world.size))
-    state.spread()
-    world.together(lambda: _put_back_own(world, state, path, facts))
+    _put_back(world, state, path, facts)
     loading.from_root(world, lambda: _cut(os.path.join(world.run_dir, "metrics.jsonl"), facts["metrics_bytes"]))
     step = facts["epoch_step"] * steps // facts["steps_per_epoch"]  # unchanged in a world of the same size
-    place = Place(facts["epoch"], step, facts["step"], path, data)
+    place = Place(facts["epoch"], step, facts["step"], path, data, facts.get("epochs") or {})
     log.write(
         "resume",
         checkpoint=path,
@@ -83,12 +85,9 @@ def _choose(world: World, folder: str) -> tuple[str, dict[str, Any]]:
     found = loading.from_root(world, lambda: folders.existing(folder))
     damaged = []
     for path in found:
-        facts, unusable = loading.from_root(world, functools.partial(_facts, path))
-        problems = [unusable] if unusable else world.gather(_problem_here(world, path, facts))
-        wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(problems) if text]
-        if not wrong:
+        facts, reason = _facts_and_fault(world, path)
+        if not reason:
             return str(path), facts
-        reason = printable(wrong[0])
         damaged.append("{}: {}".format(path, reason))
         if world.is_root:
             print("checkpoint {} is damaged ({}); trying the one before it".format(path, reason), flush=True)
@@ -100,6 +99,36 @@ def _choose(world: World, folder: str) -> tuple[str, dict[str, Any]]:
             speaks=world.is_root,
         )
     return "", {}
+
+
+def _facts_and_fault(world: World, path: str) -> tuple[dict[str, Any], str]:
+    """The facts of a checkpoint, and what is wrong with it on any rank, in words. A collective."""
+    facts, unusable = loading.from_root(world, functools.partial(_facts, path))
+    problems = [unusable] if unusable else world.gather(_problem_here(world, path, facts))
+    wrong = ["rank {}: {}".format(rank, text) for rank, text in enumerate(problems) if text]
+    return facts, printable(wrong[0]) if wrong else ""
+
+
+def restore_step(world: World, state: TrainingState, step: int) -> None:
+    """Restore the checkpoint of `step` on every rank, such as that of the best epoch. A collective.
+
+    Raises AgreedError if it is missing or damaged.
+    """
+    path = folders.path_of(folder_of(world), step)
+    facts, reason = _facts_and_fault(world, path)
+    if reason:
+        raise AgreedError(
+            "the best checkpoint {} cannot be used: {}. Resume with --restore-best=false to take the weights of the "
+            "last epoch".format(path, reason),
+            speaks=world.is_root,
+        )
+    _put_back(world, state, path, facts)
+
+
+def _put_back(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
+    loading.from_root(world, lambda: _put_back_for_all(state, path, facts, world.size))
+    state.spread()
+    world.together(lambda: _put_back_own(world, state, path, facts))
 
 
 def _set_all_aside(folder: str) -> None:
@@ -140,7 +169,7 @@ def fault_in(facts: Mapping[str, Any]) -> str:
             return "its {} is not a whole number from {}".format(name, least)
     if facts["epoch_step"] >= facts["steps_per_epoch"]:
         return "its epoch_step is not below its steps_per_epoch"
-    return _fault_in_files(facts) or _fault_in_options(facts)
+    return _fault_in_files(facts) or _fault_in_options(facts) or epoch_facts.fault_in(facts.get("epochs"))
 
 
 def _fault_in_files(facts: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 import tensorflow as tf
 
@@ -59,11 +59,21 @@ class Saving(tf.keras.callbacks.Callback):
 
     Place it last, and on every rank. A request to stop and the clock reach ranks at different steps. So the ranks agree
     about once a second, and save at the same step. Weights that are not finite are never saved: they would replace the
-    last good ones.
+    last good ones. epoch_facts: what the checkpoint of a place says of the epochs so far.
     """
 
-    def __init__(self, world: World, state: TrainingState, folder: str, asked: Any, steps: int, place: Place) -> None:
+    def __init__(
+        self,
+        world: World,
+        state: TrainingState,
+        folder: str,
+        asked: Any,
+        steps: int,
+        place: Place,
+        epoch_facts: Callable[[Place], Mapping[str, Any]] = lambda place: {},
+    ) -> None:
         super().__init__()
+        self._epoch_facts = epoch_facts
         self._world, self._state, self._folder, self._asked, self._steps = world, state, folder, asked, steps
         self._place, self._epoch, self._made, self._base = place, place.epoch, place.made, 0
         self._saved, self._saved_at = place.made, time.monotonic()
@@ -89,7 +99,7 @@ class Saving(tf.keras.callbacks.Callback):
             self._save(Place(self._epoch, step, self._made), logs["loss"], stop)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        done = epoch + 1 >= self._asked.epochs
+        done = epoch + 1 >= self._asked.epochs or self.model.stop_training
         self._save(Place(epoch + 1, 0, self._made), logs["loss"], self._look()[1] and not done)
 
     def _look(self) -> tuple[bool, bool]:
@@ -111,6 +121,7 @@ class Saving(tf.keras.callbacks.Callback):
             "options": vars(self._asked),
             "data": self._place.data,
             "metrics_bytes": _size(os.path.join(self._world.run_dir, "metrics.jsonl")),
+            "epochs": self._epoch_facts(place) or None,
         }
         path = save(self._world, self._state, self._folder, place, facts, self._asked.keep_checkpoints)
         self._saved, self._saved_at = place.made, time.monotonic()

@@ -92,4 +92,23 @@ def faults(asked: Any) -> list[str]:
         (asked.xla and asked.accumulation > 1, "--xla=true cannot be combined with --accumulation above 1"),
         (asked.xla and synchronized, "XLA cannot compile the all-reduce of --batch-norm=synchronized"),
     ]
-    return [text for broken, text in rules if broken] + strategies.faults(asked)
+    return [text for broken, text in rules if broken] + strategies.faults(asked) + _monitoring_faults(asked)
+
+
+def watches_best(asked: Any) -> bool:
+    """Whether the options need the best epoch: to stop after it, to keep it, or to return to it."""
+    return any(getattr(asked, name, False) for name in ("patience", "keep_best", "restore_best"))
+
+
+def _monitoring_faults(asked: Any) -> list[str]:
+    """Why the options of validation, best epoch and results cannot be combined; not all jobs have them."""
+    best = "{} has an effect only with --patience, --keep-best=true or --restore-best=true"
+    alone, traces = not watches_best(asked), getattr(asked, "profile_first", 0)
+    rules: list[tuple[Any, str]] = [
+        (alone and getattr(asked, "monitor", ""), best.format("--monitor")),
+        (alone and getattr(asked, "min_delta", 0.0), best.format("--min-delta")),
+        (alone and getattr(asked, "monitor_mode", "auto") != "auto", best.format("--monitor-mode")),
+        (getattr(asked, "top_k", 0) == 1, "--top-k=1 is the accuracy: use 2 or more"),
+        (not traces and getattr(asked, "profile_rank", 0), "--profile-rank has an effect only with --profile-first"),
+    ]
+    return [text for broken, text in rules if broken]

@@ -7,11 +7,10 @@ from typing import Any, Sequence
 
 from hpclaunch.training import fitting
 from hpclaunch.training.input import streaming
-from hpclaunch.training.optimization import noise_scale
-from hpclaunch.training.program import trained_model
-from hpclaunch.training.program.preparation import Compiled, prepare, steady_callbacks
+from hpclaunch.training.program.preparation import Compiled, prepare
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
+from hpclaunch.training.program.steady import finish, steady
 from hpclaunch.training.rank.failure import AgreedError
 
 
@@ -25,13 +24,16 @@ def fit(
     optimizer: Any = None,
     callbacks: Sequence[Any] = (),
 ) -> Any:
-    """Train to the last epoch of the settings; returns the Keras model, the same on every rank. A collective.
+    """Train to the last epoch of the settings, or to an early end. A collective.
+
+    Returns the Keras model, the same on every rank.
 
     network: a function without arguments that makes the model (or the model, under Horovod and float32): inputs
     [b, ...] as the data are, outputs that fit `loss`. loss, metrics: as for model.compile; without them cross-entropy
     and accuracy, for targets that are classes and outputs that are probabilities. optimizer: one of Keras, such as
     tf.keras.optimizers.Adam(0.001), in place of that of the settings; its learning rate, a number for a single batch,
-    is scaled, warmed up and decayed as the settings say. callbacks: the program's own, of Keras, called on every rank.
+    is scaled, warmed up and decayed as the settings say. callbacks: the program's own, of Keras, called on every rank,
+    but those that write files on rank 0 alone (docs/training.md). All see the same metrics at the end of an epoch.
     A run that was interrupted continues at its last checkpoint. Raises RunAgain, after saving, if it is asked to stop.
     """
     if loss is None and not data.source.has_classes:
@@ -41,19 +43,18 @@ def fit(
     elif data.augment.mixes:
         raise AgreedError("mixup and cutmix mix the labels, so they need the loss of fit's own", speaks=run.is_root)
     prepared = prepare(run, network, data, Compiled(loss, metrics or (), optimizer))
-    noise = noise_scale.callbacks(run.settings, run.world, run.log)
-    steady = steady_callbacks(run, data, prepared, [*noise, *callbacks])
+    follows = steady(run, data, prepared, callbacks)
     began = time.perf_counter()
-    with streaming.damage_named(data.source, data.feed.shard, run.settings.input == "stream"):
-        fitting.fit(
-            prepared.model,
-            data.feed.batches_from,
-            data.feed.steps,
-            run.settings.epochs,
-            steady,
-            prepared.place,
-            prepared.state,
-        )
-    seconds = round(time.perf_counter() - began, 3)
-    run.made = {"epochs": run.settings.epochs, "seconds": seconds, **trained_model.write(run, prepared.model, data)}
+    if not follows.kept.is_over:
+        with streaming.damage_named(data.source, data.feed.shard, run.settings.input == "stream"):
+            fitting.fit(
+                prepared.model,
+                data.feed.batches_from,
+                data.feed.steps,
+                run.settings.epochs,
+                follows.callbacks,
+                prepared.place,
+                prepared.state,
+            )
+    finish(run, data, prepared, follows.kept, time.perf_counter() - began)
     return prepared.model

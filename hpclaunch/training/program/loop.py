@@ -7,10 +7,10 @@ from typing import Any, Iterator
 
 from hpclaunch.training.input import streaming
 from hpclaunch.training.optimization import reduction
-from hpclaunch.training.program import trained_model
-from hpclaunch.training.program.preparation import Compiled, Prepared, prepare, steady_callbacks
+from hpclaunch.training.program.preparation import Compiled, Prepared, prepare
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
+from hpclaunch.training.program.steady import finish, steady
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
 
@@ -22,23 +22,23 @@ class Loop:
 
     def __init__(self, run: Run, data: Data, prepared: Prepared) -> None:
         self.model = prepared.model
-        self._run, self._data, self._place = run, data, prepared.place
-        self._callbacks = steady_callbacks(run, data, prepared)
-        for callback in self._callbacks:
+        self._run, self._data, self._prepared = run, data, prepared
+        self._follows = steady(run, data, prepared, in_fit=False)
+        for callback in self._follows.callbacks:
             callback.set_model(self.model)
         self._losses: list[float] = []
 
     def __iter__(self) -> Iterator[Any]:
         """Yield this rank's batches, (inputs [b, ...], targets [b, ...]), from the place where training continues."""
-        began, epochs = time.perf_counter(), self._run.settings.epochs
+        began, place = time.perf_counter(), self._prepared.place
         self._call("on_train_begin")
         with streaming.damage_named(self._data.source, self._data.feed.shard, self._run.settings.input == "stream"):
-            for epoch in range(self._place.epoch, epochs):
-                yield from self._epoch(epoch, self._place.step if epoch == self._place.epoch else 0)
+            for epoch in range(place.epoch, self._run.settings.epochs):
+                if self._follows.kept.is_over:
+                    break
+                yield from self._epoch(epoch, place.step if epoch == place.epoch else 0)
         self._call("on_train_end")
-        seconds = round(time.perf_counter() - began, 3)
-        exported = trained_model.write(self._run, self.model, self._data)
-        self._run.made = {"epochs": epochs, "seconds": seconds, **exported}
+        finish(self._run, self._data, self._prepared, self._follows.kept, time.perf_counter() - began)
 
     def step(self, loss: Any, gradients: Any) -> None:
         """Change the weights by the gradients of all ranks. A collective: once for each batch, on every rank.
@@ -63,7 +63,7 @@ class Loop:
         self._call("on_epoch_end", epoch, {"loss": sum(self._losses) / max(1, len(self._losses))})
 
     def _call(self, event: str, *about: Any) -> None:
-        for callback in self._callbacks:
+        for callback in self._follows.callbacks:
             getattr(callback, event)(*about)
 
 

@@ -7,12 +7,11 @@ from typing import Any, Callable, Sequence
 
 import tensorflow as tf
 
-from hpclaunch.training import callbacks, progress
-from hpclaunch.training.checkpoints import resuming, saving
+from hpclaunch.training import progress
+from hpclaunch.training.checkpoints import resuming
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
 from hpclaunch.training.input import loading
-from hpclaunch.training.monitoring import validation as validating
 from hpclaunch.training.optimization import (
     adascale,
     learning_rate,
@@ -94,45 +93,6 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
     _report(run, data, model, asked, schedule)
     watch.reached("the first step")
     return Prepared(asked, model, state, place, schedule, gain)
-
-
-def steady_callbacks(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = ()) -> list[Any]:
-    """The callbacks of every step and epoch, in their order; `own` are those of the program.
-
-    Metrics are averaged over the ranks. All ranks save together, because each has state of its own.
-    """
-    asked, world, feed = prepared.asked, run.world, data.feed
-    validation = _validation(run, data, prepared)
-    return [
-        callbacks.AverageMetrics(world),
-        callbacks.AverageStatistics(world),
-        callbacks.StopOnNaN(world),
-        callbacks.LearningRate(prepared.schedule, feed.steps, prepared.gain),
-        *validation,
-        callbacks.Report(world, run.log, feed.samples, feed.steps, asked.epochs, *validation),
-        *own,
-        saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, prepared.place),
-    ]
-
-
-def _validation(run: Run, data: Data, prepared: Prepared) -> list[Any]:
-    """The callback that validates the model; none if the data have no samples for it, or the settings say so."""
-    if not data.validation:
-        return []
-
-    measure: Any
-    if not prepared.model.loss or run.world.distribute is not None:
-        measure = validating.AsAtTheEnd(run.world, lambda: data.held_out(data.validation), data.source.has_classes)
-    else:
-        measure = validating.Compiled(run.world, lambda: _batches_for_loss(data, data.held_out(data.validation)))
-    return [validating.Validation(measure, run.settings.validation_every, run.settings.epochs)]
-
-
-def _batches_for_loss(data: Data, batches: Any) -> Any:
-    """Batches with labels as the loss expects them: mixup and cutmix make it expect [b, classes]."""
-    if not data.augment.mixes:
-        return batches
-    return ((inputs, tf.one_hot(labels, data.augment.classes)) for inputs, labels in batches)
 
 
 def _make_model(run: Run, network: Any, data: Data) -> Any:

@@ -5,25 +5,31 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from hpclaunch.training import evaluation
+from hpclaunch.training.program import confusion
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
 from hpclaunch.training.rank import strategies, watch
 
 
-def evaluate(run: Run, model: Any, data: Data, splits: Sequence[str] = ("test",)) -> dict[str, float]:
+def evaluate(run: Run, model: Any, data: Data, splits: Sequence[str] = ("test",)) -> dict[str, Any]:
     """Evaluate the model on these splits, log the results as the run's last line, and print them. A collective.
 
     Every rank evaluates its part; sums are added over the ranks and divided once, so every sample counts once. Returns
     {"test_accuracy", "test_loss", "test_samples"} for targets that are classes, {"test_mae", "test_mse",
-    "test_samples"} for numbers; and the same for every other split.
+    "test_samples"} for numbers; and the same for every other split. With the setting top_k also "test_top_5_accuracy"
+    (of 5), and with confusion_matrix "test_confusion": the name of the file in the run directory that has the matrix.
     """
     watch.reached("the evaluation")
     trained = strategies.alone(model, run.world)
-    results: dict[str, float] = {}
+    results: dict[str, Any] = {}
     for split in splits:
         batches = data.held_out(split)
         if data.source.has_classes:
-            found = evaluation.evaluate(trained, batches, run.world, evaluation.gives_logits(model.loss))
+            asked = run.settings
+            logits = evaluation.gives_logits(model.loss)
+            found = evaluation.evaluate(trained, batches, run.world, logits, asked.top_k, asked.confusion_matrix)
+            if evaluation.CONFUSION in found:
+                found[evaluation.CONFUSION] = confusion.write(run, data, split, found[evaluation.CONFUSION])
         else:
             found = evaluation.errors(trained, batches, run.world)
         results.update((split + name[len("test") :], value) for name, value in found.items())
@@ -33,7 +39,7 @@ def evaluate(run: Run, model: Any, data: Data, splits: Sequence[str] = ("test",)
     return results
 
 
-def _result_words(split: str, results: dict[str, float], data: Data) -> str:
+def _result_words(split: str, results: dict[str, Any], data: Data) -> str:
     key, words = ("accuracy", "accuracy") if data.source.has_classes else ("mae", "mean absolute error")
     noun = "images" if data.source.has_images else "samples"
     return "{} {} {:.4f} on {} {}".format(

@@ -65,6 +65,18 @@ class Settings(argparse.Namespace):
     validation_every: int
     validation_part: float
     validate_on: str
+    patience: int
+    monitor: str
+    monitor_mode: str
+    min_delta: float
+    keep_best: bool
+    restore_best: bool
+    top_k: int
+    confusion_matrix: bool
+    tensorboard: bool
+    profile_first: int
+    profile_steps: int
+    profile_rank: int
     flip_horizontal: bool
     flip_vertical: bool
     crop: int

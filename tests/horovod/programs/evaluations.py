@@ -8,7 +8,7 @@ import os
 
 from hpclaunch import training
 
-settings = training.settings(epochs=1, batch_size_per_rank=4)
+settings = training.settings(epochs=1, batch_size_per_rank=4, top_k=2, confusion_matrix=True)
 with training.start(settings) as run:
     import numpy as np
     import tensorflow as tf
@@ -35,11 +35,13 @@ with training.start(settings) as run:
         model = tf.keras.Sequential([tf.keras.layers.Activation("linear")])
         model.compile(loss=loss)
         data = training.arrays(run, os.path.join(run.settings.data_dir, kind + ".npz"))
+        settings.top_k, settings.confusion_matrix = (2, True) if kind == "classes" else (0, False)
         found[kind + ", public"] = training.evaluate(run, model, data)
+        more = {"top_k": 2} if kind == "classes" else {}
         in_turns = uneven(kind + ".npz", lambda number: number % run.size)
-        found[kind + ", in turns"] = on_batches(model, in_turns, run.world)
+        found[kind + ", in turns"] = on_batches(model, in_turns, run.world, **more)
         last = uneven(kind + ".npz", lambda number: run.size - 1)
-        found[kind + ", the last rank has all"] = on_batches(model, last, run.world)
+        found[kind + ", the last rank has all"] = on_batches(model, last, run.world, **more)
     averaged = {"loss": 1.5 + run.rank, "accuracy": 0.25 * run.rank}
     callbacks.AverageMetrics(run.world).on_epoch_end(0, averaged)
     found["averaged metrics"] = averaged

@@ -1,10 +1,12 @@
 """Trains on the arrays of --data-dir and validates; RUN/weights-RANK.npz gets the weights, RUN/logs-RANK.json all logs.
 
---own-loop=true trains in a loop of one's own.
+--own-loop=true trains in a loop of one's own. --keras=true adds callbacks of Keras. --preempted-in=2: rank 0 gets
+SIGTERM when epoch 2 begins.
 """
 
 import json
 import os
+import signal
 
 from hpclaunch import training
 
@@ -15,6 +17,8 @@ settings = training.settings(
     learning_rate=0.01,
     noise_scale=False,
     own_loop={"default": False, "help": "train in a loop of one's own"},
+    keras={"default": False, "help": "add callbacks of Keras"},
+    preempted_in={"default": 0, "help": "the epoch in which rank 0 gets SIGTERM"},
 )
 with training.start(settings) as run:
     import numpy as np
@@ -27,8 +31,25 @@ with training.start(settings) as run:
     found = []
 
     class Logs(tf.keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch + 1 == settings.preempted_in and run.is_root:
+                os.kill(os.getpid(), signal.SIGTERM)
+
         def on_epoch_end(self, epoch, logs=None):
-            found.append({name: float(value) for name, value in logs.items()})
+            rate = float(tf.keras.backend.get_value(self.model.optimizer.learning_rate))
+            found.append({**{name: float(value) for name, value in logs.items()}, "rate": rate})
+
+    def of_keras():
+        """The loss falls, so for them no epoch is better than the first."""
+        keras, how = tf.keras.callbacks, {"monitor": "val_loss", "mode": "max"}
+        file = os.path.join(run.folder, "epoch-{epoch}.h5")
+        return [
+            keras.ReduceLROnPlateau(factor=0.5, patience=2, min_delta=0, **how),
+            keras.EarlyStopping(patience=4, **how),
+            keras.ModelCheckpoint(file, save_best_only=True, save_weights_only=True, **how),
+            keras.CSVLogger(os.path.join(run.folder, "epochs.csv")),
+            keras.LambdaCallback(on_epoch_end=lambda epoch, logs: print("epoch", epoch + 1, "of rank", run.rank)),
+        ]
 
     data = training.arrays(run)
     if settings.own_loop:
@@ -39,7 +60,8 @@ with training.start(settings) as run:
             loop.step(loss, tape.gradient(loss, loop.model.trainable_variables))
         model = loop.model
     else:
-        model = training.fit(run, network, data, loss="mse", metrics=["mae"], callbacks=[Logs()])
+        callbacks = [Logs(), *(of_keras() if settings.keras else [])]
+        model = training.fit(run, network, data, loss="mse", metrics=["mae"], callbacks=callbacks)
     training.evaluate(run, model, data)
     with open(os.path.join(run.folder, f"logs-{run.rank}.json"), "w") as file:
         json.dump(found, file)

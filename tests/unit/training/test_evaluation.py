@@ -39,6 +39,19 @@ def test_every_sample_of_every_batch_counts_once(size: int) -> None:
     assert found["test_loss"] == pytest.approx(np.mean(-np.log(outputs[np.arange(20), labels])), rel=1e-5)
 
 
+@pytest.mark.parametrize("size", [1, 7, 20])
+def test_top_k_and_confusion_are_counted_over_all_batches(size: int) -> None:
+    outputs = RANDOM.dirichlet([1] * 5, 20).astype("float32")
+    labels = RANDOM.randint(0, 4, 20)  # no sample has the last class
+    found = evaluation.evaluate(as_it_is, in_batches(outputs, labels, size), ALONE, top_k=3, confusion=True)
+    ranks = (outputs > outputs[np.arange(20), labels][:, None]).sum(1)
+    assert found["test_top_3_accuracy"] == pytest.approx(np.mean(ranks < 3))
+    expected = np.zeros((5, 5), int)
+    for label, output in zip(labels, outputs, strict=True):
+        expected[label, output.argmax()] += 1
+    assert np.array_equal(found["test_confusion"], expected) and found["test_samples"] == 20
+
+
 def test_logits_are_no_probabilities() -> None:
     logits, labels = RANDOM.normal(size=(9, 3)).astype("float32"), RANDOM.randint(0, 3, 9)
     losses = np.log(np.exp(logits).sum(1)) - logits[np.arange(9), labels]
@@ -53,6 +66,10 @@ def test_one_output_is_the_second_of_two_classes(logits: bool) -> None:
     outputs = np.array([[0.9], [0.2], [0.6], [0.4]], "float32") - (0.5 if logits else 0)
     found = evaluation.evaluate(as_it_is, in_batches(outputs, np.array([1, 0, 0, 0]), 3), ALONE, logits)
     assert found["test_accuracy"] == 0.75
+    matrix = evaluation.evaluate(
+        as_it_is, in_batches(outputs, np.array([1, 0, 0, 0]), 3), ALONE, logits, confusion=True
+    )
+    assert matrix["test_confusion"].tolist() == [[2, 1], [0, 1]]
 
 
 @pytest.mark.parametrize("shape", [(10,), (10, 1), (10, 2), (10, 2, 3)])

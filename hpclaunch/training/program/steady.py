@@ -1,0 +1,137 @@
+"""The callbacks of every step and epoch of a training, in their order; at its end, the return to the best epoch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import tensorflow as tf
+
+from hpclaunch.training import callbacks
+from hpclaunch.training.checkpoints import resuming, saving
+from hpclaunch.training.monitoring import given_callbacks, scalars, trace
+from hpclaunch.training.monitoring.agreement import SameLogs, StopTogether
+from hpclaunch.training.monitoring.best import Best, WatchBest
+from hpclaunch.training.monitoring.kept import Kept
+from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Validation
+from hpclaunch.training.optimization import noise_scale, techniques
+from hpclaunch.training.program import trained_model
+from hpclaunch.training.program.preparation import Prepared
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.program.sharded_data import Data
+from hpclaunch.training.rank.failure import AgreedError
+
+
+@dataclass(frozen=True)
+class Steady:
+    """callbacks: those of this rank, in their order. kept: what they know beyond the weights."""
+
+    callbacks: list[Any]
+    kept: Kept
+
+
+def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in_fit: bool = True) -> Steady:
+    """The callbacks of a training. own: those of the program. in_fit: whether Keras's fit makes the steps.
+
+    Metrics are averaged over the ranks, so that all ranks decide alike. All ranks save together, because each has state
+    of its own. Raises AgreedError if one of `own` cannot work.
+    """
+    given_callbacks.check(own, run.world)
+    _check_results(run, data, prepared.model)
+    asked, world, feed, place = prepared.asked, run.world, data.feed, prepared.place
+    before = place.epochs_facts
+    rates = callbacks.LearningRate(prepared.schedule, feed.steps, prepared.gain, before.get("rate_factor", 1.0))
+    validation = _validation(run, data, prepared)
+    best = []
+    if techniques.watches_best(asked):
+        best = [WatchBest(world, run.log, asked, validation[0] if validation else None, before.get("best"))]
+    kept = Kept(world, rates, best[0] if best else None, own, place)
+    found = [
+        callbacks.AverageMetrics(world),
+        callbacks.AverageStatistics(world),
+        callbacks.StopOnNaN(world),
+        rates,
+        *validation,
+        SameLogs(world),
+        callbacks.Report(world, run.log, feed.samples, feed.steps, asked.epochs, *validation),
+        *(noise_scale.callbacks(run.settings, world, run.log) if in_fit else ()),
+        *given_callbacks.own_of(own, world),
+        *best,
+        *_records(run),
+        StopTogether(world),
+        kept,
+        saving.Saving(world, prepared.state, resuming.folder_of(world), asked, feed.steps, place, kept.facts),
+    ]
+    return Steady(found, kept)
+
+
+def finish(run: Run, data: Data, prepared: Prepared, kept: Kept, seconds: float) -> None:
+    """Return to the best epoch, if the settings say so, write the model, and note what the training has come to.
+
+    A collective. seconds: those of the training.
+    """
+    made: dict[str, Any] = {"epochs": kept.epochs, "seconds": round(seconds, 3)}
+    best = kept.best.best if kept.best else None
+    if best is not None:
+        made.update(best_metric=best.metric, best_value=best.value, best_epoch=best.epoch)
+        _return_to_best(run, prepared, kept, best)
+    run.made = {**made, **trained_model.write(run, prepared.model, data)}
+
+
+def _return_to_best(run: Run, prepared: Prepared, kept: Kept, best: Best) -> None:
+    if run.settings.restore_best and best.epoch != kept.epochs:
+        resuming.restore_step(run.world, prepared.state, best.step)
+    if run.is_root:
+        words = "the weights of epoch {} are taken: {} {:.6g} is the best"
+        if not run.settings.restore_best:
+            words = "epoch {} was the best: {} {:.6g}"
+        print(words.format(best.epoch, best.metric, best.value), flush=True)
+
+
+def _records(run: Run) -> list[Any]:
+    """The callbacks that write files for TensorBoard, on the ranks that do."""
+    asked = run.settings
+    found: list[Any] = []
+    if asked.tensorboard and run.is_root:
+        found.append(scalars.Scalars(os.path.join(run.folder, scalars.FOLDER)))
+    if asked.profile_first and asked.profile_rank in (run.rank, trace.ALL):
+        folder = os.path.join(run.folder, trace.FOLDER)
+        found.append(trace.Trace(folder, run.rank, asked.profile_first, asked.profile_steps, run.log))
+    return found
+
+
+def _check_results(run: Run, data: Data, model: Any) -> None:
+    """Raise AgreedError for results that these data and this model cannot have: before the training, not after it."""
+    asked = run.settings
+    outputs = (getattr(model, "output_shape", None) or [0])[-1] if getattr(model, "inputs", None) else 0
+    classes = 2 if outputs == 1 else outputs
+    named = "--top-k" if asked.top_k else "--confusion-matrix=true"
+    problem = ""
+    if (asked.top_k or asked.confusion_matrix) and not data.source.has_classes:
+        problem = "{} needs targets that are classes; these are numbers".format(named)
+    elif asked.top_k and classes and asked.top_k >= classes:
+        problem = "--top-k={} of {} classes is always right: use fewer".format(asked.top_k, classes)
+    elif asked.profile_first and asked.profile_rank >= run.size:
+        problem = "--profile-rank={}: the ranks of this run are 0 to {}".format(asked.profile_rank, run.size - 1)
+    if problem:
+        raise AgreedError(problem, speaks=run.is_root)
+
+
+def _validation(run: Run, data: Data, prepared: Prepared) -> list[Any]:
+    """The callback that validates the model; none if the data have no samples for it, or the settings say so."""
+    if not data.validation:
+        return []
+    measure: Any
+    if not prepared.model.loss or run.world.distribute is not None:
+        measure = AsAtTheEnd(run.world, lambda: data.held_out(data.validation), data.source.has_classes)
+    else:
+        measure = Compiled(run.world, lambda: _batches_for_loss(data, data.held_out(data.validation)))
+    return [Validation(measure, run.settings.validation_every, run.settings.epochs)]
+
+
+def _batches_for_loss(data: Data, batches: Any) -> Any:
+    """Batches with labels as the loss expects them: mixup and cutmix make it expect [b, classes]."""
+    if not data.augment.mixes:
+        return batches
+    return ((inputs, tf.one_hot(labels, data.augment.classes)) for inputs, labels in batches)
