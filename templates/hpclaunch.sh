@@ -35,12 +35,22 @@ check() { # stop if the command before this line failed
   [ "$code" -eq 0 ] || stop "$1: failed with exit code $code"
 }
 
-need() { # stop if a program is missing
-  local program
+need() { # need [--packages NAME,...] PROGRAM...: stop if a program is missing, or the first, a Python, lacks a package
+  local program packages=
+  [ "$1" != --packages ] || { packages=$2 && shift 2; }
   for program in "$@"; do
     command -v "$program" > /dev/null || stop "there is no program $program on $HOSTNAME: \
 load its module, or set 'environment:' in the job file or the site file"
   done
+  [ -z "$packages" ] || need_packages "$1" "$packages"
+}
+
+need_packages() { # need_packages PYTHON NAME,...: stop if it lacks one; they are looked up once, and not imported
+  local lacks
+  lacks=$("$1" -c 'import importlib.util as found, sys
+print("lacks", " and ".join(name for name in sys.argv[1].split(",") if not found.find_spec(name)))' "$2" 2> /dev/null)
+  [[ $lacks != "lacks "?* ]] || stop "$(command -v "$1") on $HOSTNAME has no ${lacks#lacks }, which this run needs: \
+name another environment with --venv, --conda or --python, or 'environment:' in the settings, the job file or the site file"
 }
 
 set_legacy_keras() { # set_legacy_keras PYTHON: let tf.keras be Keras 2, if that Python has Keras 3 and beside it tf-keras

@@ -18,11 +18,10 @@ from hpclaunch.actions.system import System
 from hpclaunch.config.catalog import bundled
 from hpclaunch.core.records import record
 from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.framework import PACKAGES
 
 _FRAMEWORKS = ("tensorflow", "torch", "jax", "horovod", "mpi4py")
 """Packages by which an environment shows that it is meant for training."""
-_NEEDED = {"tensorflow": ("tensorflow", "horovod"), "pytorch": ("torch",), "jax": ("jax",)}
-"""Framework of a bundled job -> the packages that it needs."""
 _VARIABLES = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 
@@ -69,7 +68,7 @@ def _why_not(active: ActivePython, case: Case) -> str:
         return f"the job {job.name} names its own Python"
     if case.settings.environment_at(case.site.name).has_python:
         return "the settings name another Python"
-    lacking = [name for name in _NEEDED.get(job.framework or "", ()) if name not in active.packages]
+    lacking = [name for name in PACKAGES.get(job.framework or "", ()) if name not in active.packages]
     if lacking and Path(job.folder).parent == bundled("jobs"):
         return f"it has no {' and no '.join(lacking)}, which {job.name} needs"
     if not active.packages and active.runs_hpclaunch:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hpclaunch.actions.node_copies import not_copied, nothing_to_copy, too_large
 from hpclaunch.actions.programs import missing_program, missing_python, unseen_program
+from hpclaunch.actions.python_packages import missing_packages
 from hpclaunch.actions.submit import Prepared
 from hpclaunch.actions.this_machine import misplaced
 from hpclaunch.config.job import layout_in
@@ -78,7 +79,7 @@ def missing(prepared: Prepared) -> list[Fault]:
     found += [*too_large(prepared), *nothing_to_copy(spec)] if spec.broadcast and spec.broadcast.required else []
     environment = case.context.environment
     if case.context.allocation:  # nothing is submitted
-        return [*found, *_data(spec), *_secrets(spec, environment)]
+        return [*found, *_data(spec), *_secrets(spec, environment), *missing_packages(spec)]
     return [*found, *missing_here(spec, environment)]
 
 
@@ -89,7 +90,7 @@ def missing_code(spec: JobSpec) -> list[Fault]:
 
 def missing_here(spec: JobSpec, environment: Mapping[str, str]) -> list[Fault]:
     """Return what the run lacks: data, secrets, programs. ``environment``: that of the submitting shell."""
-    return [*_data(spec), *_secrets(spec, environment), *_programs(spec, environment)]
+    return [*_data(spec), *_secrets(spec, environment), *_programs(spec, environment), *missing_packages(spec)]
 
 
 def remarks(prepared: Prepared) -> list[str]:

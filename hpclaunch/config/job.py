@@ -279,6 +279,9 @@ def _name_for(text: str, otherwise: str) -> str:
 
 _LARGEST_SCRIPT = 4 * 2**20
 _IMPORT = r"(?m)^(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+))"
+TRAINING_LIBRARY = "hpclaunch.training"
+"""The name for the import of the ranks' library as a program of TensorFlow does it."""
+_IMPORT_OF_LIBRARY = r"(?m)^from[ \t]+hpclaunch[ \t]+import[ \t]+training\b"
 
 
 def _imports(path: Path) -> tuple[str, ...]:
@@ -290,7 +293,8 @@ def _imports(path: Path) -> tuple[str, ...]:
     except (OSError, ValueError):
         return ()
     words = [word for several, one in re.findall(_IMPORT, text) for word in (several or one).split(",")]
-    return tuple(dict.fromkeys(word.split()[0].split(".")[0] for word in words if word.split()))
+    names = [word.split()[0].split(".")[0] for word in words if word.split()]
+    return tuple(dict.fromkeys([*names, *([TRAINING_LIBRARY] if re.search(_IMPORT_OF_LIBRARY, text) else [])]))
 
 
 def _uses_library(imports: tuple[str, ...]) -> bool:

@@ -21,8 +21,6 @@ FRAMEWORKS = TENSORFLOW, PYTORCH, JAX, MPI, NO_FRAMEWORK = "tensorflow", "pytorc
 """What a program trains or communicates with; ``mpi``: with MPI itself, as mpi4py does."""
 LIBRARY = "hpclaunch.sh"
 """The file of shell functions that every script needs beside it in its run directory."""
-
-
 WITH_QUEUE = {"with_queue": True}
 """Marks a field of a request that has no meaning at a site without a queue."""
 
@@ -324,11 +322,11 @@ class JobSpec:
     of their files, because the job's environment may differ. ``run_dir``: with a ``sweep``, the folder that contains
     the run directories 0000, 0001, … ``strategy``: what averages gradients, if the job offers a choice.
     ``before_launch``: calls of the script's library, one per line. ``parameters``: all parameters that are not swept,
-    with their values; ``command`` has only those that differ from the program's defaults, or were typed.
-    ``recipe``: None for a job without ``training`` and without recipes of its own.
-    ``calibration_key``: the key under which a later plan finds this run's measurements; empty if no plan would use it.
-    ``after``: the runs for which the job waits. ``broadcast``: None if nothing is copied to the nodes.
-    ``further``: the further node types of a heterogeneous job.
+    with their values; ``command`` has only those that differ from the program's defaults, or were typed. ``recipe``:
+    None for a job without ``training`` and without recipes of its own. ``calibration_key``: the key under which a later
+    plan finds this run's measurements; empty if no plan would use it. ``after``: the runs for which the job waits.
+    ``broadcast``: None if nothing is copied to the nodes. ``further``: the further node types of a heterogeneous job.
+    ``packages``: those that the Python in ``python_folder`` (empty: not known) must have.
     """
 
     name: str
@@ -379,6 +377,8 @@ class JobSpec:
     declined: tuple[Declined, ...] = field(default=(), metadata=OWN)
     warnings: tuple[str, ...] = field(default=(), metadata=OWN)
     further: tuple[Component, ...] = ()
+    packages: tuple[str, ...] = field(default=(), metadata=OWN)
+    python_folder: str = field(default="", metadata=OWN)
 
     @property
     def components(self) -> tuple[JobSpec, ...]:

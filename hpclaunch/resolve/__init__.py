@@ -86,6 +86,8 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         environment=lines.environment,
         unset=parts.software.unset,
         interpreter=lines.interpreter,
+        packages=lines.packages,
+        python_folder=parts.software.folder if lines.packages else "",
         rank_number=lines.rank_number,
         rank_identity=lines.rank_identity,
         rank_setup=lines.rank_setup,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hpclaunch.config.job import TRAINING_LIBRARY
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.spec import FRAMEWORKS, JAX, MPI, NO_FRAMEWORK, PYTORCH, TENSORFLOW, Layout
 from hpclaunch.launchers import LAUNCHERS
@@ -11,6 +12,7 @@ from hpclaunch.resolve.decisions import Decisions
 _IMPORTED = {
     "tensorflow": TENSORFLOW,
     "horovod": TENSORFLOW,
+    TRAINING_LIBRARY: TENSORFLOW,
     "torch": PYTORCH,
     "lightning": PYTORCH,
     "pytorch_lightning": PYTORCH,
@@ -19,6 +21,10 @@ _IMPORTED = {
     "mpi4py": MPI,
 }
 """Python modules -> the framework of a script that imports them."""
+
+PACKAGES = {TENSORFLOW: ("tensorflow", "horovod"), PYTORCH: ("torch",), JAX: ("jax",), MPI: ("mpi4py",)}
+"""Framework -> the packages that a program of it needs."""
+_PACKAGES_OF_MODULE = {TRAINING_LIBRARY: PACKAGES[TENSORFLOW]}
 
 
 def stated_framework(case: Case) -> tuple[str, str | None]:
@@ -53,6 +59,22 @@ def framework_of(case: Case, layout: Layout, launcher: str, decisions: Decisions
     if layout.world_size > 1 and framework in row.refuses:
         _refuse(case, launcher, framework, decisions)
     return framework
+
+
+def packages_of(case: Case) -> tuple[str, ...]:
+    """Return the packages that the ranks' Python must have: those of a Python program whose needs are known.
+
+    A script needs the frameworks that it imports; a job that declares ``framework`` needs that one. Horovod is needed
+    by jobs whose ranks hpclaunch trains (``training``); another program may use TensorFlow alone.
+    """
+    job = case.job
+    if job.script is None:
+        return ()
+    if job.source_only:
+        imported = [name for name in job.imports if name in _IMPORTED]
+        return tuple(dict.fromkeys(package for name in imported for package in _PACKAGES_OF_MODULE.get(name, (name,))))
+    packages = PACKAGES.get(job.framework or "", ())
+    return packages if job.training else packages[:1]
 
 
 def _refuse(case: Case, launcher: str, framework: str, decisions: Decisions) -> None:

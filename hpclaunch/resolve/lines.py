@@ -11,6 +11,7 @@ from hpclaunch.resolve.command import command_of, parameters_of
 from hpclaunch.resolve.containers import container_of, container_request
 from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.directives import directives_of
+from hpclaunch.resolve.framework import packages_of
 from hpclaunch.resolve.keras import keras_lines_of, keras_variable_of
 from hpclaunch.resolve.parts import Parts
 from hpclaunch.resolve.ranks import (
@@ -31,6 +32,7 @@ class Lines:
     directives: Pairs
     environment: Pairs
     interpreter: str
+    packages: tuple[str, ...]
     rank_number: str
     rank_identity: tuple[str, ...]
     rank_setup: tuple[str, ...]
@@ -55,6 +57,7 @@ def lines_of(case: Case, parts: Parts, decisions: Decisions) -> Lines:
         directives=directives if scheduler.has_queue else (),
         environment=tuple(environment.items()),
         interpreter=program[0] if not contained else container.prefix[0] if container.prefix else "",
+        packages=() if contained else packages_of(case),
         rank_number=rank_number_of(case, launcher, sizing.layout, decisions),
         rank_identity=rank_identity_of(sizing.layout, launcher),
         rank_setup=(*rank_setup_of(case, sizing, launcher, software.variables), *python_path_of(case)),

@@ -69,15 +69,3 @@ class Epoch:
                 "epoch {} {:.1f} s  loss {:.4f}  {:.0f} images/s".format(self._epoch + 1, seconds, loss, rate),
                 flush=True,
             )
-
-
-def report_test(world: World, log: MetricsLog, epochs: int, right: Sequence[Any]) -> None:
-    """Log and print the accuracy on the test images of all ranks. A collective.
-
-    right: whether each of this rank's images is classified right, an array of booleans for every batch.
-    """
-    counts = world.gather((sum(int(batch.sum()) for batch in right), sum(len(batch) for batch in right)))
-    hits, seen = (sum(numbers) for numbers in zip(*counts))
-    log.write("end", epochs=epochs, test_accuracy=hits / seen, test_samples=seen)
-    if world.is_root:
-        print("test accuracy {:.4f} on {} images".format(hits / seen, seen), flush=True)

@@ -7,12 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hpclaunch.training import options, progress
-from hpclaunch.training.input import own_shard
-from hpclaunch.training.input.source import ImageSet
-from hpclaunch.training.rank import failure, jax_ranks, stopping
+from hpclaunch.training import on_jax as training
 
-CIFAR10 = ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="jax")
+CIFAR10 = training.ImageSet("cifar10", shape=(32, 32, 3), classes=10, job="jax")
 KERNELS = ((3, 3, 3, 32), (3, 3, 32, 64), (3, 3, 64, 128), (2048, 10))
 over = jax.tree_util.tree_map
 
@@ -20,8 +17,7 @@ over = jax.tree_util.tree_map
 def begin(seed):
     """The weights, their gradients' running mean and mean square, and the step: the same on every rank."""
     random = np.random.RandomState(seed)
-    scales = [np.sqrt(2 / np.prod(shape[:-1])) for shape in KERNELS]
-    kernels = [random.normal(0, scale, shape).astype(np.float32) for scale, shape in zip(scales, KERNELS)]
+    kernels = [random.normal(0, np.sqrt(2 / np.prod(shape[:-1])), shape).astype(np.float32) for shape in KERNELS]
     weights = [(kernel, np.zeros(kernel.shape[-1], np.float32)) for kernel in kernels]
     return weights, over(np.zeros_like, weights), over(np.zeros_like, weights), np.zeros((), np.float32)
 
@@ -31,8 +27,7 @@ def scores(weights, images):
     x, (kernel, bias) = images / jnp.float32(255), weights[-1]
     for one, shift in weights[:-1]:
         x = jax.lax.conv_general_dilated(x, one, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-        x = jax.nn.relu(x + shift)
-        x = x.reshape(len(x), x.shape[1] // 2, 2, x.shape[2] // 2, 2, -1).max((2, 4))
+        x = jax.nn.relu(x + shift).reshape(len(x), x.shape[1] // 2, 2, x.shape[2] // 2, 2, -1).max((2, 4))
     return x.reshape(len(x), -1) @ kernel + bias
 
 
@@ -51,29 +46,15 @@ def adam(state, images, labels, rate):
     return (weights, first, second, step + 1), loss
 
 
-def train(asked, world):
-    """Run the whole training on one rank of `world`."""
-    data, schedule = own_shard.OwnShard(world, asked, CIFAR10), progress.plain_schedule(world, asked)
-    state, done = jax_ranks.restore(world, begin(asked.seed), data.steps)
-    state, update = jax_ranks.on_all(world, state), jax.jit(adam, donate_argnums=0)
-    for number in stopping.epochs(world, done // data.steps, asked.epochs):
-        epoch, losses = progress.Epoch(number, data.steps, data.samples, done % data.steps), []
-        for step, batch in data.batches(number, done % data.steps):
-            rate = np.float32(schedule.at(number + step / data.steps))
-            state, loss = update(state, *jax_ranks.joined(world, batch), rate)
-            losses, done = [*losses, float(loss)], done + 1
-            epoch.step_ended()
-            if step + 1 < data.steps and stopping.agreed(world, done):
-                jax_ranks.save(world, state, done, data.steps)
-                raise stopping.saved(world, done)
-        jax_ranks.save(world, state, done, data.steps)
-        epoch.report(world, data.log, losses)
-    weights = jax_ranks.own_copy(state[0])
-    right = [np.asarray(scores(weights, images)).argmax(1) == labels for images, labels in data.test_batches()]
-    progress.report_test(world, data.log, asked.epochs, right)
+def train(run):
+    """Run the whole training on one rank; all ranks hold the same weights."""
+    data = training.image_set(run, CIFAR10)
+    loop, update = training.loop(run, begin(run.settings.seed), data), jax.jit(adam, donate_argnums=0)
+    for images, labels in loop:
+        loop.step(*update(loop.state, images, labels, loop.learning_rate))
+    training.evaluate(run, jax.tree_util.Partial(scores, loop.own_state()[0]), data)
 
 
 if __name__ == "__main__":
-    typed, _ = options.parse(options.job_parser("A CNN on CIFAR-10, sharded over ranks of JAX.", __file__))
-    with failure.reported():
-        train(typed, jax_ranks.start("jax"))
+    with training.start(training.settings("A CNN on CIFAR-10, sharded over ranks of JAX.", __file__)) as this_run:
+        train(this_run)

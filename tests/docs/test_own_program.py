@@ -1,4 +1,4 @@
-"""The programs that docs/training.md shows are those that tests/horovod/test_strangers.py runs."""
+"""The programs that docs/training.md shows are run, by tests/horovod/test_strangers.py or tests/frameworks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-STRANGERS = ROOT / "tests" / "horovod" / "strangers"
+FOLDERS = (ROOT / "tests" / "horovod" / "strangers", ROOT / "tests" / "frameworks" / "programs")
 
 
 def test_every_program_in_the_docs_is_one_that_is_run() -> None:
     shown = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.DOTALL)
-    run = [textwrap.dedent(path.read_text()) for path in STRANGERS.glob("*.py")]
+    run = [textwrap.dedent(path.read_text()) for folder in FOLDERS for path in folder.glob("*.py")]
     assert len(shown) >= 2
     for program in shown:
         assert any(program in text or textwrap.indent(program, "    ") in text for text in run), program

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -112,6 +113,40 @@ def test_a_job_that_is_asked_to_stop_saves_and_continues_like_one_that_was_not(
     assert [losses[epoch] for epoch in later] == pytest.approx([expected[epoch] for epoch in later], rel=1e-3)
 
 
+@pytest.mark.parametrize(("job", "size"), [("ddp", 2), ("jax", 1)])
+def test_a_program_of_ones_own_trains_on_its_own_arrays(job: str, size: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    features = random.normal(size=(200, 3)).astype(np.float32)
+    price = features @ np.array([1.0, -2.0, 0.5], np.float32) + 3
+    np.savez(tmp_path / "houses.npz", features=features, price=price)
+    program = PROGRAMS / ("houses_torch.py" if job == "ddp" else "houses_jax.py")
+    run = start_program(job, program, tmp_path, f"--data-dir={tmp_path / 'houses.npz'}", size=size)
+    codes, text = run.ended()
+    assert codes == [0] * size, text
+    (begun,), (end,) = run.events("start"), run.events("end")
+    assert (begun["job"], begun["world_size"]) == (program.stem, size)
+    assert end["test_samples"] == 20 and end["test_mae"] < 0.1 and end["test_mse"] < 0.02, end
+
+
+PHASES = [
+    ("data", "stop", "the opening of the data"),
+    ("step", "wait", "the first step"),
+    ("evaluation", "stop", "the evaluation"),
+    ("exit", "wait", "the end of the program"),
+]
+
+
+@pytest.mark.parametrize(("place", "how", "phase"), PHASES)
+def test_a_rank_of_pytorch_that_hangs_ends_the_run(place: str, how: str, phase: str, tmp_path: Path) -> None:
+    run = start_program("ddp", PROGRAMS / "hanging.py", tmp_path, place, how, size=2)
+    other, hanging = run.processes
+    text = other.communicate(timeout=300)[0]
+    assert (tmp_path / "hangs").exists(), text
+    hanging.kill()
+    hanging.communicate()
+    assert (other.returncode, f"in {phase}: a rank hangs" in text) == (1, True), text
+
+
 @pytest.mark.parametrize("group", ["own", "default"])
 def test_a_rank_of_pytorch_ends_well_while_gloo_still_holds_tensors(group: str, tmp_path: Path) -> None:
     codes, text = start_program("ddp", PROGRAMS / "late_worker.py", tmp_path, group, size=2).ended()
@@ -136,8 +171,3 @@ def test_the_figures_of_ddp_are_those_of_its_model() -> None:
     )
     names = ("parameters", "fixed_parameters", "largest_layer")
     assert json.loads(done.stdout) == [figures[name] for name in names]
-
-
-def test_each_job_is_at_most_80_lines() -> None:
-    for job in MAKERS:
-        assert len((ROOT / "jobs" / job / "train.py").read_text().splitlines()) <= 80

@@ -239,6 +239,17 @@ def test_row_20_a_missing_interpreter_is_a_clear_stop(bench: Path) -> None:
     assert "hpclaunch: there is no program /no such/python on " in done.stderr
 
 
+def test_a_python_without_a_package_is_a_clear_stop_before_any_rank_starts(bench: Path) -> None:
+    job = a_job(environment=Environment(python=sys.executable))
+    spec = planned(a_desk(), job, context=a_context(run_dir=str(bench / "run"), cwd=str(bench)))
+    script = ready_script(replace(spec, packages=("json", "no_such_package", "nor_this")))
+    done = subprocess.run(["bash", script], capture_output=True, text=True, check=False)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 78
+    assert line.startswith(f"hpclaunch: {sys.executable} on ")
+    assert " has no no_such_package and nor_this, which this run needs: name another environment with --venv" in line
+
+
 @pytest.mark.parametrize("code", [0, 1, 7, 255])
 def test_row_18_the_exit_code_of_the_rank_is_the_scripts(bench: Path, code: int) -> None:
     job = a_job(command=("bash", "-c", f"exit {code}"))

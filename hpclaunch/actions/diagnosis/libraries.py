@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hpclaunch.actions.diagnosis.evidence import Check, Facts, ProbeEvidence, Verdict
+from hpclaunch.actions.python_packages import NEXT
 
 _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 9), (2, 20)
 """TensorFlow versions that Horovod 0.28.1 was tried with (see training/rank/keras_version.py)."""
@@ -26,6 +28,9 @@ def pytorch_check(evidence: ProbeEvidence) -> Check:
     hint = "name one under 'environment:' in the settings or the job, or under frameworks.pytorch in the site file"
     versions = sorted({build["version"] for build in builds})
     if not builds:
+        lacking = lacking_check(evidence, name, "pytorch", "torch")
+        if lacking:
+            return lacking
         problem = evidence.problem_in("pytorch") or "no rank has loaded it"
         return Check(name=name, verdict="FAIL", what=f"{evidence.ranks[0]['python']}: {problem}", next=hint)
     if len(versions) > 1:
@@ -34,6 +39,16 @@ def pytorch_check(evidence: ProbeEvidence) -> Check:
     has_real_gpus = layout["gpus_per_node"] and not layout["stand_in_gpus"]
     verdict: Verdict = "FAIL" if has_real_gpus and target == "for CPUs" else "PASS"
     return Check(name=name, verdict=verdict, what=f"{versions[0]}, built {target}", next=hint)
+
+
+def lacking_check(evidence: ProbeEvidence, name: str, step: str, package: str) -> Check | None:
+    """Return the failed check of a Python that has no such package, in the words of the script; None if it has one."""
+    problem = evidence.problem_in(step)
+    if f"No module named {package!r}" not in problem:
+        return None
+    rank = evidence.ranks[0]
+    what = f"{rank['python']} on {rank['host']} has no {package}"
+    return Check(name=name, verdict="FAIL", what=what, next=NEXT)
 
 
 def _build_target(build: Facts) -> str:
@@ -46,6 +61,9 @@ def tensorflow_check(evidence: ProbeEvidence) -> Check:
     versions = sorted({build["version"] for build in builds})
     hint = "name one with TensorFlow 2.9 to 2.20 under 'environment:' in the settings, the job or the site file"
     if not builds:
+        lacking = lacking_check(evidence, name, "tensorflow", "tensorflow")
+        if lacking:
+            return replace(lacking, next=f"{lacking.next}; {_OF_PYTORCH}")
         problem = evidence.problem_in("tensorflow") or "no rank has loaded it"
         what = f"{evidence.ranks[0]['python']}: {problem}"
         return Check(name=name, verdict="FAIL", what=what, next=f"{hint}; {_OF_PYTORCH}")
@@ -62,6 +80,9 @@ def horovod_check(evidence: ProbeEvidence) -> Check:
     """Return the check of Horovod's build: MPI where the launcher needs it, and NCCL where GPUs compute."""
     name, builds = "Horovod", evidence.values_of("horovod")
     if not builds:
+        lacking = lacking_check(evidence, name, "horovod", "horovod")
+        if lacking:
+            return replace(lacking, next=f"{lacking.next}; {_OF_PYTORCH}")
         problem = evidence.problem_in("horovod") or "no rank has loaded it"
         hint = "correct TensorFlow first (above)"
         if evidence.values_of("tensorflow"):

@@ -204,7 +204,8 @@ class TorchWorld:
 
         from hpclaunch.training.rank import torch_ranks
 
-        world, self.device = torch_ranks.start("doctor", 0)
+        world = torch_ranks.start("doctor", 0)
+        self.device = world.torch_device
         total = torch.ones(1, device=self.device)
         if world.size > 1:
             dist.all_reduce(total)

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from hpclaunch.training.input.shards import Shard
-from hpclaunch.training.input.source import ImageSet, Order, Source, data_error
+from hpclaunch.training.input.source import VALIDATION, ImageSet, Order, Source, data_error
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 SPLITS = ("train", "test")
-VALIDATION = "validation"  # a third folder, which need not be there
 BATCH = 256  # images per batch while a shard is read into memory
 
 

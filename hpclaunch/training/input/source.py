@@ -11,6 +11,8 @@ import numpy as np
 from hpclaunch.training.input.shards import Shard, training_shard
 from hpclaunch.training.rank.failure import TrainingError
 
+VALIDATION = "validation"  # the name of the split on which a training is validated
+
 # (length, name of the stream) -> a permutation of 0 .. length - 1, as tensors
 Order = Callable[[Any, Any], Any]
 

@@ -8,11 +8,9 @@ from typing import Any, Iterable, Mapping
 import numpy as np
 
 from hpclaunch.training.input import pipeline, shards, streaming
-from hpclaunch.training.input.source import Source
+from hpclaunch.training.input.source import VALIDATION, Source
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.rank.failure import AgreedError
-
-VALIDATION = "validation"
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from hpclaunch.training.input import tfrecords
 from hpclaunch.training.input.shards import Shard, runs
-from hpclaunch.training.input.source import DataError, ImageSet, Order, Source
-from hpclaunch.training.program.held_out import VALIDATION
+from hpclaunch.training.input.source import VALIDATION, DataError, ImageSet, Order, Source
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data, data, refuse_settings
 from hpclaunch.training.rank.failure import AgreedError

@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 from hpclaunch.training import mlflow_log
 from hpclaunch.training.metrics import MetricsLog, metrics_log
@@ -66,10 +66,22 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
     inside the block: GPU and threads of this rank are set by then. An error in the block ends all ranks, with one
     message: that of TrainingError alone (wrong settings, data, world size), a traceback for every other one.
     """
-    name = name or program_name(sys.argv[0])
-    with failure.reported():
+
+    def begin(name: str) -> World:
         world = starting.start(name, settings.seed, settings.strategy, settings.stall_minutes)
         techniques.check(settings, world)
+        return world
+
+    with running(settings, name, begin) as run:
+        yield run
+
+
+@contextlib.contextmanager
+def running(settings: Settings, name: str, begin: Callable[[str], World]) -> Iterator[Run]:
+    """The block of a run, whatever its framework. begin: starts this rank, for a program of this name."""
+    name = name or program_name(sys.argv[0])
+    with failure.reported():
+        world = begin(name)
         also = mlflow_log.opened(world, name, settings.resume) if getattr(settings, "mlflow", False) else None
         run = Run(name, settings, world, metrics_log(world.run_dir, world.is_root, settings.synthetic, also))
         yield run
@@ -83,7 +95,7 @@ def _watch_the_end(world: World) -> None:
     Until then they tell each other whether they progress, as the program may work on after the block.
     """
     watch.reached("the end of the program")
-    if world.size == 1:  # nobody waits for it: it may stay idle, as in a notebook
+    if world.size == 1 or not world.has_rounds:  # nobody waits for it: it may stay idle, as in a notebook
         watch.this_rank.seconds = 0.0
     rounds = world.rounds()
     if rounds is not None:

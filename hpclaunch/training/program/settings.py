@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from hpclaunch.training import options
 from hpclaunch.training.optimization import techniques
 
 GROUPS = ["images", "batch_norm"]
-"""The groups of parameters.json that a script of one's own has: all of them."""
+"""The groups of parameters.json that a script of one's own has: all of TensorFlow's."""
+PLAIN_GROUP = "other_frameworks"
+"""The group for a script that trains with PyTorch or JAX; its settings are among those of GROUPS."""
 
 
 class Settings(argparse.Namespace):
@@ -106,9 +108,27 @@ def settings(description: str = "", script: str = "", words: Sequence[str] | Non
     message.
     """
     given = options.of_job(script) if script else {options.FROM: GROUPS}
+    return _read(description, given, words, defaults, techniques.parse)
+
+
+def plain_settings(
+    description: str = "", script: str = "", words: Sequence[str] | None = None, **defaults: Any
+) -> Settings:
+    """The settings of a program that trains with PyTorch or JAX: as `settings`, but fewer (PLAIN_GROUP)."""
+    given = options.of_job(script) if script else {options.FROM: PLAIN_GROUP}
+    return _read(description, given, words, defaults, lambda parser, words: options.parse(parser, words)[0])
+
+
+def _read(
+    description: str,
+    given: Mapping[str, Any],
+    words: Sequence[str] | None,
+    defaults: Mapping[str, Any],
+    parse: Callable[[argparse.ArgumentParser, Sequence[str] | None], argparse.Namespace],
+) -> Settings:
     _check(options.rows_of(given), defaults)
     parser = options.parser(description, {**given, **defaults})
-    found = Settings(**vars(techniques.parse(parser, words)))
+    found = Settings(**vars(parse(parser, words)))
     found._chosen = frozenset({*given, *defaults, *options.chosen(parser, words)})
     return found
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import traceback
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 EXIT_FILE_VARIABLE = "HPCLAUNCH_EXIT_FILE"
 NAME_SUFFIX = ".rank"  # of the file beside the exit file, with the name of the rank that failed first
@@ -146,18 +146,29 @@ def _exit(code: Any) -> None:
 
 
 def _leave_together(error: RunAgain) -> None:
-    """End this process with all others: Horovod ends first, else Open MPI complains about peers that disconnect."""
+    """End this process with all others: Horovod ends first, else Open MPI complains about peers that disconnect.
+
+    JAX ends first as well: without rank 0 its service is gone, and every other rank would abort.
+    """
     record_exit_code(error.exit_code)
     if error.speaks:
         print(str(error), file=sys.stderr, flush=True)
-    horovod = sys.modules.get("horovod.tensorflow")
-    if horovod is not None:
-        ending = threading.Thread(target=horovod.shutdown, daemon=True)
+    shutdown = _shutdown_of_all()
+    if shutdown is not None:
+        ending = threading.Thread(target=shutdown, daemon=True)
         ending.start()
         ending.join(FINALIZE_S)
     if not error.speaks:
         time.sleep(HEAD_START_S)
     leave(error.exit_code, "")
+
+
+def _shutdown_of_all() -> Callable[[], Any] | None:
+    """What ends the communication of all ranks together, by Horovod or JAX; None if neither was loaded."""
+    horovod, jax = sys.modules.get("horovod.tensorflow"), sys.modules.get("jax")
+    if horovod is not None:
+        return horovod.shutdown
+    return None if jax is None else jax.distributed.shutdown
 
 
 def who() -> str:

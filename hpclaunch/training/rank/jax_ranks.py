@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from hpclaunch.training.checkpoints import one_file
-from hpclaunch.training.rank import own_place, stopping
+from hpclaunch.training.rank import own_place, stopping, watch
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
 
@@ -23,10 +23,12 @@ _ONE_GPU = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES
 class JaxWorld(World):
     """The place of a rank among those of jax.distributed."""
 
-    def gather(self, value: Any) -> list[Any]:
-        """One picklable value of every rank, by rank, on every rank. A collective."""
-        if self.size == 1:
-            return [value]
+    @property
+    def has_rounds(self) -> bool:
+        """False: the collectives of JAX must be made in the same order on every rank, so in one thread."""
+        return False
+
+    def _gather_values(self, value: Any, name: str | None = None) -> list[Any]:
         from jax.experimental.multihost_utils import process_allgather
 
         text = np.frombuffer(pickle.dumps(value), np.uint8)
@@ -38,8 +40,11 @@ class JaxWorld(World):
         return [pickle.loads(row[:length].tobytes()) for row, length in zip(rows, lengths)]
 
 
-def start(job: str) -> JaxWorld:
+def start(job: str, stall_minutes: float = 0.0) -> JaxWorld:
     """Start this rank, with one device of its own, and with several ranks jax.distributed.
+
+    stall_minutes: end the run when it has not progressed for so long (rank.watch), until its `with` block ends; 0:
+    never. At the end of the process JAX itself waits for all ranks, for five minutes at most.
 
     JAX takes the device of the rank's local number, or the only one where the launcher has bound the rank to it.
     Raises TrainingError if a promised GPU is missing, or JAX counts other ranks than the script.
@@ -49,6 +54,7 @@ def start(job: str) -> JaxWorld:
     if place["size"] > 1:
         bound = any(os.environ.get(name, "").isdigit() for name in _ONE_GPU)
         jax.distributed.initialize(local_device_ids=0 if bound else None)
+        stopping.watch()  # again: JAX's service for preemptions has taken SIGTERM
     if (jax.process_index(), jax.process_count()) != (place["rank"], place["size"]):
         raise TrainingError(
             "JAX takes this process for rank {} of {}, but it is rank {} of {}: start it with srun or mpirun".format(
@@ -57,6 +63,7 @@ def start(job: str) -> JaxWorld:
         )
     (device, *_) = jax.local_devices()
     own_place.check_gpus(os.environ, int(device.platform != "cpu"), "JAX")
+    watch.begin(stall_minutes * 60)
     world = JaxWorld(**place, device="{} {}".format(device.platform.upper(), device.id))
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
     return world

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import datetime
 import gc
 import os
 import sys
@@ -14,32 +15,36 @@ import torch
 import torch.distributed as dist
 
 from hpclaunch.training.checkpoints import one_file
-from hpclaunch.training.rank import own_place, placement, stopping
+from hpclaunch.training.rank import own_place, placement, stopping, watch
 from hpclaunch.training.rank.world import World
 
 CHECKPOINT = "state.pt"
 YIELD_S = 0.05
 
+DEFAULT_TIMEOUT_S = 1800.0  # of torch.distributed, for Gloo
+
 _own_groups: list[Any] = []
-"""The group of the library's own collectives, which no model holds, so that `_end` can destroy it at any time."""
+"""The groups of the library's own collectives, which no model holds, so that `_end` can destroy them at any time: one
+for the main thread, and one for the thread of watch.Rounds."""
 
 
 @dataclass(frozen=True)
 class TorchWorld(World):
-    """The place of a rank among those of torch.distributed."""
+    """The place of a rank among those of torch.distributed. torch_device: of its model and its batches."""
 
-    def gather(self, value: Any) -> list[Any]:
-        """One picklable value of every rank, by rank, on every rank. A collective."""
-        if self.size == 1:
-            return [value]
+    torch_device: Any = None
+
+    def _gather_values(self, value: Any, name: str | None = None) -> list[Any]:
         values: list[Any] = [None] * self.size
-        dist.all_gather_object(values, value, group=_own_groups[0])
+        # Ranks agree on the order of the collectives of a group, so each thread needs a group of its own.
+        dist.all_gather_object(values, value, group=_own_groups[1 if name else 0])
         return values
 
 
-def start(job: str, seed: int) -> tuple[TorchWorld, torch.device]:
+def start(job: str, seed: int, stall_minutes: float = 0.0) -> TorchWorld:
     """Start this rank: its threads, its GPU or the CPU, and the process group (NCCL between GPUs, else Gloo).
 
+    stall_minutes: end the run when it has not progressed for so long (rank.watch), from now to its end; 0: never.
     Raises TrainingError if a promised GPU is missing, or ranks would share one.
     """
     stopping.watch()
@@ -51,17 +56,21 @@ def start(job: str, seed: int) -> tuple[TorchWorld, torch.device]:
     device = torch.device("cpu") if choice.index is None else torch.device("cuda", choice.index)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    world = TorchWorld(**place, device=choice.why)
+    world = TorchWorld(**place, device=choice.why, torch_device=device)
     if world.size > 1:
-        _begin("gloo" if choice.index is None else "nccl")
+        _begin("gloo" if choice.index is None else "nccl", stall_minutes * 60)
+    watch.begin(stall_minutes * 60)
     torch.manual_seed(seed)
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
-    return world, device
+    return world
 
 
-def _begin(backend: str) -> None:
-    dist.init_process_group(backend, init_method="env://")
-    _own_groups.append(dist.new_group(backend="gloo"))  # values are gathered through the host's memory
+def _begin(backend: str, stall_s: float) -> None:
+    # A rank that hangs is reported by the watch, not by a collective that is over its time.
+    timeout = datetime.timedelta(seconds=max(DEFAULT_TIMEOUT_S, 2 * stall_s))
+    dist.init_process_group(backend, init_method="env://", timeout=timeout)
+    for _ in range(2 if stall_s else 1):  # values are gathered through the host's memory
+        _own_groups.append(dist.new_group(backend="gloo", timeout=timeout))
     atexit.register(_end)
 
 

@@ -28,6 +28,11 @@ class World:
     distribute: Any = None
 
     @property
+    def has_rounds(self) -> bool:
+        """Whether ranks can tell each other of their progress in a thread, while the main thread works."""
+        return True
+
+    @property
     def is_root(self) -> bool:
         return self.rank == 0
 
@@ -57,7 +62,7 @@ class World:
 
     def rounds(self) -> watch.Rounds | None:
         """Let the other ranks know that this one progresses, until `end`; None if nobody watches. A collective."""
-        if self.size == 1 or not watch.this_rank.seconds:
+        if self.size == 1 or not watch.this_rank.seconds or not self.has_rounds:
             return None
         return watch.Rounds(lambda value: self._gather_values(value, "rounds"))
 

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from hpclaunch.training.rank import failure, torch_ranks
 
 with failure.reported():
-    world, _ = torch_ranks.start("late", 0)
+    world = torch_ranks.start("late", 0)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))  # a global name: it lives to the end
     model(torch.ones(2, 4)).sum().backward()
     world.gather("ready")

@@ -37,7 +37,7 @@ export HPCLAUNCH_SIGNAL=USR2
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns if a variable that it passes on is not set
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need python mpirun
+need --packages tensorflow,horovod python mpirun
 
 rank() { # what every rank runs
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py

@@ -50,7 +50,7 @@ export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" # mpirun warns if a variable that it passes on is not set
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need python mpirun
+need --packages tensorflow,horovod python mpirun
 
 rank() { # what every rank runs
   set_rank 4 "${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK-}}}" "${OMPI_COMM_WORLD_LOCAL_RANK-}"

@@ -24,7 +24,7 @@ export CUDA_VISIBLE_DEVICES=''
 export HPCLAUNCH_WORLD_SIZE=8
 export HPCLAUNCH_EXPECT_GPU=0
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need /opt/hpc/bin/python horovodrun
+need --packages tensorflow,horovod /opt/hpc/bin/python horovodrun
 
 rank() { # what every rank runs
   set_rank 2 "${HOROVOD_RANK-}" "${HOROVOD_LOCAL_RANK-}" "${HOROVOD_CROSS_RANK-}"

@@ -43,7 +43,7 @@ export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need python3 ibrun
+need --packages tensorflow,horovod python3 ibrun
 
 rank() { # what every rank runs
   set_rank 3 "${PMI_RANK:-${MV2_COMM_WORLD_RANK:-${OMPI_COMM_WORLD_RANK:-${PMIX_RANK-}}}}"

@@ -49,7 +49,7 @@ export HPCLAUNCH_WORLD_SIZE=4
 export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need python horovodrun
+need --packages tensorflow,horovod python horovodrun
 
 rank() { # what every rank runs
   set_rank 4 "${HOROVOD_RANK-}" "${HOROVOD_LOCAL_RANK-}" "${HOROVOD_CROSS_RANK-}"

@@ -44,7 +44,7 @@ export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need python srun
+need --packages tensorflow,horovod python srun
 
 rank() { # what every rank runs
   set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"

@@ -49,7 +49,7 @@ export HPCLAUNCH_EXPECT_GPU=0
 export HPCLAUNCH_SIGNAL=USR2
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need python srun
+need --packages tensorflow,horovod python srun
 
 rank() { # what every rank runs
   set_rank_of_component "1x1 4x4" "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"

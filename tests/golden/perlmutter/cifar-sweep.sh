@@ -49,7 +49,7 @@ export HPCLAUNCH_EXPECT_GPU=1
 export HPCLAUNCH_SIGNAL=USR2
 export HPCLAUNCH_DATA_DIR=/scratch/ada/hpclaunch/data
 enter "$HPCLAUNCH_RUN_DIR"
-need python srun
+need --packages tensorflow,horovod python srun
 
 rank() { # what every rank runs
   set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"

@@ -36,7 +36,7 @@ export HPCLAUNCH_WORLD_SIZE=1
 export HPCLAUNCH_EXPECT_GPU=0
 export HPCLAUNCH_SIGNAL=USR2
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need python srun
+need --packages tensorflow,horovod python srun
 
 rank() { # what every rank runs
   python /home/ada/project/runs/train-20260102-030405-abcd/code/train.py

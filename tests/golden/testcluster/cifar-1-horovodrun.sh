@@ -41,7 +41,7 @@ export HPCLAUNCH_WORLD_SIZE=4
 export HPCLAUNCH_EXPECT_GPU=0
 export HPCLAUNCH_SIGNAL=USR2
 enter /home/ada/project/runs/train-20260102-030405-abcd
-need /opt/hpc/bin/python horovodrun
+need --packages tensorflow,horovod /opt/hpc/bin/python horovodrun
 
 rank() { # what every rank runs
   set_rank 4 "${HOROVOD_RANK-}" "${HOROVOD_LOCAL_RANK-}" "${HOROVOD_CROSS_RANK-}"

@@ -47,7 +47,7 @@ export HPCLAUNCH_WORLD_SIZE=4
 export HPCLAUNCH_EXPECT_GPU=0
 export HPCLAUNCH_SIGNAL=USR2
 enter "$HPCLAUNCH_RUN_DIR"
-need /opt/hpc/bin/python srun
+need --packages tensorflow,horovod /opt/hpc/bin/python srun
 
 rank() { # what every rank runs
   set_rank 4 "${SLURM_PROCID-}" "${SLURM_LOCALID-}" "${SLURM_NODEID-}"

@@ -166,3 +166,26 @@ def test_third_party_software_is_marked_where_a_script_uses_it() -> None:
     for framework in ("tensorflow", "none"):
         spec = planned(site, a_job(framework=framework), **typed)
         assert ("frameworks.tensorflow" in str(spec.unverified)) is (framework == "tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("text", "packages"),
+    [
+        ("import os, torch\nimport torch.nn\n", ("torch",)),
+        ("import tensorflow as tf\nimport horovod.tensorflow as hvd\n", ("tensorflow", "horovod")),
+        ("from hpclaunch import training\n", ("tensorflow", "horovod")),
+        ("import torch\nfrom hpclaunch.training import on_pytorch as training\n", ("torch",)),
+        ("import hpclaunch\n", ()),
+        ("def later():\n    import jax\n", ()),
+    ],
+)
+def test_a_script_needs_the_packages_that_it_imports(tmp_path: Path, text: str, packages: tuple[str, ...]) -> None:
+    assert planned(SITE, own(tmp_path, text)).packages == packages
+
+
+def test_a_job_needs_its_frameworks_package_and_horovod_if_hpclaunch_trains_it() -> None:
+    assert planned(SITE, bundled_job("cifar")).packages == ("tensorflow", "horovod")
+    assert planned(SITE, bundled_job("ddp")).packages == ("torch",)
+    assert planned(SITE, a_job(framework="tensorflow")).packages == ("tensorflow",)
+    assert planned(SITE, a_job()).packages == ()
+    assert planned(SITE, a_job(framework="pytorch", script=None, command=("run",))).packages == ()

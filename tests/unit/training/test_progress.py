@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from hpclaunch.training import progress
@@ -51,10 +50,3 @@ def test_an_epoch_reports_the_samples_of_all_ranks_and_the_mean_loss(tmp_path: P
     assert line["images_per_s"] > 0 and line["seconds"] >= 0
     resumed = progress.Epoch(0, steps=4, samples=400, first=3)
     assert resumed._samples == 100
-
-
-def test_the_accuracy_is_that_of_all_test_images(tmp_path: Path) -> None:
-    log = metrics_log(str(tmp_path), True, synthetic=False)
-    progress.report_test(ALONE, log, 12, [np.array([True, False, True]), np.array([True])])
-    (line,) = lines(tmp_path)
-    assert (line["test_accuracy"], line["test_samples"], line["epochs"]) == (0.75, 4, 12)

@@ -15,9 +15,9 @@ from typing import Any
 
 from hpclaunch import training
 from hpclaunch.training.input import image_folders
+from hpclaunch.training.input.array_file import ArrayFile
 from hpclaunch.training.input.source import DataError, ImageSet
 from hpclaunch.training.metrics import MetricsLog
-from hpclaunch.training.program.own_arrays import ArrayFile
 from hpclaunch.training.program.own_records import OwnRecords
 from hpclaunch.training.program.own_samples import Pipeline
 from hpclaunch.training.program.run import Run

@@ -1,0 +1,93 @@
+"""The library of a rank that trains with JAX: ``from hpclaunch.training import on_jax as training``.
+
+::
+
+    settings = training.settings(epochs=5, learning_rate=0.01)
+    with training.start(settings) as run:
+        data = training.arrays(run, "houses.npz", inputs="features", targets="price")
+        loop = training.loop(run, (np.zeros(8), np.zeros(())), data)
+        for inputs, targets in loop:
+            loop.step(*update(loop.state, inputs, targets, loop.learning_rate))
+        training.evaluate(run, lambda inputs: predict(loop.own_state(), inputs), data)
+
+`update` is a function under jax.jit, which returns the next state and the loss. It needs Python 3.8, NumPy and JAX
+0.4.30 or newer (docs/training.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.input.source import ImageSet
+from hpclaunch.training.program import plain_loop
+from hpclaunch.training.program.plain_data import arrays, image_set
+from hpclaunch.training.program.run import Run, running
+from hpclaunch.training.program.settings import Settings
+from hpclaunch.training.program.settings import plain_settings as settings
+from hpclaunch.training.rank import jax_ranks, watch
+
+__all__ = ["ImageSet", "Loop", "Run", "Settings", "arrays", "evaluate", "image_set", "loop", "settings", "start"]
+
+
+@contextlib.contextmanager
+def start(settings: Settings, name: str = "") -> Iterator[Run]:
+    """Start this rank and jax.distributed: ``with training.start(settings) as run:`` around the work of the program.
+
+    name: of the program, and of its output folder under no launcher; without one it is the script's. An error in the
+    block ends all ranks, with one message: that of TrainingError alone (wrong settings, data), a traceback for every
+    other one.
+    """
+    with running(settings, name, lambda name: jax_ranks.start(name, settings.stall_minutes)) as run:
+        yield run
+
+
+class Loop(plain_loop.PlainLoop):
+    """The batches of all epochs that are still to be made, as arrays of all ranks, [b * ranks, ...].
+
+    Every rank holds its own part of a batch, so the gradient of a mean over the batch is the mean over all ranks.
+    state: the tree of arrays that is trained, of which every rank holds a copy.
+    """
+
+    def __init__(self, run: Run, state: Any, data: OwnShard) -> None:
+        super().__init__(run, data)
+        state, self._done = jax_ranks.restore(run.world, state, data.steps)
+        self.state = jax_ranks.on_all(run.world, state)
+
+    def step(self, state: Any, loss: Any) -> None:
+        """End a step: the next state, and the loss of the batch of all ranks, for the log."""
+        self.state = state
+        self._end_step(loss)
+
+    def own_state(self) -> Any:
+        """This rank's copy of the state, as NumPy arrays: for the evaluation, which every rank makes alone."""
+        return jax_ranks.own_copy(self.state)
+
+    def _ready(self, batch: tuple[np.ndarray, np.ndarray]) -> Any:
+        self.learning_rate = np.float32(self.learning_rate)  # a Python float is compiled as another type
+        return jax_ranks.joined(self._run.world, batch)
+
+    def _save(self) -> None:
+        jax_ranks.save(self._run.world, self.state, self._done, self._data.steps)
+
+
+def loop(run: Run, state: Any, data: OwnShard) -> Loop:
+    """The training loop of a state, from its newest checkpoint on, if there is one. A collective.
+
+    state: a tree of arrays, the same on every rank: weights, the optimizer's moments, a step number.
+    """
+    watch.reached("the making of the model")
+    return Loop(run, state, data)
+
+
+def evaluate(run: Run, predict: Callable[[Any], Any], data: OwnShard) -> dict[str, float]:
+    """Evaluate on the test samples, log the results as the run's last line, and print them. A collective.
+
+    predict: takes this rank's inputs [b, ...], a NumPy array; gives scores [b, classes] for targets that are classes,
+    else predictions of the targets' shape. Returns {"test_accuracy", "test_samples"}, or {"test_mae", "test_mse",
+    "test_samples"} for numbers.
+    """
+    return plain_loop.evaluate(run, predict, data)

@@ -1,0 +1,123 @@
+"""The library of a rank that trains with PyTorch: ``from hpclaunch.training import on_pytorch as training``.
+
+::
+
+    settings = training.settings(epochs=5, learning_rate=0.01)
+    with training.start(settings) as run:
+        data = training.arrays(run, "houses.npz", inputs="features", targets="price")
+        model = torch.nn.Linear(8, 1)
+        loop = training.loop(run, model, torch.optim.Adam(model.parameters(), settings.learning_rate), data)
+        for inputs, targets in loop:
+            loop.step(torch.nn.functional.mse_loss(loop.model(inputs)[:, 0], targets))
+        training.evaluate(run, model, data)
+
+It needs Python 3.8, NumPy and PyTorch 1.13 or newer (docs/training.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+import numpy as np
+import torch
+
+from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.input.source import ImageSet
+from hpclaunch.training.program import plain_loop
+from hpclaunch.training.program.plain_data import arrays, image_set
+from hpclaunch.training.program.run import Run, running
+from hpclaunch.training.program.settings import Settings
+from hpclaunch.training.program.settings import plain_settings as settings
+from hpclaunch.training.rank import torch_ranks, watch
+from hpclaunch.training.rank.failure import AgreedError
+
+__all__ = ["ImageSet", "Loop", "Run", "Settings", "arrays", "evaluate", "image_set", "loop", "settings", "start"]
+
+
+@contextlib.contextmanager
+def start(settings: Settings, name: str = "") -> Iterator[Run]:
+    """Start this rank and torch.distributed: ``with training.start(settings) as run:`` around the work of the program.
+
+    name: of the program, and of its output folder under no launcher; without one it is the script's. An error in the
+    block ends all ranks, with one message: that of TrainingError alone (wrong settings, data), a traceback for every
+    other one. run.world.torch_device is this rank's GPU, or the CPU.
+    """
+    with running(settings, name, lambda name: torch_ranks.start(name, settings.seed, settings.stall_minutes)) as run:
+        yield run
+
+
+class Loop(plain_loop.PlainLoop):
+    """The batches of all epochs that are still to be made, as tensors on this rank's device.
+
+    model: in DistributedDataParallel, so that its gradients are averaged over the ranks in every backward pass; all
+    ranks begin with rank 0's weights.
+    """
+
+    def __init__(self, run: Run, model: Any, optimizer: Any, data: OwnShard) -> None:
+        super().__init__(run, data)
+        self._own_model, self._optimizer = model, optimizer
+        base = run.settings.learning_rate
+        self._rates = [group["lr"] / base for group in optimizer.param_groups]  # relative to the settings' rate
+        self._done = torch_ranks.restore(run.world, model, optimizer, data.steps)
+        self.model = torch.nn.parallel.DistributedDataParallel(model) if run.size > 1 else model
+
+    def step(self, loss: Any) -> None:
+        """Make one step of the optimizer, with gradients that are averaged over all ranks. A collective.
+
+        loss: of this rank's batch, a tensor []; it must come from `model`.
+        """
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step()
+        self.made(loss)
+
+    def made(self, loss: Any) -> None:
+        """In place of `step`, end a step that the program has made itself: zero_grad, backward, the optimizer's step.
+
+        loss: of this rank's batch, for the log.
+        """
+        self._end_step(loss)
+
+    def _ready(self, batch: tuple[np.ndarray, np.ndarray]) -> Any:
+        for group, rate in zip(self._optimizer.param_groups, self._rates):
+            group["lr"] = rate * self.learning_rate
+        return tuple(_tensor(self._run, array) for array in batch)
+
+    def _save(self) -> None:
+        torch_ranks.save(self._run.world, self._own_model, self._optimizer, self._done, self._data.steps)
+
+
+def loop(run: Run, model: Any, optimizer: Any, data: OwnShard) -> Loop:
+    """The training loop of a model, from its newest checkpoint on, if there is one. A collective.
+
+    model: a torch.nn.Module; it is moved to this rank's device. optimizer: one of torch.optim, over the parameters of
+    `model`. Its learning rates are those of a single rank: the settings scale them, warm them up and let them decay.
+    Raises AgreedError if none of them is the setting learning_rate, which would have no effect.
+    """
+    watch.reached("the making of the model")
+    rates = [group["lr"] for group in optimizer.param_groups]
+    if run.settings.is_chosen("learning_rate") and run.settings.learning_rate not in rates:
+        raise AgreedError(
+            "the optimizer has the learning rate {}, but the setting learning_rate is {:g}: "
+            "give settings.learning_rate to the optimizer".format(
+                ", ".join("{:g}".format(rate) for rate in rates), run.settings.learning_rate
+            ),
+            speaks=run.is_root,
+        )
+    return Loop(run, model.to(run.world.torch_device), optimizer, data)  # type: ignore[attr-defined]
+
+
+def evaluate(run: Run, model: Any, data: OwnShard) -> dict[str, float]:
+    """Evaluate the model on the test samples, log the results as the run's last line, and print them. A collective.
+
+    model: gives scores [b, classes] for targets that are classes, else predictions of the targets' shape. Returns
+    {"test_accuracy", "test_samples"}, or {"test_mae", "test_mse", "test_samples"} for numbers.
+    """
+    model.eval()
+    with torch.no_grad():
+        return plain_loop.evaluate(run, lambda inputs: model(_tensor(run, inputs)).cpu().numpy(), data)
+
+
+def _tensor(run: Run, array: np.ndarray) -> Any:
+    return torch.from_numpy(array).to(run.world.torch_device)  # type: ignore[attr-defined]

@@ -1,0 +1,58 @@
+"""The samples of a program that trains with PyTorch or JAX: NumPy arrays in memory, divided among the ranks."""
+
+from __future__ import annotations
+
+from hpclaunch.training import options
+from hpclaunch.training.input import loading
+from hpclaunch.training.input.array_file import ArrayFile
+from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.input.source import ImageSet, Source
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.rank import watch
+from hpclaunch.training.rank.failure import AgreedError
+
+OPENING = "the opening of the data"
+
+
+def image_set(run: Run, wanted: ImageSet) -> OwnShard:
+    """The images of `wanted`, in the folder of the settings (data_dir) or made up (synthetic). A collective.
+
+    Layouts: class folders (with Pillow), CIFAR-10's pickles, or an npz file with x_train, y_train, x_test, y_test.
+    Raises AgreedError, with what was expected, if the data are missing or others.
+    """
+    watch.reached(OPENING)
+    return _divided(run, loading.open_source(run.world, run.settings, wanted))
+
+
+def arrays(run: Run, path: str = "", inputs: str = "x", targets: str = "y", held_out: float = 0.1) -> OwnShard:
+    """One's own arrays in an npz file, divided among the ranks. A collective.
+
+    path: without one, the file that the settings name (data_dir). inputs, targets: the names of the arrays, [n, ...] of
+    any number type: INPUTS_train, TARGETS_train, INPUTS_test and TARGETS_test, or INPUTS and TARGETS, of which
+    `held_out` (0 to 1) is kept for the test, chosen by the seed. Whole-number targets [n] are classes; all others are
+    numbers to predict. Raises AgreedError for a file that is missing or has other arrays.
+    """
+    watch.reached(OPENING)
+    asked = run.settings
+    if asked.synthetic:
+        raise AgreedError("--synthetic=true has no effect: this program has no synthetic data", speaks=run.is_root)
+    path = path or options.data_dir(asked.data_dir)
+    return _divided(run, loading.agreed(run.world, lambda: ArrayFile(path, (inputs, targets), held_out, asked.seed)))
+
+
+def _divided(run: Run, source: Source) -> OwnShard:
+    """This rank's part; the log says what each rank reads."""
+    asked, world = run.settings, run.world
+    data = OwnShard(world, asked, source)
+    run.log.write(
+        "start",
+        job=run.name,
+        world_size=world.size,
+        hosts=sorted(set(world.gather(world.host))),
+        options=vars(asked),
+        global_batch_size=asked.batch_size_per_rank * world.size,
+        steps_per_epoch=data.steps,
+        data={"path": source.path, "samples": source.counts},
+    )
+    loading.report_shards(world, data.shard, run.log, record=False)
+    return data

@@ -1,0 +1,106 @@
+"""A training loop of PyTorch or JAX: its epochs, learning rates, checkpoints and log; the program makes the steps."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from hpclaunch.training import progress
+from hpclaunch.training.input.own_shard import OwnShard
+from hpclaunch.training.program.run import Run
+from hpclaunch.training.rank import stopping, watch
+from hpclaunch.training.rank.failure import TrainingError
+
+
+class PlainLoop(ABC):
+    """The batches of all epochs that are still to be made: iterate over it, and end each step with a call of it.
+
+    learning_rate: of the step that is made now, for all ranks together.
+    """
+
+    def __init__(self, run: Run, data: OwnShard) -> None:
+        self.learning_rate = 0.0
+        self._run, self._data = run, data
+        self._schedule = progress.plain_schedule(run.world, run.settings)
+        self._done = 0  # steps of the whole training; a subclass restores it
+        self._losses: list[float] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield this rank's batches, (inputs [b, ...], targets [b, ...]), from the place where training continues."""
+        began, epochs, steps = time.perf_counter(), self._run.settings.epochs, self._data.steps
+        watch.reached("the first step")
+        for number in stopping.epochs(self._run.world, self._done // steps, epochs):
+            yield from self._epoch(number, self._done % steps)
+        self._run.made = {"epochs": epochs, "seconds": round(time.perf_counter() - began, 3)}
+
+    def _epoch(self, number: int, first: int) -> Iterator[Any]:
+        world, data = self._run.world, self._data
+        epoch, self._losses = progress.Epoch(number, data.steps, data.samples, first), []
+        for made, (step, batch) in enumerate(data.batches(number, first), 1):
+            self.learning_rate = self._schedule.at(number + step / data.steps)
+            yield self._ready(batch)
+            if len(self._losses) != made:
+                raise TrainingError("the loop must end each of its steps once: see its method step")
+            self._done += 1
+            epoch.step_ended()
+            watch.reached("training")
+            if step + 1 < data.steps and stopping.agreed(world, self._done):
+                self._save()
+                raise stopping.saved(world, self._done)
+        self._save()
+        epoch.report(world, self._run.log, self._losses)
+
+    def _end_step(self, loss: Any) -> None:
+        self._losses.append(float(loss))
+
+    @abstractmethod
+    def _ready(self, batch: tuple[np.ndarray, np.ndarray]) -> Any:
+        """The batch as the framework has it; called before the step."""
+
+    @abstractmethod
+    def _save(self) -> None:
+        """Save the training after `_done` steps. A collective."""
+
+
+def evaluate(run: Run, predict: Callable[[Any], Any], data: OwnShard) -> dict[str, float]:
+    """Evaluate on the test samples of all ranks, log the results as the run's last line, and print them. A collective.
+
+    predict: takes inputs [b, ...] as the data are, a NumPy array; gives an array of scores [b, classes] for targets
+    that are classes, else predictions of the targets' shape. Sums are added over the ranks and divided once. Returns
+    {"test_accuracy", "test_samples"}, or {"test_mae", "test_mse", "test_samples"} for numbers.
+    """
+    watch.reached("the evaluation")
+    classes, sums, seen = data.source.has_classes, np.zeros(2), 0
+    for inputs, targets in data.test_batches():
+        found = np.asarray(predict(inputs))
+        sums += _right(found, targets) if classes else _errors(found, targets)
+        seen += len(targets)
+        watch.this_rank.mark()
+    totals = run.world.gather((sums.tolist(), seen))
+    samples = sum(count for _, count in totals)
+    first, second = (sum(own[place] for own, _ in totals) / max(1, samples) for place in (0, 1))
+    results = {"test_accuracy": first} if classes else {"test_mae": first, "test_mse": second}
+    results["test_samples"] = samples
+    run.end(**results)
+    if run.is_root:
+        words = "accuracy" if classes else "mean absolute error"
+        print("test {} {:.4f} on {} samples".format(words, first, samples), flush=True)
+    return results
+
+
+def _right(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    return np.array([float((scores.argmax(-1) == targets).sum()), 0.0])
+
+
+def _errors(found: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """The sums over the samples of their mean absolute and mean squared error.
+
+    found: of the targets' shape, or with a last axis of length 1 more.
+    """
+    if targets.shape not in (found.shape, found.shape[:-1]) or found.size != targets.size:
+        raise TrainingError("predictions {} do not fit targets {}".format(list(found.shape), list(targets.shape)))
+    wrong = (found.reshape(targets.shape).astype(np.float64) - targets).reshape(len(targets), -1)
+    return np.array([np.abs(wrong).mean(1).sum(), (wrong**2).mean(1).sum()])
