@@ -33,13 +33,16 @@ def resolve(case: Case) -> tuple[JobSpec, list[Fault]]:
     if "--export" in unwanted:
         case = replace(case, site=replace(case.site, export="all"))
     parts = parts_of(case, decisions)
-    spec = _spec_of(case, parts, lines_of(case, parts, decisions))
+    lines = lines_of(case, parts, decisions)
+    spec = _spec_of(case, parts, lines)
     spec = remove_lines(spec, [item for item in unwanted if item != "--export"], decisions)
     if not case.advice.objections:  # the planner has looked at the batch as well
         check_batch(case, spec.layout, spec.sweep, decisions)
     spec = replace(
         spec,
         further=_further_components(parts.sizing),
+        packages=lines.packages,
+        python_folder=parts.software.folder if lines.packages else "",
         choices=(*decisions.choices, *_choices_of_the_recipe(spec)),
         declined=tuple(decisions.declined),
         warnings=(*decisions.warnings, *case.advice.warnings),
@@ -56,7 +59,7 @@ def spec_of(case: Case) -> JobSpec:
 
 
 def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
-    """Assemble the spec from its parts and lines; ``resolve`` adds components, choices, declined places, warnings."""
+    """Assemble the spec from its parts and lines; ``resolve`` adds what is left: components, packages, choices."""
     site, job, context = case.site, case.job, case.context
     layout, placement, sweep = parts.sizing.layout, parts.sizing.placement, parts.sweep
     secrets = secrets_of(case)
@@ -86,8 +89,6 @@ def _spec_of(case: Case, parts: Parts, lines: Lines) -> JobSpec:
         environment=lines.environment,
         unset=parts.software.unset,
         interpreter=lines.interpreter,
-        packages=lines.packages,
-        python_folder=parts.software.folder if lines.packages else "",
         rank_number=lines.rank_number,
         rank_identity=lines.rank_identity,
         rank_setup=lines.rank_setup,
