@@ -21,7 +21,7 @@ def image_set(run: Run, wanted: ImageSet) -> OwnShard:
     Raises AgreedError, with what was expected, if the data are missing or others.
     """
     watch.reached(OPENING)
-    return _divided(run, loading.open_source(run.world, run.settings, wanted))
+    return _divide_among_ranks(run, loading.open_source(run.world, run.settings, wanted))
 
 
 def arrays(run: Run, path: str = "", inputs: str = "x", targets: str = "y", held_out: float = 0.1) -> OwnShard:
@@ -37,10 +37,12 @@ def arrays(run: Run, path: str = "", inputs: str = "x", targets: str = "y", held
     if asked.synthetic:
         raise AgreedError("--synthetic=true has no effect: this program has no synthetic data", speaks=run.is_root)
     path = path or options.data_dir(asked.data_dir)
-    return _divided(run, loading.agreed(run.world, lambda: ArrayFile(path, (inputs, targets), held_out, asked.seed)))
+    return _divide_among_ranks(
+        run, loading.agreed(run.world, lambda: ArrayFile(path, (inputs, targets), held_out, asked.seed))
+    )
 
 
-def _divided(run: Run, source: Source) -> OwnShard:
+def _divide_among_ranks(run: Run, source: Source) -> OwnShard:
     """This rank's part; the log says what each rank reads."""
     asked, world = run.settings, run.world
     data = OwnShard(world, asked, source)
