@@ -16,7 +16,7 @@ def sample(number):
     return x, tf.reduce_sum(x, keepdims=True)
 
 
-settings = training.settings(epochs=4, batch_size_per_rank=4, optimizer="sgd", learning_rate=0.05)
+settings = training.settings(epochs=4, batch_size_per_rank=4, optimizer="sgd", learning_rate=0.02)
 with training.start(settings) as run:
     import tensorflow as tf
 
