@@ -8,12 +8,14 @@ import json
 import sys
 from pathlib import Path
 
+from hpclaunch.training.input import pipeline, shards  # before TensorFlow, so that tf.keras is Keras 2
+
+# isort: split
 import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "jobs" / "cifar"))
 from model import CIFAR10, mini_resnet
 
-from hpclaunch.training.input import pipeline, shards
 from hpclaunch.training.input.synthetic import Synthetic
 from hpclaunch.training.optimization import batch_norm, optimizers
 
