@@ -93,7 +93,7 @@ def design(system: System, request: Request, steps: int = STEPS, runs_dir: str |
     trials = []
     for nodes, per_rank in wanted:
         shape = Shape(nodes=nodes, ranks_per_node=ranks, per_rank=per_rank, accumulation=work.accumulation)
-        short = replace(case, request=_shorten(request, work, shape, steps))
+        short = replace(case, request=_leave_out_export(case.job, _shorten(request, work, shape, steps)))
         prepared = prepare_case(system, advised(with_run_dir(system, short, runs_dir)))
         trials.append(ProfileRun(nodes=nodes, per_rank=per_rank, prepared=prepared))
     remarks = []
@@ -155,6 +155,12 @@ def _shorten(request: Request, work: Workload, shape: Shape, steps: int) -> Requ
     others = tuple(pair for pair in request.settings if pair[0] not in ours)
     settings = (*others, *((name, str(value)) for name, value in ours.items()))
     return replace(request, nodes=shape.nodes, walltime=request.walltime or WALLTIME, restarts=0, settings=settings)
+
+
+def _leave_out_export(job: Job, request: Request) -> Request:
+    """Return the request of a run that leaves no trained model, if the job can do so: nobody serves a short run."""
+    own = ("export_model", "false")
+    return replace(request, settings=(*request.settings, own)) if own[0] in job.parameters else request
 
 
 def measure(system: System, found: Design, one_by_one: bool) -> list[Run]:

@@ -33,7 +33,8 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
             folders.begin(folder, place.made)
         common, own = state.statistics()
         own.update(state.own(metrics=place.step > 0))
-        files = world.together(lambda: _write(world, state, partial, (common, own)))
+        shared = {**state.shared(), **common}
+        files = world.together(lambda: _write(world, partial, shared, own))
         files = [entry for part in world.gather(files) for entry in part]
         facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
         facts.update(world_size=world.size, replicas=world.replicas)
@@ -45,12 +46,11 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
     return str(path)
 
 
-def _write(world: World, state: TrainingState, partial: str, arrays: tuple[Any, Any]) -> list[dict[str, Any]]:
-    """Write this rank's file, and on rank 0 the shared one. arrays: statistics in common, and the rank's own state."""
-    common, own = arrays
+def _write(world: World, partial: str, shared: Any, own: Any) -> list[dict[str, Any]]:
+    """Write this rank's file, and on rank 0 the shared one."""
     files = [folders.write(partial, folders.own_file(world.rank), own)]
     if world.is_root:
-        files.append(folders.write(partial, folders.SHARED, {**state.shared(), **common}))
+        files.append(folders.write(partial, folders.SHARED, shared))
     return files
 
 

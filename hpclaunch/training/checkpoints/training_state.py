@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from hpclaunch.training.input.shards import stream_seed
 from hpclaunch.training.optimization import optimizer_state, precision
+from hpclaunch.training.optimization.sharded_optimizer import Slot, take_weights
 from hpclaunch.training.rank import strategies
 from hpclaunch.training.rank.equality import same_on_all
 from hpclaunch.training.rank.failure import TrainingError
@@ -40,8 +41,17 @@ class TrainingState:
                 self._shared_variables()
 
     def shared(self) -> Arrays:
-        """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN."""
-        return {name: variable.numpy() for name, variable in self._shared_variables()}
+        """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN; empty on all but rank 0.
+
+        A collective if the optimizer's state is sharded: rank 0 gathers one array after another.
+        """
+        kept = {}
+        for name, variable in self._shared_variables():
+            if self._world.is_root or isinstance(variable, Slot):
+                kept[name] = variable.numpy()
+            if not self._world.is_root:
+                kept = {}
+        return kept
 
     def statistics(self) -> tuple[Arrays, Arrays]:
         """Arrays statistic-NNN: those that are equal on all ranks, and those of this rank alone. A collective."""
@@ -65,8 +75,10 @@ class TrainingState:
         common = [(name, variable) for name, variable in self._statistics() if name in arrays]
         shared = self._shared_variables()
         check(shared + common, arrays)
-        assign(shared, arrays)
-        self._to_spread = {name: arrays[name] for name, _ in common}
+        whole = [one for one in shared if not isinstance(one[1], Slot)]
+        assign(whole, arrays)
+        kept = set(dict(shared + common)) - set(dict(whole))
+        self._to_spread = {name: arrays[name] for name in kept}
 
     def put_average(self, several: Iterable[Arrays]) -> None:
         """Average the statistics in the ranks' files of a world of another size; on rank 0, before `spread`.
@@ -86,7 +98,12 @@ class TrainingState:
         """Give every rank the shared variables of rank 0, and the statistics that rank 0 has for all. A collective."""
         if self._world.size > 1:
             for name, variable in self._shared_variables():
-                variable.assign(hvd.broadcast(variable.read_value(), root_rank=0, name="restore." + name))
+                if isinstance(variable, Slot):
+                    variable.assign(self._receive_from_root(name, variable))
+                    self._to_spread.pop(name, None)
+                else:
+                    variable.assign(hvd.broadcast(variable.read_value(), root_rank=0, name="restore." + name))
+        take_weights(self._model.optimizer)
         self._spread = self._world.gather(sorted(self._to_spread))[0]
         for name, variable in self._statistics():
             if name in self._spread:
@@ -124,7 +141,7 @@ class TrainingState:
         ]
 
     def _receive_from_root(self, name: str, variable: Any) -> Any:
-        """Rank 0's value of a statistic. A collective.
+        """Rank 0's value of a statistic, or of a slot. A collective.
 
         It is sent as an array: under a strategy of TensorFlow, to read the variable would average it over the ranks.
         """

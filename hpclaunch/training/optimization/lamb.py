@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import tensorflow as tf
 
-from hpclaunch.training.rank.legacy_keras import DenseUpdates, is_excluded
+from hpclaunch.training.rank.legacy_keras import DenseUpdates, Norms, is_excluded
 
 
 class AdamW(DenseUpdates):
@@ -39,13 +39,16 @@ class AdamW(DenseUpdates):
             self.add_slot(variable, "m")
             self.add_slot(variable, "v")
 
-    def _update(self, gradient: Any, variable: Any, rate: Any) -> Any:
+    def update_all(self, gradients: Sequence[Any], variables: Sequence[Any], rate: Any, norms: Norms) -> list[Any]:
+        steps = [self._step(gradient, variable) for gradient, variable in zip(gradients, variables)]
+        return [
+            variable.assign_sub(rate * trust * step, use_locking=self._use_locking)
+            for variable, step, trust in zip(variables, steps, self._trusts(steps, variables, norms))
+        ]
+
+    def _step(self, gradient: Any, variable: Any) -> Any:
         step = self._adam(gradient, variable)
-        excluded = is_excluded(variable, self.exclude_vectors)
-        if not excluded:
-            step = step + self.weight_decay * variable
-        step = rate * self._trust(step, variable, excluded) * step
-        return variable.assign_sub(step, use_locking=self._use_locking)
+        return step if is_excluded(variable, self.exclude_vectors) else step + self.weight_decay * variable
 
     def _adam(self, gradient: Any, variable: Any) -> Any:
         """Adam's direction, with the gradient's shape; this updates the averages."""
@@ -57,8 +60,9 @@ class AdamW(DenseUpdates):
         v_hat = v_now / (1 - tf.pow(tf.cast(self.beta_2, t.dtype), t))
         return m_hat / (tf.sqrt(v_hat) + self.epsilon)
 
-    def _trust(self, step: Any, variable: Any, excluded: bool) -> Any:
-        return 1.0
+    def _trusts(self, steps: list[Any], variables: Sequence[Any], norms: Norms) -> list[Any]:
+        """The factor of each variable's step."""
+        return [1.0] * len(steps)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -83,9 +87,15 @@ class Lamb(AdamW):
     def __init__(self, learning_rate: float = 0.001, epsilon: float = 1e-6, name: str = "Lamb", **kwargs: Any) -> None:
         super().__init__(learning_rate, epsilon=epsilon, name=name, **kwargs)
 
-    def _trust(self, step: Any, variable: Any, excluded: bool) -> Any:
-        if excluded:
-            return 1.0
-        weights, length = tf.norm(variable), tf.norm(step)
-        known = tf.logical_and(weights > 0, length > 0)
-        return tf.where(known, tf.math.divide_no_nan(weights, length), tf.ones_like(weights))
+    def _trusts(self, steps: list[Any], variables: Sequence[Any], norms: Norms) -> list[Any]:
+        found = norms([*variables, *steps], "lamb")
+        return [
+            1.0 if is_excluded(variable, self.exclude_vectors) else _ratio(weights, length)
+            for variable, weights, length in zip(variables, found, found[len(steps) :])
+        ]
+
+
+def _ratio(weights: Any, length: Any) -> Any:
+    """The norm of the weights divided by that of the step, 1 where one is zero; scalars."""
+    known = tf.logical_and(weights > 0, length > 0)
+    return tf.where(known, tf.math.divide_no_nan(weights, length), tf.ones_like(weights))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import tensorflow as tf
 
-from hpclaunch.training.rank.legacy_keras import DenseUpdates, is_excluded
+from hpclaunch.training.rank.legacy_keras import DenseUpdates, Norms, is_excluded
 
 
 class Lars(DenseUpdates):
@@ -38,17 +38,25 @@ class Lars(DenseUpdates):
         for variable in variables:
             self.add_slot(variable, "momentum")
 
-    def _update(self, gradient: Any, variable: Any, rate: Any) -> Any:
+    def update_all(self, gradients: Sequence[Any], variables: Sequence[Any], rate: Any, norms: Norms) -> list[Any]:
+        found = norms([*variables, *gradients], "lars")
+        lengths = zip(found, found[len(variables) :])
+        return [
+            self._update_layer(gradient, variable, rate, both)
+            for gradient, variable, both in zip(gradients, variables, lengths)
+        ]
+
+    def _update_layer(self, gradient: Any, variable: Any, rate: Any, lengths: tuple[Any, Any]) -> Any:
+        """lengths: the norms of the variable and of its gradient."""
         velocity = self.get_slot(variable, "momentum")
         if not is_excluded(variable, self.exclude_vectors):
-            rate = self._local(gradient, variable, rate)
+            rate = self._local(*lengths, rate)
             gradient = gradient + self.weight_decay * variable
         step = velocity.assign(self.momentum * velocity + rate * gradient, use_locking=self._use_locking)
         return variable.assign_sub(step, use_locking=self._use_locking)
 
-    def _local(self, gradient: Any, variable: Any, rate: Any) -> Any:
-        """The rate of this layer, a scalar."""
-        weights, gradients = tf.norm(variable), tf.norm(gradient)
+    def _local(self, weights: Any, gradients: Any, rate: Any) -> Any:
+        """The rate of the layer with these norms, a scalar."""
         ratio = tf.math.divide_no_nan(self.trust * weights, gradients + self.weight_decay * weights)
         known = tf.logical_and(weights > 0, gradients > 0)
         if self.clip:

@@ -104,6 +104,10 @@ def callbacks(asked: Any, world: World, log: MetricsLog) -> list[Any]:
     """
     if not asked.noise_scale or asked.adasum:
         return []
+    if asked.shard_optimizer and world.size > 1:
+        if world.is_root:
+            print("gradient noise scale: not measured with --shard-optimizer=true", flush=True)
+        return []
     if world.distribute is not None:
         if world.is_root:
             print("gradient noise scale: measured with --strategy=horovod only", flush=True)

@@ -11,7 +11,12 @@ OLDER = "optimizer"
 
 
 def variables(optimizer: Any, weights: Sequence[Any]) -> list[Any]:
-    """Its variables, with the step count first; they are made now, as the first step would make them."""
+    """Its variables, with the step count first; they are made now, as the first step would make them.
+
+    Of a sharded optimizer (sharded_optimizer), what stands for the whole ones.
+    """
+    if hasattr(optimizer, "state"):
+        return list(optimizer.state())
     if hasattr(optimizer, "_create_all_weights"):
         optimizer._create_all_weights(weights)
     elif not getattr(optimizer, "_built", False):
@@ -25,6 +30,7 @@ def name(optimizer: Any) -> str:
     Two newer optimizers may have variables of the same shapes, as SGD with momentum and RMSprop do. So their names
     differ, and the state of one is not taken for that of the other.
     """
+    optimizer = getattr(optimizer, "inner", optimizer)
     return OLDER if hasattr(optimizer, "_create_all_weights") else OLDER + "-" + type(optimizer).__name__
 
 
@@ -33,6 +39,8 @@ def unknown(optimizer: Any, weights: Sequence[Any]) -> list[str]:
 
     Keras's Nadam has one. The learning rate is not listed either; it follows from the schedule.
     """
+    if hasattr(optimizer, "state"):
+        optimizer, weights = optimizer.inner, optimizer.held
     if hasattr(optimizer, "_create_all_weights"):
         return []
     listed = {variable.ref() for variable in variables(optimizer, weights)}

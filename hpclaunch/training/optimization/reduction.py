@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import horovod._keras
 import horovod.tensorflow as hvd
 import horovod.tensorflow.keras
 import tensorflow as tf
 
-from hpclaunch.training.optimization import given, precision
+from hpclaunch.training.optimization import given, precision, sharded_optimizer
+from hpclaunch.training.optimization.sharded_optimizer import ShardedOptimizer
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
 COMPRESSION = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
+
+
+def sharded(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> Any:
+    """The optimizer with its state sharded over the ranks, which averages gradients itself.
+
+    asked: has compression and precision. Raises AgreedError if the state cannot be sharded.
+    """
+    problem = sharded_optimizer.why_not(optimizer, weights, world)
+    if problem:
+        raise AgreedError("--shard-optimizer=true needs {}".format(problem), speaks=world.is_root)
+    packed = COMPRESSION[asked.compression]
+    return ShardedOptimizer(optimizer, weights, world, packed, agree=asked.precision == "float16")
 
 
 def distributed(optimizer: Any, world: World, compression: str = "none", adasum: bool = False) -> Any:

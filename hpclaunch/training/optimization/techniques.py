@@ -84,6 +84,11 @@ def faults(asked: Any) -> list[str]:
             "--momentum-correction=false has an effect only on sgd",
         ),
         (adascale and asked.adasum, "AdaScale needs averaged gradients, so it cannot be combined with --adasum=true"),
+        (asked.shard_optimizer and asked.adasum, "--shard-optimizer=true averages gradients: omit --adasum=true"),
+        (
+            asked.shard_optimizer and adascale,
+            "AdaScale measures the whole average gradient, which no rank has with --shard-optimizer=true",
+        ),
         (adascale and warms_up, "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps"),
         (
             adascale and asked.precision == "float16",

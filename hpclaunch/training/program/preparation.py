@@ -77,7 +77,7 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
         # hvd.DistributedOptimizer averages gradients over all ranks; the rate grows with the batch.
         schedule = learning_rate.schedule(asked, world.replicas, data.feed.steps)
         optimizer = own_optimizer.make(run, asked, compiled.optimizer, schedule.rate)
-        optimizer = reduction.distributed(optimizer, world, asked.compression, asked.adasum)
+        optimizer = _distribute(run, asked, optimizer, model)
         gain = adascale.gain_for(asked, optimizer, world, own_optimizer.is_adaptive(compiled.optimizer))
         model.compile(
             precision.scaled(optimizer, asked.precision),
@@ -93,6 +93,16 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
     _report(run, data, model, asked, schedule)
     watch.reached("the first step")
     return Prepared(asked, model, state, place, schedule, gain)
+
+
+def _distribute(run: Run, asked: Any, optimizer: Any, model: Any) -> Any:
+    """The optimizer that averages gradients over the ranks; on one rank there is nothing to shard."""
+    if not asked.shard_optimizer:
+        return reduction.distributed(optimizer, run.world, asked.compression, asked.adasum)
+    if run.world.size > 1:
+        return reduction.sharded(optimizer, model.trainable_variables, run.world, asked)
+    print("--shard-optimizer=true has no effect on one rank", flush=True)
+    return reduction.distributed(optimizer, run.world, asked.compression)
 
 
 def _make_model(run: Run, network: Any, data: Data) -> Any:

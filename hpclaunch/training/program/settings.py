@@ -51,6 +51,7 @@ class Settings(argparse.Namespace):
     momentum_correction: bool
     weight_decay: float
     exclude_vectors: bool
+    shard_optimizer: bool
     batch_norm: str
     ghost_batch_size: int
     precision: str

@@ -141,6 +141,7 @@ def faults(asked: Any) -> list[str]:
         (asked.accumulation > 1, "--accumulation above 1"),
         (asked.xla, "--xla=true"),
         (asked.adasum, "--adasum=true"),
+        (asked.shard_optimizer, "--shard-optimizer=true"),
         (asked.compression != "none", "--compression"),
         (asked.scale_learning_rate == "adascale", "--scale-learning-rate=adascale"),
         (asked.precision == "float16", "--precision=float16"),

@@ -8,6 +8,7 @@ KINDS = {
     "sgd": lambda keras: keras.SGD(0.01, momentum=0.9, nesterov=True),
     "older": lambda keras: keras.legacy.Adam(0.01),
     "nadam": lambda keras: keras.Nadam(0.01),
+    "adafactor": lambda keras: keras.Adafactor(0.01),
 }
 
 

@@ -69,10 +69,11 @@ def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: 
 
 def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
     groups = json.loads(Path(options.TRAINING_PARAMETERS).read_text())["groups"]
+    others = groups.pop("other_frameworks")  # has rows of the same names
     rows = {name: row for held in groups.values() if isinstance(held, dict) for name, row in held.items()}
     assert len(rows) == sum(len(held) for held in groups.values() if isinstance(held, dict))
     assert set(rows) == set(options.rows_of({"from": ["images", "batch_norm"]}))
-    for name, row in rows.items():
+    for name, row in [*rows.items(), *others.items()]:
         assert row["help"], name
         assert Parameter(default=row["default"]).value_type == {"epochs": "text"}.get(row["type"], row["type"]), name
 
@@ -196,6 +197,8 @@ def refuses(read: Callable[..., object], *text: str) -> bool:
         ("--scale-learning-rate=adascale --adasum=true", "averaged gradients"),
         ("--scale-learning-rate=adascale --warmup-steps=9", "AdaScale includes a warm-up"),
         ("--scale-learning-rate=adascale --precision=float16", "loss scale"),
+        ("--shard-optimizer=true --adasum=true", "averages gradients"),
+        ("--shard-optimizer=true --scale-learning-rate=adascale", "whole average gradient"),
         ("--xla=true --accumulation=2", "--accumulation above 1"),
         ("--xla=true --batch-norm=synchronized", "XLA cannot compile"),
     ],

@@ -104,9 +104,8 @@ def test_too_few_gpus_are_not_shared() -> None:
 
 def asked(**changes: Any) -> SimpleNamespace:
     plain = {"accumulation": 1, "xla": False, "adasum": False, "compression": "none", "precision": "float32"}
-    return SimpleNamespace(
-        strategy="mirrored", scale_learning_rate="linear", **{**plain, "batch_norm": "local", **changes}
-    )
+    plain |= {"shard_optimizer": False, "batch_norm": "local"}
+    return SimpleNamespace(strategy="mirrored", scale_learning_rate="linear", **{**plain, **changes})
 
 
 @pytest.mark.parametrize(
@@ -115,6 +114,7 @@ def asked(**changes: Any) -> SimpleNamespace:
         {"accumulation": 2},
         {"xla": True},
         {"adasum": True},
+        {"shard_optimizer": True},
         {"compression": "fp16"},
         {"precision": "float16"},
         {"batch_norm": "ghost"},
