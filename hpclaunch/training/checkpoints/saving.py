@@ -33,7 +33,7 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
             folders.begin(folder, place.made)
         common, own = state.statistics()
         own.update(state.own(metrics=place.step > 0))
-        shared = {**state.shared(), **common}
+        shared = {**state.shared(keep=world.is_root), **common}
         files = world.together(lambda: _write(world, partial, shared, own))
         files = [entry for part in world.gather(files) for entry in part]
         facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}

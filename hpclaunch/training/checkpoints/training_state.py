@@ -40,17 +40,18 @@ class TrainingState:
             with strategies.scope(world):
                 self._shared_variables()
 
-    def shared(self) -> Arrays:
-        """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN; empty on all but rank 0.
+    def shared(self, keep: bool = True) -> Arrays:
+        """Arrays weight-NNN, optimizer-NNN (or optimizer-CLASS-NNN), scale-NNN, extra-NNN.
 
-        A collective if the optimizer's state is sharded: rank 0 gathers one array after another.
+        keep: without it, this rank returns none. A collective if the optimizer's state is sharded: its arrays are
+        gathered one after another.
         """
         kept = {}
         for name, variable in self._shared_variables():
-            if self._world.is_root or isinstance(variable, Slot):
+            if keep:
                 kept[name] = variable.numpy()
-            if not self._world.is_root:
-                kept = {}
+            elif isinstance(variable, Slot):
+                variable.numpy()
         return kept
 
     def statistics(self) -> tuple[Arrays, Arrays]:

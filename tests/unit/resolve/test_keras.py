@@ -20,7 +20,8 @@ LINE = "set_legacy_keras python3 # exports TF_USE_LEGACY_KERAS"
         ("from hpclaunch import training\n", True),
         ("import tensorflow as tf\nimport hpclaunch.training as training\n", True),
         ("import tensorflow as tf\n", False),  # which may use Keras 3
-        ("from hpclaunch import training\nimport torch\n", False),
+        ("from hpclaunch import training\nimport torch\n", True),
+        ("from hpclaunch.training import on_pytorch as training\nimport torch\n", False),
     ],
 )
 def test_a_script_that_imports_the_library_has_it(tmp_path: Path, text: str, has_line: bool) -> None:
