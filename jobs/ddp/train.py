@@ -55,5 +55,5 @@ def train(run: training.Run) -> None:
 
 if __name__ == "__main__":
     asked = training.settings("Mini-ResNet on CIFAR-10, sharded over ranks of PyTorch.", __file__)
-    with training.start(asked) as this_run:
+    with training.start(asked, "ddp") as this_run:
         train(this_run)

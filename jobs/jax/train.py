@@ -56,5 +56,5 @@ def train(run):
 
 
 if __name__ == "__main__":
-    with training.start(training.settings("A CNN on CIFAR-10, sharded over ranks of JAX.", __file__)) as this_run:
+    with training.start(training.settings("A CNN on CIFAR-10, on ranks of JAX.", __file__), "jax") as this_run:
         train(this_run)
