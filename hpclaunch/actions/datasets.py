@@ -1,13 +1,16 @@
-"""``data fetch``: finds a job's data set and its folder, and stages it."""
+"""``data fetch``: finds a job's data set, its folder and the program that makes it, and stages it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpclaunch.actions.data_programs import program_of
 from hpclaunch.actions.load import choose_site, context_of
 from hpclaunch.actions.staging import DatasetSource, stage
-from hpclaunch.config.job import load_job
+from hpclaunch.actions.trust import data_refusal
+from hpclaunch.config.job import layout_in, load_job
 from hpclaunch.config.settings import load_settings
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.folders import user_folder
@@ -21,7 +24,11 @@ if TYPE_CHECKING:
 
 
 def fetch(system: System, request: Request, source: DatasetSource) -> Path:
-    """Stage a job's data set and return its folder. Raises Refused, with the reason."""
+    """Stage a job's data set and return its folder. Raises Refused, with the reason.
+
+    It runs a program only for a job whose file names one that makes the data: for a job of the project, after the user
+    trusts the project.
+    """
     job = load_job(system.catalog, request.target, system.cwd)
     if job.data is None:
         raise Refused(Fault(what=f"the job {request.target} reads no data set"))
@@ -31,4 +38,23 @@ def fetch(system: System, request: Request, source: DatasetSource) -> Path:
     folder, _ = data_folder(case, Decisions())
     if not folder:
         raise Refused(Fault(what=f"no data folder is known at {site.name}", next="--data-dir FOLDER"))
+    source = _add_program(system, case, source, Path(folder) / job.data.name)
     return stage(job.data, source, Path(folder), system.tell)
+
+
+def _add_program(system: System, case: Case, source: DatasetSource, goal: Path) -> DatasetSource:
+    """Return the source with the job's program that makes the data set, if its file names one. Raises Refused."""
+    job, request = case.job, case.request
+    if job.data is None or job.data.make is None:
+        if request.settings:
+            what = f"no program makes the data of {job.name}, so nothing can be set"
+            raise Refused(Fault(where=f"--set {request.settings[0][0]}", what=what, next="leave it out"))
+        return source
+    program = program_of(job, job.data.make, request.settings, case.context.python)
+    if layout_in(goal, job.data.layouts):
+        program.check_kept(goal, source.path)
+        return source
+    refused = data_refusal(system, job)
+    if refused:
+        raise Refused(Fault(where=str(program.path), what=f"the program that makes the data may not run: {refused}"))
+    return replace(source, program=program)

@@ -18,6 +18,7 @@ from hpclaunch.core.folders import user_folder
 from hpclaunch.core.spec import Context, Request
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.folders import expanded, has_variables
+from hpclaunch.resolve.recipes import sized
 from hpclaunch.sites.detect import SiteChoice, check_settings, choice_of, machine
 
 _COMPACT = str.maketrans({"-": "", ":": "", "T": "-", "Z": ""})
@@ -42,7 +43,7 @@ def load(system: System, request: Request, runs_dir: str | None = None, job: Job
         own_site=chosen.own,
         notices=tuple(_own_files(system, job, request, chosen.site)),
     )
-    case = Case(site=chosen.site, job=job, request=request, settings=settings, context=context)
+    case = sized(Case(site=chosen.site, job=job, request=request, settings=settings, context=context))
     return with_run_dir(system, with_active_python(system, case), runs_dir)
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from hpclaunch.actions.load import load
 from hpclaunch.actions.system import System
 from hpclaunch.actions.this_machine import is_foreign
+from hpclaunch.core.errors import Refused
 from hpclaunch.core.spec import Request
+from hpclaunch.resolve.recipes import as_typed, recipe_faults
 
 if TYPE_CHECKING:
     from hpclaunch.guidelines.choice import Objective
@@ -30,6 +32,8 @@ def plan_job(
 ) -> Forecast:
     """Load the files and return the plan. ``global_batch`` in samples. Raises HpclaunchError.
 
+    The settings of a recipe that the request names count as typed.
+
     It runs only two programs: a look at the job's model, if its figures are unknown, and the site's scheduler,
     for its queue, on the site's own machines. It writes only what it measured: the model's figures and those of
     finished runs.
@@ -41,8 +45,12 @@ def plan_job(
     from hpclaunch.planner.question import Question
     from hpclaunch.planner.workload import divided_batch
 
-    case = with_key(load(system, request))
-    site = case.site
+    case = load(system, request)
+    faults = recipe_faults(case)
+    if faults:
+        raise Refused(faults)
+    case = with_key(as_typed(case))
+    site, request = case.site, case.request
     figures, unknown = _figures(system, case)
     question = Question(
         case=case,

@@ -1,4 +1,4 @@
-"""Stages a data set: download or copy, check, unpack beside the target folder, then move into place in one step."""
+"""Stages a data set: downloads, copies or makes it beside the target folder, checks it, and moves it in one step."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from hpclaunch.actions.data_programs import DataProgram
 from hpclaunch.config.job import DataSet, layout_in
 from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
@@ -27,10 +28,12 @@ class DatasetSource:
     """Where a data set comes from. ``path``: an archive, an .npz file or a folder; None: the job file's address.
 
     ``sha256``: the checksum that the file at ``path`` must have. A download must have the job file's checksum.
+    ``program``: that of the job which makes the data set, from what is at ``path`` or from its own source.
     """
 
     path: str | None = None
     sha256: str | None = None
+    program: DataProgram | None = None
 
 
 def stage(data: DataSet, source: DatasetSource, folder: Path, say: Say) -> Path:
@@ -65,9 +68,15 @@ def stage(data: DataSet, source: DatasetSource, folder: Path, say: Say) -> Path:
 
 
 def _fill(data: DataSet, source: DatasetSource, fresh: Path, say: Say) -> None:
-    if source.path is not None and Path(source.path).is_dir():
-        if source.sha256:
-            raise Refused(Fault(where="--sha256", what="a folder has no checksum", next="leave it out"))
+    is_folder = source.path is not None and Path(source.path).is_dir()
+    if is_folder and source.sha256:
+        raise Refused(Fault(where="--sha256", what="a folder has no checksum", next="leave it out"))
+    if source.program is not None and not (source.path and layout_in(Path(source.path), data.layouts)):
+        if source.path and source.sha256:
+            _check(Path(source.path), source.sha256)
+        source.program.run(fresh, source.path, say)
+        return
+    if source.path is not None and is_folder:
         say(f"copying {source.path}")
         shutil.copytree(source.path, fresh, dirs_exist_ok=True)
         return

@@ -1,8 +1,8 @@
 """Trust in project folders: what of a project may run on this machine without another question; it runs nothing.
 
 Reading a project's files needs no trust. A program of the project does, before it runs on the machine where the user
-types: what ``plan`` starts to measure a model, and what the project adds to a run without a scheduler. Trust is asked
-for once and kept by path outside the project.
+types: what ``plan`` starts to measure a model, what ``data fetch`` starts to make data, and what the project adds to a
+run without a scheduler. Trust is asked for once and kept by path outside the project.
 """
 
 from __future__ import annotations
@@ -107,6 +107,15 @@ def model_refusal(system: System, case: Case) -> str:
     """
     model = case.job.training.model if case.job.training else None
     return _refusal(system, [*_job_programs(system, case.job, f"the model {model}"), *_project_programs(system, case)])
+
+
+def data_refusal(system: System, job: Job) -> str:
+    """Return why the job's program that makes its data set may not run on this machine; empty if it may.
+
+    Asks the user if nothing was decided before: who fetches data does not expect that a project's code runs.
+    """
+    make = job.data.make if job.data else None
+    return _refusal(system, _job_programs(system, job, f"the program {make.program}")) if make else ""
 
 
 def run_refusal(system: System, case: Case) -> str:

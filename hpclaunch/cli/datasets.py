@@ -21,13 +21,20 @@ def fetch(
     job: flags.Job,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="PATH", help="A file or folder with the data set [default: download it]."),
+        typer.Option(
+            "--from",
+            metavar="PATH",
+            help="A file or folder with the data set, or with what it is made from [default: download or make it].",
+        ),
     ] = None,
+    set_: Annotated[
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the data that the job makes.")
+    ] = [],  # noqa: B006
     data_dir: Annotated[str | None, typer.Option(help="The data folder [default: the same as for submit].")] = None,
     site: Annotated[str | None, typer.Option(help="The site whose data folder is used.")] = None,
     sha256: Annotated[str | None, typer.Option(help="The checksum that the --from file must have.")] = None,
 ) -> None:
-    """Fetch a job's data set into the data folder.
+    """Download, copy or make a job's data set in the data folder.
 
     The data set is checked, and appears in the folder only when it is complete. Fetch it where there is internet:
     compute nodes often have none.
@@ -38,6 +45,6 @@ def fetch(
     from hpclaunch.cli.show import console
     from hpclaunch.core.spec import Request
 
-    request = Request(target=job, site=site, data_dir=data_dir)
+    request = Request(target=job, site=site, data_dir=data_dir, settings=flags.settings_of(set_))
     folder = fetch_dataset(System(tell=console.say), request, DatasetSource(path=source, sha256=sha256))
     console.write(f"{folder}\n")

@@ -79,6 +79,8 @@ def _rows(parameters: Mapping[str, Parameter]) -> list[tuple[str, ...]]:
 
 def _describe_allowed(parameter: Parameter) -> str:
     allowed = ", ".join(map(str, parameter.choices)) or parameter.bounds
+    if parameter.divides:
+        allowed = f"{allowed + ', ' if allowed else ''}a divisor of {parameter.divides}"
     return f" ({allowed})" if allowed else ""
 
 

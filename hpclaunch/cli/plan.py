@@ -41,6 +41,7 @@ def plan(
     walltime: flags.Walltime = None,
     memory: flags.Memory = None,
     set_: flags.Set = [],  # noqa: B006
+    recipe: flags.Recipe = None,
     hosts: flags.Hosts = None,
     accept_unverified: flags.AcceptUnverified = False,
     global_batch: Annotated[int | None, typer.Option(min=1, help="The global batch size, in samples.")] = None,
@@ -95,6 +96,7 @@ def plan(
         memory=flags.megabytes_of(memory),
         hosts_file=hosts,
         settings=flags.settings_of(set_),
+        recipe=recipe,
         accept_unverified=accept_unverified,
     )
     system = System(warn=console.warn, tell=console.say, confirm=console.confirmed)

@@ -1,8 +1,9 @@
 """The keys of a job file, and how one is loaded; a person's own script becomes a job without a job file."""
 
+import contextlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from glob import iglob
 from pathlib import Path
@@ -27,7 +28,7 @@ from hpclaunch.config.fileformat import (
     read,
 )
 from hpclaunch.config.parameter_files import read_parameters
-from hpclaunch.config.parameters import Parameter, ParameterName
+from hpclaunch.config.parameters import Parameter, ParameterName, undivided
 from hpclaunch.core.errors import did_you_mean
 from hpclaunch.core.files import read_bytes
 from hpclaunch.core.records import record
@@ -56,15 +57,37 @@ class Fetch:
 
 
 @record
+class Make:
+    """A program of the job, a Python file in its folder, with which ``hpclaunch data fetch`` makes the data set.
+
+    It gets the folder to write to, ``--from=PATH`` if that is typed, and the values of ``parameters`` as
+    ``--name=value``.
+    """
+
+    program: Line
+    parameters: tuple[ParameterName, ...] = ()
+
+    def __post_init__(self) -> None:
+        path = Path(self.program)
+        if path.is_absolute() or ".." in path.parts or path.suffix != ".py":
+            raise ValueError("'program' must be the path of a Python file inside the job's folder")
+
+
+@record
 class DataSet:
     """The data set that the job reads: one of ``layouts`` (paths in its folder) must exist at submission.
 
-    ``*`` in a layout stands for any part of a name.
+    ``*`` in a layout stands for any part of a name. It is downloaded (``fetch``), or made by the job (``make``).
     """
 
     name: Annotated[str, Matching(re.compile("[A-Za-z0-9_][A-Za-z0-9_.-]*"), "letters, digits, '_', '.' and '-'")]
     layouts: Annotated[tuple[Line, ...], AtLeast(1)]
     fetch: Fetch | None = None
+    make: Make | None = None
+
+    def __post_init__(self) -> None:
+        if self.fetch and self.make:
+            raise ValueError("give either 'fetch' (an address) or 'make' (a program of the job)")
 
 
 Role = Literal[
@@ -86,6 +109,8 @@ Role = Literal[
 Figure = Literal[
     "parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer", "operations"
 ]
+Sized = Literal["samples", "sample_bytes"] | Figure
+"""What a formula can give."""
 LARGE_BYTES = 8e9
 NEEDED_FIGURES = {"parameters", "flops_per_sample", "saved_bytes_per_sample"}
 
@@ -97,7 +122,8 @@ class Training:
     ``model`` is ``module:function`` in the job's folder; ``figures`` are those of the model, per sample and in float32
     (guidelines/figures.py). ``critical_batch`` is in samples; without it, that of the ``task`` is used. ``base_batch``:
     the global batch size that the default learning rate and epochs are for; without it, the default batch size per
-    rank. ``names``: the parameter of a role, if its name differs from the role's.
+    rank. ``names``: the parameter of a role, if its name differs from the role's. ``formulas`` are for a model whose
+    size is a setting: they give figures, samples and their bytes for the settings of a request (Job.sized).
     """
 
     samples: PositiveInt
@@ -108,6 +134,7 @@ class Training:
     model: Annotated[str, Matching(re.compile(r"[\w.]+:\w+"), "module:function")] | None = None
     figures: dict[Figure, Annotated[float, AtLeast(0)]] = field(default_factory=dict)
     names: dict[Role, ParameterName] = field(default_factory=dict)
+    formulas: dict[Sized, Line] = field(default_factory=dict)
 
     @property
     def large(self) -> bool:
@@ -199,14 +226,54 @@ class Job:
         if astray:
             raise ValueError(f"training.names contains {', '.join(astray)}, but the job has no such parameter")
         faults = [fault for name, recipe in self.recipes.items() for fault in _recipe_faults(self, name, recipe)]
+        faults += [*_formula_faults(self), *_parameter_faults(self)]
         if faults:
             raise KeyFaults(faults)
+
+    def sized(self, settings: Iterable[tuple[str, str]] = ()) -> "Job":
+        """Return the job with the figures of its training for these settings, as a command line spells them.
+
+        A setting that cannot be read, or a formula that has no value for it, leaves what the job file says.
+        """
+        if self.training is None or not self.training.formulas:
+            return self
+        values: dict[str, object] = {name: row.default for name, row in self.parameters.items()}
+        for name, text in settings:
+            with contextlib.suppress(KeyError, ValueError):  # resolve reports it, with all other faults
+                values[name] = self.parameters[name].parse(text)
+        try:
+            return replace(self, training=_sized_training(self.training, values))
+        except ValueError:
+            return self
 
     def with_defaults(self, settings: Iterable[tuple[str, str]]) -> "Job":
         """Return the job with other defaults, by parameter name, as a command line spells them. Raises ValueError."""
         rows = self.parameters
         changed = {name: replace(rows[name], default=rows[name].parse(text)) for name, text in settings}
         return replace(self, parameters={**rows, **changed}) if changed else self
+
+
+def _sized_training(training: Training, values: Mapping[str, object]) -> Training:
+    """Return the training with the values of its formulas. Raises ValueError."""
+    from hpclaunch.config.formulas import evaluate  # takes a millisecond, and few jobs have formulas
+
+    found: dict[Any, float] = {name: evaluate(text, values) for name, text in training.formulas.items()}
+    whole: dict[str, Any] = {
+        name: max(1, int(found.pop(name))) for name in ("samples", "sample_bytes") if name in found
+    }
+    return replace(training, figures={**training.figures, **found}, **whole)
+
+
+def _formula_faults(job: Job) -> Iterator[KeyFault]:
+    """Yield the formulas that have no value for the defaults of the job's parameters."""
+    values = {name: row.default for name, row in job.parameters.items()}
+    for name, text in job.training.formulas.items() if job.training else ():
+        from hpclaunch.config.formulas import evaluate
+
+        try:
+            evaluate(text, values)
+        except ValueError as error:
+            yield KeyFault(keys=("training", "formulas", name), what=str(error))
 
 
 def _recipe_faults(job: Job, name: str, recipe: NamedRecipe) -> list[KeyFault]:
@@ -228,6 +295,16 @@ def _recipe_faults(job: Job, name: str, recipe: NamedRecipe) -> list[KeyFault]:
     return faults
 
 
+def _parameter_faults(job: Job) -> Iterator[KeyFault]:
+    """Yield the faults of parameters among each other, and of the names that ``data.make`` has for some."""
+    defaults = {name: row.default for name, row in job.parameters.items()}
+    yield from (KeyFault(keys=("parameters", name), what=what) for name, what in undivided(job.parameters, defaults))
+    for name in job.data.make.parameters if job.data and job.data.make else ():
+        if name not in job.parameters:
+            what = f"the job has no such parameter{did_you_mean(name, job.parameters)}"
+            yield KeyFault(keys=("data", "make", "parameters", name), what=what)
+
+
 def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
     """Return the job of that name, or the job of a script if ``target`` is a path. Raises NotFound or InvalidFile."""
     if looks_like_path(target):
@@ -238,7 +315,7 @@ def load_job(catalog: Catalog, target: str, cwd: Path) -> Job:
 
 def job_of_file(path: Path, name: str) -> Job:
     """Return the job of a job file, which stands in the job's folder. Raises InvalidFile."""
-    job = read(path, Job, name=name, folder=str(path.parent))
+    job = read(path, Job, name=name, folder=str(path.parent)).sized()
     return replace(job, uses_library=_uses_library(_imports(path.parent / job.script))) if job.script else job
 
 

@@ -1,6 +1,7 @@
 """Hyper-parameters of a job: type, bounds, choices, and values as text; this module reads no file."""
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from math import inf
 from typing import Annotated, Any, Literal
@@ -27,6 +28,7 @@ class Parameter:
     """A hyper-parameter. Its type is ``type``, else that of the default; only ``choices`` are allowed, if given.
 
     A number may have bounds: ``at_least``, ``above``, ``below`` and ``at_most``; a bounded number is finite.
+    ``divides``: the parameter whose value this one must divide.
     ``group`` is a heading for readers. ``builtin`` is the program's own default; None if hpclaunch does not know it.
     """
 
@@ -38,6 +40,7 @@ class Parameter:
     above: int | float | None = None
     below: int | float | None = None
     at_most: int | float | None = None
+    divides: ParameterName | None = None
     group: str = ""
     builtin: Value | None = field(default=None, metadata=INTERNAL)
 
@@ -90,6 +93,19 @@ class Parameter:
             and (self.below is None or value < self.below)
             and (self.at_most is None or value <= self.at_most)
         )
+
+
+def undivided(rows: Mapping[str, Parameter], values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield each parameter that does not divide the one it must divide, and what is wrong, in words.
+
+    A value that is no whole number above zero is left to the parameter's own bounds.
+    """
+    for name, row in rows.items():
+        value, other = values.get(name), values.get(row.divides or "")
+        if row.divides and row.divides not in rows:
+            yield name, f"it must divide {row.divides!r}, but the job has no such parameter"
+        elif type(value) is int and type(other) is int and value > 0 and other % value:
+            yield name, f"{value} does not divide {row.divides}={other}"
 
 
 def spell(value: Value) -> str:

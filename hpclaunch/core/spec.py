@@ -199,7 +199,7 @@ class DataNeed:
     """The data set a job reads: one of ``layouts`` must exist in ``folder`` or in ``folder``/``name``.
 
     Without layouts ``folder`` is a typed folder or file, which must exist; only the program knows what is in it.
-    ``address``: whether the job file has an address to fetch it from.
+    ``address``: whether the job file has an address to fetch it from, or a program that makes it.
     """
 
     name: str

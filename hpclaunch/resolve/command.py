@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 
 from hpclaunch.config.job import Job
-from hpclaunch.config.parameters import spell
+from hpclaunch.config.parameters import spell, undivided
 from hpclaunch.core.errors import nearest
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Choice, Pairs, Request, parameter_word
@@ -68,7 +69,20 @@ def parameters_of(job: Job, request: Request, decisions: Decisions) -> Parameter
             words.append(parameter_word(key, value))
         elif parameter.builtin is None or parameter.builtin != parameter.default:
             words.append(parameter_word(key, value, default=parameter.builtin is not None))
+    _check_divisors(job, dict(values), decisions)
     return Parameters(values=tuple(values), words=tuple(words))
+
+
+def _check_divisors(job: Job, values: dict[str, str], decisions: Decisions) -> None:
+    """Refuse a value that does not divide that of another parameter, as the job file says it must."""
+    if not any(row.divides for row in job.parameters.values()):
+        return
+    read = {}
+    for name, text in values.items():
+        with contextlib.suppress(ValueError):  # it is a fault already
+            read[name] = job.parameters[name].parse(text)
+    for name, what in undivided(job.parameters, read):
+        decisions.fault(what, where=f"--set {name}", next=f"set {name}, or {job.parameters[name].divides}")
 
 
 def _spell_typed(job: Job, key: str, text: str, decisions: Decisions) -> str:

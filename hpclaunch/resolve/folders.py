@@ -42,7 +42,7 @@ def data_need(case: Case, decisions: Decisions) -> DataNeed | None:
     folder, origin = data_folder(case, decisions)
     if data is None:
         return DataNeed(name="", folder=folder, layouts=(), origin=origin)
-    address = data.fetch is not None
+    address = data.fetch is not None or data.make is not None
     return DataNeed(name=data.name, folder=folder, layouts=data.layouts, origin=origin, address=address)
 
 

@@ -37,6 +37,11 @@ def as_typed(case: Case) -> Case:
     return replace(case, request=replace(case.request, settings=settings))
 
 
+def sized(case: Case) -> Case:
+    """Return the case with the figures of its job's training for the settings of the request and of its recipe."""
+    return replace(case, job=case.job.sized((*free_settings(case), *case.request.settings)))
+
+
 def recipe_faults(case: Case) -> tuple[Fault, ...]:
     """Return why the typed recipe does not exist; none if it does, or if none was typed."""
     job, typed = case.job, case.request.recipe

@@ -13,6 +13,7 @@ from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.world import World
 
 CONFUSION = "test_confusion"
+MOST_EXPONENT = 700.0  # the exponential of more is no number
 
 
 def evaluate(
@@ -78,6 +79,32 @@ def errors(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
 
     absolute, squared, samples = _added_up(sums, batches, world)
     return {"test_mae": absolute / samples, "test_mse": squared / samples, "test_samples": int(samples)}
+
+
+def language(model: Any, batches: Iterable[Any], world: World, token_bytes: float) -> dict[str, Any]:
+    """{"test_loss", "test_perplexity", "test_bits_per_byte", "test_tokens", "test_samples"} of text. A collective.
+
+    model: gives logits [b, context, vocabulary] for tokens [b, context]; targets: the next tokens [b, context].
+    test_loss: the mean cross-entropy of a token, in nats; the perplexity is its exponential. Bits per byte do not
+    depend on the vocabulary: loss / ln 2 / token_bytes, the bytes of text of a token (Gao et al. 2020, arXiv
+    2101.00027, section 3.1).
+    """
+
+    @tf.function
+    def sums(tokens: Any, targets: Any) -> Any:
+        logits = model(tokens, training=False)
+        losses = tf.keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
+        return tf.stack([tf.reduce_sum(tf.cast(losses, tf.float64)), tf.cast(tf.size(targets), tf.float64)])
+
+    loss, tokens, samples = _added_up(sums, batches, world)
+    mean = loss / tokens
+    return {
+        "test_loss": mean,
+        "test_perplexity": math.exp(mean) if mean < MOST_EXPONENT else math.inf,
+        "test_bits_per_byte": mean / math.log(2) / token_bytes,
+        "test_tokens": int(tokens),
+        "test_samples": int(samples),
+    }
 
 
 def _added_up(sums: Callable[..., Any], batches: Iterable[Any], world: World) -> list[float]:

@@ -20,6 +20,12 @@ Row = Dict[str, Any]
 _BOUNDS = (("at_least", operator.ge), ("above", operator.gt), ("below", operator.lt), ("at_most", operator.le))
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser of options. divisors: the options whose value must divide that of another one, which they name."""
+
+    divisors: Mapping[str, str] = {}
+
+
 def job_parser(description: str, script: str) -> argparse.ArgumentParser:
     """A parser with the parameters of a job: those in the file parameters.json beside its `script`."""
     return parser(description, of_job(script))
@@ -37,16 +43,16 @@ def parser(description: str, parameters: Mapping[str, Any]) -> argparse.Argument
     parameters: as in a job file, such as {"from": "images", "epochs": 12}: groups of the training techniques, the
     program's own defaults, and its own parameters, such as {"size": {"default": 64, "help": "pixels per side"}}.
     """
-    made = argparse.ArgumentParser(
-        description=description, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    made = Parser(description=description, allow_abbrev=False, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     made.add_argument("--data-dir", default="", help="the data set's folder or its parent (empty: HPCLAUNCH_DATA_DIR)")
     made.add_argument(
         "--default", metavar="NAME=VALUE", action="append", help="another default for one of the options below"
     )
     strategies.add_option(made)
     groups: Dict[str, Any] = {}
-    for name, row in rows_of(parameters).items():
+    rows = rows_of(parameters)
+    made.divisors = {name: row["divides"] for name, row in rows.items() if row.get("divides")}
+    for name, row in rows.items():
         title = row.get("group", "of this program")
         if title not in groups:
             groups[title] = made.add_argument_group(title)
@@ -80,6 +86,10 @@ def parse(made: argparse.ArgumentParser, words: Sequence[str] | None = None) -> 
     defaults = ["--" + word for word in names.pop("default") or ()]
     asked = made.parse_args([*defaults, *words])
     del asked.default
+    for name, other in getattr(made, "divisors", {}).items():
+        value, whole = getattr(asked, name), getattr(asked, other)
+        if whole % value:
+            made.error("--{}={} does not divide --{}={}".format(name, value, other, whole).replace("_", "-"))
     typed = made.parse_args(words, argparse.Namespace(**dict.fromkeys(names, _NOT_TYPED)))
     return asked, {name for name in names if getattr(typed, name) is not _NOT_TYPED}
 

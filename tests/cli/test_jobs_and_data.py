@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import tarfile
 from pathlib import Path
@@ -101,3 +102,76 @@ def test_data_is_fetched_from_an_archive_and_then_found(desk: Desk) -> None:
 def test_data_needs_a_folder(desk: Desk) -> None:
     done = desk.type("data", "fetch", "cifar", "--from", "x", "--site", "local")
     assert (done.code, "no data folder is known at local" in done.err) == (1, True)
+
+
+def test_data_is_made_from_text_by_the_jobs_own_program(desk: Desk) -> None:
+    for number in range(9):
+        desk.write(f"texts/{number}.txt", f"text number {number}\n")
+    words = ("data", "fetch", "transformer", "--data-dir", "data", "--site", "local")
+    done = desk.type(*words, "--from", "texts", "--set", "vocabulary=260")
+    assert (done.code, done.out.strip()) == (0, str(desk.project / "data/text")), done.err
+    assert "encoding 7 documents: train\n" in done.err and "\nSHA-256 " in done.err
+    record = json.loads((desk.project / "data/text/tokens.json").read_text())
+    assert (record["vocabulary"], record["source"]) == (260, str(desk.project / "texts"))
+    assert desk.type(*words, "--from", "texts").code == 0  # it is there: nothing is made again
+    other = desk.type(*words, "--from", "texts", "--set", "vocabulary=257")
+    assert (other.code, "holds a data set that was made with vocabulary=260" in other.err) == (1, True)
+    other = desk.type(*words, "--from", "elsewhere")
+    assert f"made with from {desk.project}/texts" in other.err
+    copied = desk.type("data", "fetch", "transformer", "--from", "data/text", "--data-dir", "copy", "--site", "local")
+    assert (copied.code, (desk.project / "copy/text/train.npy").exists()) == (0, True), copied.err
+    dry = desk.type("submit", "transformer", "--dry-run", "--site", "local", "--data-dir", "data")
+    assert "data set" not in dry.err
+
+
+@pytest.mark.parametrize(
+    ("job", "words", "message"),
+    [
+        ("transformer", ("--from", "empty.txt"), "empty.txt: has 0 different documents with text"),
+        ("transformer", ("--from", "binary"), "binary: is not text in UTF-8: byte 0 cannot be decoded"),
+        ("transformer", ("--from", "short.txt", "--set", "vocabulary=999"), "the text allows at most 257 tokens"),
+        ("transformer", ("--from", "short.txt", "--sha256", "00"), "its SHA-256 is "),
+        ("transformer", ("--set", "vocabulary=256"), "--set vocabulary: '256' is not a number that is at least 257"),
+        ("transformer", ("--set", "vocabluary=300"), "did you mean 'vocabulary'?"),
+        ("cifar", ("--set", "epochs=3"), "--set epochs: no program makes the data of cifar, so nothing can be set"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_in_one_line(desk: Desk, job: str, words: tuple[str, ...], message: str) -> None:
+    desk.write("empty.txt", "\n")
+    desk.write("short.txt", "a\n\nb\n\nc\n")
+    (desk.project / "binary").write_bytes(b"\xff\xfe")
+    done = desk.type("data", "fetch", job, *words, "--data-dir", "data", "--site", "local")
+    assert done.code == 1 and message in done.err, done.err
+    assert [line for line in done.err.splitlines() if line.startswith("error")] and "Traceback" not in done.err
+    assert not (desk.project / "data").exists() or list((desk.project / "data").iterdir()) == []
+
+
+def test_a_projects_program_makes_no_data_before_the_project_is_trusted(desk: Desk) -> None:
+    desk.write("jobs/mine/train.py", "")
+    desk.write("jobs/mine/make.py", "import sys\nopen(sys.argv[1] + '/made', 'w').write(' '.join(sys.argv[2:]))\n")
+    make = {"program": "make.py", "parameters": ["size"]}
+    data = {"name": "mine", "layouts": ["made"], "make": make}
+    job = {"summary": "mine", "script": "train.py", "parameters": {"size": 3}, "data": data}
+    desk.write("jobs/mine/job.yaml", json.dumps(job))
+    words = ("data", "fetch", "mine", "--data-dir", "data", "--site", "local")
+    done = desk.type(*words)
+    assert (done.code, "is not a trusted folder" in done.err) == (1, True)
+    assert f"  the program make.py of {desk.project}/jobs/mine" in done.err
+    assert not (desk.project / "data").exists()
+    desk.type("trust")
+    done = desk.type(*words)
+    assert (done.code, (desk.project / "data/mine/made").read_text()) == (0, "--size=3"), done.err
+
+
+def test_a_program_that_fails_leaves_nothing_and_its_last_line_is_the_reason(desk: Desk) -> None:
+    desk.write("jobs/mine/train.py", "")
+    desk.write("jobs/mine/make.py", "import sys\nprint('begins')\nsys.exit('first\\nno room for it')\n")
+    data = {"name": "mine", "layouts": ["made"], "make": {"program": "make.py"}}
+    desk.write("jobs/mine/job.yaml", json.dumps({"summary": "mine", "script": "train.py", "data": data}))
+    desk.type("trust")
+    done = desk.type("data", "fetch", "mine", "--data-dir", "data", "--site", "local")
+    assert (done.code, done.err.splitlines()) == (
+        1,
+        ["begins", f"error: {desk.project}/jobs/mine/make.py: no room for it"],
+    )
+    assert list((desk.project / "data").iterdir()) == []

@@ -29,6 +29,14 @@ SMALL = {
         "--learning-rate=0.001",
         "--crop=0",
     ),
+    "transformer": (
+        "--vocabulary=257",
+        "--synthetic-samples=256",
+        "--context=16",
+        "--hidden=32",
+        "--batch-size-per-rank=8",
+        "--epochs=2",
+    ),
 }
 
 

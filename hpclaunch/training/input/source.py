@@ -43,7 +43,9 @@ class Source(ABC):
     `samples` works, and streams_tests: also for the other splits, whose samples are then never all in memory.
     divides_validation: whether the setting validation_part is obeyed by the source itself, as its split "validation".
     has_images: whether samples are uint8 images; else they are arrays of sample_type and wanted.shape. label_type and
-    label_shape are those of a target. A layout implements `read` and `files`, and `samples` if it can read single
+    label_shape are those of a target. token_bytes: of a source of text, the bytes of text that a token stands for on
+    average, by split; its samples and targets are then tokens [context], each target the token after that of the
+    sample. A layout implements `read` and `files`, and `samples` if it can read single
     samples fast.
     """
 
@@ -61,6 +63,7 @@ class Source(ABC):
         self.wanted = wanted
         self.path = path
         self.counts: dict[str, int] = {}
+        self.token_bytes: dict[str, float] = {}
 
     @property
     def has_classes(self) -> bool:

@@ -16,7 +16,8 @@ def evaluate(run: Run, model: Any, data: Data, splits: Sequence[str] = ("test",)
 
     Every rank evaluates its part; sums are added over the ranks and divided once, so every sample counts once. Returns
     {"test_accuracy", "test_loss", "test_samples"} for targets that are classes, {"test_mae", "test_mse",
-    "test_samples"} for numbers; and the same for every other split. With the setting top_k also "test_top_5_accuracy"
+    "test_samples"} for numbers, {"test_loss", "test_perplexity", "test_bits_per_byte", "test_tokens", "test_samples"}
+    for text; and the same for every other split. With the setting top_k also "test_top_5_accuracy"
     (of 5), and with confusion_matrix "test_confusion": the name of the file in the run directory that has the matrix.
     """
     watch.reached("the evaluation")
@@ -24,7 +25,9 @@ def evaluate(run: Run, model: Any, data: Data, splits: Sequence[str] = ("test",)
     results: dict[str, Any] = {}
     for split in splits:
         batches = data.held_out(split)
-        if data.source.has_classes:
+        if data.source.token_bytes:
+            found = evaluation.language(trained, batches, run.world, data.source.token_bytes[split])
+        elif data.source.has_classes:
             asked = run.settings
             logits = evaluation.gives_logits(model.loss)
             found = evaluation.evaluate(trained, batches, run.world, logits, asked.top_k, asked.confusion_matrix)
@@ -40,6 +43,10 @@ def evaluate(run: Run, model: Any, data: Data, splits: Sequence[str] = ("test",)
 
 
 def _result_words(split: str, results: dict[str, Any], data: Data) -> str:
+    if data.source.token_bytes:
+        return "{0} loss {1:.4f} per token, perplexity {2:.2f}, {3:.4f} bits per byte, on {4} tokens".format(
+            split, *(results[split + name] for name in ("_loss", "_perplexity", "_bits_per_byte", "_tokens"))
+        )
     key, words = ("accuracy", "accuracy") if data.source.has_classes else ("mae", "mean absolute error")
     noun = "images" if data.source.has_images else "samples"
     return "{} {} {:.4f} on {} {}".format(

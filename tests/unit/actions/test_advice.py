@@ -21,7 +21,7 @@ from hpclaunch.runs.sweep_values import values_at, write_values
 from tests.builders import a_case, a_context, a_job, bundled_job, bundled_site
 from tests.unit.planner.questions import a_trained_job
 
-JOBS = ("chips", "cifar", "cosmoflow", "mnist", "resnet50")
+JOBS = ("chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer")
 SITES = ("perlmutter", "frontera", "lumi", "local", "juwels_booster")
 
 

@@ -76,6 +76,26 @@ def test_every_bundled_job_loads_and_has_its_script(name: str) -> None:
             "summary: x\nscript: a.py\ntraining: {samples: 9, names: {epochs: rounds}}\n",
             "training.names contains rounds, but the job has no such parameter",
         ),
+        (
+            "summary: x\nscript: a.py\ndata: {name: x, layouts: [a], make: {program: ../a.py}}\n",
+            "data.make: 'program' must be the path of a Python file inside the job's folder",
+        ),
+        (
+            "summary: x\nscript: a.py\ndata: {name: x, layouts: [a], make: {program: a.py, parameters: [size]}}\n",
+            "data.make.parameters.size: the job has no such parameter",
+        ),
+        (
+            "summary: x\nscript: a.py\ntraining: {samples: 9, formulas: {samples: tokens / 2}}\n",
+            "training.formulas.samples: no parameter 'tokens' of the job is a number",
+        ),
+        (
+            "summary: x\nscript: a.py\nparameters: {a: {default: 3, divides: b}, b: 4}\n",
+            "parameters.a: 3 does not divide b=4",
+        ),
+        (
+            "summary: x\nscript: a.py\nparameters: {a: {default: 3, divides: c}}\n",
+            "parameters.a: it must divide 'c', but the job has no such parameter",
+        ),
         ("summary: x\nscript: a.py\nlauncher: mpi\n", "launcher: 'mpi' is not allowed"),
     ],
 )

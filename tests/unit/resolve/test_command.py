@@ -6,6 +6,7 @@ from hpclaunch.config.fileformat import Environment
 from hpclaunch.config.job import DataSet
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.config.site import Folders
+from hpclaunch.core.errors import Refused
 from tests.builders import CONTEXT, a_context, a_job, a_site, bundled_job, planned
 
 CODE = f"{CONTEXT.run_dir}/code"
@@ -75,12 +76,20 @@ def test_synthetic_is_recorded_as_chosen(typed: dict[str, bool], origin: str) ->
     assert [one.origin for one in spec.choices if one.key == "parameters.synthetic"] == ([origin] if origin else [])
 
 
-@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
 def test_a_bundled_jobs_script_names_nothing_that_was_not_typed(name: str) -> None:
     job = bundled_job(name)
     spec = planned(job=job, settings=(("epochs", str(job.parameters["epochs"].default)),))
     assert spec.command[2:] == (f"--epochs={job.parameters['epochs'].default}",)
     assert dict(spec.parameters).keys() == job.parameters.keys()
+
+
+@pytest.mark.parametrize(("heads", "hidden"), [("3", None), (None, "130"), ("5", "128")])
+def test_a_parameter_that_does_not_divide_another_is_refused(heads: str | None, hidden: str | None) -> None:
+    settings = tuple((name, text) for name, text in (("heads", heads), ("hidden", hidden)) if text)
+    with pytest.raises(Refused, match=f"--set heads: {heads or 4} does not divide hidden={hidden or 128}"):
+        planned(job=bundled_job("transformer"), settings=settings)
+    planned(job=bundled_job("transformer"), settings=(("heads", "5"), ("hidden", "130")))
 
 
 def test_a_command_may_name_its_code_and_its_run_directory() -> None:

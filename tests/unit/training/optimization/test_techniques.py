@@ -33,7 +33,7 @@ def train_of(job: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
 def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parameters = bundled_job(name).parameters
     script = train_of(name)
@@ -53,7 +53,7 @@ def test_a_job_file_and_its_script_have_the_same_options(name: str, monkeypatch:
             assert vars(script.parse())[key] == choice
 
 
-@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
 def test_a_job_and_its_program_understand_parameters_json_in_the_same_way(name: str) -> None:
     job = bundled_job(name)
     rows = options.rows_of(json.loads((Path(job.folder) / "parameters.json").read_text()))
@@ -81,7 +81,7 @@ def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
 SWITCHES = ("scale_learning_rate", "decay", "optimizer", "precision", "compression", "batch_norm", "input")
 
 
-@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
 def test_one_switch_is_enough_whatever_the_jobs_own_defaults_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     script, parameters = train_of(name), bundled_job(name).parameters
     tried = [
@@ -146,7 +146,7 @@ def test_what_is_typed_overrides_defaults_of_the_program_and_of_the_job_file(
     assert {name: getattr(found, name) for name in kept} == kept
 
 
-@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
 @pytest.mark.parametrize("nodes", [1, 4, 64])
 def test_what_plan_proposes_goes_together(name: str, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     proposed = plan_of(bundled_job(name), nodes=nodes).settings
@@ -158,18 +158,28 @@ def test_what_plan_proposes_goes_together(name: str, nodes: int, monkeypatch: py
 PROBES = ("-1", "0", "0.999", "1e-9", "0.5", "1", "2", "31", "32", "inf", "nan")
 
 
-@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50"])
+@pytest.mark.parametrize("name", ["chips", "cifar", "cosmoflow", "mnist", "resnet50", "transformer"])
 def test_a_number_that_the_script_refuses_is_refused_before_anything_is_queued(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    script = train_of(name)
-    for key, parameter in bundled_job(name).parameters.items():
+    script, parameters = train_of(name), bundled_job(name).parameters
+    for key, parameter in parameters.items():
         if parameter.value_type not in ("int", "float"):
             continue
+        ones = [f"--{other}=1" for other, row in parameters.items() if row.divides == key]  # they divide any number
         for text in PROBES:
-            monkeypatch.setattr(sys, "argv", ["train.py", f"--{key.replace('_', '-')}={text}"])
+            whole = [f"--{parameter.divides}={text}"] if parameter.divides else []
+            monkeypatch.setattr(sys, "argv", ["train.py", *ones, *whole, f"--{key.replace('_', '-')}={text}"])
             assert refuses(parameter.parse, text) == refuses(script.parse), (key, text)
     capsys.readouterr()
+
+
+def test_a_number_that_does_not_divide_another_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "--default=hidden=130", "--heads=3"])
+    assert refuses(train_of("transformer").parse)
+    assert "--heads=3 does not divide --hidden=130" in capsys.readouterr().err
 
 
 def test_a_momentum_of_one_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,61 @@
+"""A decoder-only transformer (GPT) whose size is a setting."""
+
+import tensorflow as tf
+
+SPREAD = 0.02  # of the first weights, as in GPT-2
+
+
+class Positions(tf.keras.layers.Layer):
+    """Adds a learned vector for each position to [b, context, hidden]."""
+
+    def build(self, shape):
+        self.table = self.add_weight("table", shape[1:], initializer=tf.keras.initializers.RandomNormal(stddev=SPREAD))
+
+    def call(self, inputs):
+        return inputs + tf.cast(self.table, inputs.dtype)
+
+
+def gpt(layers=2, hidden=128, heads=4, context=64, vocabulary=1024, dropout=0.0) -> tf.keras.Model:
+    """Tokens [b, context] -> logits of the next tokens, float32 [b, context, vocabulary].
+
+    It has 12 layers hidden^2 + 13 layers hidden + (2 vocabulary + context + 2) hidden parameters.
+    As GPT-2 (Radford et al. 2019): normalization before attention and before the dense layers, learned positions, GELU;
+    the weights of what is added to the residual stream begin smaller by the root of the additions. The output has
+    weights of its own, so that the first and the last stage of a pipeline share none.
+    """
+    keras = tf.keras.layers
+
+    def normal(additions=1):
+        return tf.keras.initializers.RandomNormal(stddev=SPREAD / additions**0.5)
+
+    def block(x):
+        y = keras.LayerNormalization(epsilon=1e-5)(x)
+        attention = keras.MultiHeadAttention(
+            heads, hidden // heads, dropout=dropout, kernel_initializer=normal(2 * layers)
+        )
+        x = x + keras.Dropout(dropout)(attention(y, y, use_causal_mask=True))
+        y = keras.LayerNormalization(epsilon=1e-5)(x)
+        y = keras.Dense(4 * hidden, activation="gelu", kernel_initializer=normal())(y)
+        y = keras.Dense(hidden, kernel_initializer=normal(2 * layers))(y)
+        return x + keras.Dropout(dropout)(y)
+
+    tokens = keras.Input((context,), dtype="int32")
+    x = keras.Embedding(vocabulary, hidden, embeddings_initializer=normal())(tokens)
+    x = keras.Dropout(dropout)(Positions()(x))
+    for _ in range(layers):
+        x = block(x)
+    x = keras.LayerNormalization(epsilon=1e-5)(x)
+    x = keras.Dense(vocabulary, use_bias=False, kernel_initializer=normal(), dtype="float32")(x)
+    return tf.keras.Model(tokens, x, name="gpt")
+
+
+def continued(model, tokens, length):
+    """Tokens [n] with `length` more, each the most probable one after those before it; the same in every run."""
+    context = model.input_shape[1]
+    tokens = [int(token) for token in tokens]
+    predict = tf.function(lambda window: model(window, training=False))
+    for _ in range(length):
+        window = tokens[-context:]
+        logits = predict(tf.constant([window + [0] * (context - len(window))], tf.int32))
+        tokens.append(int(tf.argmax(logits[0, len(window) - 1])))
+    return tokens
