@@ -148,7 +148,7 @@ def pixels(photos: Path) -> dict[str, dict[str, float]]:
     import tensorflow as tf
 
     sys.path.insert(0, str(ROOT / "jobs" / "resnet50"))
-    from imagenet import middle
+    from imagenet import square as middle
 
     from hpclaunch.training.input import decoding
 

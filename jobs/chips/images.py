@@ -6,7 +6,7 @@ import numpy as np
 
 from hpclaunch.training.input.image_folders import ImageFolders
 from hpclaunch.training.input.shards import Shard, stream_seed
-from hpclaunch.training.input.source import Order, Source
+from hpclaunch.training.input.source import Source
 
 VERSIONS = 6  # as it is, upside down, mirrored, and turned by 90, 180 and 270 degrees
 
@@ -57,7 +57,7 @@ class ChipImages(Source):
         images = np.stack([turned(images[row], n % VERSIONS) for row, n in zip(back, indices)])
         return images, labels[back]
 
-    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+    def samples(self, split: str, shard: Shard, order: Any, skip: Any, threads: int) -> Any:
         import tensorflow as tf
 
         versions = tf.constant(shard.indices % VERSIONS)

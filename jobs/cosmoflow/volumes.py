@@ -46,7 +46,7 @@ class Volumes(TFRecords):
     def _features(self, split: str) -> Any:
         return None  # the names are fixed; a missing feature is reported when it is read
 
-    def _parse(self, split: str, content: Any) -> Any:
+    def decode(self, split: str, content: Any) -> Any:
         import tensorflow as tf
 
         features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([TARGETS], tf.float32)}

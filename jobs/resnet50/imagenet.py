@@ -22,7 +22,8 @@ class ImageNet(TFRecords):
     """JPEG images of any size under `image/encoded`, classes from `first_class` on under `image/class/label`.
 
     Files are train-00000-of-01024 and validation-00000-of-00128, as TensorFlow's own scripts write them. The square in
-    the middle of an image is used, with 87.5 % of the shorter side, and resized to the wanted size.
+    the middle of an image is used, with 87.5 % of the shorter side, and resized to the wanted size. A shift (the
+    parameter crop) moves this square inside the image: it cuts other pixels, and no zeros.
     """
 
     layout = "TFRecords of photographs"
@@ -31,7 +32,14 @@ class ImageNet(TFRecords):
         self.first_class = first_class
         super().__init__(wanted, path)
 
-    def _parse(self, split: str, content: Any) -> Any:
+    def decode(self, split: str, content: Any) -> Any:
+        return self._cut(split, content, None)
+
+    def decode_moved(self, split: str, content: Any, moves: Any, move: Any) -> Any:
+        image, label = self._cut(split, content, move[2:])
+        return moves.mirror(image, move), label
+
+    def _cut(self, split: str, content: Any, shift: Any) -> Any:
         import tensorflow as tf
 
         from hpclaunch.training.input import decoding
@@ -39,12 +47,11 @@ class ImageNet(TFRecords):
         image_key, label_key, _ = self._keys[split]
         features = {image_key: tf.io.FixedLenFeature([], tf.string), label_key: tf.io.FixedLenFeature([], tf.int64)}
         found = tf.io.parse_single_example(content, features)
-        label = found[label_key] - self.first_class
-        in_range = tf.debugging.Assert((label >= 0) & (label < self.wanted.classes), ["class", found[label_key]])
-        with tf.control_dependencies([in_range]):
-            label = tf.identity(label)
+        # A class out of range is an error of gather; an assertion would take longer for every image.
+        label = tf.gather(tf.range(self.wanted.classes, dtype=tf.int64), found[label_key] - self.first_class)
+        size = self.wanted.shape[0]
         # This decodes PNG too: one of ImageNet's files is not a JPEG.
-        return decoding.resized(found[image_key], self.wanted.shape, middle), label
+        return decoding.resized(found[image_key], self.wanted.shape, lambda shape: square(shape, shift, size)), label
 
     def wrong(self, what: str, where: str) -> DataError:
         last = self.first_class + self.wanted.classes - 1
@@ -57,13 +64,21 @@ class ImageNet(TFRecords):
         )
 
 
-def middle(shape: Any) -> Any:
-    """The square in the middle of an image [h, w, c] of `shape`: top, left, side, side; 87.5 % of the shorter side."""
+def square(shape: Any, shift: Any = None, size: int = 1) -> Any:
+    """The square in the middle of an image [h, w, c] of `shape`: top, left, side, side; 87.5 % of the shorter side.
+
+    shift: moves it inside the image, int32 [2] (down, right), in pixels of the new image, which is `size` high.
+    """
     import tensorflow as tf
 
-    side = tf.cast(tf.round(KEPT * tf.cast(tf.minimum(shape[0], shape[1]), tf.float32)), tf.int32)
-    side = tf.maximum(side, 1)
-    return tf.stack([(shape[0] - side) // 2, (shape[1] - side) // 2, side, side])
+    shorter = tf.cast(tf.reduce_min(shape[:2]), tf.float32)
+    side = tf.maximum(tf.cast(tf.round(KEPT * shorter), tf.int32), 1)
+    room = shape[:2] - side
+    corner = room // 2
+    if shift is not None:
+        moved = tf.round(tf.cast(shift * side, tf.float32) / size)
+        corner = tf.clip_by_value(corner + tf.cast(moved, tf.int32), 0, room)
+    return tf.concat([corner, tf.stack([side, side])], 0)
 
 
 def open_imagenet(folder: str, wanted: ImageSet, first_class: int) -> ImageNet:

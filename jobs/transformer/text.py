@@ -13,7 +13,7 @@ from byte_pairs import END, SMALLEST, BytePairs
 
 from hpclaunch.training.input.made_up import written_once
 from hpclaunch.training.input.shards import Shard
-from hpclaunch.training.input.source import DataError, ImageSet, Order, Source
+from hpclaunch.training.input.source import DataError, ImageSet, Source
 
 NEXT = "  next: hpclaunch data fetch transformer, or name another folder with --data-dir"
 WORDS, PER_DOCUMENT = 200, 60  # of synthetic text: different words, and words in a document
@@ -58,7 +58,7 @@ class PackedText(Source):
         rows = self._windows(split)[np.asarray(indices, np.int64)]  # a copy: only these are read
         return np.ascontiguousarray(rows[:, :-1]), np.ascontiguousarray(rows[:, 1:])
 
-    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+    def samples(self, split: str, shard: Shard, order: Any, skip: Any, threads: int) -> Any:
         import tensorflow as tf
 
         windows, shape = self._windows(split), (self.context + 1,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -162,11 +162,11 @@ def moved(images: Any, how: Augmentation, draws: Any) -> Any:
     """
     height, width = images.shape[1], images.shape[2]
     zoom = 1.0 / _factor(how.scale, draws[:, SCALE]) if how.scale else tf.ones_like(draws[:, SCALE])
-    step_y = tf.where(_coin(how.flip_vertical, draws[:, FLIP_VERTICAL]), -zoom, zoom)
-    step_x = tf.where(_coin(how.flip_horizontal, draws[:, FLIP_HORIZONTAL]), -zoom, zoom)
+    step_y = tf.where(coin(how.flip_vertical, draws[:, FLIP_VERTICAL]), -zoom, zoom)
+    step_x = tf.where(coin(how.flip_horizontal, draws[:, FLIP_HORIZONTAL]), -zoom, zoom)
     middle_y, middle_x = (height - 1) / 2.0, (width - 1) / 2.0
-    start_y = middle_y - step_y * middle_y + _shift(how.crop, draws[:, SHIFT_Y])
-    start_x = middle_x - step_x * middle_x + _shift(how.crop, draws[:, SHIFT_X])
+    start_y = middle_y - step_y * middle_y + shift(how.crop, draws[:, SHIFT_Y])
+    start_x = middle_x - step_x * middle_x + shift(how.crop, draws[:, SHIFT_X])
     zero = tf.zeros_like(zoom)
     return tf.raw_ops.ImageProjectiveTransformV3(
         images=images,
@@ -176,49 +176,6 @@ def moved(images: Any, how: Augmentation, draws: Any) -> Any:
         interpolation="BILINEAR" if how.scale else "NEAREST",
         fill_mode="CONSTANT",
     )
-
-
-class Copies(NamedTuple):
-    """How the images of a batch are mirrored and shifted, if every new pixel is a copy of an old one (copies, copied).
-
-    down, right: whether an image is mirrored, bool [b]. begin, size: the part of it that is kept, int32 [b, 2], and
-    margins: the zeros around this part, int32 [b, 2, 2]; all of an image as a matrix [h, w * c].
-    """
-
-    down: Any
-    right: Any
-    begin: Any
-    size: Any
-    margins: Any
-
-
-def copies(how: Augmentation, draws: Any, shape: tuple[int, ...]) -> Copies:
-    """The moves of `moved` for images of `shape` (h, w, c) and draws [b, DRAWS]; `how` does not scale."""
-    height, width, channels = shape
-    down, right = (
-        _coin(how.flip_vertical, draws[:, FLIP_VERTICAL]),
-        _coin(how.flip_horizontal, draws[:, FLIP_HORIZONTAL]),
-    )
-    shifts = [_shift(how.crop, draws[:, column]) for column in (SHIFT_Y, SHIFT_X)]
-    shifts = [tf.where(mirrored, -shift, shift) for mirrored, shift in zip((down, right), shifts)]
-    by = tf.cast(tf.stack(shifts, axis=1), tf.int32) * [1, channels]
-    before, after = tf.maximum(by, 0), tf.maximum(-by, 0)
-    size = tf.constant([height, width * channels]) - before - after
-    return Copies(down, right, before, size, tf.stack([after, before], axis=2))
-
-
-def copied(image: Any, how: Augmentation, own: Copies) -> Any:
-    """One image [h, w, c], moved as `moved` does it, but several times as fast; own: the row of `copies` for it."""
-    if how.flip_vertical:
-        upright = image
-        image = tf.cond(own.down, lambda: tf.reverse(upright, [0]), lambda: upright)
-    if how.flip_horizontal:
-        unturned = image
-        image = tf.cond(own.right, lambda: tf.reverse(unturned, [1]), lambda: unturned)
-    if not how.crop:
-        return image
-    rows = tf.reshape(image, [image.shape[0], -1])  # a matrix is cut and padded faster than three dimensions
-    return tf.reshape(tf.pad(tf.slice(rows, own.begin, own.size), own.margins), image.shape)
 
 
 def coloured(images: Any, how: Augmentation, draws: Any) -> Any:
@@ -246,7 +203,7 @@ def mixed(images: Any, labels: Any, how: Augmentation, draws: Any) -> tuple[Any,
     actual area. The batch is in random order, so the neighbour is any sample of the rank's shard.
     """
     others, other_labels = tf.roll(images, 1, axis=0), tf.roll(labels, 1, axis=0)
-    by_box = _coin(how.cutmix > 0, draws[:, WHICH_MIX]) if how.mixup else tf.fill([tf.shape(images)[0]], True)
+    by_box = coin(how.cutmix > 0, draws[:, WHICH_MIX]) if how.mixup else tf.fill([tf.shape(images)[0]], True)
     share = tf.where(by_box, _beta(how.cutmix, draws[:, SHARE]), _beta(how.mixup, draws[:, SHARE]))
     own = tf.cast(~_box(share, draws, images.shape[1], images.shape[2]), tf.float32)
     weight = tf.where(by_box[:, None, None], own, share[:, None, None])  # [b, h, w]: the own image's share of a pixel
@@ -293,11 +250,12 @@ def beta_quantiles(alpha: float) -> np.ndarray:
     return found
 
 
-def _coin(on: bool, uniform: Any) -> Any:
+def coin(on: bool, uniform: Any) -> Any:
+    """Every second one of the uniform numbers as True if `on`, else none, bool."""
     return uniform < (0.5 if on else 0.0)
 
 
-def _shift(most: int, uniform: Any) -> Any:
+def shift(most: int, uniform: Any) -> Any:
     """A whole number in -most .. most."""
     return tf.floor(uniform * (2 * most + 1)) - most
 

@@ -9,12 +9,15 @@ import hashlib
 import importlib.util
 import os
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpclaunch.training.input.shards import Shard
-from hpclaunch.training.input.source import VALIDATION, ImageSet, Order, Source, data_error
+from hpclaunch.training.input.source import VALIDATION, ImageSet, Source, data_error
+
+if TYPE_CHECKING:
+    from hpclaunch.training.input.order import Order
 
 EXTENSIONS = (".jpg", ".jpeg", ".png")
 SPLITS = ("train", "test")
@@ -47,6 +50,7 @@ class ImageFolders(Source):
     layout = "class folders"
     streams = True
     streams_tests = True
+    decodes = True
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
         super().__init__(wanted, path)
@@ -148,16 +152,15 @@ class ImageFolders(Source):
             images[row] = pixels.reshape(self.wanted.shape)
         return images
 
-    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+    def encoded(self, split: str, shard: Shard, order: Order, skip: Any) -> Any:
         import tensorflow as tf
-
-        from hpclaunch.training.input import decoding
 
         paths, labels = self._paths(split, shard.indices), tf.constant(self._labels[split][shard.indices])
         found = tf.data.Dataset.from_tensor_slices(order(len(shard.indices), "samples")[skip:])
-        return decoding.in_parallel(
-            found, lambda place: (self._load(tf.gather(paths, place)), tf.gather(labels, place)), threads
-        )
+        return found.map(lambda place: {"path": tf.gather(paths, place), "label": tf.gather(labels, place)})
+
+    def decode(self, split: str, content: Any) -> tuple[Any, Any]:
+        return self._load(content["path"]), content["label"]
 
     def _paths(self, split: str, indices: Any) -> Any:
         import tensorflow as tf

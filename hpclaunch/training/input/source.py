@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpclaunch.training.input.shards import Shard, training_shard
 from hpclaunch.training.rank.failure import TrainingError
 
-VALIDATION = "validation"  # the name of the split on which a training is validated
+if TYPE_CHECKING:
+    from hpclaunch.training.input.moves import Moves
+    from hpclaunch.training.input.order import Order
 
-# (length, name of the stream) -> a permutation of 0 .. length - 1, as tensors
-Order = Callable[[Any, Any], Any]
+VALIDATION = "validation"  # the name of the split on which a training is validated
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,15 @@ class Source(ABC):
     has_images: whether samples are uint8 images; else they are arrays of sample_type and wanted.shape. label_type and
     label_shape are those of a target. token_bytes: of a source of text, the bytes of text that a token stands for on
     average, by split; its samples and targets are then tokens [context], each target the token after that of the
-    sample. A layout implements `read` and `files`, and `samples` if it can read single
-    samples fast.
+    sample. A layout implements `read` and `files`. If it can read single samples fast, it implements `encoded` and
+    `decode` as well, or `samples` in place of these; decodes: whether it has the former.
     """
 
     layout = ""
     fingerprint = ""
     streams = False
     streams_tests = False
+    decodes = False
     divides_validation = False
     has_images = True
     sample_type: Any = np.uint8
@@ -83,7 +85,26 @@ class Source(ABC):
 
         order: the random order of this pass. threads: how many images are decoded at the same time.
         """
+        from hpclaunch.training.input import decoding
+
+        found = self.encoded(split, shard, order, skip)
+        return decoding.in_parallel(found, lambda content: self.decode(split, content), threads)
+
+    def encoded(self, split: str, shard: Shard, order: Order, skip: Any) -> Any:
+        """The same samples as they are stored: a tf.data.Dataset of what `decode` takes."""
         raise self.cannot_stream()
+
+    def decode(self, split: str, content: Any) -> tuple[Any, Any]:
+        """One sample of `encoded`, as tensors: image uint8 [h, w, c], label int64."""
+        raise self.cannot_stream()
+
+    def decode_moved(self, split: str, content: Any, moves: Moves, move: Any) -> tuple[Any, Any]:
+        """The same, with the image mirrored and shifted. move: of this image, int32 [4] (Moves).
+
+        A source that cuts its images out of larger ones can shift the cut instead of the image.
+        """
+        image, label = self.decode(split, content)
+        return moves.apply(image, move), label
 
     def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
         """The rank's part of the training samples, chosen so that `samples` reads it fast; raises DataError if not.

@@ -10,8 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.input import augmentation, decoding
+from hpclaunch.training.input.moves import Moves
+from hpclaunch.training.input.order import Order, RandomOrder
 from hpclaunch.training.input.pipeline import finisher, frugal, rank_threads
-from hpclaunch.training.input.shards import Shard, epoch_order, steps_per_epoch, stream_seed
+from hpclaunch.training.input.shards import Shard, steps_per_epoch
 from hpclaunch.training.input.source import Source
 from hpclaunch.training.rank import failure
 
@@ -48,24 +50,23 @@ def training_stream(
     damaged files are found during training.
     """
     threads = threads or rank_threads()
-    one_by_one = augment is not None and augment.only_copies and np.prod(source.wanted.shape) >= LARGE
+    one_by_one = (
+        source.decodes and augment is not None and augment.only_copies and np.prod(source.wanted.shape) >= LARGE
+    )
     finish = finisher(seed, rank, augment.still if augment and one_by_one else augment, as_pixels)
     steps = steps_per_epoch(len(shard.indices), batch_size)
 
-    def draws(epoch: Any, first: Any) -> Any:
-        return augmentation.random_numbers(seed, rank, epoch, first, batch_size)
-
     @tf.autograph.experimental.do_not_convert  # nothing to convert; AutoGraph would warn about what it cannot read
     def epoch_batches(epoch: Any) -> Any:
-        def order(length: Any, name: Any) -> Any:
-            found = tf.numpy_function(lambda *given: _order(seed, rank, *given), [epoch, length, name], tf.int64)
-            return tf.ensure_shape(found, [None])
-
+        order = RandomOrder(seed, rank, epoch)
         begin = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_step, tf.int64), tf.constant(0, tf.int64))
-        samples = source.samples("train", shard, order, begin * batch_size, threads)
         if augment is not None and one_by_one:
+            encoded = source.encoded("train", shard, order, begin * batch_size)
             firsts = tf.data.Dataset.range(begin * batch_size, steps * batch_size, batch_size)
-            samples = _move_each(samples, firsts.map(lambda first: draws(epoch, first)), augment, threads)
+            draws = firsts.map(lambda first: augmentation.random_numbers(seed, rank, epoch, first, batch_size))
+            samples = _decode_moved(source, encoded, draws, Moves(augment), threads)
+        else:
+            samples = source.samples("train", shard, order, begin * batch_size, threads)
         numbered = tf.data.Dataset.zip((samples.batch(batch_size), tf.data.Dataset.range(begin, steps)))
         return numbered.map(lambda batch, step: finish(batch[0], batch[1], epoch, step * batch_size))
 
@@ -73,17 +74,14 @@ def training_stream(
     return epochs.flat_map(epoch_batches).prefetch(1).with_options(frugal(threads))
 
 
-def _move_each(samples: Any, draws: Any, augment: augmentation.Augmentation, threads: int) -> tf.data.Dataset:
-    """The samples with their images moved one by one: they are large, and still in the processor's cache.
+def _decode_moved(source: Source, encoded: Any, draws: Any, moves: Moves, threads: int) -> tf.data.Dataset:
+    """The samples, with each image moved when it is decoded: it is large, and still in the processor's cache.
 
     draws: the random numbers of one batch after the other, float32 [b, DRAWS].
     """
-    shape = tuple(samples.element_spec[0].shape)
-
-    copies = draws.map(lambda numbers: augmentation.copies(augment, numbers, shape)).unbatch()
     return decoding.in_parallel(
-        tf.data.Dataset.zip((samples, copies)),
-        lambda sample, own: (augmentation.copied(sample[0], augment, own), sample[1]),
+        tf.data.Dataset.zip((encoded, draws.map(moves.of_batch).unbatch())),
+        lambda content, move: source.decode_moved("train", content, moves, move),
         threads,
     )
 
@@ -98,7 +96,7 @@ def evaluation_stream(
     if not len(positions):  # there are more ranks than samples
         return
     shard = Shard(positions, len(positions))
-    samples = source.samples(split, shard, lambda length, name: tf.range(tf.cast(length, tf.int64)), 0, rank_threads())
+    samples = source.samples(split, shard, Order(), 0, rank_threads())
     with damage_named(source, shard, split=split):
         yield from samples.batch(batch_size).prefetch(1).with_options(frugal(rank_threads()))
 
@@ -137,10 +135,3 @@ def _damage(source: Source, split: str, shard: Shard, error: Exception) -> str |
         except failure.TrainingError as found:
             return str(found)
     return None
-
-
-def _order(seed: int, rank: int, epoch: Any, length: Any, name: Any) -> np.ndarray:
-    text = name.decode("ascii")
-    # "samples" is the order that pipeline.training_batches uses.
-    own = seed if text == "samples" else stream_seed(seed, text)
-    return epoch_order(int(length), own, int(epoch), rank)

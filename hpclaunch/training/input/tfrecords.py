@@ -11,12 +11,15 @@ import os
 import re
 import stat
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hpclaunch.training.input.shards import Shard, record_shard, runs
-from hpclaunch.training.input.source import DataError, ImageSet, Order, Source
+from hpclaunch.training.input.source import DataError, ImageSet, Source
+
+if TYPE_CHECKING:
+    from hpclaunch.training.input.order import Order
 
 # train.tfrecord, train-00001.tfrecords, cifar-train.tfrecord-00000-of-00004, train-00000-of-01024 (as ImageNet's)
 NAME = re.compile(r"(^|[-_.])(?P<split>train|test|validation)([-_.].*)?(\.tfrecords?([-_.].*)?|-\d+-of-\d+)$")
@@ -24,7 +27,7 @@ IMAGE_KEYS = ("image/encoded", "image", "image_raw")
 LABEL_KEYS = ("image/class/label", "label")
 HEADER, FOOTER = 12, 4  # bytes: length (little endian, 8) and its checksum; the checksum of the content
 LARGEST_RECORD = 1 << 28  # bytes; TensorFlow has a record in memory as a whole
-WINDOW = 2048  # encoded records that are shuffled together
+WINDOW = 2048  # encoded records of which the next one is chosen
 AHEAD = 4  # files that are read in parallel
 
 
@@ -48,18 +51,6 @@ def folder_of(wanted: ImageSet, folder: str) -> str:
     return place
 
 
-def in_windows(samples: Any, window: int, order: Order) -> Any:
-    """The elements of a tf.data.Dataset, shuffled within windows of `window` that follow one another."""
-    import tensorflow as tf
-
-    def shuffled(number: Any, content: Any) -> Any:
-        name = tf.strings.join(["window ", tf.strings.as_string(number)])
-        places = order(tf.shape(tf.nest.flatten(content)[0])[0], name)
-        return tf.nest.map_structure(lambda part: tf.gather(part, places), content)
-
-    return samples.batch(window).enumerate().map(shuffled).unbatch()
-
-
 class TFRecords(Source):
     """TFRecord files; positions count through the sorted files of a split.
 
@@ -69,7 +60,8 @@ class TFRecords(Source):
     layout = "TFRecords"
     streams = True
     streams_tests = True
-    # A layout of other samples overrides this, the types and shapes of Source, `_features` and `_parse`.
+    decodes = True
+    # A layout of other samples overrides this, the types and shapes of Source, `_features` and `decode`.
     window = WINDOW
 
     def __init__(self, wanted: ImageSet, path: str) -> None:
@@ -143,10 +135,8 @@ class TFRecords(Source):
             )
         return record_shard(self.file_counts["train"], seed, rank, size)
 
-    def samples(self, split: str, shard: Shard, order: Order, skip: Any, threads: int) -> Any:
+    def encoded(self, split: str, shard: Shard, order: Order, skip: Any) -> Any:
         import tensorflow as tf
-
-        from hpclaunch.training.input import decoding
 
         own = runs(shard.indices[: shard.samples], self.file_counts[split])
         padding = runs(shard.indices[shard.samples :], self.file_counts[split])
@@ -162,8 +152,7 @@ class TFRecords(Source):
         found = tf.data.Dataset.from_tensor_slices(order(len(own), "files")).interleave(records, cycle_length=AHEAD)
         if padding:
             found = found.concatenate(records(len(own)))
-        found = in_windows(found, self.window, order).skip(skip)
-        return decoding.in_parallel(found, lambda content: self._parse(split, content), threads)
+        return order.shuffle(found, self.window).skip(skip)
 
     def _read_file(self, split: str, name: str, places: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         import tensorflow as tf
@@ -177,12 +166,12 @@ class TFRecords(Source):
             (tf.data.TFRecordDataset(self._path_of(name)), tf.data.Dataset.from_tensor_slices(wanted))
         )
         records = records.filter(lambda content, take: take).map(lambda content, take: content)
-        parsed = decoding.in_parallel(records, lambda content: self._parse(split, content)).batch(256)
+        parsed = decoding.in_parallel(records, lambda content: self.decode(split, content)).batch(256)
         parts = [(images.numpy(), labels.numpy()) for images, labels in parsed]
         images, labels = [np.concatenate(part) for part in zip(*parts)]
         return images[back], labels[back]
 
-    def _parse(self, split: str, content: Any) -> tuple[Any, Any]:
+    def decode(self, split: str, content: Any) -> tuple[Any, Any]:
         import tensorflow as tf
 
         from hpclaunch.training.input import decoding

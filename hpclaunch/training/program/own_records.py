@@ -40,7 +40,7 @@ class OwnRecords(TFRecords):
         path = os.path.join(self.path, name)
         try:
             content = next(iter(tf.data.TFRecordDataset(path).take(1)))
-            sample, target = self._parse(split, content)
+            sample, target = self.decode(split, content)
         except (tf.errors.OpError, UnicodeDecodeError) as error:
             raise self.wrong(str(error).split("\n")[0][:300], path) from None
         if self.wanted.shape and tuple(sample.shape) != self.wanted.shape:
@@ -53,7 +53,7 @@ class OwnRecords(TFRecords):
         self.has_images = self.sample_type == np.uint8 and len(self.wanted.shape) == 3
         return None
 
-    def _parse(self, split: str, content: Any) -> tuple[Any, Any]:
+    def decode(self, split: str, content: Any) -> tuple[Any, Any]:
         import tensorflow as tf
 
         sample, target = self._own(tf.io.parse_single_example(content, self._schema))

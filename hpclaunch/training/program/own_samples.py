@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training.input import tfrecords
+from hpclaunch.training.input.order import Order
 from hpclaunch.training.input.shards import Shard, runs
-from hpclaunch.training.input.source import VALIDATION, DataError, ImageSet, Order, Source
+from hpclaunch.training.input.source import VALIDATION, DataError, ImageSet, Source
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data, data, refuse_settings
 from hpclaunch.training.rank.failure import AgreedError
 
-WINDOW = 2048  # samples that are shuffled together
+WINDOW = 2048  # samples of which the next one is chosen
 
 
 class Pipeline(Source):
@@ -73,7 +73,7 @@ class Pipeline(Source):
         found = self._splits[split].skip(own.first).shard(own.stride, 0).take(own.samples)
         for padding in runs(shard.indices[shard.samples :], [count]):
             found = found.concatenate(self._splits[split].skip(padding.first).take(1))
-        return tfrecords.in_windows(found, WINDOW, order).skip(skip)
+        return order.shuffle(found, WINDOW).skip(skip)
 
     def stream_shard(self, order: Any, seed: int, rank: int, size: int) -> Shard:
         """Every size-th sample of one pass: a pipeline has no other order."""
@@ -95,7 +95,7 @@ def samples(run: Run, dataset: Any, test: Any = None, validation: Any = None) ->
     dataset, test, validation: tf.data.Datasets of single samples (input, target), neither batched nor repeated nor
     shuffled without a seed: each must give the same samples in the same order on every rank. With the setting
     input=memory the pipeline runs once, and every epoch has another order of all samples; with input=stream it runs in
-    every epoch, and samples are shuffled within windows of 2048. Raises AgreedError if shapes or the number of samples
+    every epoch, and the next sample is one of 2048, by chance. Raises AgreedError if shapes or the number of samples
     are not known.
     """
     refuse_settings(run, run.settings.synthetic, "--synthetic=true", "this program has no synthetic data")

@@ -14,6 +14,7 @@ from typing import Any
 
 from hpclaunch.training.input import augmentation
 from hpclaunch.training.input.augmentation import DRAWS, Augmentation, random_numbers
+from hpclaunch.training.input.moves import Moves
 from hpclaunch.training.rank.failure import TrainingError
 
 IMAGES = np.random.RandomState(0).randint(1, 256, (6, 8, 8, 3)).astype(np.uint8)
@@ -94,12 +95,12 @@ def test_flips_and_shifts_copy_pixels_exactly(height: int) -> None:
         Augmentation(crop=3),
     ],
 )
-def test_images_copied_one_by_one_are_those_of_the_batch(shape: tuple[int, ...], how: Augmentation) -> None:
+def test_images_moved_one_by_one_are_those_of_the_batch(shape: tuple[int, ...], how: Augmentation) -> None:
     images = np.random.RandomState(2).randint(1, 256, (48, *shape)).astype(np.uint8)
     numbers = random_numbers(1, 0, 0, 0, 48)
-    copies = augmentation.copies(how, numbers, shape)
-    one_by_one = tf.data.Dataset.from_tensor_slices((images, copies))
-    found = next(iter(one_by_one.map(lambda image, own: augmentation.copied(image, how, own)).batch(48)))
+    moves = Moves(how)
+    one_by_one = tf.data.Dataset.from_tensor_slices((images, moves.of_batch(numbers)))
+    found = next(iter(one_by_one.map(moves.apply).batch(48)))
     expected = augmentation.moved(images, how, numbers).numpy()
     assert not (expected == images).all()
     np.testing.assert_array_equal(found, expected)
