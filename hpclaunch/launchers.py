@@ -155,6 +155,9 @@ _NO_PLACE_FOR_JAX = "jax.distributed.initialize() learns its place only from Slu
 _NO_PLACE_FOR_TENSORFLOW = "neither Horovod nor a strategy of TensorFlow learns its place from it"
 _NO_MPI = "it starts them without MPI, so that each would be alone in a world of its own"
 
+_CYCLIC = r"(--distribution[= ]|-m ?)(cyclic|plane|arbitrary)\S*"
+"""srun distributes the tasks of a job in blocks, unless this says otherwise (srun manual, --distribution)."""
+
 SIGNALS = ("TERM", "USR1", "USR2")
 """The signals that a script passes on to its ranks."""
 
@@ -182,6 +185,9 @@ class LauncherRow:
     """It can start only one rank."""
     everywhere: bool = False
     """It works at every site, even if the site file does not list it."""
+    cyclic: str = ""
+    """A regular expression for the option with which it numbers ranks from node to node; else it numbers them node by
+    node."""
     scheduler: str = ""
     """The scheduler that it needs (empty: none)."""
     started_by: str = ""
@@ -249,6 +255,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
     "srun": LauncherRow(
         argv=srun,
         programs=("srun",),
+        cyclic=_CYCLIC,
         rank_variables=("SLURM_PROCID",),
         local_rank_variables=("SLURM_LOCALID",),
         node_variables=("SLURM_NODEID",),
@@ -263,6 +270,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
     "mpirun": LauncherRow(
         argv=mpirun,
         programs=("mpirun",),
+        cyclic=r"--(rank|map)-by node\b",
         rank_variables=("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"),
         local_rank_variables=("OMPI_COMM_WORLD_LOCAL_RANK",),
         # Seen with 4.1.4; it also starts its daemons without --het-group (orte/mca/plm/slurm/plm_slurm_module.c).
@@ -288,6 +296,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
     "ibrun": LauncherRow(
         argv=ibrun,
         programs=("ibrun",),
+        cyclic=_CYCLIC,
         # It uses the loaded MPI library: Intel MPI or MPICH, MVAPICH, Open MPI.
         rank_variables=("PMI_RANK", "MV2_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"),
         scheduler="slurm",
@@ -300,6 +309,7 @@ LAUNCHERS: Mapping[str, LauncherRow] = {
     "torchrun": LauncherRow(
         argv=torchrun,
         programs=("srun", "torchrun"),
+        cyclic=_CYCLIC,
         rank_variables=("RANK",),
         local_rank_variables=("LOCAL_RANK",),
         node_variables=("GROUP_RANK",),

@@ -34,7 +34,10 @@ def advised(case: Case) -> Case:
         return _take_advice(case, Advice(recipe=RunRecipe(name=AS_WRITTEN)), ())
     from hpclaunch.planner.submission import advice_for
 
-    return _take_advice(case, *advice_for(case, given=given))
+    found = _take_advice(case, *advice_for(case, given=given))
+    if not found.advice.divides:
+        return found
+    return replace(found, calibration_key=with_key(as_typed(found)).calibration_key)
 
 
 def _take_advice(case: Case, advice: Advice, settings: Pairs) -> Case:

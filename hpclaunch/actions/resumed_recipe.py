@@ -27,16 +27,19 @@ def keep_recipe(case: Case, run: Run) -> tuple[Case, str]:
     parameters = {name: text for name, text in run.parameters().items() if name in case.job.parameters}
     layout = sizing_of(replace(case, needs_account=False), Decisions()).layout
     before = _layout_of(run.spec().get("layout"), layout)
-    now, then = replicas_of(case.request, layout), replicas_of(case.request, before)
+    as_before = replace(case, job=case.job.with_defaults(tuple(parameters.items())))
+    untyped = replace(as_before, request=replace(case.request, settings=()))
+    now, then = replicas_of(as_before, layout), replicas_of(untyped, before)
     worlds = Worlds(before=then, now=now, nodes=layout.nodes)
-    kept = kept_recipe(case.job, parameters, worlds) if now != then else None
+    kept = kept_recipe(case.job, parameters, worlds) if now and now != then else None  # resolve.split refuses none
     changed = kept.settings if kept else ()
     # What was typed at submission and must change with the ranks counts no longer as typed.
     settings = tuple(pair for pair in case.request.settings if pair[0] not in dict(changed))
     case = replace(with_key(case), request=replace(case.request, settings=settings))
     advice = Advice(recipe=_recorded_recipe(case, run, kept))
     case = replace(case, job=case.job.with_defaults((*parameters.items(), *changed)), advice=advice)
-    return case, f"world size {now} instead of {then}: {kept.remark}" if kept else ""
+    what = "world size" if now == layout.world_size else "replicas:"
+    return case, f"{what} {now} instead of {then}: {kept.remark}" if kept else ""
 
 
 def new_recipe(run: Run, prepared: Prepared) -> list[str]:

@@ -104,10 +104,27 @@ Role = Literal[
     "momentum",
     "precision",
     "train_samples",
+    "tensor_parallel",
+    "pipeline_stages",
+    "recompute",
+    "shard_optimizer",
 ]
 """The roles that a job's parameters can have for the planner."""
 Figure = Literal[
-    "parameters", "fixed_parameters", "flops_per_sample", "saved_bytes_per_sample", "largest_layer", "operations"
+    "parameters",
+    "fixed_parameters",
+    "flops_per_sample",
+    "saved_bytes_per_sample",
+    "largest_layer",
+    "operations",
+    "replicated_parameters",
+    "first_stage_parameters",
+    "last_stage_parameters",
+    "repeated_bytes_per_sample",
+    "kept_bytes_per_sample",
+    "layer_bytes_per_sample",
+    "tensor_collectives",
+    "tensor_bytes_per_sample",
 ]
 Sized = Literal["samples", "sample_bytes"] | Figure
 """What a formula can give."""

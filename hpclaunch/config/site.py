@@ -109,7 +109,8 @@ class NodeType:
     with a whole node, and a proportional part of it with some of its GPUs. ``gpu_type`` is TYPE in
     ``--gres=gpu:TYPE:N``. ``rank_setup``: lines that every rank runs first under srun. ``environment``,
     ``frameworks`` and ``charging`` replace those of the site. ``stand_in_gpus``: the scheduler assigns GPUs that cannot
-    compute (a test cluster).
+    compute (a test cluster); ``stand_in_gpu_memory`` and ``stand_in_node_memory`` (MB): the memory that the planner
+    takes them and their nodes to have, so that plans of large models can be tested with small ones.
     """
 
     title: str = field(metadata=shown("{}"))
@@ -138,6 +139,8 @@ class NodeType:
     stand_in_gpus: bool = field(
         default=False, metadata=shown(yes="stand-ins that cannot compute", no="real ones", row="GPUs")
     )
+    stand_in_gpu_memory: Memory | None = field(default=None, metadata=shown("{} each for plans", row="GPUs"))
+    stand_in_node_memory: Memory | None = field(default=None, metadata=shown("{} for plans", row="memory"))
     gpu_links: GpuLinks | None = field(default=None, metadata=shown(row="GPU links"))
     nics: Nics | None = field(default=None, metadata=shown(row="network"))
     whole_nodes: bool = field(default=False, metadata=shown(**WHOLE_NODES, row="jobs"))

@@ -175,6 +175,24 @@ def typed_batch(typed: int, replicas: int, *, largest: int) -> Batch:
     return Batch(per_rank=each // parts, replicas=replicas, accumulation=parts)
 
 
+MICRO_BATCHES = 4
+"""Micro-batches for each pipeline stage from which on its bubble is small (Huang et al. 2019, arXiv 1811.06965)."""
+
+
+def in_micro_batches(batch: Batch, stages: int, largest: int) -> Batch:
+    """Return the batch in micro-batches for a pipeline of ``stages``, each of at most ``largest`` samples; B stays.
+
+    A replica's samples become 4 micro-batches for each stage, or the next larger number that divides them; fewer
+    samples become as many micro-batches.
+    """
+    if stages == 1:
+        return batch
+    samples = batch.per_rank * batch.accumulation
+    fewest = max(min(MICRO_BATCHES * stages, samples), math.ceil(samples / max(1, largest)))
+    parts = next(parts for parts in range(fewest, samples + 1) if samples % parts == 0)
+    return Batch(per_rank=samples // parts, replicas=batch.replicas, accumulation=parts)
+
+
 @record
 class NodeCap:
     """The most nodes of an automatic choice, and why."""

@@ -30,8 +30,9 @@ NVLINK_RING_S, NVLINK_TREE_S, PCI_S, NETWORK_S = 3.4e-6, 4.0e-6, 5.7e-6, 14.0e-6
 """Latencies of NCCL's "simple" protocol, which large messages use (NVIDIA/nccl @5067397, src/graph/tuning.cc)."""
 NCCL = "NVIDIA/nccl @5067397, src/graph/tuning.cc; nccl-tests PERFORMANCE.md"
 
-CYCLE_S, NO_CYCLE_S = 1.126e-3, 0.037e-3
-"""Measured time of one of many dependent Horovod all-reduces of 4 KiB, with the default cycle time and with 0."""
+NO_CYCLE_S = 0.037e-3
+"""Measured time of one of many dependent Horovod all-reduces of 4 KiB with HOROVOD_CYCLE_TIME=0, which a divided model
+has. With the default cycle time it is 1.126 ms."""
 
 
 @record
@@ -253,19 +254,3 @@ def all_reduce(size: float, group: Group, links: Links) -> Communication:
             source=NCCL,
         ),
     )
-
-
-def tensor_parallel_s(
-    collectives: int, message_bytes: float, gpus: int, links: Links, *, per_node: int, spinning: bool = True
-) -> float:
-    """Return seconds per step that ``gpus`` sharing a replica spend on ``collectives`` dependent all-reduces.
-
-    A transformer has 4 per layer, of batch x sequence x hidden values each. ``spinning``: HOROVOD_CYCLE_TIME=0.
-    Formula: n (t + 2 (T - 1) / T x bytes / bandwidth), with Horovod's latencies t as this project measured them.
-    """
-    positive(gpus=gpus, per_node=per_node)
-    if gpus == 1:
-        return 0.0
-    bandwidth = links.inside_bytes_per_s if gpus <= per_node else links.between_bytes_per_s
-    each = (NO_CYCLE_S if spinning else CYCLE_S) + ring_bytes(message_bytes, gpus) / bandwidth
-    return collectives * each

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hpclaunch.core.records import record
-from hpclaunch.guidelines.memory import FUSION_BYTES, GRADIENT_BYTES, Model, Precision
+from hpclaunch.guidelines.memory import GRADIENT_BYTES, Model, Precision
+from hpclaunch.guidelines.parallelism import FUSION_BYTES
 from hpclaunch.guidelines.reasoning import Number, positive
 
 HALVED = 0.5
@@ -32,6 +33,11 @@ class ModelFigures:
     graph could not be read. ``layers``: in the order of the forward pass; empty if not known, and then
     ``largest_parameters`` may give the size of the largest one. ``operations``: those of the graph of a training step
     (None: not counted), on which a step's fixed time depends. ``origin``: how the figures were obtained, in words.
+
+    What a split depends on, as far as the job says (None: not known; guidelines/memory.py): ``replicated_parameters``,
+    ``first_stage_parameters``, ``last_stage_parameters``, ``repeated_bytes_per_sample``, ``kept_bytes_per_sample``,
+    ``layer_bytes_per_sample``. ``tensor_collectives``: the dependent all-reduces of a tensor-parallel step, each of
+    ``tensor_bytes_per_sample``.
     """
 
     parameters: int
@@ -43,6 +49,14 @@ class ModelFigures:
     layers: tuple[LayerFigures, ...] = ()
     largest_parameters: int | None = None
     operations: int | None = None
+    replicated_parameters: float | None = None
+    first_stage_parameters: float | None = None
+    last_stage_parameters: float | None = None
+    repeated_bytes_per_sample: float | None = None
+    kept_bytes_per_sample: float | None = None
+    layer_bytes_per_sample: float | None = None
+    tensor_collectives: float | None = None
+    tensor_bytes_per_sample: float | None = None
     origin: str
 
     def __post_init__(self) -> None:
@@ -76,8 +90,14 @@ class ModelFigures:
         return Model(
             parameters=self.parameters,
             saved_bytes=self.saved_bytes_per_sample * share,
-            flops=self.flops_per_sample,
             largest_layer=self.largest_layer,
+            layers=tuple(float(layer.parameters) for layer in self.layers),
+            unsplittable=self.replicated_parameters or 0.0,
+            first_stage=self.first_stage_parameters,
+            last_stage=self.last_stage_parameters,
+            repeated_bytes=_scale(self.repeated_bytes_per_sample, share),
+            kept_bytes=_scale(self.kept_bytes_per_sample, share),
+            layer_bytes=_scale(self.layer_bytes_per_sample, share),
         )
 
     def numbers(self) -> tuple[Number, ...]:
@@ -87,3 +107,7 @@ class ModelFigures:
             Number(name="forward FLOPs", value=self.flops_per_sample, unit="FLOP/sample", origin="given"),
             Number(name="saved for backward", value=self.saved_bytes_per_sample, unit="bytes/sample", origin="given"),
         )
+
+
+def _scale(size: float | None, share: float) -> float | None:
+    return None if size is None else size * share

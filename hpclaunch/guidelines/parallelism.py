@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
-from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.records import record
 from hpclaunch.guidelines.reasoning import GUIDELINES, Number, Reason, positive
 
@@ -16,26 +14,18 @@ USABLE_MEMORY = 0.92
 """Share of a GPU's memory that a model may use; fragmentation takes the rest (TensorFlow's BFC allocator)."""
 USABLE_NODE_MEMORY = 0.6
 """Share of a node's memory that a data set may use: the ranks and the file system's cache need the rest."""
-BEFORE_SPLITTING = ("mixed precision", "a smaller batch size per rank with accumulation", "recomputing activations")
-
-
-@record
-class Need:
-    """Bytes of one replica at its smallest batch: those that can be split among GPUs, and those that each must hold."""
-
-    shardable_bytes: float
-    replicated_bytes: float
-
-    def on_each(self, gpus: int) -> float:
-        """Return the bytes on each of ``gpus`` GPUs that share the replica."""
-        return self.shardable_bytes / gpus + self.replicated_bytes
+FUSION_BYTES = 128 * 2**20
+"""Horovod's fusion buffer (0.28.1, operations.cc)."""
+LIBRARY_BYTES = 2**30
+"""Approximate memory of the CUDA context, NCCL and cuDNN's workspace."""
 
 
 @record
 class Room:
     """The available bytes: memory of a GPU (all of it), memory of a node, and its local storage (0: none).
 
-    ``device`` names, in words, what has the GPU memory: a GPU, or a rank's share of a node's CPUs.
+    ``device`` names, in words, what has the GPU memory: a GPU, or a rank's share of a node's CPUs. ``taken_bytes``:
+    what libraries take of it in every rank.
     """
 
     gpu_bytes: float
@@ -43,21 +33,26 @@ class Room:
     node_bytes: float
     local_storage_bytes: float = 0.0
     device: str = "GPU"
+    taken_bytes: float = FUSION_BYTES + LIBRARY_BYTES
 
     def __post_init__(self) -> None:
         positive(gpu_bytes=self.gpu_bytes, gpus_per_node=self.gpus_per_node, node_bytes=self.node_bytes)
 
+    @property
+    def usable_bytes(self) -> float:
+        """The bytes of a GPU that a model may use."""
+        return USABLE_MEMORY * self.gpu_bytes
+
 
 @record
 class Parallelism:
-    """How the model is distributed: ``gpus_per_replica`` GPUs hold one replica; ``try_first`` may avoid a split."""
+    """How the model is distributed: ``gpus_per_replica`` GPUs hold one replica."""
 
     strategy: Strategy
     extent: Extent
     gpus_per_replica: int
     leaves_node: bool
     shards_dataset: bool
-    try_first: tuple[str, ...]
     reason: Reason
 
 
@@ -72,24 +67,13 @@ def dataset_fits_node(dataset_bytes: float | None, room: Room) -> bool:
     return dataset_bytes <= max(USABLE_NODE_MEMORY * room.node_bytes, room.local_storage_bytes)
 
 
-def choose_parallelism(need: Need, room: Room, dataset_bytes: float | None) -> Parallelism:
-    """Return the cell of the guidelines' decision table.
+def choose_parallelism(gpus: int, replica_bytes: float, room: Room, dataset_bytes: float | None) -> Parallelism:
+    """Return the cell of the guidelines' decision table for a replica of ``replica_bytes`` on ``gpus`` GPUs.
 
     If the model fits one node: data parallel. Otherwise, if the data set fits one node: model parallel; if neither
-    does: model-data parallel. A replica that one GPU cannot hold is first split inside its node. Raises Refused if the
-    bytes that every GPU must hold do not fit one GPU.
+    does: model-data parallel. How many GPUs hold a replica is the planner's choice (``planner.ladder``).
     Source: guidelines, "Data parallel or model parallel decision-making".
     """
-    usable = USABLE_MEMORY * room.gpu_bytes
-    if need.replicated_bytes >= usable and need.on_each(1) > usable:
-        raise Refused(
-            Fault(
-                what=f"the unsplittable part of the model needs {need.replicated_bytes / 1e9:.1f} GB on every GPU",
-                allowed=f"less than {usable / 1e9:.1f} GB ({USABLE_MEMORY:.0%} of a GPU)",
-                next=f"try {', '.join(BEFORE_SPLITTING)}, or a node type with more memory",
-            )
-        )
-    gpus = _gpus_per_replica(need, usable, room.gpus_per_node)
     extent = _extent(gpus, room.gpus_per_node)
     strategy = _TABLE[extent, dataset_fits_node(dataset_bytes, room)]
     return Parallelism(
@@ -98,8 +82,7 @@ def choose_parallelism(need: Need, room: Room, dataset_bytes: float | None) -> P
         gpus_per_replica=gpus,
         leaves_node=gpus > room.gpus_per_node,
         shards_dataset=strategy != "model",
-        try_first=BEFORE_SPLITTING if gpus > 1 else (),
-        reason=_reason(gpus, need, room, dataset_bytes),
+        reason=_reason(gpus, replica_bytes, room, dataset_bytes),
     )
 
 
@@ -113,17 +96,13 @@ _TABLE: dict[tuple[Extent, bool], Strategy] = {
 }
 
 
-def _gpus_per_replica(need: Need, usable: float, per_node: int) -> int:
-    """Return the fewest GPUs that hold a replica: a power of two that divides a node, a whole node, or whole nodes."""
-    inside = [gpus for gpus in _powers_of_two(per_node) if per_node % gpus == 0]
-    for gpus in sorted({*inside, per_node}):
-        if need.on_each(gpus) <= usable:
-            return gpus
-    return math.ceil(need.shardable_bytes / (usable - need.replicated_bytes) / per_node) * per_node
+def tensor_sizes(per_node: int) -> tuple[int, ...]:
+    """Return the numbers of ranks that may share each layer inside a node of ``per_node``: they divide it, above 1.
 
-
-def _powers_of_two(most: int) -> list[int]:
-    return [1 << bit for bit in range(most.bit_length()) if 1 << bit <= most]
+    Powers of two come first to mind, but a node of six GPUs can be shared by 2, 3 or 6. The smallest comes first, since
+    fewer ranks exchange less.
+    """
+    return tuple(ranks for ranks in range(2, per_node + 1) if per_node % ranks == 0)
 
 
 def _extent(gpus: int, per_node: int) -> Extent:
@@ -132,13 +111,11 @@ def _extent(gpus: int, per_node: int) -> Extent:
     return "one node" if gpus <= per_node else "several nodes"
 
 
-def _reason(gpus: int, need: Need, room: Room, dataset_bytes: float | None) -> Reason:
+def _reason(gpus: int, replica_bytes: float, room: Room, dataset_bytes: float | None) -> Reason:
     extent, fits = _extent(gpus, room.gpus_per_node), dataset_fits_node(dataset_bytes, room)
     numbers = [
-        Number(name="one replica", value=need.on_each(1), unit="bytes"),
-        Number(
-            name=f"usable memory of a {room.device}", value=USABLE_MEMORY * room.gpu_bytes, unit="bytes", origin="site"
-        ),
+        Number(name="one replica", value=replica_bytes, unit="bytes"),
+        Number(name=f"usable memory of a {room.device}", value=room.usable_bytes, unit="bytes", origin="site"),
         Number(name="GPUs per node", value=room.gpus_per_node, origin="site"),
         Number(name="GPUs per replica", value=gpus),
     ]
@@ -158,14 +135,3 @@ def _reason(gpus: int, need: Need, room: Room, dataset_bytes: float | None) -> R
         source=f"{GUIDELINES}, data parallel or model parallel",
         warning=warning,
     )
-
-
-def replicas(parallelism: Parallelism, nodes: int, gpus_per_node: int) -> int:
-    """Return how many replicas train on ``nodes`` nodes; in the guidelines' table, model parallel means one replica.
-
-    Raises ValueError if not even one replica fits.
-    """
-    found = nodes * gpus_per_node // parallelism.gpus_per_replica
-    if found < 1:
-        raise ValueError(f"a replica needs {parallelism.gpus_per_replica} GPUs, but there are {nodes * gpus_per_node}")
-    return 1 if parallelism.strategy == "model" else found

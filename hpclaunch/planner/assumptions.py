@@ -22,7 +22,7 @@ def assumed_of(predictor: Predictor, row: PlanRow, assumed: tuple[str, ...]) -> 
         found = [*_guessed_speed(predictor), *found]
     if not predictor.work.optimizer_known:
         found.append("optimizer: not given, or not known; memory and rates are those of Adam")
-    if predictor.strategy.parallelism.gpus_per_replica > 1 and traffic_of(predictor.figures).guessed:
+    if predictor.strategy.gpus > 1 and traffic_of(predictor.figures).guessed:
         found.append("layers of a split model: not known; every second saved value is exchanged, in both directions")
     if row.candidate is not None:
         found += [*_time_assumptions(predictor, row.candidate), f"cost: {row.candidate.charged}"]

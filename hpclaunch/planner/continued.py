@@ -85,8 +85,9 @@ def _rate(work: Workload, before: int, after: int) -> tuple[str, str]:
 
 def _indivisible(total: int, worlds: Worlds) -> Fault:
     """Return the fault of a batch that the ranks cannot share, with the next node counts that can."""
-    nodes, each = worlds.nodes, worlds.now // worlds.nodes
-    possible = [some for some in range(1, total // each + 1) if total % (some * each) == 0]
+    nodes, now = worlds.nodes, worlds.now  # a replica may need several nodes
+    whole = [some for some in range(1, total * nodes // now + 1) if some * now % nodes == 0]
+    possible = [some for some in whole if total % (some * now // nodes) == 0]
     below = [one for one in possible if one < nodes][-1:]
     above = [one for one in possible if one > nodes][:1]
     near = [f"--nodes {one}" for one in (*below, *above)]

@@ -76,14 +76,14 @@ def _candidates(rows: list[PlanRow]) -> list[Candidate]:
 
 def _divisible_batch(predictor: Predictor, row: PlanRow) -> str:
     """Return what to type instead of a global batch size that does not divide; empty if that is not the reason."""
-    replicas = row.ranks // predictor.strategy.parallelism.gpus_per_replica
+    replicas = row.ranks // predictor.strategy.gpus
     typed = predictor.question.global_batch
     return shared_evenly(predictor.question, replicas) if typed and replicas and typed % replicas else ""
 
 
 def _enough_nodes(predictor: Predictor, row: PlanRow) -> str:
     """Return what to type instead of too few nodes for one replica; empty if that is not the reason."""
-    whole = math.ceil(predictor.strategy.parallelism.gpus_per_replica / predictor.node.ranks)
+    whole = math.ceil(predictor.strategy.gpus / predictor.node.ranks)
     return enough_for(predictor.question, whole) if row.nodes < whole else ""
 
 
@@ -97,6 +97,8 @@ def _summary_of(predictor: Predictor, rows: list[PlanRow], row: PlanRow, choice:
     batch = row.batch.total if row.batch else 0
     if len(tried) == 1 and len(rows) > 1 and not rows[-1].batch:
         return f"{nodes}, B = {batch}; more ranks are not possible: {rows[-1].obstacles[0]}"
+    if len(rows) == 1:
+        return f"{nodes}, B = {batch}: one replica, which fills them"
     weight, parts = predictor.question.objective.weight, any(is_part_of_node(predictor, other) for other in tried)
     compared = f"{len(tried)} layouts" if parts else f"{len(tried)} node counts"
     return f"{nodes}, B = {batch}: the best of {compared} (least time^{weight:.2g} x cost^{1 - weight:.2g})"

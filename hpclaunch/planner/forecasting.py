@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hpclaunch.core.errors import Refused
+from hpclaunch.core.errors import Fault, Refused
 from hpclaunch.core.units import count
 from hpclaunch.guidelines.batch import batch_cap, bound_of, node_cap
 from hpclaunch.guidelines.epochs import presumed_critical_batch
@@ -16,15 +15,16 @@ from hpclaunch.planner.decision import add_marginals, decide, is_part_of_node
 from hpclaunch.planner.epochs import critical_batch_of, epochs_model_of, epochs_remark, facts_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.headlines import headlines_of, trust_of
+from hpclaunch.planner.ladder import BEYOND, Ladder, ladder_of, too_few_words
 from hpclaunch.planner.machine import links_in_words, node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
 from hpclaunch.planner.proposal import command_of, length_of, measuring_command
-from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trials_of
+from hpclaunch.planner.question import Question, Trial, parts_of_a_node, question_for, trial_of, trials_of
 from hpclaunch.planner.recipe import Recipe, recipe_at
 from hpclaunch.planner.rows import rows_of
-from hpclaunch.planner.sections import Outcome, framework_section, most_nodes, sections_of
+from hpclaunch.planner.sections import Outcome, framework_section, ladder_reasons, most_nodes, sections_of
 from hpclaunch.planner.settings import precision_for, warnings_of
-from hpclaunch.planner.strategy import explain_refusal, other_node_type, split_of
+from hpclaunch.planner.strategy import split_of
 from hpclaunch.planner.values import Forecast, PlanRow, PlanSection, StatisticalEfficiency
 from hpclaunch.planner.workload import Workload, nothing_typed, workload_of
 from hpclaunch.resolve.command import parameters_of
@@ -43,24 +43,19 @@ def _plan(question: Question) -> Forecast:
     first = next(trial for trial in trials if not trial.faults)
     if question.case.job.training is None or question.figures is None:
         return _plan_without_model(question, trials, first)
+    ladder = ladder_of(question, question.figures)
+    if ladder.question is None:
+        return _plan_of_a_misfit(question, ladder, _plan_without_model(question, trials, first))
+    question = ladder.question
+    assert question.case.job.training is not None and question.figures is not None
+    tried = _trials_of_the_rung(question, ladder, trials)
+    first = next((trial for trial in tried if not trial.faults), first)
     work = workload_of(question.case.job, question.case.job.training, question.case.request.settings)
     kind, layout = question.case.site.node_types[first.sizing.node_type], first.sizing.layout
     node = node_of(kind, layout, question.evidence.links)
-    try:
-        strategy = strategy_of(work, node.room, question.figures)
-    except Refused as refusal:
-        nearest = other_node_type(question, work, question.figures, first.sizing.node_type)
-        bare = _plan_without_model(question, trials, first)
-        return replace(
-            bare,
-            known=True,
-            summary="the model fits no GPU of this node type",
-            refusals=explain_refusal(refusal, nearest),
-        )
-    whole = math.ceil(strategy.parallelism.gpus_per_replica / node.ranks)
-    tried = trials_of(question, whole) if whole > 1 and question.typed_nodes is None else trials
+    strategy = strategy_of(work, node.room, question.figures, first.nodes * first.ranks_per_node)
     timing = timing_of(question, work, node, question.figures)
-    if strategy.parallelism.gpus_per_replica == 1 and timing is not None:
+    if strategy.gpus == 1 and not work.shard_optimizer and timing is not None:
         tried = [*parts_of_a_node(question, first), *tried]
     noise = question.evidence.noise
     critical = critical_batch_of(work, noise)
@@ -79,13 +74,60 @@ def _plan(question: Question) -> Forecast:
     decision = decide(predictor, first, rows)
     outcome = Outcome(
         predictor=predictor,
-        trials=(*trials, *(trial for trial in tried if trial not in trials)),
+        trials=(*tried, *(trial for trial in trials if trial not in tried)),
+        ladder=ladder,
         rows=tuple(rows),
         decision=decision,
         recipe=_recipe_of(predictor, decision.row),
         formats=precision_for(work, node, question.figures, _number_formats(question, work)),
     )
     return _forecast_of(outcome, first, (*node.assumed, *question.figures.doubts, *([remark] if remark else [])))
+
+
+def _trials_of_the_rung(question: Question, ladder: Ladder, usual: list[Trial]) -> list[Trial]:
+    """Return the trials with what the taken rung sets: as many nodes as replicas need, and one replica if that is all.
+
+    ``usual``: those of the typed request.
+    """
+    if ladder.rung is None or (ladder.rung.verdict == "taken" and ladder.whole == 1 and ladder.is_usual):
+        return usual
+    if question.typed_nodes is None and ladder.rung.name == "model parallel":
+        return [trial_of(question, ladder.whole)]
+    return trials_of(question, ladder.whole)
+
+
+def _plan_of_a_misfit(question: Question, ladder: Ladder, bare: Forecast) -> Forecast:
+    """Return the plan of a job whose model fits the site in no way: the ladder, and what would make it fit."""
+    what = f"no GPU of {question.case.site.name} holds the model, as {question.case.job.name} can use them"
+    fault = Fault(
+        what=what,
+        where=f"{question.case.site.name} {bare.node_type}",
+        next=_what_would_fit(ladder, question.typed_nodes),
+    )
+    reasons = ladder_reasons(ladder.rungs)
+    return replace(
+        bare,
+        known=True,
+        summary="the model does not fit",
+        command="",
+        ladder=ladder.rungs,
+        sections=(PlanSection(title="ladder", reasons=reasons), *bare.sections),
+        refusals=(fault,),
+    )
+
+
+def _what_would_fit(ladder: Ladder, typed: int | None) -> str:
+    """Return what to do so that a rung that would fit can be taken; the last resort if none would.
+
+    ``typed``: the node count. More nodes come first, since nothing of the job changes with them.
+    """
+    would = [rung for rung in ladder.rungs if rung.memory is not None and rung.memory.fits]
+    larger = next((rung for rung in would if rung.why == too_few_words(rung.nodes, typed)), None)
+    if larger is not None:
+        return f"--nodes {larger.nodes} can hold one replica"
+    if not would:
+        return BEYOND
+    return f"{would[0].name} {would[0].why.removeprefix('it ')} (docs/planning.md, The ladder)"
 
 
 def refuse_impossible(question: Question, trials: Sequence[Trial]) -> None:
@@ -161,6 +203,7 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
     warnings = [text for section in sections for text in warnings_of(section.reasons)]
     warnings += [*(decision.choice.warnings if decision.choice else ()), *_batch_warnings(predictor, row)]
     warnings += [length.warning] if length.warning else []
+    settings = (*outcome.ladder.settings, *(outcome.recipe.settings if outcome.recipe else ()))
     split = None
     if row.batch is not None:
         split = split_of(predictor.strategy, work, predictor.node, predictor.figures, row.batch)
@@ -179,14 +222,14 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         summary=decision.summary,
         parallelism=predictor.strategy.parallelism,
         split=split,
+        ladder=outcome.ladder.rungs,
+        rung_settings=outcome.ladder.settings,
         rows=tuple(add_marginals(outcome.rows, decision.choice)),
         unit=first.bill.unit,
-        settings=outcome.recipe.settings if outcome.recipe else (),
+        settings=settings,
         recipe=outcome.recipe,
-        command=command_of(
-            question_for(question, part), row.nodes, outcome.recipe.settings if outcome.recipe else (), length.walltime
-        ),
-        measuring="" if question.evidence.points or split else measuring_command(question, work),
+        command=command_of(question_for(question, part), row.nodes, settings, length.walltime),
+        measuring="" if question.evidence.points or outcome.ladder.settings else measuring_command(question, work),
         jobs=length.jobs,
         sections=sections,
         precision=outcome.formats.name,
@@ -237,7 +280,7 @@ def _batch_warnings(predictor: Predictor, row: PlanRow) -> list[str]:
     if row.batch is None:
         return []
     warnings = []
-    floor = min(predictor.smallest, predictor.strategy.largest)
+    floor = min(predictor.smallest, max(1, predictor.strategy.largest))
     if row.batch.per_rank < floor and not predictor.own_batch:
         warnings.append(
             f"{row.batch.per_rank} samples per rank are few: with fewer ranks, each would be more efficient"

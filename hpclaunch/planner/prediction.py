@@ -18,7 +18,7 @@ from hpclaunch.guidelines.throughput import Machine, Shape, Throughput, step_tim
 from hpclaunch.guidelines.throughput import Work as Moved
 from hpclaunch.guidelines.timing import Timing
 from hpclaunch.planner.epochs import epochs_model_of
-from hpclaunch.planner.fit import Strategy
+from hpclaunch.planner.fit import ENOUGH, Strategy, strategy_of
 from hpclaunch.planner.machine import NodeModel
 from hpclaunch.planner.prior import overhead_of, prior_of, reading_on
 from hpclaunch.planner.question import Question, Trial
@@ -26,7 +26,7 @@ from hpclaunch.planner.workload import Workload
 
 TWO_BATCHES = 2
 """Measured batch sizes that separate a step's fixed time from its time per sample."""
-SMALLEST = 32
+SMALLEST = ENOUGH
 """The fewest samples per rank of an automatic batch, if a step's fixed time is not measured.
 
 It is hpclaunch's own number for the guidelines' "make sure the local batch size is not too small".
@@ -76,7 +76,7 @@ class Predictor:
     def throughput(self, trial: Trial, batch: Batch) -> Throughput:
         """Return the throughput of a trial."""
         assert self.timing is not None
-        gpus, links = self.strategy.parallelism.gpus_per_replica, self.node.links
+        gpus, links = self.strategy.gpus, self.node.links
         inside = trial.ranks_per_node // gpus if gpus <= trial.ranks_per_node else 1
         used = min(trial.nodes, math.ceil(batch.replicas / inside))
         shape = Shape(
@@ -87,11 +87,13 @@ class Predictor:
         )
         share = trial.ranks_per_node / self.node.ranks
         timing = self.timing_on(used, share)
-        if self.is_split:
-            from hpclaunch.planner.strategy import shared_timing  # heavy, and few models are split
+        if self.is_split or self.work.recompute:
+            from hpclaunch.guidelines.rungs import arranged_timing  # few models are split
+            from hpclaunch.planner.strategy import exchange_of
 
-            timing = shared_timing(timing, self.figures, gpus, self.node)
-        return throughput(shape, self.moved(gpus), Machine(links=links), timing, self.single_rate(gpus))
+            exchange = exchange_of(self.figures, self.strategy, self.node)
+            timing = arranged_timing(timing, self.strategy.arrangement, exchange, batch.accumulation)
+        return throughput(shape, self.moved(used), Machine(links=links), timing, self.single_rate())
 
     def timing_on(self, nodes: int, share: float = 1.0) -> Timing:
         """Return the timing on so many nodes: fewer hold less of the data set, and read the rest again and again.
@@ -103,13 +105,13 @@ class Predictor:
             return self.timing  # a measured throughput contains the reading
         return replace(self.timing, reading=share * reading_on(nodes, self.question, self.work, self.node))
 
-    def single_rate(self, gpus: int = 1) -> float | None:
+    def single_rate(self) -> float | None:
         """Return the samples/s of one rank alone at its own best batch; None if a replica needs several GPUs.
 
         It has its share of a node whose memory holds its part of the data set, as with the most nodes. Its best batch
         is the largest that its memory and the cap allow, or the job's own if that is larger.
         """
-        if gpus > 1:
+        if self.is_split:
             return None
         shape = Shape(nodes=1, ranks_per_node=1, per_rank=self.best_batch_alone)
         timing = self.timing_on(MOST_NODES, 1 / self.node.ranks)
@@ -119,16 +121,27 @@ class Predictor:
     @property
     def is_split(self) -> bool:
         """Whether several GPUs hold one replica."""
-        return self.strategy.parallelism.gpus_per_replica > 1
+        return self.strategy.gpus > 1
+
+    def largest_on(self, ranks: int) -> int:
+        """Return the samples of a replica that fit its memory, if so many ranks train; 0: none do."""
+        if not self.work.shard_optimizer:
+            return max(1, self.strategy.largest)
+        return strategy_of(self.work, self.node.room, self.figures, ranks).largest
 
     @property
     def best_batch_alone(self) -> int:
         """The batch of one rank that trains alone."""
         return max(1, min(max(self.cap.batch, self.work.per_rank or 1), self.strategy.largest))
 
-    def moved(self, gpus: int = 1) -> Moved:
-        """Return the bytes that a step of one rank moves."""
-        return moved_by(self.work, self.figures, gpus)
+    def moved(self, nodes: int = 1) -> Moved:
+        """Return the bytes that a step of one rank moves.
+
+        Among nodes, the groups of a node's tensor-parallel ranks share its network: together they send whole layers.
+        """
+        arrangement = self.strategy.arrangement
+        parts = arrangement.pipeline_stages * (arrangement.tensor_parallel if nodes == 1 else 1)
+        return moved_by(self.work, self.figures, parts)
 
     def candidate(self, trial: Trial, batch: Batch, predicted: Throughput) -> Candidate:
         """Return time and cost of a trial."""
@@ -148,7 +161,7 @@ class Predictor:
 
     def alone(self, trial: Trial) -> Candidate | None:
         """Return one process on one node with its own best batch, or None if a replica needs several GPUs."""
-        if self.timing is None or self.strategy.parallelism.gpus_per_replica > 1:
+        if self.timing is None or self.is_split:
             return None
         own, limits = self.work.per_rank if self.own_batch else None, PerRank(smallest=1, largest=self.strategy.largest)
         cap = min(own or self.cap.batch, self.strategy.largest)
@@ -170,7 +183,7 @@ def timing_of(question: Question, work: Workload, node: NodeModel, figures: Mode
     return None if prior.compute is None else default_timing(prior, machine)
 
 
-def moved_by(work: Workload, figures: ModelFigures, gpus: int = 1) -> Moved:
-    """Return the bytes that a step of one rank moves, if so many GPUs hold a replica."""
-    gradient = GRADIENT_BYTES * figures.parameters / gpus
+def moved_by(work: Workload, figures: ModelFigures, parts: int = 1) -> Moved:
+    """Return the bytes that a step of one rank moves, if the gradients are divided into so many parts."""
+    gradient = GRADIENT_BYTES * figures.parameters / parts
     return Moved(gradient_bytes=gradient, sample_bytes=work.sample_bytes or 0.0)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import Batch, PerRank, possible_batches, typed_batch
-from hpclaunch.guidelines.parallelism import replicas as replicas_on
+from hpclaunch.guidelines.batch import MICRO_BATCHES, Batch, PerRank, in_micro_batches, possible_batches, typed_batch
 from hpclaunch.planner.prediction import Predictor
 from hpclaunch.planner.question import Trial
 from hpclaunch.planner.recipe import own_batch
@@ -38,12 +37,15 @@ def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
     empty = PlanRow(nodes=trial.nodes, ranks=ranks, whole_nodes=whole, obstacles=trial.refused)
     if trial.faults:
         return empty
-    gpus = predictor.strategy.parallelism.gpus_per_replica
-    if ranks < gpus:
-        return replace(empty, obstacles=(f"a replica needs {gpus} GPUs",))
-    replicas = replicas_on(predictor.strategy.parallelism, trial.nodes, trial.ranks_per_node)
+    largest = predictor.largest_on(ranks)
+    obstacle = _no_replica(predictor.strategy.gpus, ranks, largest)
+    if obstacle:
+        return replace(empty, obstacles=(obstacle,))
+    replicas, stages = ranks // predictor.strategy.gpus, predictor.work.pipeline_stages
+    # The samples of a replica in a pipeline are several micro-batches, each of which must fit.
+    most = largest if stages == 1 else largest * MICRO_BATCHES * stages
     try:
-        batches = _batches(predictor, replicas, before)
+        batches = [in_micro_batches(batch, stages, largest) for batch in _batches(predictor, replicas, before, most)]
     except ValueError as error:
         return replace(empty, obstacles=(str(error),))
     if not batches:
@@ -58,13 +60,22 @@ def _row(predictor: Predictor, trial: Trial, before: int) -> PlanRow:
     return replace(empty, batch=best.batch, throughput=throughputs[candidates.index(best)], candidate=best)
 
 
-def _batches(predictor: Predictor, replicas: int, before: int) -> list[Batch]:
+def _no_replica(gpus: int, ranks: int, largest: int) -> str:
+    """Return why the ranks do not hold whole replicas of the model; empty if they do."""
+    if ranks < gpus:
+        return f"a replica needs {gpus} GPUs"
+    if ranks % gpus:
+        return f"{ranks} ranks are not whole replicas of {gpus} GPUs"
+    return "" if largest else f"{ranks} ranks are too few to share the optimizer's state"
+
+
+def _batches(predictor: Predictor, replicas: int, before: int, largest: int) -> list[Batch]:
     """Return the batches to choose from: only the typed one or the job's own, if there is one.
 
-    The first trial may use a batch per rank below the smallest. Raises ValueError if a typed batch does not divide
-    evenly.
+    ``largest``: the samples of a replica that fit its memory. The first trial may use a batch per rank below the
+    smallest. Raises ValueError if a typed batch does not divide evenly.
     """
-    largest, cap = predictor.strategy.largest, predictor.cap.batch
+    cap = predictor.cap.batch
     total = predictor.question.global_batch
     if total is not None:
         return [typed_batch(total, replicas, largest=largest)]

@@ -12,16 +12,15 @@ from itertools import product
 
 from hpclaunch.config.job import Job, Role
 from hpclaunch.config.parameters import Parameter, spell
-from hpclaunch.core.errors import Refused
 from hpclaunch.core.records import record
 from hpclaunch.core.spec import Followers, Pairs, RunRecipe
 from hpclaunch.core.units import count
-from hpclaunch.guidelines.batch import Batch, batch_cap, typed_batch
+from hpclaunch.guidelines.batch import Batch, batch_cap, in_micro_batches, typed_batch
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.parallelism import Room
 from hpclaunch.planner.epochs import critical_batch_of
-from hpclaunch.planner.fit import Strategy, strategy_of
+from hpclaunch.planner.fit import Strategy, enough_samples, strategy_of
 from hpclaunch.planner.recipe import Recipe, names_batch, own_batch, recipe_at, same_value
 from hpclaunch.planner.workload import Workload, workload_of
 
@@ -37,9 +36,10 @@ _SCHEDULE: tuple[Role, ...] = ("warmup_epochs", "decay", "epochs")
 class RunQuestion:
     """What the recipe of a run depends on. ``name``: that of the recipe; ``named``: all its settings in the job file.
 
-    ``replicas``: the ranks that share a batch. ``planned``: the batch that the planner chose with the node count; None
-    where the node count is given, so that the job's own batch per rank stays. ``room`` and ``figures`` tell how
-    many samples fit the memory (None: not known).
+    ``replicas``: those of a job that does not divide its model, one for each rank. ``planned``: the batch that the
+    planner chose with the node count; None where the node count is given, so that the job's own batch per rank stays.
+    ``room`` and ``figures`` tell how many samples fit the memory (None: not known). ``held_by``: parameters that make
+    the model fit, which are defaults of the ``job`` here; ``why``: their reasons in words.
     """
 
     job: Job
@@ -52,6 +52,8 @@ class RunQuestion:
     room: Room | None = None
     figures: ModelFigures | None = None
     noise: NoiseScale | None = None
+    held_by: Pairs = ()
+    why: tuple[str, ...] = ()
 
     @property
     def settings(self) -> Pairs:
@@ -81,31 +83,40 @@ class RunQuestion:
     def _batch(self, work: Workload) -> Batch | None:
         if self.is_planned(work):
             return self.planned
-        if work.global_batch is None:
-            return own_batch(work, self.replicas, self._largest(work))
+        replicas, largest = self.replicas // work.gpus_per_replica, self._largest(work)
+        if not replicas:
+            return None  # resolve.split refuses it
         try:
-            return typed_batch(work.global_batch, self.replicas, largest=self._largest(work))
+            found = own_batch(work, replicas, largest)
+            if work.global_batch is not None:
+                found = typed_batch(work.global_batch, replicas, largest=largest)
         except ValueError:
             return None  # resolve.batch refuses it
+        typed = not work.typed.isdisjoint(("batch_size_per_rank", "accumulation"))
+        return found if found is None or typed else in_micro_batches(found, work.pipeline_stages, largest)
 
     @property
-    def fits_one_gpu(self) -> bool:
-        """Whether one GPU holds the model, as far as this is known."""
-        strategy = self._strategy(self.work(self.settings))
-        return self.figures is None or (strategy is not None and strategy.parallelism.gpus_per_replica == 1)
+    def is_whole(self) -> bool:
+        """Whether the ranks are whole replicas; resolve.split refuses others."""
+        return self.replicas % self.work(self.settings).gpus_per_replica == 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the job's GPUs hold its model as it is, as far as this is known."""
+        work = self.work(self.settings)
+        strategy = self._strategy(work)
+        return strategy is None or strategy.largest >= enough_samples(work)
 
     def _strategy(self, work: Workload) -> Strategy | None:
-        """Return how the model is distributed; None if its figures are not known, or if it fits no GPU."""
-        try:
-            return strategy_of(work, self.room, self.figures) if self.figures else None
-        except Refused:
-            return None
+        """Return how the model is distributed; None if its figures are not known."""
+        return strategy_of(work, self.room, self.figures, self.replicas) if self.figures else None
 
     def _largest(self, work: Workload) -> int:
         """Return the most samples of a rank that fit its memory; the job's own batch where that is not known."""
-        own = work.per_rank or work.global_batch or 1
         strategy = self._strategy(work)
-        return strategy.largest if strategy else own  # the whole planner refuses a model that fits nowhere
+        if strategy is None or not strategy.largest:  # the whole planner refuses a model that fits nowhere
+            return work.per_rank or work.global_batch or 1
+        return strategy.largest
 
 
 @record
@@ -140,7 +151,7 @@ def apply_recipe(question: RunQuestion) -> Applied:
         for name, text in question.free(question.typed)
         if _differs(rows[name], text, spell(rows[name].default))
     ]
-    found = _explain(question, known, (*own, *common), followers)
+    found = _explain(question, known, (*question.held_by, *own, *common), followers)
     values = tuple((*typed, *swept) for swept in combined)
     return replace(found, batches=tuple((pairs, one.batch) for pairs, one in zip(values, known, strict=True)))
 
@@ -148,8 +159,8 @@ def apply_recipe(question: RunQuestion) -> Applied:
 def _unknown_batch(question: RunQuestion) -> Applied:
     """Return a recipe that changes nothing but named settings: rates cannot follow a batch that is not known."""
     why = ("the global batch size is not known, so nothing follows it: see training.names in docs/job-files.md",)
-    settings = question.free(question.typed)
-    recipe = RunRecipe(name=question.name, advised=question.named, applied=settings, why=why)
+    settings = (*question.held_by, *question.free(question.typed))
+    recipe = RunRecipe(name=question.name, advised=question.named, applied=settings, why=(*question.why, *why))
     return Applied(settings=settings, recipe=recipe)
 
 
@@ -177,7 +188,7 @@ def _split(job: Job, swept: Sequence[str], recipes: Sequence[Recipe]) -> tuple[P
 def _explain(question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, followers: Followers | None) -> Applied:
     """Return the recipe with its record, its words, and one warning of what was typed against it."""
     swept = {name: ",".join(values) for name, values in question.axes}
-    advised = _advice(question, recipes[0])
+    advised = {**_advice(question, recipes[0]), **dict(question.held_by)}
     against = _typed_against(question, advised)
     totals = sorted({recipe.batch.total for recipe in recipes})
     explained = RunRecipe(
@@ -188,6 +199,7 @@ def _explain(question: RunQuestion, recipes: Sequence[Recipe], settings: Pairs, 
         global_batch=totals[0] if len(totals) == 1 else None,
         why=(
             *_name_words(question),
+            *question.why,
             *_words(question, recipes, _final_values(question, recipes[0])),
             *_set_words(settings, followers),
         ),
@@ -254,8 +266,9 @@ def _words(question: RunQuestion, recipes: Sequence[Recipe], values: Mapping[str
     recipe = recipes[0]
     batch = recipe.batch
     parts = f" x {batch.accumulation} micro-batches" if batch.accumulation > 1 else ""
+    noun = "rank" if work.gpus_per_replica == 1 else "replica"
     return (
-        f"B = {batch.total} = {count(batch.replicas, 'rank')} x {count(batch.per_rank, 'sample')}{parts}; {bounds}",
+        f"B = {batch.total} = {count(batch.replicas, noun)} x {count(batch.per_rank, 'sample')}{parts}; {bounds}",
         recipe.optimizer.reason.verdict,
         ", ".join([*_rate_words(recipe), *_schedule_words({role: values[name] for role, name in work.names.items()})]),
     )

@@ -14,16 +14,17 @@ from hpclaunch.guidelines.efficiency import ENOUGH_STEPS
 from hpclaunch.guidelines.framework import MESH_TENSORFLOW, choose_framework, choose_updates
 from hpclaunch.guidelines.memory import memory
 from hpclaunch.guidelines.precision import PrecisionAdvice
-from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.guidelines.reasoning import Number, Reason
 from hpclaunch.planner.decision import PlanDecision
 from hpclaunch.planner.epochs import epochs_model_of
 from hpclaunch.planner.fit import UNLIMITED
+from hpclaunch.planner.ladder import Ladder
 from hpclaunch.planner.machine import link_reasons
 from hpclaunch.planner.prediction import SMALLEST, Predictor
 from hpclaunch.planner.question import Question, Trial
 from hpclaunch.planner.recipe import Recipe
 from hpclaunch.planner.settings import recipe_sections
-from hpclaunch.planner.values import PlanRow, PlanSection
+from hpclaunch.planner.values import PlanRow, PlanSection, Rung
 
 
 @record
@@ -34,6 +35,7 @@ class Outcome:
     trials: tuple[Trial, ...]
     rows: tuple[PlanRow, ...]
     decision: PlanDecision
+    ladder: Ladder
     recipe: Recipe | None
     formats: PrecisionAdvice
 
@@ -48,6 +50,7 @@ def sections_of(outcome: Outcome) -> tuple[PlanSection, ...]:
     question = outcome.predictor.question
     return (
         _model_section(outcome),
+        *([PlanSection(title="ladder", reasons=ladder_reasons(outcome.ladder.rungs))] if outcome.ladder.rungs else []),
         *_measurement_sections(outcome.predictor),
         _dataset_section(outcome),
         framework_section(question),
@@ -69,6 +72,29 @@ def _model_section(outcome: Outcome) -> PlanSection:
     )
 
 
+def ladder_reasons(rungs: Sequence[Rung]) -> tuple[Reason, ...]:
+    """Return every rung with its formulas, its figures, its verdict and its source."""
+    return tuple(_rung_reason(number, rung) for number, rung in enumerate(rungs, start=1))
+
+
+def _rung_reason(number: int, rung: Rung) -> Reason:
+    numbers = []
+    if rung.memory is not None:
+        parts = {"states": rung.memory.states, "activations": rung.memory.activations, "other": rung.memory.other}
+        numbers = [Number(name=name, value=value, unit="bytes") for name, value in parts.items()]
+        numbers.append(Number(name="usable", value=rung.memory.usable, unit="bytes", origin="site"))
+        numbers.append(Number(name="micro-batch", value=rung.batch, unit="samples"))
+    if rung.step_s is not None:
+        numbers.append(Number(name="step", value=rung.step_s, unit="s"))
+    place = f" on {count(rung.nodes, 'node')} ({rung.node_type})" if rung.memory is not None else ""
+    return Reason(
+        rule=f"{number}. {rung.name}; memory: {rung.rule.saves}; time: {rung.rule.takes}",
+        numbers=tuple(numbers),
+        verdict=f"{rung.verdict}{place}" + (f": {rung.why}" if rung.why not in ("", rung.verdict) else ""),
+        source=rung.rule.source,
+    )
+
+
 def _memory_reasons(predictor: Predictor, row: PlanRow) -> list[Reason]:
     room = predictor.node.room
     if room is None or row.batch is None:
@@ -76,10 +102,9 @@ def _memory_reasons(predictor: Predictor, row: PlanRow) -> list[Reason]:
     found = memory(
         predictor.strategy.model,
         predictor.work.optimizer,
-        predictor.work.precision,
         row.batch.per_rank,
-        room.gpu_bytes,
-        gpus_per_replica=predictor.strategy.parallelism.gpus_per_replica,
+        room,
+        predictor.strategy.arrangement,
     )
     return [found.reason]
 

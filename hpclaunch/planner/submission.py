@@ -24,7 +24,7 @@ from hpclaunch.resolve.decisions import Decisions
 from hpclaunch.resolve.folders import is_synthetic
 from hpclaunch.resolve.recipes import as_typed, named_settings, recipe_name_of
 from hpclaunch.resolve.sizing import Sizing, sizing_of
-from hpclaunch.resolve.strategies import replicas_of
+from hpclaunch.resolve.strategies import models_of
 from hpclaunch.resolve.sweep import axes_of
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ class _SizedRun:
 def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     """Return the planner's advice, and the parameters that it changes in the job.
 
-    ``given``: the request or the job names a node count. The planner chooses one only for Horovod. A model that must be
-    split is refused: hpclaunch cannot run such a job yet.
+    ``given``: the request or the job names a node count. The planner chooses one only for Horovod. A model that does
+    not fit as the job holds it gets what the ladder says: another node type, or parameters (``planner.ladder``).
     """
     figures = stored_figures(case.job) or _looked_up_figures(case)
     run = _sized_run(case, figures)
     question, horovod = _question(run), case.request.strategy in (None, HOROVOD)
-    if figures is None or not horovod or (given and question.fits_one_gpu):
+    if figures is None or not horovod or (given and (question.fits or not question.is_whole)):
         return _add_recipe(Advice(), run, question)
     from hpclaunch.planner.forecasting import forecast
     from hpclaunch.planner.measured.finished_runs import evidence_for
@@ -64,12 +64,30 @@ def advice_for(case: Case, *, given: bool) -> tuple[Advice, Pairs]:
     except Refused:  # resolve finds these limits of the site again, with every other reason
         return _add_recipe(Advice(), run, question)
     advice, row = _node_advice(plan, asked), plan.chosen
+    if not advice.objections:
+        case = replace(case, job=case.job.with_defaults(plan.rung_settings))
     run = _sized_run(replace(case, advice=advice), figures)
-    question = _question(run)
+    question = replace(_question(run), held_by=plan.rung_settings if not advice.objections else ())
+    question = replace(question, why=_rung_words(plan))
     batch = row.batch if row and not given else None
     if batch is not None:
-        question = replace(question, planned=batch, replicas=batch.replicas)
+        question = replace(question, planned=batch)
     return _add_recipe(advice, run, question)
+
+
+def _rung_words(plan: Forecast) -> tuple[str, ...]:
+    """Return why the model is held as it is: nothing if it fits as it is, else what was too little, and what is set."""
+    rung = plan.rung
+    if rung is None or rung.memory is None or not plan.climbs:
+        return ()
+    first, gpus = plan.ladder[0].memory, "each GPU" if rung.gpus == 1 else f"every {rung.gpus} GPUs"
+    assert first is not None
+    amounts = f"{first.total / 1e9:.3g} GB needed, {first.usable / 1e9:.3g} GB usable"
+    what = " ".join(f"{key}={text}" for key, text in rung.settings)
+    held = f"{rung.name}: {gpus} of {rung.node_type} hold{'s' if rung.gpus == 1 else ''} a replica"
+    held += f", {rung.memory.total / 1e9:.3g} GB on each{f' ({what})' if what else ''}"
+    kind = (plan.parallelism.reason.verdict,) if plan.parallelism else ()
+    return (f"one GPU of {plan.ladder[0].node_type} does not hold the model: {amounts}", held, *kind)
 
 
 def _sized_run(case: Case, figures: ModelFigures | None) -> _SizedRun:
@@ -86,7 +104,7 @@ def _question(run: _SizedRun) -> RunQuestion:
         named=named_settings(case),
         typed=request.settings,
         axes=axes_of(case.job, request),
-        replicas=replicas_of(request, sizing.layout),
+        replicas=models_of(request, sizing.layout),
         room=_room_of_every_rank(case, sizing),
         figures=run.figures,
         noise=run.evidence.noise if run.evidence else None,
@@ -113,7 +131,7 @@ def _walltime_warnings(run: _SizedRun, question: RunQuestion, found: Applied) ->
     """Return the warning about a walltime that may be too short, if the time of the run can be predicted."""
     horovod = run.case.request.strategy in (None, HOROVOD)
     of_one_type = not run.sizing.further  # the slowest nodes set the pace, and nothing says by how much
-    if run.figures is None or not question.fits_one_gpu or not horovod or is_synthetic(run.case) or not of_one_type:
+    if run.figures is None or not question.fits or not horovod or is_synthetic(run.case) or not of_one_type:
         return ()
     from hpclaunch.planner.question import Evidence
     from hpclaunch.planner.walltime import PlannedTraining, walltime_warning
@@ -135,19 +153,28 @@ def _looked_up_figures(case: Case) -> ModelFigures | None:
 def _node_advice(plan: Forecast, case: Case) -> Advice:
     """Return the node count with its reason, unless it is typed; and why the request cannot run."""
     target = case.request.target
-    if plan.split is not None and plan.parallelism is not None:
+    node_type = plan.node_type if plan.rung is not None and "--node-type" in plan.rung.why else None
+    divides = bool(plan.rung_settings)
+    if divides and recipe_name_of(case) == AS_WRITTEN:
+        words = " ".join(f"--set {key}={text}" for key, text in plan.rung_settings)
         fault = Fault(
-            what=f"one replica of the model needs {plan.split.gpus} GPUs, but {plan.job} cannot be split over GPUs",
-            where=f"{case.site.name} {plan.node_type}",
-            allowed="a model that one GPU holds",
-            next=f"try {', '.join(plan.split.try_first)}; hpclaunch plan {target} --explain",
+            what=f"the model does not fit as the job file has it: {plan.ladder[0].why}",
+            where="--recipe job",
+            next=f"leave --recipe out, or type {words}",
         )
         return Advice(nodes=plan.nodes, objections=(fault,))
     if plan.typed:
-        return Advice(objections=plan.refusals)
+        return Advice(node_type=node_type, divides=divides, objections=plan.refusals)
     measured = f"; measured: {plan.measured}" if plan.measured else ""
     why = f"{plan.summary}{_own_batch(plan, case)}{measured}; next: hpclaunch plan {target} --explain"
-    return Advice(nodes=plan.nodes, tasks_per_node=plan.ranks_per_node, why=why, objections=plan.refusals)
+    return Advice(
+        nodes=plan.nodes,
+        node_type=node_type,
+        divides=divides,
+        tasks_per_node=plan.ranks_per_node,
+        why=why,
+        objections=plan.refusals,
+    )
 
 
 def _own_batch(plan: Forecast, case: Case) -> str:

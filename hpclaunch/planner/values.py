@@ -16,6 +16,7 @@ from hpclaunch.guidelines.framework import Passed
 from hpclaunch.guidelines.memory import Memory
 from hpclaunch.guidelines.parallelism import Parallelism
 from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.guidelines.rungs import RungName, RungRule
 from hpclaunch.guidelines.throughput import Throughput
 from hpclaunch.planner.recipe import Recipe
 
@@ -91,17 +92,43 @@ class PlanSection:
 class Split:
     """A model that is split over GPUs: ``gpus`` GPUs hold one of ``replicas``; layout of the ranks, and memory.
 
-    ``communication_s``: seconds per step inside a replica; ``communication_guessed``: the layers are not known, and
-    this is an approximate upper bound.
+    ``tensor_parallel`` of them share each layer, in ``pipeline_stages`` stages. ``communication_s``: seconds per step
+    inside a replica; ``communication_guessed``: the layers are not known, and this is an approximate upper bound.
     """
 
     gpus: int
+    tensor_parallel: int
+    pipeline_stages: int
     replicas: int
     layout: str
     memory: Memory
     communication_s: float
     communication_guessed: bool
-    try_first: tuple[str, ...]
+
+
+@record
+class Rung:
+    """One rung of the ladder for a job at a site; memory is that of a GPU.
+
+    ``nodes`` of ``node_type`` are the fewest that hold it (the typed ones, if there are any); ``gpus`` hold a replica.
+    ``batch``: samples of a replica's micro-batch. ``step_s`` and ``epoch_s``: predicted seconds of a step and of an
+    epoch on these nodes; ``cost``: that of an epoch, in the site's unit (None: not known). ``settings``: the parameters
+    that take it. ``why``: its verdict in words. ``rule``: its formulas and their source.
+    """
+
+    name: RungName
+    verdict: Literal["taken", "not needed", "too large", "not possible"]
+    why: str
+    rule: RungRule
+    node_type: str = ""
+    nodes: int = 0
+    gpus: int = 1
+    batch: int = 0
+    memory: Memory | None = None
+    step_s: float | None = None
+    epoch_s: float | None = None
+    cost: float | None = None
+    settings: tuple[tuple[str, str], ...] = ()
 
 
 @record
@@ -117,7 +144,8 @@ class Forecast:
     them; ``queue``: the queue wait, if known. ``refusals``: why the
     request is not feasible. ``headlines``: the first five lines. ``gpus_per_node``: the GPUs of a node that compute; 0
     where the ranks use CPUs. ``efficiency``: what a larger batch costs. ``trust``: the mark of throughput, time and
-    cost.
+    cost. ``ladder``: the ways to make the model fit, in the order in which they are tried; empty if its figures, or
+    the memory of a rank, are not known. ``rung_settings``: the parameters that the taken one sets, among ``settings``.
     """
 
     job: str
@@ -129,6 +157,8 @@ class Forecast:
     summary: str
     parallelism: Parallelism | None = None
     split: Split | None = None
+    ladder: tuple[Rung, ...] = ()
+    rung_settings: tuple[tuple[str, str], ...] = ()
     ranks_per_node: int | None = None
     rows: tuple[PlanRow, ...] = ()
     unit: str = "node-hour"
@@ -156,6 +186,16 @@ class Forecast:
     def feasible(self) -> bool:
         """Whether there is no reason to refuse it."""
         return not self.refusals
+
+    @property
+    def rung(self) -> Rung | None:
+        """The rung that is taken."""
+        return next((rung for rung in self.ladder if rung.verdict == "taken"), None)
+
+    @property
+    def climbs(self) -> bool:
+        """Whether the model needs more than the first rung."""
+        return bool(self.ladder) and self.ladder[0].verdict != "taken"
 
     @property
     def chosen(self) -> PlanRow | None:

@@ -73,7 +73,7 @@ def _ending_words(sizing: Sizing, time_s: Interval) -> str:
 
 
 def _time_of(question: Question, sizing: Sizing, training: PlannedTraining) -> Interval | None:
-    """Return the predicted time of one training in seconds; None if the speed is not known, or a replica is split."""
+    """Return the predicted time of one training in seconds; None if the speed is not known."""
     figures, work, noise = question.figures, training.work, question.evidence.noise
     assert figures is not None
     node = node_of(question.case.node(sizing.node_type), sizing.layout, question.evidence.links)
@@ -83,12 +83,12 @@ def _time_of(question: Question, sizing: Sizing, training: PlannedTraining) -> I
         work=work,
         node=node,
         figures=figures,
-        strategy=strategy_of(work, node.room, figures),
+        strategy=strategy_of(work, node.room, figures, sizing.layout.world_size),
         cap=batch_cap(work.samples, noise=noise, critical=critical),
         facts=facts_of(work, critical, noise),
         timing=timing,
     )
-    if timing is None or predictor.is_split:
+    if timing is None:
         return None
     trial = Trial(nodes=sizing.layout.nodes, sizing=sizing, bill=Bill(), faults=())
     return predictor.candidate(trial, training.batch, predictor.throughput(trial, training.batch)).time_s

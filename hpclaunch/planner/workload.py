@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hpclaunch.config.job import Job, Role, Training
+from hpclaunch.config.job import Figure, Job, Role, Training
 from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.errors import Fault
 from hpclaunch.core.records import record
@@ -30,6 +30,12 @@ RULES: dict[str, Rule] = {
 """A job's name for a learning-rate rule -> that of ``guidelines.rates``."""
 
 
+OF_A_SPLIT: tuple[Figure, ...] = (
+    *("replicated_parameters", "first_stage_parameters", "last_stage_parameters"),
+    *("repeated_bytes_per_sample", "kept_bytes_per_sample", "layer_bytes_per_sample"),
+    *("tensor_collectives", "tensor_bytes_per_sample"),
+)
+"""Figures of a job that have the same name in ``ModelFigures``."""
 ABOVE_ZERO: tuple[Role, ...] = ("epochs", "batch_size_per_rank", "accumulation", "learning_rate")
 """Roles whose value a plan needs to be above zero."""
 RATE_OF = {"adamw": "adam", "momentum": "sgd", "larc": "sgd"}
@@ -46,6 +52,7 @@ class Workload:
     ``optimizer_known``: whether the optimizer is given and known; otherwise Adam is used. ``optimizers``: those that
     the job offers (None: any). ``global_batch``: a global batch size that the job divides among its ranks, instead of
     ``per_rank``. ``task``: the name in hpclaunch's tables. ``critical_batch``: the job's own, else that of the task.
+    ``tensor_parallel``, ``pipeline_stages``, ``recompute`` and ``shard_optimizer``: how the job divides its model.
     ``warmup_epochs`` and ``decay`` are the job's own schedule; 0 and empty text: none. ``tuned_for``: the optimizer of
     the job file, for which its learning rate was tuned. ``names`` and ``rows``: the parameter of every role that the
     job has.
@@ -73,6 +80,10 @@ class Workload:
     optimizers: tuple[str, ...] | None
     precision: Precision
     number_format: str
+    tensor_parallel: int
+    pipeline_stages: int
+    recompute: bool
+    shard_optimizer: bool
     typed: frozenset[Role]
     names: dict[Role, str]
     rows: dict[Role, Parameter]
@@ -81,6 +92,11 @@ class Workload:
     def dataset_bytes(self) -> float | None:
         """Bytes of the whole data set, in the form in which it is read."""
         return None if self.sample_bytes is None else float(self.samples) * self.sample_bytes
+
+    @property
+    def gpus_per_replica(self) -> int:
+        """The GPUs that hold one replica of the model, as the job's parameters say."""
+        return self.tensor_parallel * self.pipeline_stages
 
     @property
     def rate_fits(self) -> bool:
@@ -104,6 +120,7 @@ def stored_figures(job: Job) -> ModelFigures | None:
     figures = job.training.figures if job.training else {}
     if not job.training or not figures:
         return None
+    of_a_split: dict[str, Any] = {name: value for name, value in figures.items() if name in OF_A_SPLIT}
     return ModelFigures(
         parameters=int(figures["parameters"]),
         fixed_parameters=int(figures.get("fixed_parameters", 0)),
@@ -111,6 +128,7 @@ def stored_figures(job: Job) -> ModelFigures | None:
         saved_bytes_per_sample=figures["saved_bytes_per_sample"],
         largest_parameters=int(figures["largest_layer"]) if "largest_layer" in figures else None,
         operations=int(figures["operations"]) if "operations" in figures else None,
+        **of_a_split,
         origin=f"stored with the job {job.name}",
     )
 
@@ -145,6 +163,10 @@ def workload_of(job: Job, training: Training, settings: tuple[tuple[str, str], .
         optimizers=_optimizers(job, training.names.get("optimizer", "optimizer")),
         precision="float32" if number_format == "float32" else "mixed",
         number_format=number_format,
+        tensor_parallel=_positive_whole(values, "tensor_parallel") or 1,
+        pipeline_stages=_positive_whole(values, "pipeline_stages") or 1,
+        recompute=values.get("recompute") is True,
+        shard_optimizer=values.get("shard_optimizer") is True,
         typed=frozenset(typed | _roles_decided_by(dict(settings))),
         names=names,
         rows={role: job.parameters[name] for role, name in names.items()},

@@ -6,14 +6,16 @@ from hpclaunch.config.job import Role
 from hpclaunch.core.spec import Layout, Sweep
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
-from hpclaunch.resolve.strategies import replicas_of, takes_several_gpus
+from hpclaunch.resolve.strategies import ranks_per_replica, replicas_of, takes_several_gpus
 
 
 def check_batch(case: Case, layout: Layout, sweep: Sweep | None, decisions: Decisions) -> None:
     """Note a fault if a global batch size, swept ones included, does not divide: the program would refuse it later."""
     if case.job.training is None:
         return
-    replicas = replicas_of(case.request, layout)
+    replicas = replicas_of(case, layout)
+    if not replicas:
+        return  # resolve.split refuses it
     for batch in _values(case, sweep, "global_batch_size"):
         for times in _values(case, sweep, "accumulation") or [1]:
             if batch % (replicas * times):
@@ -23,7 +25,8 @@ def check_batch(case: Case, layout: Layout, sweep: Sweep | None, decisions: Deci
 
 def _refuse(case: Case, batch: int, replicas: int, times: int, decisions: Decisions) -> None:
     parts = replicas * times
-    among = f"{replicas} {'replicas' if takes_several_gpus(case.request) else 'ranks'}"
+    divided = takes_several_gpus(case.request) or ranks_per_replica(case.job, case.request.settings) > 1
+    among = f"{replicas} {'replicas' if divided else 'ranks'}"
     several = f" with {times} accumulation steps" if times > 1 else ""
     below, above = batch // parts * parts, -(-batch // parts) * parts
     name = case.job.parameter_for("global_batch_size")

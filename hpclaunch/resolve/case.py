@@ -19,9 +19,13 @@ class Advice:
     ``tasks_per_node``: those of a part of a shared node; None: as the request, the job or the site has it. ``why`` is
     the reason for the node count in one line; ``objections`` are reasons to refuse the request. The job of the case has
     the values of the ``recipe`` as its defaults; ``followers`` are those that differ between the runs of a sweep.
+    ``node_type``: the one that holds the model, where none is named and the site's usual one does not. ``divides``: the
+    recipe sets how the model is held, so that measurements without it do not count.
     """
 
     nodes: int | None = None
+    node_type: str | None = None
+    divides: bool = False
     tasks_per_node: int | None = None
     why: str = ""
     objections: tuple[Fault, ...] = ()

@@ -15,7 +15,7 @@ from hpclaunch.resolve.ranks import launcher_of
 from hpclaunch.resolve.restarts import restarts_of, with_signals
 from hpclaunch.resolve.sizing import Sizing, sizing_of
 from hpclaunch.resolve.software import Software, software_of
-from hpclaunch.resolve.strategies import strategy_of
+from hpclaunch.resolve.strategies import can_divide, strategy_of
 from hpclaunch.resolve.sweep import restarts_in_array, sweep_of
 from hpclaunch.resolve.unverified import third_party_of, unverified_of
 
@@ -48,6 +48,10 @@ def parts_of(case: Case, decisions: Decisions) -> Parts:
     unverified = unverified_of(case, sizing.layout, decisions)
     sweep = sweep_of(case, launcher, sizing.layout, decisions)
     strategy = strategy_of(case, sizing.layout, launcher, decisions)
+    if can_divide(case.job):
+        from hpclaunch.resolve.split import check_split  # few jobs divide their model
+
+        check_split(case, sizing.layout, launcher, decisions, sweep)
     restarts = restarts_of(case, sizing.restart_request, sizing.placement.walltime, decisions)
     restarts = restarts_in_array(case.site, restarts, sweep, decisions)
     return Parts(

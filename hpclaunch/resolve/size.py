@@ -41,6 +41,7 @@ def node_type_of(case: Case, named: dict[str, str], decisions: Decisions) -> str
         ("job", case.job.resources.node_type),
         (f"partition {partition}", implied_node_type(site, partition)),
         case.settings.offer("node_type", site.name),
+        ("planner", case.advice.node_type),
         (f"site {site.name}", site.defaults.node_type),
     )
     if chosen not in site.node_types:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from hpclaunch.config.job import Job, Role
 from hpclaunch.core.errors import did_you_mean
-from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, TENSORFLOW, Layout, Request
+from hpclaunch.core.spec import HOROVOD, MIRRORED, MULTIWORKER, TENSORFLOW, Layout, Pairs, Request
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.decisions import Decisions
@@ -55,10 +58,50 @@ def takes_several_gpus(request: Request) -> bool:
     return request.strategy in (MIRRORED, MULTIWORKER)
 
 
-def replicas_of(request: Request, layout: Layout) -> int:
-    """Return how many replicas of the model train: one for each rank, or for each GPU of a task that uses several."""
+def models_of(request: Request, layout: Layout) -> int:
+    """Return how many GPUs may each hold a model: one for each rank, or for each GPU of a task that uses several."""
     several = takes_several_gpus(request) and not layout.stand_in_gpus
     return layout.world_size * (max(1, layout.gpus_per_node // layout.tasks_per_node) if several else 1)
+
+
+TENSOR: Role = "tensor_parallel"
+STAGES: Role = "pipeline_stages"
+
+
+def ranks_by_role(job: Job, typed: Mapping[str, str]) -> tuple[int, int]:
+    """Return the values of tensor_parallel and pipeline_stages with these typed settings; 1 where the job has none.
+
+    A value that cannot be read counts as 1: ``resolve.command`` refuses it.
+    """
+    return _number(job, TENSOR, typed), _number(job, STAGES, typed)
+
+
+def _number(job: Job, role: Role, typed: Mapping[str, str]) -> int:
+    name = job.parameter_for(role)
+    parameter = job.parameters.get(name)
+    if parameter is None:
+        return 1
+    try:
+        value = parameter.parse(typed[name]) if name in typed else parameter.default
+    except ValueError:
+        return 1
+    return value if type(value) is int and value > 0 else 1
+
+
+def ranks_per_replica(job: Job, settings: Pairs = ()) -> int:
+    """Return how many ranks hold one replica of the model: tensor_parallel x pipeline_stages."""
+    tensor, stages = ranks_by_role(job, dict(settings))
+    return tensor * stages
+
+
+def can_divide(job: Job) -> bool:
+    """Whether a job has a parameter with which several ranks share a model."""
+    return any(job.parameter_for(role) in job.parameters for role in (TENSOR, STAGES))
+
+
+def replicas_of(case: Case, layout: Layout) -> int:
+    """Return how many whole replicas of the model train."""
+    return models_of(case.request, layout) // ranks_per_replica(case.job, case.request.settings)
 
 
 def words_of(strategy: str) -> tuple[str, ...]:

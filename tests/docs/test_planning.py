@@ -21,7 +21,7 @@ from tests.unit.planner.questions import plan_of
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "planning.md"
 BLOCK = re.compile(r"<!-- output: (?P<command>.+?); (?P<part>[^;]+?) -->\n```\n(?P<shown>.*?)```", re.DOTALL)
-VERDICTS = {"followed", "followed in part", "declined"}
+VERDICTS = {"followed", "declined"}
 
 
 def page() -> str:
@@ -120,6 +120,6 @@ def test_the_table_of_the_json_names_the_fields_of_a_plan() -> None:
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row[0])}
     fields = {field.name for field in dataclasses.fields(Forecast)} | {"feasible"}
     assert named <= fields
-    assert fields - named == {"parallelism", "split", "unit", "precision_words", "trust"}
+    assert fields - named == {"parallelism", "unit", "precision_words", "trust"}
     headline = next(row[2] for row in rows if row[0] == "`headlines`")
     assert {field.name for field in dataclasses.fields(Headline)} == set(re.findall(r"`(\w+)`", headline))

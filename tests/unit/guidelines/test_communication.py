@@ -14,7 +14,6 @@ from hpclaunch.guidelines.communication import (
     latency_s,
     ring,
     ring_bytes,
-    tensor_parallel_s,
     tree,
 )
 
@@ -70,14 +69,6 @@ def test_the_fastest_comes_first_with_its_reasoning() -> None:
 def test_one_rank_says_nothing_to_nobody() -> None:
     found = all_reduce(1e9, Group(nodes=1, per_node=1), LINKS)
     assert (found.best.algorithm, found.best.total_s) == ("none", 0)
-
-
-def test_tensor_parallel_by_hand() -> None:
-    # 96 dependent all-reduces of 1 MB between 4 GPUs: 1.5 MB at 240 GB/s = 6.25 us each
-    assert tensor_parallel_s(96, 1e6, 4, LINKS, per_node=4) == pytest.approx(96 * (37e-6 + 6.25e-6))
-    assert tensor_parallel_s(96, 1e6, 4, LINKS, per_node=4, spinning=False) == pytest.approx(96 * (1126e-6 + 6.25e-6))
-    assert tensor_parallel_s(96, 1e6, 8, LINKS, per_node=4) == pytest.approx(96 * (37e-6 + 175e-6))
-    assert tensor_parallel_s(96, 1e6, 1, LINKS, per_node=4) == 0
 
 
 GROUPS = st.builds(Group, nodes=st.integers(1, 1024), per_node=st.integers(1, 16))

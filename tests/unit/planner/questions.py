@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hpclaunch.config.job import Job, Training
@@ -38,6 +39,18 @@ def a_trained_job(figures: dict[str, float] | None = None, **training: Any) -> J
     known = RESNET_50 if figures is None else {**RESNET_50, **figures} if figures else {}
     facts = {"samples": 1_281_167, "sample_bytes": 110_000, "task": "imagenet", **training}
     return a_job(parameters=PARAMETERS, training=Training(**{"figures": known, **facts}))
+
+
+SPLIT: dict[str, Parameter] = {
+    "tensor_parallel": Parameter(default=1, at_least=1),
+    "pipeline_stages": Parameter(default=1, at_least=1),
+}
+SAVING: dict[str, Parameter] = {"recompute": Parameter(default=False), "shard_optimizer": Parameter(default=False)}
+
+
+def with_parameters(job: Job, *further: dict[str, Parameter]) -> Job:
+    """The job with further parameters, such as those of a model whose layers are split."""
+    return replace(job, parameters={**job.parameters, **{name: row for rows in further for name, row in rows.items()}})
 
 
 def ask(job: Job | None = None, site: str | Site = "perlmutter", **typed: Any) -> Question:

@@ -7,7 +7,7 @@ from typing import Any
 from hpclaunch.config.job import Job
 from hpclaunch.planner.values import Forecast, PlanRow
 from tests.builders import bundled_job
-from tests.unit.planner.questions import a_trained_job, plan_of
+from tests.unit.planner.questions import SPLIT, a_trained_job, plan_of, with_parameters
 
 
 def a_job_with(parameters: float, flops: float, saved_bytes: float, largest: float, **training: Any) -> Job:
@@ -18,7 +18,7 @@ def a_job_with(parameters: float, flops: float, saved_bytes: float, largest: flo
         "saved_bytes_per_sample": saved_bytes,
         "largest_layer": largest,
     }
-    return a_trained_job(figures, **training)
+    return with_parameters(a_trained_job(figures, **training), SPLIT)
 
 
 def chosen(plan: Forecast) -> PlanRow:
@@ -45,6 +45,7 @@ def test_a_big_model_with_small_data_is_model_parallel_and_wants_more_data() -> 
     # "If DL model is too large to run on one node and dataset can fit one node, choose model parallel"
     assert (plan.parallelism.strategy, plan.parallelism.extent) == ("model", "several nodes")
     assert plan.split.replicas == 1 and plan.nodes * 4 == plan.split.gpus
+    assert (plan.split.tensor_parallel, plan.split.pipeline_stages) == (4, plan.nodes)
     assert total_of(plan) < 100
     assert "the data set is small for 60,000.0 million parameters" in plan.warnings
 
@@ -61,11 +62,13 @@ def test_a_small_model_with_huge_data_is_data_parallel_below_the_root_with_its_o
 
 def test_a_model_just_over_one_gpu_is_split_inside_a_node() -> None:
     # SGD with momentum: 12 bytes of each of 3.2e9 parameters are 38.4 GB, and 36.8 GB of a GPU may be used.
-    plan = plan_of(a_job_with(3.2e9, 2e11, 2e8, 1e7))
+    job = a_job_with(3.2e9, 2e11, 2e8, 1e7)
+    plan = plan_of(job, node_type="gpu40")
     assert plan.parallelism is not None and plan.split is not None
     assert (plan.parallelism.strategy, plan.parallelism.extent, plan.split.gpus) == ("data", "one node", 2)
-    assert plan.split.memory.fits and plan.split.try_first[0] == "mixed precision"
-    assert plan_of(a_job_with(3.2e9, 2e11, 2e8, 1e7), node_type="gpu80").split is None
+    assert plan.split.memory.fits and dict(plan.settings)["tensor_parallel"] == "2"
+    # A larger GPU comes first, where none is typed.
+    assert all(plan_of(job, node_type=typed).split is None for typed in (None, "gpu80"))
 
 
 def test_a_cpu_site_trains_on_cpus_with_the_same_rules() -> None:

@@ -16,6 +16,7 @@ from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.words import WIDTH, text_of
 from tests.builders import bundled_job
 from tests.unit.planner.questions import a_trained_job, plan_of
+from tests.unit.planner.test_ladder import RUNG_OF
 
 HERE = Path(__file__).parent / "golden"
 LARGE = {"parameters": 7e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 4e9, "largest_layer": 1e6}
@@ -41,6 +42,12 @@ CASES: dict[str, dict[str, Any]] = {
     "large-perlmutter": {"job": a_trained_job(LARGE)},
     "unknown-leonardo": {"job": a_trained_job({}), "site": "leonardo_booster"},
 }
+CASES |= {
+    f"rung-{name.replace(' ', '-')}": {"job": job, **typed}
+    for name, (job, typed, _) in RUNG_OF.items()
+    if name != "data parallel"  # all others
+}
+EXPLAINED = ("cifar-perlmutter-4-explained", "resnet-perlmutter-explained")
 
 
 def printed(name: str, explained: bool) -> str:
@@ -49,7 +56,7 @@ def printed(name: str, explained: bool) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-@pytest.mark.parametrize("name", [*CASES, "cifar-perlmutter-4-explained", "resnet-perlmutter-explained"])
+@pytest.mark.parametrize("name", [*CASES, *EXPLAINED])
 def test_the_text_is_the_golden_one(name: str, request: pytest.FixtureRequest) -> None:
     text = printed(name.removesuffix("-explained"), name.endswith("-explained"))
     golden = HERE / f"{name}.txt"
@@ -59,7 +66,7 @@ def test_the_text_is_the_golden_one(name: str, request: pytest.FixtureRequest) -
 
 
 def test_no_golden_text_is_left_over() -> None:
-    names = {*CASES, "cifar-perlmutter-4-explained", "resnet-perlmutter-explained"}
+    names = {*CASES, *EXPLAINED}
     assert {path.stem for path in HERE.iterdir()} == names
 
 

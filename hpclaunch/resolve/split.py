@@ -1,0 +1,81 @@
+"""Refuses layouts in which ranks cannot share a model; only a job that divides its model needs it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+from hpclaunch.config.job import Job
+from hpclaunch.core.spec import Layout, Sweep
+from hpclaunch.launchers import LAUNCHERS
+from hpclaunch.resolve.case import Case
+from hpclaunch.resolve.decisions import Decisions
+from hpclaunch.resolve.strategies import STAGES, TENSOR, ranks_by_role, takes_several_gpus
+
+
+def check_split(case: Case, layout: Layout, launcher: str, decisions: Decisions, sweep: Sweep | None = None) -> None:
+    """Note the first fault, if the ranks of a run, swept ones included, cannot share the model."""
+    divided = [split for split in _splits(case, sweep) if split != (1, 1)]
+    if divided and not any(_check_layout(case, layout, split, decisions) for split in divided):
+        _check_order(case, layout, launcher, decisions)
+
+
+def _splits(case: Case, sweep: Sweep | None) -> Iterator[tuple[int, int]]:
+    """Yield tensor_parallel and pipeline_stages of every run."""
+    typed, names = dict(case.request.settings), {case.job.parameter_for(role) for role in (TENSOR, STAGES)}
+    axes = [(name, values) for name, values in (sweep.axes if sweep else ()) if name in names]
+    for values in product(*(values for _, values in axes)):
+        swept = {name: value for (name, _), value in zip(axes, values, strict=True)}
+        tensor, stages = ranks_by_role(case.job, {**typed, **swept})
+        yield tensor, stages
+
+
+def _check_layout(case: Case, layout: Layout, split: tuple[int, int], decisions: Decisions) -> bool:
+    """Note why the ranks cannot hold replicas of T x P ranks (``split``), and tell whether there was a reason."""
+    tensor, stages = split
+    words = _words(case.job, split)
+    if takes_several_gpus(case.request):
+        what = f"the strategy {case.request.strategy} cannot divide a model ({words})"
+        decisions.fault(what, where="--strategy", next="leave --strategy out: Horovod divides it")
+        return True
+    ranks, node = tensor * stages, layout.tasks_per_node
+    if layout.world_size % ranks:
+        whole = -(-layout.world_size // ranks) * ranks
+        near = f"--nodes {whole // node}, or " if whole % node == 0 else ""
+        decisions.fault(
+            f"{layout.world_size} ranks are not whole replicas of {ranks} ({words})",
+            allowed=f"a multiple of {ranks} ranks",
+            next=f"{near}another {case.job.parameter_for(TENSOR if stages == 1 else STAGES)}",
+        )
+        return True
+    if max(node, tensor) % min(node, tensor) == 0:
+        return False
+    divisors = ", ".join(str(one) for one in range(1, node + 1) if node % one == 0)
+    decisions.fault(
+        f"{tensor} ranks would share layers across the borders of nodes, which have {node} ranks each",
+        where=f"--set {case.job.parameter_for(TENSOR)}",
+        allowed=f"{divisors}, or a multiple of {node}",
+        next=f"choose one of these, or --tasks-per-node {tensor}",
+    )
+    return True
+
+
+def _words(job: Job, split: tuple[int, int]) -> str:
+    named = zip((TENSOR, STAGES), split, strict=True)
+    return " ".join(f"{job.parameter_for(role)}={number}" for role, number in named if number > 1)
+
+
+def _check_order(case: Case, layout: Layout, launcher: str, decisions: Decisions) -> None:
+    """Note a fault if an option lets the launcher number ranks from node to node: those of a replica are neighbours."""
+    row, known = LAUNCHERS[launcher], case.site.launchers
+    options = known.options.get(row.started_by or launcher) if known else None
+    typed = (*case.site.sbatch, *case.settings.all("sbatch", case.site.name), *case.job.sbatch, *case.request.sbatch)
+    found = re.search(row.cyclic, " ".join((*typed, *(options.extra if options else ())))) if row.cyclic else None
+    if found is None or layout.nodes == 1:
+        return
+    decisions.fault(
+        f"{found[0]} numbers the ranks from node to node, but those that share a model must be neighbours",
+        where=f"options of {launcher}",
+        next="leave this option out, or do not divide the model",
+    )

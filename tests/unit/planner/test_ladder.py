@@ -1,0 +1,176 @@
+"""The ladder: one model for each rung, the first that fits is taken, and what is taken is what is set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import Parameter
+from hpclaunch.guidelines.rungs import RUNGS
+from hpclaunch.planner.ladder import BEYOND
+from hpclaunch.planner.values import Forecast
+from hpclaunch.planner.words import explanation_of, table_of
+from tests.unit.planner.questions import PARAMETERS, SAVING, SPLIT, a_trained_job, plan_of, with_parameters
+
+
+def a_job(parameters: float, saved_bytes: float, **training: Any) -> Job:
+    """A job with every parameter of the ladder; SGD with momentum: 12 bytes of each parameter."""
+    figures = {"parameters": parameters, "flops_per_sample": 1e12, "saved_bytes_per_sample": saved_bytes}
+    return with_parameters(a_trained_job({**figures, "largest_layer": 1e7}, **training), SPLIT, SAVING)
+
+
+BIG_DATA, SMALL_DATA = {"sample_bytes": 10**7}, {"sample_bytes": 1000}
+RUNG_OF: dict[str, tuple[Job, dict[str, Any], dict[str, str]]] = {
+    # 36.8 GB of a GPU of gpu40 may be used, 1.2 of them by libraries; 73.6 GB of gpu80.
+    "data parallel": (a_job(1e9, 1e8), {}, {}),
+    "larger node type": (a_job(3.2e9, 1e8), {}, {}),
+    "16-bit arithmetic": (a_job(1e9, 1e9), {"node_type": "gpu40"}, {"precision": "bfloat16"}),
+    "smaller micro-batch": (a_job(1e9, 4e9), {"node_type": "gpu40"}, {}),
+    "recomputation": (a_job(1e9, 60e9), {"node_type": "gpu40"}, {"recompute": "true"}),
+    "state sharding": (a_job(3.2e9, 1e8), {"node_type": "gpu40"}, {"shard_optimizer": "true"}),
+    "tensor parallel": (a_job(7e9, 1e8), {"node_type": "gpu40"}, {"tensor_parallel": "4"}),
+    "model parallel": (
+        a_job(20e9, 1e8, **SMALL_DATA),
+        {"node_type": "gpu40"},
+        {"tensor_parallel": "4", "pipeline_stages": "2"},
+    ),
+    "model-data parallel": (
+        a_job(20e9, 1e8, **BIG_DATA),
+        {"node_type": "gpu40"},
+        {"tensor_parallel": "4", "pipeline_stages": "2"},
+    ),
+}
+"""Rung -> a job that needs it, what is typed, and what it sets."""
+
+
+def taken(plan: Forecast) -> str:
+    assert plan.rung is not None
+    return plan.rung.name
+
+
+@pytest.mark.parametrize("name", RUNG_OF)
+def test_a_model_for_each_rung(name: str) -> None:
+    job, typed, expected = RUNG_OF[name]
+    plan = plan_of(job, **typed)
+    assert taken(plan) == name
+    assert dict(plan.rung_settings) == expected
+    assert set(plan.rung_settings) <= set(plan.settings)
+    assert all(f"--set {key}={text}" in plan.command for key, text in expected.items())
+    assert plan.climbs == (name != "data parallel") == any("to make it fit" in line for line in table_of(plan))
+
+
+@pytest.mark.parametrize("name", RUNG_OF)
+def test_every_rung_has_its_figures_its_formulas_and_a_verdict(name: str) -> None:
+    job, typed, _ = RUNG_OF[name]
+    plan = plan_of(job, **typed)
+    assert [rung.name for rung in plan.ladder] == [rule.name for rule in RUNGS]
+    assert [rung.verdict for rung in plan.ladder].count("taken") == 1
+    before = plan.ladder[: [rung.name for rung in plan.ladder].index(name)]
+    assert all(rung.verdict in ("too large", "not possible") for rung in before)
+    for rung in plan.ladder:
+        assert rung.why
+        if rung.memory is not None:
+            assert rung.step_s is not None and rung.step_s > 0 and rung.epoch_s is not None and rung.epoch_s > 0
+            assert rung.cost is not None and rung.cost > 0
+            assert rung.verdict != "taken" or rung.memory.fits
+    text = " ".join(" ".join(explanation_of(plan)).split())
+    assert all(rule.saves in text and rule.source in text for rule in RUNGS)
+
+
+def test_two_billion_parameters_with_adam_are_sent_to_the_larger_gpus() -> None:
+    figures = {"parameters": 2.15e9, "flops_per_sample": 4.4e12, "saved_bytes_per_sample": 1.2e9}
+    job = a_trained_job({**figures, "largest_layer": 1e8})
+    own = {"optimizer": Parameter(default="adam"), "batch_size_per_rank": Parameter(default=4)}
+    job = replace(job, parameters={**PARAMETERS, **own})
+    plan = plan_of(job)
+    assert (plan.node_type, plan.split, plan.feasible) == ("gpu80", None, True)
+    assert taken(plan) == "larger node type" and "--node-type gpu80" in plan.command
+
+
+def test_a_typed_node_type_is_kept() -> None:
+    job, typed, _ = RUNG_OF["state sharding"]
+    assert plan_of(job, **typed).node_type == "gpu40"
+    assert plan_of(job).node_type == "gpu80"
+
+
+def test_a_rung_that_the_job_cannot_take_is_passed_over_with_the_reason() -> None:
+    job = with_parameters(a_trained_job({"parameters": 7e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 1e8}))
+    plan = plan_of(job)
+    assert not plan.feasible and plan.rung is None and plan.command == ""
+    reasons = {rung.name: rung.why for rung in plan.ladder}
+    assert reasons["state sharding"] == "it would fit, but the job has no parameter shard_optimizer"
+    assert reasons["tensor parallel"] == "it would fit, but the job has no parameter tensor_parallel"
+    assert reasons["beyond"] == BEYOND
+    assert "state sharding would fit, but the job has no parameter shard_optimizer" in plan.refusals[0].next
+    split = plan_of(with_parameters(job, SPLIT))
+    assert taken(split) == "tensor parallel"
+
+
+def test_nothing_else_remains_for_a_giant() -> None:
+    plan = plan_of(a_job(1e13, 1e8))
+    assert not plan.feasible and plan.refusals[0].next == BEYOND
+
+
+def test_typed_values_of_a_rung_are_kept() -> None:
+    job, typed, _ = RUNG_OF["tensor parallel"]
+    plan = plan_of(job, **typed, settings=(("tensor_parallel", "1"),), nodes=1)
+    assert plan.rung is None or "tensor_parallel" not in dict(plan.rung_settings)
+    whole = plan_of(job, settings=(("tensor_parallel", "4"),), node_type="gpu40")
+    assert taken(whole) == "data parallel" and whole.split is not None and whole.split.gpus == 4
+    assert not whole.rung_settings and whole.command.count("tensor_parallel") == 1
+
+
+def test_a_parameter_with_choices_takes_only_these() -> None:
+    job, typed, _ = RUNG_OF["tensor parallel"]
+    job = with_parameters(job, {"tensor_parallel": Parameter(default=1, choices=(1, 2))})
+    plan = plan_of(job, **typed)
+    assert all(int(text) <= 2 for rung in plan.ladder for key, text in rung.settings if key == "tensor_parallel")
+
+
+def test_a_job_without_stages_shares_its_layers_across_nodes() -> None:
+    job = a_trained_job({"parameters": 20e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 1e8}, **SMALL_DATA)
+    job = with_parameters(job, {"tensor_parallel": SPLIT["tensor_parallel"]})
+    plan = plan_of(job, node_type="gpu40")
+    assert taken(plan) == "model parallel" and dict(plan.rung_settings) == {"tensor_parallel": "8"}
+
+
+def test_model_parallel_fills_typed_nodes_and_model_data_parallel_repeats_replicas() -> None:
+    small, big = RUNG_OF["model parallel"][0], RUNG_OF["model-data parallel"][0]
+    one, several = (plan_of(job, nodes=4, node_type="gpu40") for job in (small, big))
+    assert one.split is not None and (one.split.pipeline_stages, one.split.replicas) == (4, 1)
+    assert several.split is not None and (several.split.pipeline_stages, several.split.replicas) == (2, 2)
+    assert several.split.layout.startswith("rank = (2 d + p) 4 + t: d = 0..1 the replica")
+    for plan in (one, several):
+        batch = plan.chosen.batch if plan.chosen else None
+        assert batch is not None and batch.accumulation >= plan.split.pipeline_stages  # type: ignore[union-attr]
+
+
+def test_too_few_typed_nodes_get_those_that_are_enough() -> None:
+    plan = plan_of(RUNG_OF["model parallel"][0], nodes=1, node_type="gpu40")
+    assert [fault.next for fault in plan.refusals] == ["--nodes 2 can hold one replica"]
+
+
+def test_state_sharding_takes_the_nodes_that_share_enough() -> None:
+    # Adam: 16 bytes of each parameter, 12 / N and 8 with sharding. gpu80 holds 7.6e9 x 9.5 bytes with 8 ranks.
+    figures = {"parameters": 7.4e9, "flops_per_sample": 1e12, "saved_bytes_per_sample": 1e7, "largest_layer": 1e7}
+    job = with_parameters(a_trained_job(figures), SAVING, {"optimizer": Parameter(default="adam")})
+    plan = plan_of(job)
+    assert taken(plan) == "state sharding" and plan.nodes >= 2
+    assert all(row.nodes >= 2 for row in plan.rows if row.batch)
+
+
+@settings(max_examples=25)
+@given(st.floats(1e8, 2e11), st.floats(1e6, 2e10), st.sampled_from(["perlmutter", "lumi", "juwels_booster"]))
+def test_the_first_rung_that_fits_is_taken(parameters: float, saved_bytes: float, site: str) -> None:
+    plan = plan_of(a_job(parameters, saved_bytes), site)
+    possible = [rung for rung in plan.ladder if rung.verdict in ("taken", "not needed")]
+    if plan.rung is None:
+        assert not possible and not plan.feasible
+    else:
+        assert possible[0] is plan.rung and plan.rung.memory is not None and plan.rung.memory.fits
+        assert plan.chosen is None or plan.chosen.batch is None or plan.chosen.ranks % plan.rung.gpus == 0
