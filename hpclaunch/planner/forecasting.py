@@ -229,7 +229,9 @@ def _forecast_of(outcome: Outcome, first: Trial, doubts: tuple[str, ...]) -> For
         settings=settings,
         recipe=outcome.recipe,
         command=command_of(question_for(question, part), row.nodes, settings, length.walltime),
-        measuring="" if question.evidence.points or outcome.ladder.settings else measuring_command(question, work),
+        measuring=""
+        if question.evidence.points or outcome.ladder.settings or split
+        else measuring_command(question, work),
         jobs=length.jobs,
         sections=sections,
         precision=outcome.formats.name,

@@ -18,7 +18,7 @@ from hpclaunch.planner.amounts import shorten
 from hpclaunch.planner.attempts import Attempt, NodePlace, attempts_of, places_of, work_with
 from hpclaunch.planner.epochs import critical_batch_of, facts_of
 from hpclaunch.planner.prediction import Predictor, timing_of
-from hpclaunch.planner.question import Evidence, Question, trial_of
+from hpclaunch.planner.question import Evidence, Question, evidence_for_work, trial_of
 from hpclaunch.planner.values import Rung
 
 HOUR = 3600
@@ -77,7 +77,7 @@ def _question_with(taken: Attempt) -> Question:
     """Return the question with what the taken rung sets. Measurements without it are of no use then."""
     question = taken.place.question
     if not taken.settings:
-        return question
+        return replace(question, evidence=evidence_for_work(question.evidence, taken.work))
     job = question.case.job.with_defaults(taken.settings)
     evidence = Evidence(links=question.evidence.links)
     return replace(question, case=replace(question.case, job=job), evidence=evidence)

@@ -15,6 +15,7 @@ from hpclaunch.guidelines.communication import MeasuredLink
 from hpclaunch.guidelines.efficiency import NoiseScale
 from hpclaunch.guidelines.figures import ModelFigures
 from hpclaunch.guidelines.reasoning import Reason
+from hpclaunch.planner.workload import Workload
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.cost import Price, price_of
 from hpclaunch.resolve.decisions import Decisions
@@ -36,6 +37,14 @@ class Evidence:
     origin: str = ""
     sources: tuple[str, ...] = ()
     links: tuple[MeasuredLink, ...] = ()
+
+
+def evidence_for_work(evidence: Evidence, work: Workload) -> Evidence:
+    """Return the measurements that count for a job as it divides its model: of one that ranks share, only the links.
+
+    The calibration takes every rank for a replica.
+    """
+    return Evidence(links=evidence.links) if work.gpus_per_replica > 1 or work.recompute else evidence
 
 
 @record

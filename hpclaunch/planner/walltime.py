@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hpclaunch.core.records import record
 from hpclaunch.core.units import count, format_walltime
@@ -16,7 +17,7 @@ from hpclaunch.planner.epochs import critical_batch_of, facts_of
 from hpclaunch.planner.fit import strategy_of
 from hpclaunch.planner.machine import node_of
 from hpclaunch.planner.prediction import Predictor, timing_of
-from hpclaunch.planner.question import Evidence, Question, Trial
+from hpclaunch.planner.question import Evidence, Question, Trial, evidence_for_work
 from hpclaunch.planner.workload import Workload
 from hpclaunch.resolve.case import Case
 from hpclaunch.resolve.limits import longest_walltime
@@ -75,6 +76,7 @@ def _ending_words(sizing: Sizing, time_s: Interval) -> str:
 def _time_of(question: Question, sizing: Sizing, training: PlannedTraining) -> Interval | None:
     """Return the predicted time of one training in seconds; None if the speed is not known."""
     figures, work, noise = question.figures, training.work, question.evidence.noise
+    question = replace(question, evidence=evidence_for_work(question.evidence, work))
     assert figures is not None
     node = node_of(question.case.node(sizing.node_type), sizing.layout, question.evidence.links)
     timing, critical = timing_of(question, work, node, figures), critical_batch_of(work, noise)

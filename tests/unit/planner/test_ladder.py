@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 
 from hpclaunch.config.job import Job
 from hpclaunch.config.parameters import Parameter
+from hpclaunch.config.site import Site
+from hpclaunch.guidelines.calibration import Measured
 from hpclaunch.guidelines.rungs import RUNGS
+from hpclaunch.guidelines.throughput import Shape
 from hpclaunch.planner.ladder import BEYOND
+from hpclaunch.planner.question import Evidence
 from hpclaunch.planner.values import Forecast
 from hpclaunch.planner.words import explanation_of, table_of
+from tests.builders import bundled_site
 from tests.unit.planner.questions import PARAMETERS, SAVING, SPLIT, a_trained_job, plan_of, with_parameters
 
 
@@ -162,6 +167,44 @@ def test_state_sharding_takes_the_nodes_that_share_enough() -> None:
     plan = plan_of(job)
     assert taken(plan) == "state sharding" and plan.nodes >= 2
     assert all(row.nodes >= 2 for row in plan.rows if row.batch)
+
+
+def test_measurements_of_a_divided_model_do_not_count_as_those_of_single_ranks() -> None:
+    points = (Measured(shape=Shape(nodes=1, ranks_per_node=4, per_rank=32), samples_per_s=1.0),)
+    job, typed = RUNG_OF["data parallel"][0], (("tensor_parallel", "4"),)
+    measured, guessed = (plan_of(job, nodes=1, settings=typed, evidence=Evidence(points=p)) for p in (points, ()))
+    assert measured.rows[0].throughput == guessed.rows[0].throughput and measured.trust == "guess"
+    assert any("not used yet" in line for line in measured.assumed)
+
+
+def a_pretending_site() -> Site:
+    """The test cluster, whose stand-in GPUs pretend to have 40 MB each, and their nodes 60 MB."""
+    site = bundled_site("testcluster")
+    small = replace(site.node_types["gpu"], stand_in_gpu_memory=40, stand_in_node_memory=60)
+    return replace(site, node_types={"gpu": small})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sample_bytes", "rung", "strategy", "split"),
+    [
+        # 36.8 MB of a stand-in GPU may be used, of 12 bytes for each parameter; 36 MB of a node for the data set.
+        (1e6, 25, "data parallel", "data", (1, 1)),
+        (6e6, 25, "tensor parallel", "data", (2, 1)),
+        (20e6, 25, "model parallel", "model", (4, 4)),
+        (20e6, 250, "model-data parallel", "model-data", (4, 2)),
+    ],
+)
+def test_a_pretended_memory_shows_all_of_it_on_four_small_nodes(
+    parameters: float, sample_bytes: int, rung: str, strategy: str, split: tuple[int, int]
+) -> None:
+    figures = {"parameters": parameters, "flops_per_sample": 1e6, "saved_bytes_per_sample": 1e3, "largest_layer": 1e4}
+    job = with_parameters(a_trained_job(figures, sample_bytes=sample_bytes), SPLIT)
+    plan = plan_of(job, a_pretending_site(), nodes=4)
+    assert taken(plan) == rung and plan.parallelism is not None and plan.parallelism.strategy == strategy
+    found = (plan.split.tensor_parallel, plan.split.pipeline_stages) if plan.split else (1, 1)
+    assert found == split
+    assert plan.rung is not None and plan.rung.memory is not None
+    assert plan.rung.memory.usable == pytest.approx(36.8e6)
 
 
 @settings(max_examples=25)
