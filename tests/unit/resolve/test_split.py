@@ -8,11 +8,12 @@ import pytest
 
 from hpclaunch.actions.advice import advised
 from hpclaunch.config.job import Job
+from hpclaunch.config.parameters import Parameter
 from hpclaunch.core.spec import JobSpec
 from hpclaunch.launchers import LAUNCHERS
 from hpclaunch.resolve import resolve
 from hpclaunch.resolve.strategies import ranks_per_replica, replicas_of
-from tests.unit.planner.questions import ask
+from tests.unit.planner.questions import ask, with_parameters
 from tests.unit.planner.test_ladder import RUNG_OF, a_job
 
 
@@ -106,6 +107,17 @@ def test_measurements_of_a_divided_model_are_kept_apart() -> None:
     job, typed, _ = RUNG_OF["tensor parallel"]
     usual, divided = ask(job, **typed, nodes=1).case, advised(ask(job, **typed, nodes=1, account="m1").case)
     assert divided.advice.divides and divided.calibration_key != usual.calibration_key
+
+
+def test_a_global_batch_is_divided_among_replicas() -> None:
+    job = with_parameters(a_job(1e9, 1e8), {"global_batch_size": Parameter(default=0)})
+    divided = (("tensor_parallel", "4"),)
+    for total, expected in ((20, []), (18, ["18 does not divide among 4 replicas"])):
+        typed = (*divided, ("global_batch_size", str(total)))
+        case = ask(job, nodes=4, settings=typed, account="m1").case
+        assert [fault.what for fault in resolve(case)[1]] == expected
+    spec, _ = resolve(ask(job, nodes=4, account="m1").case)
+    assert replicas_of(ask(job, settings=divided).case, spec.layout) == 4
 
 
 def test_a_job_without_the_parameters_has_one_rank_for_each_replica() -> None:
