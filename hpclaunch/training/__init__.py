@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from hpclaunch.training.rank import keras_version
 
 if TYPE_CHECKING:
+    from hpclaunch.training import layers
     from hpclaunch.training.program.fit import fit
     from hpclaunch.training.program.loop import Loop, loop
     from hpclaunch.training.program.own_arrays import arrays
@@ -42,6 +43,7 @@ __all__ = [
     "fit",
     "image_folder",
     "image_set",
+    "layers",
     "loop",
     "records",
     "samples",
@@ -66,6 +68,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "layers":
+        return importlib.import_module("hpclaunch.training.layers")
     if name not in _HOME_OF:
         raise AttributeError("module {!r} has no attribute {!r}".format(__name__, name))
     return getattr(importlib.import_module("hpclaunch.training.program." + _HOME_OF[name]), name)

@@ -10,10 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from hpclaunch.training.metrics import MetricsLog
+from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.optimization import precision
 from hpclaunch.training.optimization.learning_rate import Schedule
 from hpclaunch.training.progress import step_times
-from hpclaunch.training.rank.equality import same_on_all
+from hpclaunch.training.rank.equality import same_on_copies
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
@@ -70,11 +71,11 @@ class AverageMetrics(tf.keras.callbacks.Callback):
         self._world = world
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self._world.size == 1 or not logs:
+        if self._world.data_size == 1 or not logs:
             return
         names = sorted(logs)  # in the same order on every rank
         values = tf.constant([float(logs[name]) for name in names], tf.float64)
-        averages = hvd.allreduce(values, name="metrics").numpy()
+        averages = hvd.allreduce(values, name="metrics", process_set=groups.samples_set(self._world)).numpy()
         logs.update((name, float(value)) for name, value in zip(names, averages))
 
 
@@ -91,12 +92,14 @@ class AverageStatistics(tf.keras.callbacks.Callback):
         self._world = world
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if self._world.size == 1 or self._world.distribute is not None:
+        if self._world.data_size == 1 or self._world.distribute is not None:
             return
         found = [variable for variable in self.model.non_trainable_variables if variable.dtype.is_floating]
-        same = same_on_all(self._world, [variable.numpy() for variable in found])
+        same = same_on_copies(self._world, [variable.numpy() for variable in found])
+        ranks = groups.samples_set(self._world)
         for number, variable in enumerate(v for v, is_same in zip(found, same) if not is_same):
-            variable.assign(hvd.allreduce(variable.read_value(), name="statistics.{}".format(number)))
+            name = "statistics.{}".format(number)
+            variable.assign(hvd.allreduce(variable.read_value(), name=name, process_set=ranks))
 
 
 class StopOnNaN(tf.keras.callbacks.Callback):

@@ -9,6 +9,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.world import World
 
@@ -30,7 +31,7 @@ def evaluate(
 
     @tf.function
     def sums(images: Any, labels: Any) -> Any:
-        outputs = model(images, training=False)
+        outputs = outputs_of(model, images)
         if outputs.shape[1] == 1:
             of_two = tf.cast(labels[:, None], outputs.dtype)
             losses = tf.keras.losses.binary_crossentropy(of_two, outputs, from_logits=logits)
@@ -57,8 +58,17 @@ def evaluate(
     return {**results, "test_samples": int(samples)}
 
 
+def outputs_of(model: Any, inputs: Any) -> Any:
+    """The outputs of a model as in evaluation: all of them, also if each rank computes some of the logits."""
+    outputs = model(inputs, training=False)
+    join = getattr(getattr(model, "loss", None), "whole", None)
+    return outputs if join is None else join(outputs)
+
+
 def gives_logits(loss: Any) -> bool:
     """Whether a model that was compiled with this loss gives logits, not probabilities."""
+    if hasattr(loss, "whole"):
+        return True
     return isinstance(loss, tf.keras.losses.Loss) and bool(loss.get_config().get("from_logits", False))
 
 
@@ -70,7 +80,7 @@ def errors(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
 
     @tf.function
     def sums(inputs: Any, targets: Any) -> Any:
-        outputs = model(inputs, training=False)
+        outputs = outputs_of(model, inputs)
         samples = tf.shape(outputs)[0]
         # Targets [b] beside outputs [b, 1] would otherwise be subtracted as [b, b].
         wrong = tf.reshape(outputs, [samples, -1]) - tf.reshape(tf.cast(targets, outputs.dtype), [samples, -1])
@@ -115,9 +125,14 @@ def _added_up(sums: Callable[..., Any], batches: Iterable[Any], world: World) ->
         total = total + found if count else found
         count += int(labels.shape[0])
         watch.this_rank.mark()
-    if world.size > 1:
+    if world.data_size > 1:
         lengths = world.gather(len(total))  # a rank without samples learns from the others how many sums there are
         total = total if count else np.zeros(max(lengths))
-        total = hvd.allreduce(tf.constant([*total, count], tf.float64), op=hvd.Sum, name="evaluation").numpy()
+        total = hvd.allreduce(
+            tf.constant([*total, count], tf.float64),
+            op=hvd.Sum,
+            name="evaluation",
+            process_set=groups.samples_set(world),
+        ).numpy()
         return [float(value) for value in total]
     return [*map(float, total), float(count)]

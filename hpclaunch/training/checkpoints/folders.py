@@ -1,8 +1,9 @@
 """Checkpoints as folders that are complete or do not exist: written aside, checked by SHA-256, renamed into place.
 
 CHECKPOINTS/step-00000120/ contains `shared.npz` (state that all ranks share, written by rank 0), `rank-0003.npz` (state
-of rank 3 alone), and `checkpoint.json` with the facts of the training, and size and SHA-256 of every file. No function
-here communicates with other ranks; saving.py decides which rank calls which function, and when.
+of rank 3 alone, or of copy 3 of a model that several ranks share), `part-0003.npz` (what the ranks with part 3 of such
+a model hold of it), and `checkpoint.json` with the facts of the training, and size and SHA-256 of every file. No
+function here communicates with other ranks; saving.py decides which rank calls which function, and when.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 import shutil
 import stat
 import zipfile
-from typing import IO, Any, Mapping
+from typing import IO, Any, Iterator, Mapping
 
 import numpy as np
 from numpy.lib import format as npy
@@ -24,19 +25,25 @@ from hpclaunch.training.input import npz_members
 from hpclaunch.training.rank.failure import TrainingError
 
 FORMAT = 2
-READABLE = (1, 2)  # format 1 has all variables that are not trained in the ranks' own files
+WITH_PARTS = 3  # as format 2, with files of parts
+READABLE = (1, 2, 3)  # format 1 has all variables that are not trained in the ranks' own files
 SHARED = "shared.npz"
 MANIFEST = "checkpoint.json"
 LARGEST_MANIFEST = 16 * 2**20  # bytes; 100,000 ranks need 11 million
 MOST_REASON = 300  # characters of an error, which may quote a file
 _NAME = re.compile(r"^step-(\d{8,18})$")
-_FILE = re.compile(r"^(shared|rank-\d{4,9})\.npz$")
+_FILE = re.compile(r"^(shared|rank-\d{4,9}|part-\d{4})\.npz$")
 _BLOCK = 2**20
 
 
 def own_file(rank: int) -> str:
     """The name of the file with the state of `rank` alone."""
     return "rank-{:04d}.npz".format(rank)
+
+
+def part_file(index: int) -> str:
+    """The name of the file with part `index` of the variables that several ranks share."""
+    return "part-{:04d}.npz".format(index)
 
 
 def path_of(folder: str, step: int) -> str:
@@ -90,7 +97,8 @@ def commit(partial: str, step: int, files: list[dict[str, Any]], facts: Mapping[
     path = path_of(folder, step)
     try:
         with open(os.path.join(partial, MANIFEST), "w", encoding="utf-8") as file:
-            json.dump({"format": FORMAT, "step": step, "files": files, **facts}, file, indent=2)
+            number = WITH_PARTS if "parts" in facts else FORMAT
+            json.dump({"format": number, "step": step, "files": files, **facts}, file, indent=2)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
@@ -137,7 +145,7 @@ def facts_of(path: str) -> dict[str, Any]:
     if not known:
         raise TrainingError(
             "{} has format {}, or lacks a part of it; this version of hpclaunch reads formats {}".format(
-                manifest, str(facts["format"])[:MOST_REASON], " and ".join(map(str, READABLE))
+                manifest, str(facts["format"])[:MOST_REASON], ", ".join(map(str, READABLE))
             )
         )
     return facts
@@ -188,12 +196,16 @@ def _damage(path: str, expected: Mapping[str, Any]) -> str:
 
 
 def read(path: str, name: str) -> dict[str, Any]:
-    """The arrays of one file of a checkpoint, by name; check it with `problem` first.
+    """The arrays of one file of a checkpoint, by name; as `each`."""
+    return dict(each(path, name))
+
+
+def each(path: str, name: str) -> Iterator[tuple[str, Any]]:
+    """The arrays of one file of a checkpoint with their names, one after another; check it with `problem` first.
 
     Raises TrainingError for a file that `write` did not write: its arrays may not be longer than the file is.
     """
     place = os.path.join(path, name)
-    arrays = {}
     try:
         with npz_members.ArchiveFile(place) as file, zipfile.ZipFile(file) as archive:
             for member in archive.namelist():
@@ -203,10 +215,10 @@ def read(path: str, name: str) -> dict[str, Any]:
                     if found.dtype.hasobject or archive.getinfo(member).compress_type != zipfile.ZIP_STORED:
                         raise ValueError("{} is compressed or contains Python objects".format(key[:MOST_REASON]))
                     flat = npz_members.array(archive, key, content, found, os.path.getsize(place))
-                    arrays[key] = flat.reshape(found.shape, order="F" if found.by_columns else "C")
+                    whole = flat.reshape(found.shape, order="F" if found.by_columns else "C")
+                yield key, whole
     except npz_members.ERRORS as error:
         raise TrainingError("{} cannot be read: {}".format(place, str(error)[:MOST_REASON])) from None
-    return arrays
 
 
 def set_aside(path: str) -> None:

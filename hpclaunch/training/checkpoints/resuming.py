@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Mapping
 
-from hpclaunch.training.checkpoints import epoch_facts, folders
+from hpclaunch.training.checkpoints import epoch_facts, folders, stored
 from hpclaunch.training.input import loading
 from hpclaunch.training.metrics import MetricsLog
 from hpclaunch.training.rank.failure import AgreedError
@@ -126,7 +126,9 @@ def restore_step(world: World, state: TrainingState, step: int) -> None:
 
 
 def _put_back(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
-    loading.from_root(world, lambda: _put_back_for_all(state, path, facts, world.size))
+    loading.from_root(world, lambda: _put_back_for_all(world, state, path, facts))
+    if world.mesh is not None:
+        world.together(lambda: _put_back_parts(world, state, path, facts))
     state.spread()
     world.together(lambda: _put_back_own(world, state, path, facts))
 
@@ -148,11 +150,13 @@ def _facts(path: str) -> tuple[dict[str, Any], str]:
 def _problem_here(world: World, path: str, facts: Mapping[str, Any]) -> str:
     """What is wrong with the files that this rank checks.
 
-    They are its own, and on rank 0 the shared one. If the checkpoint comes from a world of another size, every rank
+    They are its own, and on rank 0 the shared one. If the checkpoint comes from a world of another layout, every rank
     checks a part of all files: ranks that each read all of them would open N times N.
     """
-    if facts["world_size"] == world.size:
-        names = [folders.own_file(world.rank)] + ([folders.SHARED] if world.is_root else [])
+    if _is_same_layout(world, facts):
+        names = [folders.own_file(world.data_rank)] + ([folders.SHARED] if world.is_root else [])
+        if world.mesh is not None and world.data_rank == 0:
+            names.append(folders.part_file(world.mesh.tensor_index))
     else:
         names = [one["name"] for one in facts["files"]][world.rank :: world.size]
     return folders.problem_in_files(path, facts, names)
@@ -169,14 +173,23 @@ def fault_in(facts: Mapping[str, Any]) -> str:
             return "its {} is not a whole number from {}".format(name, least)
     if facts["epoch_step"] >= facts["steps_per_epoch"]:
         return "its epoch_step is not below its steps_per_epoch"
-    return _fault_in_files(facts) or _fault_in_options(facts) or epoch_facts.fault_in(facts.get("epochs"))
+    copies = facts.get("copies", 1)
+    if type(copies) is not int or not 0 < copies <= facts["world_size"]:
+        return "its copies are not a whole number from 1 to its world size"
+    return (
+        stored.fault_in(facts)
+        or _fault_in_files(facts)
+        or _fault_in_options(facts)
+        or epoch_facts.fault_in(facts.get("epochs"))
+    )
 
 
 def _fault_in_files(facts: Mapping[str, Any]) -> str:
-    files, size = facts["files"], facts["world_size"]
-    if len(files) != size + 1:  # compared first: the number of ranks may be very large
-        return "it has {} files, not one for each of {} ranks and a shared one".format(len(files), size)
-    missing = {folders.SHARED, *map(folders.own_file, range(size))} - {one["name"] for one in files}
+    files, copies, parts = facts["files"], _copies(facts), stored.part_names(facts)
+    if len(files) != copies + 1 + len(parts):  # compared first: the number of ranks may be very large
+        also = " and one for each of {} parts".format(len(parts)) if parts else ""
+        return "it has {} files, not one for each of {} ranks and a shared one{}".format(len(files), copies, also)
+    missing = {folders.SHARED, *map(folders.own_file, range(copies)), *parts} - {one["name"] for one in files}
     return "it does not name {}".format(min(missing)) if missing else ""
 
 
@@ -191,17 +204,32 @@ def _fault_in_options(facts: Mapping[str, Any]) -> str:
     return "" if type(replicas) is int and replicas > 0 else "its replicas are not a whole number from 1"
 
 
-def _put_back_for_all(state: TrainingState, path: str, facts: Mapping[str, Any], size: int) -> None:
-    """On rank 0: read what it will spread to all ranks, which in a world of another size includes every rank's file."""
-    state.put_shared(folders.read(path, folders.SHARED))
-    if facts["world_size"] != size:
-        names = [folders.own_file(rank) for rank in range(facts["world_size"])]
+def _copies(facts: Mapping[str, Any]) -> int:
+    """The number of copies of the model that the ranks had: older checkpoints have one for each rank."""
+    return int(facts.get("copies", facts["world_size"]))
+
+
+def _is_same_layout(world: World, facts: Mapping[str, Any]) -> bool:
+    return (facts["world_size"], _copies(facts)) == (world.size, world.data_size)
+
+
+def _put_back_for_all(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
+    """On rank 0: read what it will spread to all ranks; with another number of copies also the file of each."""
+    state.put_shared(stored.read(path, facts, state.splits()))
+    if _copies(facts) != world.data_size:
+        names = [folders.own_file(copy) for copy in range(_copies(facts))]
         state.put_average(folders.read(path, name) for name in names)
 
 
+def _put_back_parts(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
+    """On the other ranks of the first copy: read their parts, which they will spread to the other copies."""
+    if world.data_rank == 0 and not world.is_root:
+        state.put_parts(stored.read(path, facts, state.splits(), only_parts=True))
+
+
 def _put_back_own(world: World, state: TrainingState, path: str, facts: Mapping[str, Any]) -> None:
-    if facts["world_size"] == world.size:
-        state.put_own(folders.read(path, folders.own_file(world.rank)))
+    if _copies(facts) == world.data_size:
+        state.put_own(folders.read(path, folders.own_file(world.data_rank)))
     else:
         state.put_new_random(facts["step"])
 

@@ -12,6 +12,7 @@ from hpclaunch.training.callbacks import stop_if_diverged
 from hpclaunch.training.checkpoints import folders
 from hpclaunch.training.checkpoints.resuming import Place
 from hpclaunch.training.checkpoints.training_state import TrainingState
+from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.rank import stopping, watch
 from hpclaunch.training.rank.failure import RunAgain
 from hpclaunch.training.rank.world import World
@@ -34,10 +35,11 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
         common, own = state.statistics()
         own.update(state.own(metrics=place.step > 0))
         shared = {**state.shared(keep=world.is_root), **common}
-        files = world.together(lambda: _write(world, partial, shared, own))
+        parts = state.parts(keep=world.data_rank == 0)
+        files = world.together(lambda: _write(world, partial, shared, own, parts))
         files = [entry for part in world.gather(files) for entry in part]
         facts = {**facts, "epoch": place.epoch, "epoch_step": place.step, "time": time.time()}
-        facts.update(world_size=world.size, replicas=world.replicas)
+        facts.update(world_size=world.size, replicas=world.replicas, copies=world.data_size, **state.part_facts())
         path = world.together(lambda: folders.commit(partial, place.made, files, facts, keep) if world.is_root else "")
     except Exception:
         if world.is_root:
@@ -46,11 +48,15 @@ def save(world: World, state: TrainingState, folder: str, place: Place, facts: M
     return str(path)
 
 
-def _write(world: World, partial: str, shared: Any, own: Any) -> list[dict[str, Any]]:
-    """Write this rank's file, and on rank 0 the shared one."""
-    files = [folders.write(partial, folders.own_file(world.rank), own)]
+def _write(world: World, partial: str, shared: Any, own: Any, parts: Any) -> list[dict[str, Any]]:
+    """Write the files of this rank: that of its copy of the model, its parts, and on rank 0 the shared one."""
+    files = []
+    if world.leads_copy:
+        files.append(folders.write(partial, folders.own_file(world.data_rank), own))
     if world.is_root:
         files.append(folders.write(partial, folders.SHARED, shared))
+    if parts:
+        files.append(folders.write(partial, folders.part_file(groups.tensor().index), parts))
     return files
 
 

@@ -8,7 +8,11 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
+from hpclaunch.training.checkpoints import stored
 from hpclaunch.training.input.shards import stream_seed
+from hpclaunch.training.model_parallel import groups, splits
+from hpclaunch.training.model_parallel.splits import Split
+from hpclaunch.training.model_parallel.whole import seen_whole
 from hpclaunch.training.optimization import optimizer_state, precision
 from hpclaunch.training.optimization.sharded_optimizer import Slot, take_weights
 from hpclaunch.training.rank import strategies
@@ -46,13 +50,24 @@ class TrainingState:
         keep: without it, this rank returns none. A collective if the optimizer's state is sharded: its arrays are
         gathered one after another.
         """
-        kept = {}
-        for name, variable in self._shared_variables():
-            if keep:
-                kept[name] = variable.numpy()
-            elif isinstance(variable, Slot):
-                variable.numpy()
-        return kept
+        return _read([one for one in self._shared_variables() if splits.split_of(one[1]) is None], keep)
+
+    def parts(self, keep: bool = True) -> Arrays:
+        """What this rank holds of the arrays that are split over the ranks, by the same names as in `shared`.
+
+        keep: as for `shared`, also in what is a collective.
+        """
+        return _read(list(self._split_variables().items()), keep)
+
+    def part_facts(self) -> dict[str, Any]:
+        """What a manifest says of the parts (stored)."""
+        own = self._split_variables()
+        return stored.facts_of({name: (own[name].shape, split) for name, split in self.splits().items()})
+
+    def splits(self) -> dict[str, Split]:
+        """What this rank holds of the arrays that are split, by name: a Split."""
+        found = {name: splits.split_of(variable) for name, variable in self._shared_variables()}
+        return {name: split for name, split in found.items() if split is not None}
 
     def statistics(self) -> tuple[Arrays, Arrays]:
         """Arrays statistic-NNN: those that are equal on all ranks, and those of this rank alone. A collective."""
@@ -76,10 +91,19 @@ class TrainingState:
         common = [(name, variable) for name, variable in self._statistics() if name in arrays]
         shared = self._shared_variables()
         check(shared + common, arrays)
-        whole = [one for one in shared if not isinstance(one[1], Slot)]
-        assign(whole, arrays)
-        kept = set(dict(shared + common)) - set(dict(whole))
-        self._to_spread = {name: arrays[name] for name in kept}
+        self._put_or_keep(shared + common, arrays)
+
+    def put_parts(self, arrays: Arrays) -> None:
+        """Restore this rank's parts; on the other ranks that share rank 0's model, before `spread`."""
+        own = list(self._split_variables().items())
+        check(own, arrays)
+        self._put_or_keep(own, arrays)
+
+    def _put_or_keep(self, variables: list[tuple[str, Any]], arrays: Arrays) -> None:
+        """Assign arrays to trained variables; what each rank holds in its own way waits for `spread`."""
+        now = [one for one in variables if not isinstance(one[1], Slot) and not one[0].startswith(STATISTIC)]
+        assign(now, arrays)
+        self._to_spread = {name: arrays[name] for name in set(dict(variables)) - set(dict(now))}
 
     def put_average(self, several: Iterable[Arrays]) -> None:
         """Average the statistics in the ranks' files of a world of another size; on rank 0, before `spread`.
@@ -100,15 +124,15 @@ class TrainingState:
         if self._world.size > 1:
             for name, variable in self._shared_variables():
                 if isinstance(variable, Slot):
-                    variable.assign(self._receive_from_root(name, variable))
+                    variable.assign(self._receive(name, variable))
                     self._to_spread.pop(name, None)
                 else:
-                    variable.assign(hvd.broadcast(variable.read_value(), root_rank=0, name="restore." + name))
+                    variable.assign(self._broadcast(name, variable, variable.read_value()))
         take_weights(self._model.optimizer)
         self._spread = self._world.gather(sorted(self._to_spread))[0]
         for name, variable in self._statistics():
             if name in self._spread:
-                variable.assign(self._receive_from_root(name, variable))
+                variable.assign(self._receive(name, variable))
         self._to_spread = {}
 
     def put_own(self, arrays: Arrays) -> None:
@@ -121,7 +145,7 @@ class TrainingState:
     def put_new_random(self, made: int) -> None:
         """Begin new random numbers, which this rank and `made`, the steps so far, determine."""
         for n, (_, state) in enumerate(self._generators()):
-            fresh = tf.random.Generator.from_seed(stream_seed(self._seed, "layer", n, self._world.rank, made))
+            fresh = tf.random.Generator.from_seed(stream_seed(self._seed, "layer", n, self._world.data_rank, made))
             state.assign(fresh.state)
 
     def add_metrics(self) -> None:
@@ -141,18 +165,30 @@ class TrainingState:
             *_name_all("extra", self._extras),
         ]
 
-    def _receive_from_root(self, name: str, variable: Any) -> Any:
-        """Rank 0's value of a statistic, or of a slot. A collective.
+    def _split_variables(self) -> dict[str, Any]:
+        return {name: one for name, one in self._shared_variables() if splits.split_of(one) is not None}
+
+    def _receive(self, name: str, variable: Any) -> Any:
+        """The value that rank 0, or the rank with the same part of the first copy, has for a statistic or a slot.
 
         It is sent as an array: under a strategy of TensorFlow, to read the variable would average it over the ranks.
         """
         value = np.asarray(self._to_spread.get(name, np.zeros(variable.shape)), variable.dtype.as_numpy_dtype)
-        if self._world.size == 1:
+        return self._broadcast(name, variable, tf.constant(value))
+
+    def _broadcast(self, name: str, variable: Any, value: Any) -> Any:
+        """`value` of rank 0; that of a part from the rank of the first copy that has the same part. A collective."""
+        split, group = splits.split_of(variable), groups.data()
+        if self._world.size == 1 or (split is not None and group.size == 1):
             return value
-        return hvd.broadcast(tf.constant(value), root_rank=0, name="restore." + name)
+        if split is None:
+            return hvd.broadcast(value, root_rank=0, name="restore." + name)
+        return hvd.broadcast(value, root_rank=group.ranks[0], name="restore." + name, process_set=group.process_set)
 
     def _statistics(self) -> list[tuple[str, Any]]:
-        return _name_all(STATISTIC, self._model.non_trainable_variables)
+        # The rank's own statistics of parts are written as whole ones: they are short, and each copy has its own.
+        found = _name_all(STATISTIC, self._model.non_trainable_variables)
+        return [(name, seen_whole(variable, name)) for name, variable in found]
 
     def _generators(self) -> list[tuple[str, Any]]:
         return _name_all("random", [generator.state for generator in generators(self._model)])
@@ -204,3 +240,14 @@ def assign(variables: list[tuple[str, Any]], arrays: Arrays) -> None:
 
 def _name_all(kind: str, variables: Iterable[Any]) -> list[tuple[str, Any]]:
     return [("{}-{:03d}".format(kind, n), variable) for n, variable in enumerate(variables)]
+
+
+def _read(variables: list[tuple[str, Any]], keep: bool) -> Arrays:
+    """The values of variables; without `keep` none, but what is a collective is read."""
+    kept = {}
+    for name, variable in variables:
+        if keep:
+            kept[name] = variable.numpy()
+        elif isinstance(variable, Slot):
+            variable.numpy()
+    return kept

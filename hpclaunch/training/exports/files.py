@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -68,17 +68,20 @@ def write_saved_model(model: Any, sample: Any, folder: str) -> str:
     return SAVED_MODEL
 
 
-def write_weights(model: Any, folder: str) -> str:
-    """Write the weights to an npz file, by name and in the order of model.weights; returns its name."""
+def write_weights(model: Any, folder: str, values: Sequence[Any] | None = None) -> str:
+    """Write the weights to an npz file, by name and in the order of model.weights; returns its name.
+
+    values: in place of model.get_weights().
+    """
     with open(os.path.join(folder, WEIGHTS), "wb") as file:
-        write_arrays(file, named_weights(model))
+        write_arrays(file, named_weights(model, values))
     return WEIGHTS
 
 
-def named_weights(model: Any) -> dict[str, Any]:
+def named_weights(model: Any, values: Sequence[Any] | None = None) -> dict[str, Any]:
     """The weights of a model by name ("dense/kernel"), in the order of model.weights; 16-bit ones become float32."""
     found: dict[str, Any] = {}
-    for variable, value in zip(model.weights, model.get_weights()):
+    for variable, value in zip(model.weights, model.get_weights() if values is None else values):
         name = unique = variable.name.split(":")[0]
         number = 1
         while unique in found:  # layers of two nested models may have the same names

@@ -28,7 +28,7 @@ def copy_of(model: Any, sample: Any) -> Any:
     """
     try:
         with tf.device("/CPU:0"):
-            copy = _clone(_functional_base(model)) if has_graph(model) else type(model).from_config(model.get_config())
+            copy = clone(_functional_base(model)) if has_graph(model) else type(model).from_config(model.get_config())
             copy(_probe(sample))  # builds a subclass
             copy.set_weights(model.get_weights())
             expected, found = (tf.nest.flatten(one(_probe(sample), training=False)) for one in (model, copy))
@@ -71,15 +71,20 @@ def _functional_base(model: Any) -> Any:
     return whole
 
 
-def _clone(model: Any) -> Any:
+def clone(model: Any) -> Any:
+    """A new functional or sequential model with the same layers, and weights of its own."""
+    if type(model) not in (tf.keras.Model, tf.keras.Sequential):  # a training step of ours
+        model = tf.keras.Model(model.inputs, model.outputs, name=model.name)
     return tf.keras.models.clone_model(model, clone_function=_clone_layer)
 
 
 def _clone_layer(layer: Any) -> Any:
-    """A new layer like this one; normalization of hpclaunch and Horovod becomes Keras's."""
+    """A new layer like this one; those of hpclaunch and Horovod become Keras's, if it has such a layer."""
     if isinstance(layer, tf.keras.Model) and has_graph(layer):
-        return _clone(layer)
+        return clone(layer)
     config = layer.get_config()
+    if hasattr(layer, "of_keras"):  # one that several ranks can share
+        return layer.of_keras()
     if isinstance(layer, GhostBatchNormalization):
         return tf.keras.layers.BatchNormalization(**{name: config[name] for name in _SHARED_BY_NORMALIZATIONS})
     if type(layer).__name__ == "SyncBatchNormalization" and type(layer).__module__.startswith("horovod."):

@@ -9,6 +9,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from hpclaunch.training import evaluation
+from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.rank import strategies, watch
 from hpclaunch.training.rank.world import World
 
@@ -84,13 +85,12 @@ class Compiled:
 
 
 def add_up(world: World, variables: list[Any]) -> None:
-    """Replace the values of variables by their sums over all ranks. A collective."""
-    if world.size == 1 or not variables:
+    """Replace the values of variables by their sums over all ranks with different samples. A collective."""
+    if world.data_size == 1 or not variables:
         return
     flat = tf.concat([tf.cast(tf.reshape(variable, [-1]), tf.float64) for variable in variables], axis=0)
-    parts = tf.split(
-        hvd.allreduce(flat, op=hvd.Sum, name="validation"), [variable.shape.num_elements() for variable in variables]
-    )
+    total = hvd.allreduce(flat, op=hvd.Sum, name="validation", process_set=groups.samples_set(world))
+    parts = tf.split(total, [variable.shape.num_elements() for variable in variables])
     for variable, part in zip(variables, parts):
         variable.assign(tf.cast(tf.reshape(part, variable.shape), variable.dtype))
 

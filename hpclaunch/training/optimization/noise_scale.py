@@ -108,6 +108,10 @@ def callbacks(asked: Any, world: World, log: MetricsLog) -> list[Any]:
         if world.is_root:
             print("gradient noise scale: not measured with --shard-optimizer=true", flush=True)
         return []
+    if world.mesh is not None:
+        if world.is_root:
+            print("gradient noise scale: not measured with --tensor-parallel above 1", flush=True)
+        return []
     if world.distribute is not None:
         if world.is_root:
             print("gradient noise scale: measured with --strategy=horovod only", flush=True)

@@ -9,12 +9,25 @@ import horovod.tensorflow as hvd
 import horovod.tensorflow.keras
 import tensorflow as tf
 
-from hpclaunch.training.optimization import given, precision, sharded_optimizer
+from hpclaunch.training.model_parallel import groups, splits
+from hpclaunch.training.optimization import collective_optimizer, given, precision, sharded_optimizer
 from hpclaunch.training.optimization.sharded_optimizer import ShardedOptimizer
+from hpclaunch.training.optimization.split_optimizer import SplitOptimizer
 from hpclaunch.training.rank.failure import AgreedError
 from hpclaunch.training.rank.world import World
 
 COMPRESSION = {"none": hvd.Compression.none, "fp16": hvd.Compression.fp16}
+
+
+def split(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> Any:
+    """The optimizer for a model that is split over the ranks, which averages gradients itself.
+
+    asked: has compression and precision. Raises AgreedError for an optimizer that needs whole variables.
+    """
+    problem = collective_optimizer.why_not(optimizer, weights)
+    if problem:
+        raise AgreedError("--tensor-parallel above 1 needs {}".format(problem), speaks=world.is_root)
+    return SplitOptimizer(optimizer, weights, COMPRESSION[asked.compression], agree=asked.precision == "float16")
 
 
 def sharded(optimizer: Any, weights: Sequence[Any], world: World, asked: Any) -> Any:
@@ -99,7 +112,13 @@ def broadcast_weights(model: Any, world: World) -> None:
 
     Horovod's BroadcastGlobalVariablesCallback does it only after the first step, whose gradients then come from
     different weights. A new optimizer needs no broadcast, since its state is zero on all ranks. A strategy of
-    TensorFlow has already done it.
+    TensorFlow has already done it. Parts of variables come from the first copy of the model.
     """
-    if world.size > 1 and world.distribute is None:
-        hvd.broadcast_variables(precision.plain(model.variables), root_rank=0)
+    if world.size == 1 or world.distribute is not None:
+        return
+    variables = precision.plain(model.variables)
+    hvd.broadcast_variables([one for one in variables if splits.split_of(one) is None], root_rank=0)
+    group = groups.data()
+    if group.size > 1:
+        parts = [one for one in variables if splits.split_of(one) is not None]
+        hvd.broadcast_variables(parts, root_rank=group.ranks[0], process_set=group.process_set)

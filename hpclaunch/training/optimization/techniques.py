@@ -70,6 +70,7 @@ def faults(asked: Any) -> list[str]:
     warms_up = asked.warmup_epochs or asked.warmup_steps
     decays_in_steps = asked.decay == "step"
     takes_weight_decay = asked.optimizer in WITH_WEIGHT_DECAY
+    tensor_parallel = getattr(asked, "tensor_parallel", 1) > 1
     synchronized = getattr(asked, "batch_norm", "none") == "synchronized"
     rules = [
         (asked.warmup_epochs and asked.warmup_steps, "use --warmup-epochs or --warmup-steps, not both"),
@@ -88,6 +89,15 @@ def faults(asked: Any) -> list[str]:
         (
             asked.shard_optimizer and adascale,
             "AdaScale measures the whole average gradient, which no rank has with --shard-optimizer=true",
+        ),
+        (tensor_parallel and asked.adasum, "--tensor-parallel above 1 averages gradients: omit --adasum=true"),
+        (
+            tensor_parallel and adascale,
+            "AdaScale measures the gradient of a whole model, which no rank has with --tensor-parallel above 1",
+        ),
+        (
+            tensor_parallel and asked.xla,
+            "XLA cannot compile the collectives of shared layers: omit --xla=true or --tensor-parallel",
         ),
         (adascale and warms_up, "AdaScale includes a warm-up: omit --warmup-epochs and --warmup-steps"),
         (

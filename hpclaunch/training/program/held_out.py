@@ -91,6 +91,8 @@ class HeldOut:
     def __call__(self, split: str) -> Iterable[Any]:
         """One pass over this rank's samples of `split`, (inputs, targets) [b, ...]; the same samples on no other rank.
 
+        Ranks that share a model have the same samples.
+
         Raises AgreedError if there are none.
         """
         if split not in self._parts:
@@ -111,7 +113,7 @@ class HeldOut:
 
     def _own_positions(self, part: Part) -> Any:
         world = self._run.world
-        return part.positions[shards.evaluation_shard(len(part.positions), world.rank, world.size)]
+        return part.positions[shards.evaluation_shard(len(part.positions), world.data_rank, world.data_size)]
 
     def _read(self, part: Part) -> tuple[Any, Any]:
         rows = self._own_positions(part)

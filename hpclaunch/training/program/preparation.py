@@ -96,13 +96,16 @@ def prepare(run: Run, network: Any, data: Data, compiled: Compiled) -> Prepared:
 
 
 def _distribute(run: Run, asked: Any, optimizer: Any, model: Any) -> Any:
-    """The optimizer that averages gradients over the ranks; on one rank there is nothing to shard."""
-    if not asked.shard_optimizer:
-        return reduction.distributed(optimizer, run.world, asked.compression, asked.adasum)
-    if run.world.size > 1:
-        return reduction.sharded(optimizer, model.trainable_variables, run.world, asked)
-    print("--shard-optimizer=true has no effect on one rank", flush=True)
-    return reduction.distributed(optimizer, run.world, asked.compression)
+    """The optimizer that averages gradients over the ranks; with one copy of the model there is nothing to shard."""
+    world, weights = run.world, model.trainable_variables
+    if asked.shard_optimizer and world.data_size > 1:
+        return reduction.sharded(optimizer, weights, world, asked)
+    if asked.shard_optimizer and run.is_root:
+        copies = "rank" if world.mesh is None else "copy of the model"
+        print("--shard-optimizer=true has no effect on one {}".format(copies), flush=True)
+    if world.mesh is not None:
+        return reduction.split(optimizer, weights, world, asked)
+    return reduction.distributed(optimizer, world, asked.compression, asked.adasum)
 
 
 def _make_model(run: Run, network: Any, data: Data) -> Any:

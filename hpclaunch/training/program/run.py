@@ -68,7 +68,8 @@ def start(settings: Settings, name: str = "") -> Iterator[Run]:
     """
 
     def begin(name: str) -> World:
-        world = starting.start(name, settings.seed, settings.strategy, settings.stall_minutes)
+        tensor_parallel = getattr(settings, "tensor_parallel", 1)  # not all jobs have it
+        world = starting.start(name, settings.seed, settings.strategy, settings.stall_minutes, tensor_parallel)
         techniques.check(settings, world)
         return world
 
@@ -86,6 +87,8 @@ def running(settings: Settings, name: str, begin: Callable[[str], World]) -> Ite
         run = Run(name, settings, world, metrics_log(world.run_dir, world.is_root, settings.synthetic, also))
         yield run
         run.end()
+        if world.mesh is not None:  # a rank that has gone would end the collectives of a group that still works
+            world.gather(None)
         _watch_the_end(world)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Mapping, Sequence
 from hpclaunch.training import options
 from hpclaunch.training.optimization import techniques
 
-GROUPS = ["images", "batch_norm"]
+GROUPS = ["images", "batch_norm", "model_parallel"]
 """The groups of parameters.json that a script of one's own has: all of TensorFlow's."""
 PLAIN_GROUP = "other_frameworks"
 """The group for a script that trains with PyTorch or JAX; its settings are among those of GROUPS."""
@@ -52,6 +52,7 @@ class Settings(argparse.Namespace):
     weight_decay: float
     exclude_vectors: bool
     shard_optimizer: bool
+    tensor_parallel: int
     batch_norm: str
     ghost_batch_size: int
     precision: str

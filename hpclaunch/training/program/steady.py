@@ -14,6 +14,7 @@ from hpclaunch.training.monitoring import given_callbacks, scalars, trace
 from hpclaunch.training.monitoring.agreement import SameLogs, StopTogether
 from hpclaunch.training.monitoring.best import Best, WatchBest
 from hpclaunch.training.monitoring.kept import Kept
+from hpclaunch.training.monitoring.same_model import SameModel
 from hpclaunch.training.monitoring.validation import AsAtTheEnd, Compiled, Validation
 from hpclaunch.training.optimization import noise_scale, techniques
 from hpclaunch.training.program import trained_model
@@ -51,6 +52,7 @@ def steady(run: Run, data: Data, prepared: Prepared, own: Sequence[Any] = (), in
         callbacks.AverageMetrics(world),
         callbacks.AverageStatistics(world),
         callbacks.StopOnNaN(world),
+        *([SameModel(world)] if world.mesh is not None else []),
         rates,
         *validation,
         SameLogs(world),

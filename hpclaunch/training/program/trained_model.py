@@ -11,7 +11,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from hpclaunch.training.exports import files, portable
+from hpclaunch.training.exports import files, portable, whole_model
 from hpclaunch.training.program.run import Run
 from hpclaunch.training.program.sharded_data import Data
 from hpclaunch.training.rank import strategies, watch
@@ -30,19 +30,25 @@ def write(run: Run, model: Any, data: Data) -> dict[str, Any]:
         return {}
     watch.reached("the writing of the trained model")
     alone = strategies.alone(model, run.world)
-    written: list[str] = run.world.together(lambda: _write_folder(run, alone, data) if run.is_root else [], long=True)
+    values = whole_model.weights_of(model) if run.world.mesh is not None else None
+    written: list[str] = run.world.together(
+        lambda: _write_folder(run, alone, values, data) if run.is_root else [], long=True
+    )
     return {"model": FOLDER, "model_files": written}
 
 
-def _write_folder(run: Run, model: Any, data: Data) -> list[str]:
-    """The names of the files, in a folder that is complete when it has its name."""
+def _write_folder(run: Run, model: Any, values: list[Any] | None, data: Data) -> list[str]:
+    """The names of the files, in a folder that is complete when it has its name.
+
+    values: the whole weights of a model that several ranks share.
+    """
     folder = os.path.join(run.folder, FOLDER)
     partial, old = (os.path.join(run.folder, ".{}-{}".format(FOLDER, word)) for word in ("partial", "old"))
     try:
         for left in (partial, old):
             shutil.rmtree(left, ignore_errors=True)
         os.mkdir(partial)
-        names = _write_all(run, model, data, partial)
+        names = _write_all(run, model, values, data, partial)
         if os.path.isdir(folder):  # of an earlier end of this run
             os.rename(folder, old)
         os.rename(partial, folder)
@@ -56,11 +62,13 @@ def _write_folder(run: Run, model: Any, data: Data) -> list[str]:
     return names
 
 
-def _write_all(run: Run, model: Any, data: Data, folder: str) -> list[str]:
+def _write_all(run: Run, model: Any, values: list[Any] | None, data: Data, folder: str) -> list[str]:
     source = data.source
     sample = tf.TensorSpec(source.wanted.shape, tf.as_dtype(source.sample_type))
     copy, reason = None, ""
     try:
+        if values is not None:
+            model, values = whole_model.copy_of(model, values), None
         copy = portable.copy_of(model, sample)
     except portable.NotPortable as error:
         reason = str(error)
@@ -72,8 +80,12 @@ def _write_all(run: Run, model: Any, data: Data, folder: str) -> list[str]:
             missing[name] = reason
         else:
             _attempt(missing, os.path.join(folder, name), functools.partial(files.write_keras, copy, folder, name))
-    _attempt(missing, os.path.join(folder, files.SAVED_MODEL), lambda: files.write_saved_model(plain, sample, folder))
-    files.write_weights(plain, folder)
+    if values is not None:  # only the ranks together could compute it
+        missing[files.SAVED_MODEL] = reason
+    else:
+        path = os.path.join(folder, files.SAVED_MODEL)
+        _attempt(missing, path, lambda: files.write_saved_model(plain, sample, folder))
+    files.write_weights(plain, folder, values)
     for why in dict.fromkeys(missing.values()):
         without = ", ".join(name for name in missing if missing[name] == why)
         print("note: the trained model has no {}: {}".format(without, why), flush=True)

@@ -11,6 +11,7 @@ import sys
 from typing import Any, MutableMapping
 
 from hpclaunch.training.input.shards import stream_seed
+from hpclaunch.training.model_parallel import groups
 from hpclaunch.training.rank import keras_version, own_place, placement, stopping, strategies, watch
 from hpclaunch.training.rank.failure import TrainingError
 from hpclaunch.training.rank.world import World
@@ -18,13 +19,16 @@ from hpclaunch.training.rank.world import World
 M_ARENA_MAX = -8  # from glibc's malloc.h
 
 
-def start(job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes: float = 0.0) -> World:
+def start(
+    job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes: float = 0.0, tensor_parallel: int = 1
+) -> World:
     """Initialise Horovod and this rank.
 
     job: the name of the output folder of a run without a launcher. seed: as typed. strategy: one of strategies.NAMES.
     stall_minutes: end the run when it has not progressed for so long (rank.watch), from now to its end; 0: never.
-    Raises TrainingError if the world size is not the requested one, a promised GPU is missing, or the program
-    has loaded Keras 3.
+    tensor_parallel: the ranks that share each layer of the model.
+    Raises TrainingError if the world size is not the requested one, a promised GPU is missing, the ranks cannot be
+    divided into groups that share a model, or the program has loaded Keras 3.
     """
     _bound_memory_arenas()
     stopping.watch()
@@ -33,7 +37,7 @@ def start(job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes
     )  # else a notice about CPU features from every rank hides the progress
     prefer_onednn(os.environ, platform.machine())
     hvd = _load_horovod()
-    hvd.init()
+    mesh = groups.start(hvd, tensor_parallel, os.environ)
     watch.begin(stall_minutes * 60)
     world = World(
         rank=hvd.rank(),
@@ -44,6 +48,7 @@ def start(job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes
         device="",
         threads=own_place.threads(os.environ, hvd.local_size()),
         run_dir=own_place.run_dir(os.environ, job),
+        mesh=mesh,
     )
     # Threads and GPU are set before the first collective, because TensorFlow reads them only once.
     _set_threads(world.threads)
@@ -54,7 +59,7 @@ def start(job: str, seed: int, strategy: str = strategies.HOROVOD, stall_minutes
         distribute = strategies.begin(strategy, world.rank, world.size, world.local_rank)
     world.together(lambda: os.makedirs(world.run_dir, exist_ok=True))
     _report_untried(world)
-    _set_seeds(seed, world.rank)
+    _set_seeds(seed, world.data_rank)
     return World(**{**world.__dict__, "device": device, "distribute": distribute})
 
 
@@ -112,12 +117,13 @@ def _set_threads(threads: int) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(2)
 
 
-def _set_seeds(seed: int, rank: int) -> None:
+def _set_seeds(seed: int, data_rank: int) -> None:
     import numpy as np
     import tensorflow as tf
 
-    # Every rank draws different dropout masks. The weights do not depend on the rank: those of rank 0 are broadcast.
-    own = stream_seed(seed, "rank", rank)
+    # Every rank draws different dropout masks, but those that share a model draw the same ones. The weights do not
+    # depend on the rank: those of rank 0 are broadcast.
+    own = stream_seed(seed, "rank", data_rank)
     random.seed(own)
     np.random.seed(own)
     tf.random.set_seed(own)

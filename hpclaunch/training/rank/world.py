@@ -6,6 +6,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any, Callable
 
+from hpclaunch.training.model_parallel.mesh import Mesh
 from hpclaunch.training.rank import watch
 from hpclaunch.training.rank.failure import AgreedError, TrainingError
 
@@ -14,7 +15,8 @@ from hpclaunch.training.rank.failure import AgreedError, TrainingError
 class World:
     """The place of this rank. device: its GPU or CPU in words; run_dir: the folder of the run's files.
 
-    distribute: the tf.distribute.Strategy that averages gradients; None: Horovod does.
+    distribute: the tf.distribute.Strategy that averages gradients; None: Horovod does. mesh: which ranks share the
+    model, if it is split; None: every rank has all of it.
     """
 
     rank: int
@@ -26,6 +28,7 @@ class World:
     threads: int
     run_dir: str
     distribute: Any = None
+    mesh: Mesh | None = None
 
     @property
     def has_rounds(self) -> bool:
@@ -37,15 +40,30 @@ class World:
         return self.rank == 0
 
     @property
+    def data_size(self) -> int:
+        """The number of parts into which the samples are divided: one per rank, or per group that shares a model."""
+        return self.size if self.mesh is None else self.mesh.data
+
+    @property
+    def data_rank(self) -> int:
+        """The number of this rank's part of the samples; ranks that share a model have the same."""
+        return self.rank if self.mesh is None else self.mesh.data_index
+
+    @property
+    def leads_copy(self) -> bool:
+        """Whether this is the first of the ranks that share a model; true if none do."""
+        return self.mesh is None or self.rank == self.mesh.first_of_copy
+
+    @property
     def replicas(self) -> int:
-        """The number of model copies that train together: one per rank; under a TensorFlow strategy one per GPU."""
-        return self.size if self.distribute is None else int(self.distribute.num_replicas_in_sync)
+        """The number of model copies that train together: data_size; under a TensorFlow strategy one per GPU."""
+        return self.data_size if self.distribute is None else int(self.distribute.num_replicas_in_sync)
 
     @property
     def own_replicas(self) -> range:
         """The numbers of this rank's replicas."""
-        here = self.replicas // self.size
-        return range(self.rank * here, (self.rank + 1) * here)
+        here = self.replicas // self.data_size
+        return range(self.data_rank * here, (self.data_rank + 1) * here)
 
     def gather(self, value: Any) -> list[Any]:
         """One picklable value of every rank, by rank, on every rank. A collective: every rank must call it."""

@@ -52,7 +52,7 @@ def manifest(path: Path, text: str) -> None:
         (lambda path: os.truncate(path / "checkpoint.json", 10), "checkpoint.json cannot be read"),
         (
             lambda path: (path / "checkpoint.json").write_text('{"format": 9, "step": 1, "files": []}'),
-            "format 9, .* reads formats 1 and 2",
+            "format 9, .* reads formats 1, 2, 3",
         ),
         (
             lambda path: (path / "checkpoint.json").write_text('{"format": 1, "step": 1, "files": []}'),

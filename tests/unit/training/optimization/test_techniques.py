@@ -72,7 +72,7 @@ def test_every_training_parameter_has_a_type_that_is_its_defaults() -> None:
     others = groups.pop("other_frameworks")  # has rows of the same names
     rows = {name: row for held in groups.values() if isinstance(held, dict) for name, row in held.items()}
     assert len(rows) == sum(len(held) for held in groups.values() if isinstance(held, dict))
-    assert set(rows) == set(options.rows_of({"from": ["images", "batch_norm"]}))
+    assert set(rows) == set(options.rows_of({"from": ["images", "batch_norm", "model_parallel"]}))
     for name, row in [*rows.items(), *others.items()]:
         assert row["help"], name
         assert Parameter(default=row["default"]).value_type == {"epochs": "text"}.get(row["type"], row["type"]), name

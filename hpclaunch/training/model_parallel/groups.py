@@ -1,0 +1,139 @@
+"""Horovod's process sets of a split model: made once at the start of a rank, then known to layers and reduction."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any, Iterator, Mapping, MutableMapping
+
+from hpclaunch.training.model_parallel import mesh as meshes
+from hpclaunch.training.model_parallel.mesh import Mesh, Ranks
+from hpclaunch.training.rank import placement
+from hpclaunch.training.rank.failure import AgreedError, TrainingError
+
+CYCLE_MS = "0.1"
+"""Horovod's pause between two looks for work (1 ms by default), in ms.
+
+A collective of a layer waits for it: 32 that follow one another take 1.1 ms each with a pause of 1 ms, 0.2 ms with 0.1,
+0.04 ms with 0, which needs a processor core for each rank.
+"""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some ranks that compute together. process_set: of Horovod; None if this rank is alone. index: of this rank."""
+
+    process_set: Any = None
+    ranks: Ranks = (0,)
+    index: int = 0
+
+    @property
+    def size(self) -> int:
+        """The number of its ranks."""
+        return len(self.ranks)
+
+    @property
+    def rank(self) -> int:
+        """The number of this rank in the world."""
+        return self.ranks[self.index]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of this rank. tensor: shares its layers; data: holds the same part of the other copies."""
+
+    tensor: Group = Group()
+    data: Group = Group()
+
+
+class _Here:
+    """What this process is in; a class, so that a function can change it."""
+
+    groups = Groups()
+    layers = 0
+
+
+def tensor() -> Group:
+    """The ranks that share the layers that are made now."""
+    return _Here.groups.tensor
+
+
+def data() -> Group:
+    """The ranks that average their gradients, if the model is split."""
+    return _Here.groups.data
+
+
+def next_name() -> str:
+    """A name for the collectives of the layer that is made now, the same on all ranks that share it.
+
+    Keras's names of layers are not: a rank may have made a layer that the others have not, as one of a whole model.
+    """
+    if tensor().size > 1:
+        _Here.layers += 1
+    return "shared-{}".format(_Here.layers)
+
+
+@contextlib.contextmanager
+def whole_models() -> Iterator[None]:
+    """Layers that are made in this block are whole: no rank shares them."""
+    before, _Here.groups = _Here.groups, Groups()
+    try:
+        yield
+    finally:
+        _Here.groups = before
+
+
+def samples_set(world: Any) -> Any:
+    """Horovod's process set of the ranks that have different samples: all, or one of each group that shares a model.
+
+    Do not use it where world.data_size is 1.
+    """
+    import horovod.tensorflow as hvd
+
+    return hvd.global_process_set if world.mesh is None else _Here.groups.data.process_set
+
+
+def start(hvd: Any, tensor_parallel: int, environ: MutableMapping[str, str]) -> Mesh | None:
+    """Initialise Horovod with the process sets of the model; returns the mesh, or None if no model is split.
+
+    Horovod needs the process sets before it knows the ranks, so their number comes from the environment. Raises
+    AgreedError if it cannot be divided, TrainingError if Horovod cannot make the groups.
+    """
+    if tensor_parallel == 1:
+        hvd.init()
+        return None
+    environ.setdefault("HOROVOD_CYCLE_TIME", CYCLE_MS)
+    size = _size(environ)
+    if size % tensor_parallel:  # there are no groups that Horovod could make
+        hvd.init()
+        _refuse(hvd, tensor_parallel)
+    plan = Mesh(size // tensor_parallel, 1, tensor_parallel, 0)
+    sets = {ranks: hvd.ProcessSet(list(ranks)) for ranks in plan.groups()}
+    try:
+        hvd.init(process_sets=list(sets.values()))
+    except ValueError as error:
+        raise TrainingError("Horovod cannot make the groups of {} ranks: {}".format(size, error)) from error
+    mesh = plan.at(hvd.rank())
+    _refuse(hvd, tensor_parallel)
+    _use(hvd, mesh, sets)
+    return mesh
+
+
+def _use(hvd: Any, mesh: Mesh, sets: Mapping[Ranks, Any]) -> None:
+    def group(ranks: Ranks) -> Group:
+        whole = hvd.global_process_set if len(ranks) == mesh.size > 1 else None
+        return Group(sets.get(ranks, whole), ranks, ranks.index(mesh.rank))
+
+    _Here.groups = Groups(group(mesh.tensor_group), group(mesh.data_group))
+
+
+def _size(environ: Mapping[str, str]) -> int:
+    text = environ.get("HOROVOD_SIZE", "")  # of horovodrun
+    return int(text) if text.isdigit() else placement.expected_world_size(environ) or 1
+
+
+def _refuse(hvd: Any, tensor_parallel: int) -> None:
+    """Raise AgreedError if the ranks cannot be divided into groups of this size."""
+    fault = meshes.fault(hvd.size(), hvd.local_size(), tensor_parallel)
+    if fault:
+        raise AgreedError(fault, speaks=hvd.rank() == 0)

@@ -1,0 +1,60 @@
+"""The optimizer of a model that is split over several ranks: it averages gradients over the copies of the model."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import horovod.tensorflow as hvd
+import tensorflow as tf
+
+from hpclaunch.training.model_parallel import groups, splits
+from hpclaunch.training.optimization import precision
+from hpclaunch.training.optimization.collective_optimizer import CollectiveOptimizer
+
+
+class SplitOptimizer(CollectiveOptimizer):
+    """A Keras optimizer for the weights of which this rank has parts; every step is a collective.
+
+    optimizer, agree: as for CollectiveOptimizer. weights: the model's trainable ones on this rank. compression: of hvd,
+    for the gradients on their way.
+    """
+
+    def __init__(
+        self, optimizer: Any, weights: Sequence[Any], compression: Any = hvd.Compression.none, agree: bool = False
+    ) -> None:
+        weights = precision.plain(weights)
+        super().__init__("Split", optimizer, weights, weights, agree)
+        self._compression = compression
+        for variable, owner in zip(self._own_state, self._owners()):
+            split = None if owner is None else splits.split_of(weights[owner])
+            if split is not None:
+                splits.mark(variable, split)
+
+    def _allreduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> list[Any]:
+        dense = [
+            tf.zeros_like(variable) if gradient is None else tf.convert_to_tensor(gradient)
+            for gradient, variable in zip(gradients, self._weights)
+        ]
+        group = groups.data()
+        if group.size > 1:
+            # One operation, which waits for the last collective of the layers: on GPUs, two kinds of collectives at the
+            # same time can deadlock.
+            dense = hvd.grouped_allreduce(
+                dense,
+                op=hvd.Average,
+                compression=self._compression,
+                process_set=group.process_set,
+                name="gradients",
+                ignore_name_scope=True,
+            )
+        return self._agree_on_finite(dense)
+
+    def apply_gradients(
+        self, grads_and_vars: Any, name: Any = None, experimental_aggregate_gradients: bool = True
+    ) -> Any:
+        """Update the weights by gradients that `_allreduce` has averaged. A collective."""
+        return self._update_held([gradient for gradient, _ in grads_and_vars])
+
+    def state(self) -> list[Any]:
+        """The variables of the optimizer, of which those of split weights are parts, too."""
+        return list(self._own_state)

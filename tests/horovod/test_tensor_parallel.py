@@ -1,0 +1,149 @@
+"""Models that several ranks share, on real ranks: like the whole model in one process, with a part of its memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+try:
+    import numpy as np
+except ImportError:
+    pytest.skip("group horovod: numpy is not installed (the extra `train` brings it)", allow_module_level=True)
+
+from tests.horovod.conftest import PROGRAMS, Ended
+from tests.horovod.test_own_optimizer import AT, STEPS, as_stopped, data, losses  # noqa: F401
+from tests.horovod.test_sharding import facts_of
+from tests.tiers import LONG
+
+PROGRAM = PROGRAMS / "tensor_parallel.py"
+KINDS = ["sgd", "adam", "lamb"]
+ALL_KINDS = [*KINDS, "momentum", "adamw", "decay", "lars"]
+SHARDED = ["sharded-adam", "sharded-lamb"]
+PRECISIONS = {"float64": (100, 1e-12), "float32": (10, 1e-6)}
+# copies of the model x ranks that share each; the model; what it is trained with
+LAYOUTS = [((1, 2), "gpt", KINDS), ((2, 2), "gpt", ["adam", "sharded-lamb"]), ((1, 2), "images", ["adam"])]
+if LONG:
+    LAYOUTS = [
+        *(((copies, ranks), "gpt", ALL_KINDS) for copies, ranks in [(1, 2), (1, 4), (1, 8), (2, 1), (4, 1)]),
+        *(((copies, ranks), "gpt", ALL_KINDS + SHARDED) for copies, ranks in [(2, 2), (4, 2), (2, 4)]),
+        *(((copies, ranks), model, KINDS) for copies, ranks in [(1, 2), (2, 2)] for model in ("dense", "images")),
+    ]
+
+
+@pytest.mark.parametrize("kind", list(PRECISIONS) if LONG else ["float64"])
+@pytest.mark.parametrize(
+    ("layout", "model", "optimizers"),
+    LAYOUTS,
+    ids=[f"{layout[0]}x{layout[1]}-{model}" for layout, model, _ in LAYOUTS],
+)
+def test_shared_layers_follow_the_whole_model(  # type: ignore[no-untyped-def]
+    layout: tuple[int, int], model: str, optimizers: list[str], kind: str, ranks
+) -> None:
+    """The losses are equal; ranks with the same part of a model have the same weights, to the last bit."""
+    copies, shared = layout
+    steps, most = PRECISIONS[kind]
+    found = facts_of(ranks(PROGRAM, str(shared), model, kind, str(steps), *optimizers, size=copies * shared))
+    assert list(found) == optimizers
+    for facts in found.values():
+        assert facts["difference"] <= most, facts  # type: ignore[operator]
+        assert facts["same"] and bool(facts["split"]) == (shared > 1), facts
+        assert facts["falls"] or steps < 100, facts
+
+
+def test_four_ranks_have_little_more_than_a_quarter_of_a_transformer(ranks) -> None:  # type: ignore[no-untyped-def]
+    """Of the bytes of variables, gradients and the state of Adam, as each rank counts them."""
+    (facts,) = facts_of(ranks(PROGRAM, "4", "wide", "float32", "2", "adam", size=4)).values()
+    assert len(facts["shares"]) == 4  # type: ignore[arg-type]
+    for shares in facts["shares"]:  # type: ignore[attr-defined]
+        assert all(0.25 < share <= 0.30 for share in shares), facts
+
+
+FIT = (PROGRAMS / "step_losses.py", str(PROGRAMS / "tensor_fit.py"))
+TOGETHER = "--tensor-parallel=2"
+WHOLE_BATCH = ("--batch-size-per-rank=8", "--checkpoint-steps=1", "--keep-checkpoints=30")
+
+
+@pytest.fixture(scope="module")
+def alone(data: str, ranks) -> Ended:  # type: ignore[no-untyped-def]  # noqa: F811
+    """The whole model in one process, with dropout."""
+    found: Ended = ranks(*FIT, data, "--rate=0.2", *WHOLE_BATCH, size=0)
+    assert len(losses(found)) == STEPS
+    return found
+
+
+@pytest.fixture(scope="module")
+def shared(data: str, ranks) -> Ended:  # type: ignore[no-untyped-def]  # noqa: F811
+    """The same on two ranks that share it."""
+    found: Ended = ranks(*FIT, data, "--rate=0.2", *WHOLE_BATCH, TOGETHER)
+    return found
+
+
+def test_fit_and_evaluate_are_those_of_the_whole_model(alone: Ended, shared: Ended) -> None:
+    assert losses(shared) == pytest.approx(losses(alone), rel=1e-6)
+    (expected,), (found,) = alone.events("end"), shared.events("end")
+    assert found["test_samples"] == expected["test_samples"]
+    assert found["test_mae"] == pytest.approx(expected["test_mae"], rel=1e-5)
+    (start,) = shared.events("start")
+    assert (start["world_size"], start["replicas"], start["global_batch_size"]) == (2, 1, 8)
+
+
+def test_the_trained_model_is_whole(alone: Ended, shared: Ended) -> None:
+    assert sorted(os.listdir(shared.run_dir / "model")) == sorted(os.listdir(alone.run_dir / "model"))
+    with (
+        np.load(alone.run_dir / "model/weights.npz") as expected,
+        np.load(shared.run_dir / "model/weights.npz") as found,
+    ):
+        assert list(found) == list(expected)
+        for name in expected:
+            np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_run_continues_on_another_layout(alone: Ended, shared: Ended, data: str, ranks, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+    """From parts to the whole model and back, also with random numbers of dropout; and with a damaged part not."""
+    rest, options = losses(alone)[AT:], (data, "--rate=0.2", *WHOLE_BATCH)
+    stopped = as_stopped(shared, tmp_path / "parts")
+    assert sorted(path.name for path in Path(stopped).glob("*/part-*")) == ["part-0000.npz", "part-0001.npz"]
+    whole = ranks(*FIT, *options, size=0, HPCLAUNCH_CHECKPOINT_DIR=stopped)
+    assert losses(whole) == pytest.approx(rest, rel=1e-6)
+    parts = ranks(*FIT, *options, TOGETHER, HPCLAUNCH_CHECKPOINT_DIR=as_stopped(alone, tmp_path / "whole"))
+    assert losses(parts) == pytest.approx(rest, rel=1e-6)
+
+    damaged = Path(as_stopped(shared, tmp_path / "damaged"))
+    next(damaged.glob("*/part-0001.npz")).write_bytes(b"")
+    refused = ranks(*FIT, *options, TOGETHER, HPCLAUNCH_CHECKPOINT_DIR=str(damaged))
+    assert refused.code != 0 and "part-0001.npz has 0 bytes instead of" in refused.text
+
+
+@pytest.mark.skipif(not LONG, reason="group long: HPCLAUNCH_TIER=long runs more layouts")
+@pytest.mark.parametrize(("size", "options"), [(4, ()), (4, ("--shard-optimizer=true",)), (4, ("--own-loop=true",))])
+def test_two_copies_of_a_shared_model_continue_the_run_of_one_process(  # type: ignore[no-untyped-def]
+    size: int,
+    options: tuple[str, ...],
+    data: str,  # noqa: F811
+    ranks,
+    tmp_path: Path,
+) -> None:
+    """Without dropout, whose masks differ from copy to copy, and with normalization over half of the batch."""
+    both = ranks(*FIT, data, *options, "--checkpoint-steps=1", "--keep-checkpoints=30", size=2)
+    found = ranks(*FIT, data, *options, TOGETHER, "--checkpoint-steps=1", "--keep-checkpoints=30", size=size)
+    assert losses(found) == pytest.approx(losses(both), rel=1e-5)
+    resumed = ranks(*FIT, data, *options, TOGETHER, size=4, HPCLAUNCH_CHECKPOINT_DIR=as_stopped(both, tmp_path))
+    assert losses(resumed) == pytest.approx(losses(both)[AT:], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--tensor-parallel=3",), "--tensor-parallel=3 does not divide the 2 ranks"),
+        ((TOGETHER, "--units=15"), "units=15 cannot be divided among the 2 ranks"),
+        ((TOGETHER, "--wrong=true"), "is not the same on the ranks that share the model"),
+        ((TOGETHER, "--xla=true"), "XLA cannot compile the collectives of shared layers"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_shared_is_refused_once(options: tuple[str, ...], words: str, data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+    ended = ranks(*FIT, data, *options)
+    assert ended.speakers(words) == ["0"], ended.text
+    assert ended.code == 1

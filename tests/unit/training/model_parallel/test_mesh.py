@@ -1,0 +1,55 @@
+"""Which ranks share what."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpclaunch.training.model_parallel.mesh import Mesh, fault
+
+LAYOUTS = [(1, 1, 4), (4, 1, 1), (2, 1, 2), (4, 1, 2), (2, 2, 2), (3, 2, 4)]
+
+
+@pytest.mark.parametrize(("data", "pipeline", "tensor"), LAYOUTS)
+def test_every_rank_has_one_place(data: int, pipeline: int, tensor: int) -> None:
+    size = data * pipeline * tensor
+    places = [Mesh(data, pipeline, tensor, rank) for rank in range(size)]
+    assert [(one.data_index * pipeline + one.stage) * tensor + one.tensor_index for one in places] == list(range(size))
+    for one in places:
+        assert one.rank in one.tensor_group and one.rank in one.data_group
+        assert (len(one.tensor_group), len(one.data_group), one.size) == (tensor, data, size)
+        for other in one.tensor_group:
+            assert (places[other].data_index, places[other].stage) == (one.data_index, one.stage)
+        for other in one.data_group:
+            assert (places[other].stage, places[other].tensor_index) == (one.stage, one.tensor_index)
+        assert places[one.first_of_copy].data_index == one.data_index
+        assert one.first_of_copy % (pipeline * tensor) == 0
+
+
+def test_the_groups_of_all_ranks_are_the_same_everywhere_and_each_once() -> None:
+    assert Mesh(2, 1, 2, 3).groups() == Mesh(2, 1, 2, 0).groups() == [(0, 1), (0, 2), (1, 3), (2, 3)]
+    assert Mesh(1, 1, 4, 0).groups() == []  # one group is the world, all others have one rank
+    assert Mesh(4, 1, 1, 0).groups() == []
+    assert Mesh(2, 2, 1, 0).groups() == [(0, 2), (1, 3)]
+
+
+@pytest.mark.parametrize(
+    ("size", "local_size", "tensor", "words"),
+    [
+        (8, 4, 2, ""),
+        (8, 4, 4, ""),
+        (8, 4, 8, ""),
+        (8, 8, 2, ""),
+        (
+            4,
+            4,
+            3,
+            "--tensor-parallel=3 does not divide the 4 ranks: use a multiple of 3 ranks, or --tensor-parallel=1, 2 or ",
+        ),
+        (1, 1, 2, "does not divide the 1 rank: use a multiple of 2 ranks, or --tensor-parallel=1"),
+        (12, 4, 3, "--tensor-parallel=3 does not fit nodes of 4 ranks: some layers would be shared between two nodes"),
+        (12, 4, 6, "does not fit nodes of 4 ranks"),
+    ],
+)
+def test_what_cannot_be_divided_is_named(size: int, local_size: int, tensor: int, words: str) -> None:
+    found = fault(size, local_size, tensor)
+    assert words in found and bool(words) == bool(found)
