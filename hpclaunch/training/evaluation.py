@@ -94,16 +94,15 @@ def errors(model: Any, batches: Iterable[Any], world: World) -> dict[str, Any]:
 def language(model: Any, batches: Iterable[Any], world: World, token_bytes: float) -> dict[str, Any]:
     """{"test_loss", "test_perplexity", "test_bits_per_byte", "test_tokens", "test_samples"} of text. A collective.
 
-    model: gives logits [b, context, vocabulary] for tokens [b, context]; targets: the next tokens [b, context].
-    test_loss: the mean cross-entropy of a token, in nats; the perplexity is its exponential. Bits per byte do not
-    depend on the vocabulary: loss / ln 2 / token_bytes, the bytes of text of a token (Gao et al. 2020, arXiv
-    2101.00027, section 3.1).
+    model: its outputs for tokens [b, context] are what its loss takes, a tf.keras.losses.Loss of each token, such as
+    logits [b, context, vocabulary] of a cross-entropy. Targets are the next tokens [b, context]. test_loss: the mean
+    cross-entropy of a token, in nats; the perplexity is its exponential. Bits per byte do not depend on the vocabulary:
+    loss / ln 2 / token_bytes, the bytes of text of a token (Gao et al. 2020, arXiv 2101.00027, section 3.1).
     """
 
     @tf.function
     def sums(tokens: Any, targets: Any) -> Any:
-        logits = model(tokens, training=False)
-        losses = tf.keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
+        losses = model.loss.call(targets, model(tokens, training=False))
         return tf.stack([tf.reduce_sum(tf.cast(losses, tf.float64)), tf.cast(tf.size(targets), tf.float64)])
 
     loss, tokens, samples = _added_up(sums, batches, world)

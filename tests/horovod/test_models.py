@@ -157,6 +157,29 @@ def test_the_figures_in_the_job_file_are_those_of_the_model(job: str) -> None:
     assert training.figures["operations"] == pytest.approx(found["operations"] - fewer, rel=0.02)
 
 
+@pytest.mark.parametrize("sizes", [(2, 128, 4, 64, 1024), (3, 96, 3, 24, 400)])
+def test_the_formulas_of_the_transformer_give_the_figures_of_its_models(sizes: tuple[int, ...]) -> None:
+    layers, hidden, _, context, vocabulary = sizes
+    names = ("layers", "hidden", "heads", "context", "vocabulary")
+    training = bundled_job("transformer").sized(zip(names, map(str, sizes), strict=True)).training
+    assert training is not None
+    figures, found = training.figures, model_probe.figures(model_of("transformer").gpt(*sizes))
+    assert figures["parameters"] == found["parameters"]
+    assert figures["operations"] == found["operations"]
+    # The probe knows no loss, which keeps the logits; TensorFlow's profiler counts no einsum, as attention has them.
+    assert figures["saved_bytes_per_sample"] - 4 * context * vocabulary == found["saved_bytes_per_sample"]
+    attention = context * layers * (8 * hidden * hidden + 4 * context * hidden)
+    # The formula leaves out normalization and GELU: they are a small part of models that are not this small.
+    assert figures["flops_per_sample"] - attention == pytest.approx(found["flops_per_sample"], rel=0.04)
+    assert found["largest_layer"] <= figures["largest_layer"] <= 2 * found["largest_layer"]
+    # The ends and the blocks are the whole; a block keeps less than it saves.
+    ends = figures["first_stage_parameters"] + figures["last_stage_parameters"]
+    assert figures["parameters"] - ends == layers * (12 * hidden * hidden + 13 * hidden)
+    assert figures["kept_bytes_per_sample"] < figures["saved_bytes_per_sample"]
+    inside = figures["saved_bytes_per_sample"] - layers * figures["layer_bytes_per_sample"]
+    assert inside == figures["kept_bytes_per_sample"] - layers * 4 * hidden * context
+
+
 def a_small_model() -> tf.keras.Model:
     """A convolution of one layer, and one layer of a model inside it that is called twice."""
     image = tf.keras.Input((8, 8, 3))
