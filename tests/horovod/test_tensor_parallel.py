@@ -116,6 +116,13 @@ def test_a_run_continues_on_another_layout(alone: Ended, shared: Ended, data: st
     assert refused.code != 0 and "part-0001.npz has 0 bytes instead of" in refused.text
 
 
+def test_the_documented_program_runs(data: str, ranks) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+    ended = ranks(PROGRAMS.parent / "strangers" / "shared_layers.py", data)
+    assert ended.code == 0, ended.text
+    (start,) = ended.events("start")
+    assert (start["replicas"], start["options"]["tensor_parallel"]) == (1, 2)
+
+
 @pytest.mark.skipif(not LONG, reason="group long: HPCLAUNCH_TIER=long runs more layouts")
 @pytest.mark.parametrize(("size", "options"), [(4, ()), (4, ("--shard-optimizer=true",)), (4, ("--own-loop=true",))])
 def test_two_copies_of_a_shared_model_continue_the_run_of_one_process(  # type: ignore[no-untyped-def]
